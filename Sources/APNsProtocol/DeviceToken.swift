@@ -1,0 +1,128 @@
+// A device token as APNs hands it out: opaque bytes of variable length.
+//
+// Nearly every token is 32 bytes, a feed may hold millions of them, and they are sorted, compared
+// and hashed far more often than they are printed. So the first 32 bytes live inside the value as
+// four big-endian words: no allocation for today's tokens, and word order is byte order. Longer
+// tokens (Apple announced 100 bytes; 54 and 80 were seen) keep the rest in an array.
+//
+// A token is private data: whoever holds it and a certificate can reach one person's device. So
+// `description` shows a prefix only, and the whole spelling has to be asked for by name.
+
+/// An APNs device token: 1 to 65,535 opaque bytes, passed on unmodified.
+///
+/// Apple: "device tokens are of variable length; do not hard-code their size"
+/// (UIApplicationDelegate, didRegisterForRemoteNotificationsWithDeviceToken).
+package struct DeviceToken: Sendable {
+    /// Bytes kept inside the value; also the usual token length.
+    package static let usualLength = 32
+
+    private let head: (UInt64, UInt64, UInt64, UInt64)
+    private let rest: [UInt8]?
+
+    /// The number of bytes, at least 1.
+    package let count: Int
+
+    /// Copies the bytes of a token; nil for no bytes, which are never a token.
+    package init?(_ bytes: UnsafeRawBufferPointer) {
+        let count = bytes.count
+        guard count > 0, count <= Int(UInt16.max) else { return nil }
+        self.count = count
+        if count >= Self.usualLength {
+            head = (
+                Self.word(bytes, 0), Self.word(bytes, 8), Self.word(bytes, 16),
+                Self.word(bytes, 24)
+            )
+            rest = count > Self.usualLength ? Array(bytes[Self.usualLength...]) : nil
+        } else {
+            var padded = (UInt64(0), UInt64(0), UInt64(0), UInt64(0))
+            withUnsafeMutableBytes(of: &padded) { $0.copyMemory(from: bytes) }
+            head = (
+                UInt64(bigEndian: padded.0), UInt64(bigEndian: padded.1),
+                UInt64(bigEndian: padded.2), UInt64(bigEndian: padded.3)
+            )
+            rest = nil
+        }
+    }
+
+    /// Copies the bytes of a token; nil for no bytes.
+    package init?(_ bytes: [UInt8]) {
+        guard let token = bytes.withUnsafeBytes({ DeviceToken($0) }) else { return nil }
+        self = token
+    }
+
+    private static func word(_ bytes: UnsafeRawBufferPointer, _ offset: Int) -> UInt64 {
+        UInt64(bigEndian: bytes.loadUnaligned(fromByteOffset: offset, as: UInt64.self))
+    }
+
+    /// Lends the first up to 32 bytes and what follows them, without copying.
+    private func withHead<R>(_ body: (UnsafeRawBufferPointer) -> R) -> R {
+        let words = (
+            head.0.bigEndian, head.1.bigEndian, head.2.bigEndian, head.3.bigEndian
+        )
+        return withUnsafeBytes(of: words) {
+            body(UnsafeRawBufferPointer(rebasing: $0.prefix(count)))
+        }
+    }
+
+    /// The raw bytes, as they travel in a feedback tuple.
+    package var bytes: [UInt8] {
+        var result: [UInt8] = []
+        result.reserveCapacity(count)
+        append(to: &result)
+        return result
+    }
+
+    /// Appends the raw bytes to a buffer.
+    package func append(to buffer: inout [UInt8]) {
+        withHead { buffer.append(contentsOf: $0) }
+        if let rest { buffer.append(contentsOf: rest) }
+    }
+
+    /// The canonical spelling: lower-case hex, two digits per byte. This is the whole, private
+    /// token: for databases and requests, never for logs or reports.
+    package var hex: String {
+        let digits = Array("0123456789abcdef".utf8)
+        let raw = bytes
+        return String(unsafeUninitializedCapacity: count * 2) { buffer in
+            for (index, byte) in raw.enumerated() {
+                buffer[index * 2] = digits[Int(byte >> 4)]
+                buffer[index * 2 + 1] = digits[Int(byte & 15)]
+            }
+            return count * 2
+        }
+    }
+
+    /// The first eight hex digits and an ellipsis: enough to find a row, not enough to send to it.
+    /// A token of four bytes or fewer shows its first two digits only.
+    package var redacted: String {
+        String(hex.prefix(count > 4 ? 8 : 2)) + "…"
+    }
+}
+
+extension DeviceToken: Hashable, Comparable, CustomStringConvertible {
+    package static func == (left: DeviceToken, right: DeviceToken) -> Bool {
+        left.count == right.count && left.head == right.head && left.rest == right.rest
+    }
+
+    package func hash(into hasher: inout Hasher) {
+        hasher.combine(head.0)
+        hasher.combine(head.1)
+        hasher.combine(head.2)
+        hasher.combine(head.3)
+        if let rest { hasher.combine(rest) }
+        hasher.combine(count)
+    }
+
+    /// Byte order as `memcmp` and a binary database column sort it; a prefix comes first.
+    package static func < (left: DeviceToken, right: DeviceToken) -> Bool {
+        if left.head != right.head { return left.head < right.head }
+        if left.rest != nil || right.rest != nil {
+            let (one, two) = (left.rest ?? [], right.rest ?? [])
+            if one != two { return one.lexicographicallyPrecedes(two) }
+        }
+        return left.count < right.count
+    }
+
+    /// The redacted spelling, so that a token that strays into a message stays private.
+    package var description: String { redacted }
+}
