@@ -1,0 +1,29 @@
+/// A small random generator whose whole behaviour follows from one printed number (SplitMix64), so
+/// that a failed random test can be repeated.
+package struct SeededGenerator: RandomNumberGenerator, Sendable {
+    private var state: UInt64
+
+    /// The number that repeats this run.
+    package let seed: UInt64
+
+    /// Takes the seed given, else that of `PUSHSWEEP_TEST_SEED`, else a new one; prints it.
+    package init(_ purpose: String, seed: UInt64? = nil) {
+        let seed = seed ?? Environment.number("PUSHSWEEP_TEST_SEED") ?? .random(in: 1...(.max))
+        self.seed = seed
+        state = seed
+        print("seed \(purpose): PUSHSWEEP_TEST_SEED=\(seed)")
+    }
+
+    package mutating func next() -> UInt64 {
+        state &+= 0x9E37_79B9_7F4A_7C15
+        var mixed = state
+        mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
+        mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
+        return mixed ^ (mixed >> 31)
+    }
+
+    /// So many random bytes.
+    package mutating func bytes(_ count: Int) -> [UInt8] {
+        (0..<count).map { _ in UInt8.random(in: 0...255, using: &self) }
+    }
+}

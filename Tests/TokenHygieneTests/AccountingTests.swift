@@ -1,0 +1,87 @@
+import APNsProtocol
+import TestSupport
+import Testing
+import TokenHygiene
+
+@Suite("The books")
+struct AccountingTests {
+    private func evidence(_ statements: Int) throws -> TokenEvidence {
+        TokenEvidence(
+            token: try #require(DeviceToken([1])), time: EpochMilliseconds(5),
+            statements: statements)
+    }
+
+    @Test("count each statement once, however many rows and repetitions")
+    func counting() throws {
+        var counts = OutcomeCounts()
+        counts.count(try evidence(1), verdicts: [.mark, .already, .newer])
+        counts.count(try evidence(3), verdicts: [.delete])
+        counts.count(try evidence(2), verdicts: [.advance, .newer])
+        counts.count(try evidence(4), verdicts: [.newer])
+        counts.count(try evidence(5), verdicts: [])
+        #expect(counts == OutcomeCounts(applied: 2, already: 4, newer: 4, unknown: 5))
+        #expect(counts.total == 15)
+    }
+
+    @Test("say which sum is off")
+    func imbalance() {
+        var books = FeedAccounting()
+        #expect(books.imbalance == nil)
+        books.bytes = 41
+        books.tupleBytes = 38
+        #expect(books.imbalance?.contains("41 bytes") == true)
+        books.quarantinedBytes = 3
+        books.tuples = 1
+        #expect(books.imbalance?.contains("1 tuples") == true)
+        books.outcome.unknown = 1
+        #expect(books.imbalance == nil)
+    }
+}
+
+@Suite("Evidence")
+struct EvidenceTests {
+    private let now = EpochMilliseconds(1_700_000_000_000)
+
+    private func rejection(_ seconds: UInt32, token: [UInt8] = [1]) -> EvidenceRejection? {
+        EvidenceBounds(now: now)
+            .rejection(of: FeedbackTuple(time: EpochSeconds(seconds), token: DeviceToken(token)))
+    }
+
+    @Test("outside the believable times, or of no token, is refused")
+    func bounds() {
+        #expect(rejection(1_700_000_000) == nil)
+        #expect(rejection(1_243_814_400) == nil)
+        #expect(rejection(1_243_814_399) == .tooEarly)
+        #expect(rejection(1_700_086_400) == nil)
+        #expect(rejection(1_700_086_401) == .future)
+        #expect(rejection(1 << 31) == .future)
+        #expect(rejection(.max) == .future)
+        #expect(rejection(0) == .zeroTime)
+        #expect(rejection(1_700_000_000, token: []) == .emptyToken)
+    }
+
+    @Test("of one token keeps the latest time, adds up its statements and comes in token order")
+    func grouping() throws {
+        let one = try #require(DeviceToken([1]))
+        let two = try #require(DeviceToken([2]))
+        let items = [(two, 5), (one, 9), (two, 8), (two, 7)].map {
+            TokenEvidence(token: $0.0, time: EpochMilliseconds($0.1))
+        }
+        var list = EvidenceList(items)
+        let first = list.next(1)
+        #expect(first == [TokenEvidence(token: one, time: EpochMilliseconds(9))])
+        #expect(
+            list.next(9)
+                == [TokenEvidence(token: two, time: EpochMilliseconds(8), statements: 3)])
+        #expect(list.next(9).isEmpty)
+        var resumed = EvidenceList(items, after: one)
+        #expect(resumed.next(9).map(\.token) == [two])
+    }
+
+    @Test("in seconds and milliseconds of one instant is the same time")
+    func units() {
+        #expect(EpochMilliseconds(EpochSeconds(1_700_000_000)) == now)
+        #expect(EpochMilliseconds(EpochSeconds(.max)).rawValue == 4_294_967_295_000)
+        #expect(EpochMilliseconds(.max).advanced(by: 1) == EpochMilliseconds(.max))
+    }
+}
