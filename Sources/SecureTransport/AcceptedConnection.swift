@@ -1,0 +1,89 @@
+import COpenSSL
+import Glibc
+import Synchronization
+
+/// A client's TCP connection before TLS, to be handed to the thread that will serve it.
+///
+/// Usually the next step is `handshake`. A gateway that misbehaves stays silent, speaks plaintext
+/// or closes instead. Dropped without either, it closes.
+package final class AcceptedConnection: Sendable {
+    /// -1 once given to TLS or closed.
+    private let descriptor: Mutex<Int32>
+    /// The client's address and port.
+    package let peer: String
+
+    init(descriptor: Int32, peer: String) {
+        self.descriptor = Mutex(descriptor)
+        self.peer = peer
+    }
+
+    deinit {
+        takeSocket()?.close()
+    }
+
+    private func takeSocket() -> sending Socket? {
+        let taken = descriptor.withLock { descriptor in
+            let taken = descriptor
+            descriptor = -1
+            return taken
+        }
+        return taken < 0 ? nil : Socket(adopting: taken)
+    }
+
+    /// Completes the server's side of the handshake within `timeout`.
+    ///
+    /// Throws `clientCertificateRefused` when the client sent none, the certificate codes when it
+    /// sent a bad one or refused ours, `notTLS`, `protocolVersion`, `closedEarly`, `reset`,
+    /// `timedOut(.handshake)`, `interrupted`, or `io` when this connection was already used up.
+    package func handshake(
+        context: TLSServerContext, timeout: Duration, interrupt: Interrupt? = nil
+    ) throws(TransportFailure) -> TLSConnection {
+        guard let socket = takeSocket() else {
+            throw TransportFailure(
+                .io, "TLS handshake with \(peer): the connection was already used up")
+        }
+        let connection = try TLSConnection(
+            socket, context: context.pointer, role: .server, peer: peer, identityName: nil,
+            interrupt: interrupt)
+        connection.notes.attach(to: connection.ssl, verifying: context.verifying)
+        SSL_set_accept_state(connection.ssl)
+        try connection.handshake(deadline: .in(timeout))
+        return connection
+    }
+
+    /// Sends bytes without TLS, as far as the socket takes them at once, and says how many it took.
+    package func sendPlaintext(_ bytes: [UInt8]) -> Int {
+        descriptor.withLock { descriptor in
+            bytes.withUnsafeBytes { max(0, write(descriptor, $0.baseAddress, $0.count)) }
+        }
+    }
+
+    /// Drops what the client sends until it closes; true when it did, false when the deadline or
+    /// the interrupt came first. Never answers.
+    package func staySilent(deadline: Deadline, interrupt: Interrupt? = nil) -> Bool {
+        let watched = descriptor.withLock { $0 }
+        var scratch = [UInt8](repeating: 0, count: 4096)
+        while true {
+            guard
+                case .ready = Poll.wait(
+                    watched, for: .reading, deadline: deadline, interrupt: interrupt)
+            else {
+                return false
+            }
+            let count = read(watched, &scratch, scratch.count)
+            if count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR) {
+                return true
+            }
+        }
+    }
+
+    /// Closes with FIN.
+    package func close() {
+        takeSocket()?.closeWithEnd()
+    }
+
+    /// Closes with RST.
+    package func reset() {
+        takeSocket()?.closeWithReset()
+    }
+}

@@ -1,0 +1,186 @@
+import COpenSSL
+import Glibc
+
+// A certificate authority that lives as long as a test, a demo or a simulator's directory.
+//
+// It exists so that nothing here needs a real certificate, or a stored one that expires one day:
+// each run mints what it needs, good or bad. Keys are EC P-256. Nothing it makes is for production.
+
+/// Why a certificate could not be minted or written.
+package struct MintFailure: Error, Sendable, CustomStringConvertible {
+    /// One line: what was done and what happened.
+    package let description: String
+
+    static func openSSL(_ action: String) -> MintFailure {
+        MintFailure(description: "\(action): \(OpenSSLFault.drain().text)")
+    }
+}
+
+/// What a minted certificate shall say.
+package struct CertificateRequest: Sendable {
+    /// What the certificate may be used for (RFC 5280 section 4.2.1.12).
+    package enum Usage: String, Sendable {
+        /// A gateway's.
+        case server = "serverAuth"
+        /// A push sender's.
+        case client = "clientAuth"
+    }
+
+    /// Subject common name, at most 64 characters (RFC 5280 appendix A).
+    package var commonName: String
+    /// Subject user id; Apple puts the bundle id there.
+    package var userID: String?
+    /// Subject alternative DNS names.
+    package var dnsNames: [String]
+    /// Subject alternative IP addresses.
+    package var addresses: [String]
+    /// Start of validity in seconds from now, negative for the past.
+    package var notBefore: Int
+    /// End of validity in seconds from now.
+    package var notAfter: Int
+    /// Extended key usage.
+    package var usage: Usage
+
+    /// One hour back for clocks that differ, and 90 days ahead, unless said otherwise.
+    package init(
+        commonName: String, userID: String? = nil, dnsNames: [String] = [],
+        addresses: [String] = [], notBefore: Int = -3600, notAfter: Int = 90 * 86400,
+        usage: Usage
+    ) {
+        self.commonName = commonName
+        self.userID = userID
+        self.dnsNames = dnsNames
+        self.addresses = addresses
+        self.notBefore = notBefore
+        self.notAfter = notAfter
+        self.usage = usage
+    }
+
+    /// A gateway's certificate for loopback.
+    package static func server(
+        commonName: String = "localhost", dnsNames: [String] = ["localhost"],
+        addresses: [String] = ["127.0.0.1", "::1"]
+    ) -> CertificateRequest {
+        CertificateRequest(
+            commonName: commonName, dnsNames: dnsNames, addresses: addresses, usage: .server)
+    }
+
+    /// A push sender's certificate, named as Apple names them.
+    package static func client(bundleID: String = "com.example.chat") -> CertificateRequest {
+        CertificateRequest(
+            commonName: "Apple Push Services: \(bundleID)", userID: bundleID, usage: .client)
+    }
+}
+
+/// A throw-away authority that issues certificates.
+package final class CertificateAuthority: Sendable {
+    private let own: IdentityMaterial
+    /// The authority's name.
+    package let commonName: String
+
+    /// Makes a self-signed authority, valid for ten years.
+    package init(commonName: String = "Pushsweep test authority") throws(MintFailure) {
+        self.commonName = commonName
+        own = try CertificateMint.mint(
+            CertificateRequest(commonName: commonName, notAfter: 3650 * 86400, usage: .server),
+            issuer: nil)
+    }
+
+    /// Issues a certificate with a new key. The chain holds no authority: peers have it.
+    package func issue(_ request: CertificateRequest) throws(MintFailure) -> MintedCertificate {
+        MintedCertificate(
+            identity: TLSIdentity(try CertificateMint.mint(request, issuer: own)))
+    }
+
+    /// The authority's certificate as PEM.
+    package func pem() throws(MintFailure) -> [UInt8] {
+        try CertificateMint.pem(of: own.certificate)
+    }
+
+    /// Writes the authority's certificate as PEM, readable by all.
+    package func writeCertificate(to path: String) throws(MintFailure) {
+        try CertificateMint.write(try pem(), to: path, mode: 0o644)
+    }
+}
+
+/// A certificate with its key, fresh from an authority.
+package struct MintedCertificate: Sendable {
+    /// Ready for a context, without going through files.
+    package let identity: TLSIdentity
+
+    /// How a PKCS#12 file is encrypted.
+    package enum PKCS12Style: Sendable {
+        /// AES-256, as OpenSSL 3 writes.
+        case modern
+        /// RC2-40 and Triple DES, as old Keychains wrote; needs OpenSSL's legacy provider.
+        case legacy
+    }
+
+    /// The certificate as PEM.
+    package func certificatePEM() throws(MintFailure) -> [UInt8] {
+        try CertificateMint.pem(of: identity.material.certificate)
+    }
+
+    /// The key as PEM (PKCS#8), encrypted with AES-256 when a passphrase is given.
+    package func keyPEM(passphrase: String? = nil) throws(MintFailure) -> [UInt8] {
+        guard let stream = MemoryStream() else {
+            throw MintFailure.openSSL("writing a key")
+        }
+        let cipher = passphrase == nil ? nil : EVP_aes_256_cbc()
+        let secret = passphrase.map { $0.utf8.map { CChar(bitPattern: $0) } } ?? []
+        guard
+            PEM_write_bio_PKCS8PrivateKey(
+                stream.bio, identity.material.key, cipher, secret, Int32(secret.count), nil, nil)
+                == 1
+        else {
+            throw MintFailure.openSSL("writing a key")
+        }
+        return stream.contents
+    }
+
+    /// Certificate and key as PKCS#12 (RFC 7292).
+    package func pkcs12(
+        passphrase: String, style: PKCS12Style = .modern
+    ) throws(MintFailure) -> [UInt8] {
+        let old = style == .legacy
+        if old, !LegacyProvider.isLoaded {
+            throw MintFailure(
+                description: "writing PKCS#12: OpenSSL's legacy provider is not installed")
+        }
+        OpenSSLFault.discard()
+        let store = PKCS12_create(
+            passphrase, "push certificate", identity.material.key, identity.material.certificate,
+            nil, old ? NID_pbe_WithSHA1And3_Key_TripleDES_CBC : 0,
+            old ? NID_pbe_WithSHA1And40BitRC2_CBC : 0, 0, 0, 0)
+        guard let store else {
+            throw MintFailure.openSSL("writing PKCS#12")
+        }
+        defer { PKCS12_free(store) }
+        guard let stream = MemoryStream(), i2d_PKCS12_bio(stream.bio, store) == 1 else {
+            throw MintFailure.openSSL("writing PKCS#12")
+        }
+        return stream.contents
+    }
+
+    /// Writes the certificate (mode 0644) and the key (0600). With one path for both, one file of
+    /// mode 0600.
+    package func write(
+        certificate: String, key: String, passphrase: String? = nil
+    ) throws(MintFailure) {
+        if certificate == key {
+            try CertificateMint.write(
+                try certificatePEM() + keyPEM(passphrase: passphrase), to: key, mode: 0o600)
+            return
+        }
+        try CertificateMint.write(try certificatePEM(), to: certificate, mode: 0o644)
+        try CertificateMint.write(try keyPEM(passphrase: passphrase), to: key, mode: 0o600)
+    }
+
+    /// Writes certificate and key as PKCS#12 (mode 0600).
+    package func writePKCS12(
+        to path: String, passphrase: String, style: PKCS12Style = .modern
+    ) throws(MintFailure) {
+        try CertificateMint.write(
+            try pkcs12(passphrase: passphrase, style: style), to: path, mode: 0o600)
+    }
+}

@@ -1,0 +1,119 @@
+import COpenSSL
+
+/// What all connections of one client share: whom to trust, who we are, what we speak.
+///
+/// TLS 1.2 is the least (APNs asks for it, and RFC 8996 retired what was before); peer
+/// verification cannot be turned off.
+package final class TLSClientContext: Sendable {
+    /// Which authorities may vouch for a gateway.
+    package enum Trust: Sendable {
+        /// Those of the system (Debian: /etc/ssl/certs; SSL_CTX_set_default_verify_paths(3)).
+        case system
+        /// Only the PEM certificates in this file, roots or not.
+        case file(String)
+    }
+
+    // Unsafe only to the compiler: an SSL_CTX is not changed after this init, and SSL_new counts
+    // references atomically (openssl-threads(7)).
+    nonisolated(unsafe) let pointer: OpaquePointer
+    /// Our certificate's name for messages; nil without one.
+    let identityName: String?
+
+    /// Prepares a client. `alpn` lists protocols in order of preference (RFC 7301), none by
+    /// default. Throws `credentialsUnusable` for a trust file or identity that OpenSSL refuses.
+    package init(
+        trust: Trust, identity: TLSIdentity? = nil, alpn: [String] = []
+    ) throws(TransportFailure) {
+        ignoreBrokenPipes()
+        pointer = try TLSContext.make(TLS_client_method())
+        identityName = identity.map { $0.commonName ?? $0.subject }
+        // From here on a throw runs deinit, which frees the context.
+        guard pushsweep_ctx_set_min_version(pointer, TLS1_2_VERSION) == 1 else {
+            throw TLSContext.failure("allowing TLS 1.2 and later")
+        }
+        try install(trust)
+        try TLSContext.install(identity, in: pointer)
+        let protocols = try ALPN.wireForm(alpn)
+        // This one function of OpenSSL returns 0 for success.
+        if !protocols.isEmpty,
+            SSL_CTX_set_alpn_protos(pointer, protocols, UInt32(protocols.count)) != 0
+        {
+            throw TLSContext.failure("offering application protocols")
+        }
+    }
+
+    deinit {
+        SSL_CTX_free(pointer)
+    }
+
+    private func install(_ trust: Trust) throws(TransportFailure) {
+        switch trust {
+        case .system:
+            guard SSL_CTX_set_default_verify_paths(pointer) == 1 else {
+                throw TLSContext.failure("finding the system's certificate authorities")
+            }
+        case .file(let path):
+            guard SSL_CTX_load_verify_file(pointer, path) == 1 else {
+                throw TLSContext.failure(
+                    "loading certificate authorities from \(path)",
+                    advice: "; check that the file exists and holds PEM certificates")
+            }
+            // Who names an intermediate authority as trusted means it.
+            X509_VERIFY_PARAM_set_flags(
+                SSL_CTX_get0_param(pointer), UInt(X509_V_FLAG_PARTIAL_CHAIN))
+        }
+    }
+}
+
+/// What client and server contexts have in common.
+enum TLSContext {
+    /// Received bytes are taken from the socket in portions of this many, several records at a
+    /// time. Much more is slower, not faster: OpenSSL 3.0 moves what is buffered to align each
+    /// record.
+    static let readBufferSize = 64 * 1024
+
+    static func make(_ method: OpaquePointer?) throws(TransportFailure) -> OpaquePointer {
+        OpenSSLFault.discard()
+        guard let context = SSL_CTX_new(method) else {
+            throw failure("preparing TLS")
+        }
+        pushsweep_ctx_allow_partial_writes(context)
+        pushsweep_ctx_read_ahead(context, readBufferSize)
+        pushsweep_ctx_forget_sessions(context)
+        pushsweep_ctx_refuse_renegotiation(context)
+        return context
+    }
+
+    static func install(
+        _ identity: TLSIdentity?, in context: OpaquePointer
+    ) throws(TransportFailure) {
+        if let identity, !identity.material.install(in: context) {
+            throw failure(
+                "using the certificate \(identity.subject)",
+                advice: "; it may be too weak for this system's OpenSSL: issue a new one")
+        }
+    }
+
+    static func failure(_ action: String, advice: String = "") -> TransportFailure {
+        TransportFailure(
+            .credentialsUnusable, "\(action): \(OpenSSLFault.drain().text)\(advice)")
+    }
+}
+
+/// Application-Layer Protocol Negotiation, RFC 7301.
+enum ALPN {
+    /// Each name behind its length in one byte.
+    static func wireForm(_ names: [String]) throws(TransportFailure) -> [UInt8] {
+        var bytes: [UInt8] = []
+        for name in names {
+            guard (1...255).contains(name.utf8.count) else {
+                throw TransportFailure(
+                    .credentialsUnusable,
+                    "offering application protocols: a name must have 1 to 255 bytes")
+            }
+            bytes.append(UInt8(name.utf8.count))
+            bytes += name.utf8
+        }
+        return bytes
+    }
+}

@@ -1,0 +1,90 @@
+import COpenSSL
+import Glibc
+
+/// A listening TCP socket. Threads may accept on it at the same time.
+package final class TLSListener: Sendable {
+    private let descriptor: Int32
+    /// Where it listens, with the port that the system chose.
+    package let address: SocketAddress
+
+    /// What waiting for a client brought.
+    package enum Outcome: Sendable {
+        /// A client, TLS not begun.
+        case connection(AcceptedConnection)
+        /// Nobody came by the deadline.
+        case timedOut
+        /// The interrupt was tripped.
+        case interrupted
+    }
+
+    /// Listens on a host of this machine; port 0 takes a free one. Throws `nameNotFound` or `io`.
+    package init(host: String = "127.0.0.1", port: UInt16 = 0) throws(TransportFailure) {
+        guard let wanted = try NameResolution.resolve(host: host, port: port).first else {
+            throw TransportFailure(.nameNotFound, "listening on \(host): it has no address")
+        }
+        let kind = Int32(SOCK_STREAM.rawValue | SOCK_NONBLOCK.rawValue | SOCK_CLOEXEC.rawValue)
+        let descriptor = socket(wanted.family, kind, 0)
+        guard descriptor >= 0 else {
+            throw .system("opening a socket", errno)
+        }
+        var one: Int32 = 1
+        // A restarted simulator gets its port back while old connections linger.
+        setsockopt(
+            descriptor, SOL_SOCKET, SO_REUSEADDR, &one, socklen_t(MemoryLayout<Int32>.size))
+        guard wanted.withPointer({ bind(descriptor, $0, $1) }) == 0,
+            listen(descriptor, 1024) == 0, let bound = SocketAddress.bound(to: descriptor)
+        else {
+            let error = errno
+            close(descriptor)
+            throw .system("listening on \(wanted)", error)
+        }
+        self.descriptor = descriptor
+        address = bound
+    }
+
+    deinit {
+        close(descriptor)
+    }
+
+    /// The port it listens on.
+    package var port: UInt16 { address.port }
+
+    /// Waits for the next client. Throws `io`, for one when descriptors ran out.
+    package func accept(
+        deadline: Deadline, interrupt: Interrupt? = nil
+    ) throws(TransportFailure) -> Outcome {
+        while true {
+            switch Poll.wait(descriptor, for: .reading, deadline: deadline, interrupt: interrupt) {
+            case .ready: break
+            case .timedOut: return .timedOut
+            case .interrupted: return .interrupted
+            case .failed(let error): throw .system("waiting for clients on \(address)", error)
+            }
+            if let connection = try acceptWaiting() {
+                return .connection(connection)
+            }
+        }
+    }
+
+    /// Nil when the client left, or another thread took it.
+    private func acceptWaiting() throws(TransportFailure) -> AcceptedConnection? {
+        var storage = sockaddr_storage()
+        var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
+        let (accepted, error, peer) = withUnsafeMutablePointer(to: &storage) { storage in
+            storage.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
+                let accepted = pushsweep_accept(descriptor, address, &length)
+                return (accepted, errno, SocketAddress(address, length: length))
+            }
+        }
+        if accepted >= 0 {
+            return AcceptedConnection(descriptor: accepted, peer: peer?.description ?? "client")
+        }
+        switch error {
+        // Errors of the connection, not of the listener (accept(2)).
+        case EAGAIN, EINTR, ECONNABORTED, EPROTO, ENETDOWN, EHOSTDOWN, ENETUNREACH, EHOSTUNREACH:
+            return nil
+        default:
+            throw .system("accepting a client on \(address)", error)
+        }
+    }
+}

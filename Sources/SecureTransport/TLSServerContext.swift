@@ -1,0 +1,131 @@
+import COpenSSL
+
+/// What all connections of one server share. For the simulator and tests: it can be made to offer
+/// what a client must refuse.
+package final class TLSServerContext: Sendable {
+    /// Protocol versions, oldest first.
+    package enum Version: Int32, Sendable, Comparable, CaseIterable {
+        /// Retired by RFC 8996; offered only to see it refused.
+        case tls11 = 0x0302
+        /// RFC 5246.
+        case tls12 = 0x0303
+        /// RFC 8446.
+        case tls13 = 0x0304
+
+        package static func < (left: Version, right: Version) -> Bool {
+            left.rawValue < right.rawValue
+        }
+    }
+
+    /// What is done about client certificates.
+    package enum ClientCertificates: Sendable {
+        /// None is asked for.
+        case notAsked
+        /// One is required, issued under an authority of this PEM file.
+        case required(authorities: String)
+        /// One is required and then called bad, whatever it is, with an alert: before the end of
+        /// the handshake under TLS 1.2, on the client's first read under TLS 1.3.
+        case refused(authorities: String)
+    }
+
+    // Unsafe only to the compiler: an SSL_CTX is not changed after this init, and SSL_new counts
+    // references atomically (openssl-threads(7)).
+    nonisolated(unsafe) let pointer: OpaquePointer
+    let clients: ClientCertificates
+    private let protocols: ProtocolChoice
+
+    /// Prepares a server that presents `identity`. `alpn` lists protocols in order of the server's
+    /// preference; a client that offers none of them goes on without. Throws
+    /// `credentialsUnusable`.
+    package init(
+        identity: TLSIdentity, clients: ClientCertificates,
+        versions: ClosedRange<Version> = .tls12 ... .tls13, alpn: [String] = []
+    ) throws(TransportFailure) {
+        ignoreBrokenPipes()
+        self.clients = clients
+        protocols = ProtocolChoice(try ALPN.wireForm(alpn))
+        pointer = try TLSContext.make(TLS_server_method())
+        // From here on a throw runs deinit, which frees the context.
+        if versions.lowerBound < .tls12 {
+            // TLS 1.1 signs with SHA-1, which needs the lowest level (SSL_CTX_set_security_level(3)).
+            SSL_CTX_set_security_level(pointer, 0)
+        }
+        guard
+            pushsweep_ctx_set_min_version(pointer, versions.lowerBound.rawValue) == 1,
+            pushsweep_ctx_set_max_version(pointer, versions.upperBound.rawValue) == 1
+        else {
+            throw TLSContext.failure("choosing TLS versions")
+        }
+        try TLSContext.install(identity, in: pointer)
+        switch clients {
+        case .notAsked:
+            break
+        case .required(let path), .refused(let path):
+            try trust(path)
+        }
+        if !alpn.isEmpty {
+            SSL_CTX_set_alpn_select_cb(
+                pointer, chooseProtocol, Unmanaged.passUnretained(protocols).toOpaque())
+        }
+    }
+
+    deinit {
+        SSL_CTX_free(pointer)
+    }
+
+    private func trust(_ path: String) throws(TransportFailure) {
+        guard SSL_CTX_load_verify_file(pointer, path) == 1,
+            let names = SSL_load_client_CA_file(path)
+        else {
+            throw TLSContext.failure(
+                "loading certificate authorities from \(path)",
+                advice: "; check that the file exists and holds PEM certificates")
+        }
+        // Sent to clients, which may choose their certificate by it.
+        SSL_CTX_set_client_CA_list(pointer, names)
+    }
+
+    var verifying: HandshakeNotes.VerifyMode {
+        switch clients {
+        case .notAsked: .nobody
+        case .required: .peer
+        case .refused: .refuseEveryone
+        }
+    }
+}
+
+/// The server's list for ALPN, kept at one address for OpenSSL's callback.
+private final class ProtocolChoice: Sendable {
+    let count: Int
+    // Unsafe only to the compiler: written once, here, before anyone else can see it.
+    nonisolated(unsafe) let bytes: UnsafeMutablePointer<UInt8>
+
+    init(_ wireForm: [UInt8]) {
+        count = wireForm.count
+        bytes = .allocate(capacity: max(count, 1))
+        bytes.initialize(from: wireForm, count: count)
+    }
+
+    deinit {
+        bytes.deallocate()
+    }
+}
+
+private func chooseProtocol(
+    _: OpaquePointer?, _ chosen: UnsafeMutablePointer<UnsafePointer<UInt8>?>?,
+    _ chosenLength: UnsafeMutablePointer<UInt8>?, _ offered: UnsafePointer<UInt8>?,
+    _ offeredLength: UInt32, _ opaque: UnsafeMutableRawPointer?
+) -> Int32 {
+    guard let opaque else {
+        return SSL_TLSEXT_ERR_NOACK
+    }
+    let choice = Unmanaged<ProtocolChoice>.fromOpaque(opaque).takeUnretainedValue()
+    var name: UnsafeMutablePointer<UInt8>?
+    let result = SSL_select_next_proto(
+        &name, chosenLength, choice.bytes, UInt32(choice.count), offered, offeredLength)
+    guard result == OPENSSL_NPN_NEGOTIATED else {
+        return SSL_TLSEXT_ERR_NOACK
+    }
+    chosen?.pointee = UnsafePointer(name)
+    return SSL_TLSEXT_ERR_OK
+}
