@@ -1,26 +1,5 @@
+import APNsProtocol
 import TokenHygiene
-
-/// How reading from the gateway ended, before anybody looked into the bytes.
-package enum CaptureEnd: String, Hashable, Sendable, CaseIterable {
-    /// The gateway said that this was all (TLS close_notify).
-    case closeNotify = "close-notify"
-    /// The connection ended without close_notify: there may have been more.
-    case cut
-    /// The gateway reset the connection.
-    case reset
-    /// Nothing came for the idle time, and the connection stayed open.
-    case idle
-    /// The byte limit was reached; the gateway had more.
-    case full
-    /// Our own run was told to stop.
-    case stopped
-    /// Our own run ended without a word: killed, or the power failed.
-    case crashed
-    /// The bytes came from a file.
-    case file
-    /// TLS broke in the middle of the feed.
-    case broken
-}
 
 /// Where a captured feed stands: in exactly one of these.
 package enum FeedState: String, Hashable, Sendable {

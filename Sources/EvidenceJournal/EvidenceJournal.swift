@@ -11,6 +11,7 @@
 // rollback journal in PERSIST mode writes a chunk once where a write-ahead log writes it twice,
 // and 16 KiB pages suit chunks of up to 1 MiB.
 
+import APNsProtocol
 import Foundation
 import GRDB
 import TokenHygiene

@@ -1,3 +1,4 @@
+import APNsProtocol
 import Foundation
 import GRDB
 import TokenHygiene
@@ -89,6 +90,36 @@ extension EvidenceJournal {
                 db, sql: "SELECT * FROM feed WHERE state IN (\(places)) ORDER BY opened, rowid",
                 arguments: StatementArguments(states.map(\.rawValue))
             ).compactMap(CapturedFeed.init)
+        }
+    }
+
+    /// A feed by its name.
+    ///
+    /// - Throws: `unknownFeed` where the journal has none of this name.
+    package func feed(_ id: String) throws(JournalFailure) -> CapturedFeed {
+        let found = try perform("looking for feed \(id) in the journal") { db in
+            try Row.fetchOne(db, sql: "SELECT * FROM feed WHERE id = ?", arguments: [id])
+                .flatMap(CapturedFeed.init)
+        }
+        guard let found else {
+            throw JournalFailure(
+                .unknownFeed,
+                "looking for feed \(id): the journal has none of this name; pushsweep check lists "
+                    + "those that wait")
+        }
+        return found
+    }
+
+    /// Removes a feed with all its bytes. What it says is gone, unless it is kept elsewhere.
+    package func discard(_ id: String) throws(JournalFailure) {
+        try perform("removing feed \(id) from the journal") { db in
+            try db.inTransaction(.immediate) {
+                for table in ["quarantine", "chunk"] {
+                    try db.execute(sql: "DELETE FROM \(table) WHERE feed = ?", arguments: [id])
+                }
+                try db.execute(sql: "DELETE FROM feed WHERE id = ?", arguments: [id])
+                return .commit
+            }
         }
     }
 

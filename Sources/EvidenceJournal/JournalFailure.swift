@@ -14,6 +14,8 @@ package struct JournalFailure: Error, Hashable, Sendable, CustomStringConvertibl
         case inputOutput
         /// The file is not ours or is damaged; it was set aside under a new name.
         case damaged
+        /// The journal has no feed of this name.
+        case unknownFeed
     }
 
     /// The kind of trouble.
