@@ -65,7 +65,8 @@ struct TimeColumn: Hashable, Sendable {
     private func reading(_ value: SQLValue, rounding: Rounding) -> Reading {
         switch (storage, value) {
         case (_, .null): return .none
-        case (.wallClock(_, let offset), .wallClock(let clock)), (.text(let offset), .wallClock(let clock)):
+        case (.wallClock(_, let offset), .wallClock(let clock)),
+            (.text(let offset), .wallClock(let clock)):
             return .instant(instant(clock, offset, rounding))
         case (.wallClock, .text): return .none
         case (.text(let offset), .text(let text)):
@@ -119,5 +120,7 @@ struct TimeColumn: Hashable, Sendable {
 }
 
 extension Array {
-    fileprivate subscript(safe index: Int) -> Element? { indices.contains(index) ? self[index] : nil }
+    fileprivate subscript(safe index: Int) -> Element? {
+        indices.contains(index) ? self[index] : nil
+    }
 }

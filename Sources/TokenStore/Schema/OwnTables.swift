@@ -3,7 +3,9 @@
 
 extension OwnTable {
     private static let word = ("VARCHAR(64) NOT NULL", "TEXT NOT NULL")
-    private static let uuid = ("VARCHAR(36) CHARACTER SET ascii COLLATE ascii_bin NOT NULL", "TEXT NOT NULL")
+    private static let uuid = (
+        "VARCHAR(36) CHARACTER SET ascii COLLATE ascii_bin NOT NULL", "TEXT NOT NULL"
+    )
     private static let number = ("BIGINT NOT NULL DEFAULT 0", "INTEGER NOT NULL DEFAULT 0")
     private static let time = ("DATETIME(3) NOT NULL", "DATETIME NOT NULL")
     private static let timeOrNull = ("DATETIME(3) NULL", "DATETIME NULL")
