@@ -26,9 +26,11 @@ extension TokenStore {
         if case .sqlite = location { .sqlite } else { .mariaDB }
     }
 
-    /// What is missing in this database: tables, and in an existing token table the columns and the
-    /// index that make marks and lookups good. Empty when nothing is.
-    package func missingSchema() throws(StoreFailure) -> SchemaScript {
+    /// What is missing in this database. An existing token table is the user's: only `upgrading`
+    /// adds the columns and the index that make marks and lookups good. Empty when nothing is.
+    package func missingSchema(
+        upgrading: Bool
+    ) throws(StoreFailure) -> SchemaScript {
         let dialect = connection.dialect
         let name = try TableName(settings.mapping.table)
         let mapping = settings.mapping
@@ -37,6 +39,7 @@ extension TokenStore {
         }
         var statements: [String] = []
         if let existing {
+            guard upgrading else { return SchemaScript(statements: try missingSideTables()) }
             for column in OwnTable.additions where existing.column(column.name) == nil {
                 guard mapping.isDetected(column.name) else { continue }
                 statements.append(
@@ -50,21 +53,27 @@ extension TokenStore {
         } else {
             statements += OwnTable.activeUsers.creation(dialect, named: name)
         }
+        return SchemaScript(statements: statements + (try missingSideTables()))
+    }
+
+    private func missingSideTables() throws(StoreFailure) -> [String] {
+        let dialect = connection.dialect
+        var statements: [String] = []
         for table in OwnTable.sideTables {
             let known = try attempts.retrying("reading the schema") { () throws(SQLFailure) in
                 try Catalog(connection: connection).table(TableName(name: table.name))
             }
             if known == nil { statements += table.creation(dialect) }
         }
-        return SchemaScript(statements: statements)
+        return statements
     }
 
     /// Executes what is missing and returns it. A second call finds nothing to do.
     ///
     /// - Throws: `permission` where the account may not change the schema; statements before the
     ///   refused one stand (servers commit each by itself).
-    package func applySchema() throws(StoreFailure) -> SchemaScript {
-        let script = try missingSchema()
+    package func applySchema(upgrading: Bool) throws(StoreFailure) -> SchemaScript {
+        let script = try missingSchema(upgrading: upgrading)
         for statement in script.statements {
             let subject = statement.split(separator: "(").first ?? ""
             try attempts.retrying("changing the schema (\(subject.prefix(80)))") {
