@@ -73,6 +73,14 @@ package final class TokenStore {
         return table
     }
 
+    /// Whether `pushsweep_invalid` is there and visible. An audit of an untouched database does
+    /// without it.
+    func hasSideMarks() throws(StoreFailure) -> Bool {
+        try attempts.retrying("looking for pushsweep_invalid") { () throws(SQLFailure) in
+            try Catalog(connection: connection).table(TableName(name: OwnTable.invalid.name)) != nil
+        }
+    }
+
     /// Finds out what evidence would do to the rows of a partition. Reads only and locks nothing.
     /// `shouldStop` is asked between batches; `report` hears the numbers so far.
     ///
@@ -84,7 +92,8 @@ package final class TokenStore {
         let layout = try layout()
         let lookup = try RowLookup(layout, connection.dialect, partition, wholeRows: false)
         let classifier = FeedClassifier(
-            layout: layout, connection: connection, partition: partition, policy: policy)
+            layout: layout, connection: connection, partition: partition, policy: policy,
+            readsSideMarks: layout.mark == nil ? try hasSideMarks() : false)
         var result = Classification()
         while !shouldStop() {
             let batch: [TokenEvidence]

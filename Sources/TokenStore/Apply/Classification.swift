@@ -24,6 +24,8 @@ struct FeedClassifier {
     let connection: any SQLConnection
     let partition: Partition
     let policy: RemovalPolicy
+    /// Whether marks stand in the side table.
+    let readsSideMarks: Bool
 
     /// Classifies one batch.
     func classify(
@@ -31,7 +33,7 @@ struct FeedClassifier {
     ) throws(SQLFailure) {
         let rows = try lookup.rows(for: batch[...], connection, locking: false)
         var marks: [DeviceToken: EpochMilliseconds] = [:]
-        if layout.mark == nil && !rows.isEmpty {
+        if readsSideMarks && !rows.isEmpty {
             let tokens = Set(rows.map(\.evidence)).map { batch[$0].token }.sorted()
             marks = try SideMarks(
                 partition: partition, source: .feedback, dialect: connection.dialect

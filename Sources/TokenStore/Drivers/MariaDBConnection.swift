@@ -13,8 +13,8 @@ import CMariaDB
 // initialisation once.
 
 /// A connection to MariaDB, MySQL or whatever speaks their protocol.
-final class MariaDBConnection: SQLConnection {
-    let dialect = SQLDialect.mariaDB
+package final class MariaDBConnection: SQLConnection {
+    package let dialect = SQLDialect.mariaDB
 
     private let settings: StoreSettings
     private let endpoint: StoreLocation.Server
@@ -25,7 +25,7 @@ final class MariaDBConnection: SQLConnection {
     private static let library: Bool = mysql_server_init(0, nil, nil) == 0
 
     /// Remembers where to connect; `connect` does it.
-    init(_ endpoint: StoreLocation.Server, _ settings: StoreSettings) {
+    package init(_ endpoint: StoreLocation.Server, _ settings: StoreSettings) {
         self.endpoint = endpoint
         self.settings = settings
     }
@@ -38,7 +38,7 @@ final class MariaDBConnection: SQLConnection {
         handle = nil
     }
 
-    func connect() throws(SQLFailure) {
+    package func connect() throws(SQLFailure) {
         disconnect()
         guard Self.library, let handle = mysql_init(nil) else {
             throw SQLFailure(kind: .other, code: 2008, message: "out of memory")
@@ -147,13 +147,13 @@ final class MariaDBConnection: SQLConnection {
         .mariaDB(code: mysql_errno(handle), message: String(cString: mysql_error(handle)))
     }
 
-    func query(_ sql: String, _ parameters: [SQLValue]) throws(SQLFailure) -> SQLRows {
+    package func query(_ sql: String, _ parameters: [SQLValue]) throws(SQLFailure) -> SQLRows {
         let statement = try prepared(sql)
         try statement.execute(parameters)
         return try statement.fetchAll()
     }
 
-    func execute(_ sql: String, _ parameters: [SQLValue]) throws(SQLFailure) -> Int {
+    package func execute(_ sql: String, _ parameters: [SQLValue]) throws(SQLFailure) -> Int {
         let statement = try prepared(sql)
         try statement.execute(parameters)
         return statement.foundRows
@@ -167,7 +167,7 @@ final class MariaDBConnection: SQLConnection {
         return statement
     }
 
-    func run(_ sql: String) throws(SQLFailure) {
+    package func run(_ sql: String) throws(SQLFailure) {
         let handle = try opened()
         guard mysql_real_query(handle, sql, UInt(sql.utf8.count)) == 0 else {
             throw lastFailure(handle)
@@ -176,7 +176,7 @@ final class MariaDBConnection: SQLConnection {
         if let result = mysql_store_result(handle) { mysql_free_result(result) }
     }
 
-    func describe() throws(SQLFailure) -> ServerDescription {
+    package func describe() throws(SQLFailure) -> ServerDescription {
         let handle = try opened()
         let rows = try query("SELECT VERSION(), @@session.time_zone, CURRENT_USER()")
         let version = rows[0, 0].text ?? ""

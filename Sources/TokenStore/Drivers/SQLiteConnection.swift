@@ -12,8 +12,8 @@ import GRDB
 // somebody else made keeps the journal mode its owner chose.
 
 /// A connection to a SQLite file.
-final class SQLiteConnection: SQLConnection {
-    let dialect = SQLDialect.sqlite
+package final class SQLiteConnection: SQLConnection {
+    package let dialect = SQLDialect.sqlite
 
     private let path: String
     private let creates: Bool
@@ -21,13 +21,13 @@ final class SQLiteConnection: SQLConnection {
     private var queue: DatabaseQueue?
 
     /// Remembers the file; `connect` opens it, and makes it only where `creates` says so.
-    init(path: String, creates: Bool, _ settings: StoreSettings) {
+    package init(path: String, creates: Bool, _ settings: StoreSettings) {
         self.path = path
         self.creates = creates
         self.settings = settings
     }
 
-    func connect() throws(SQLFailure) {
+    package func connect() throws(SQLFailure) {
         queue = nil
         var configuration = Configuration()
         configuration.label = "pushsweep.tokens"
@@ -51,7 +51,7 @@ final class SQLiteConnection: SQLConnection {
 
     private static func isFile(_ path: String) -> Bool { access(path, F_OK) == 0 }
 
-    func query(_ sql: String, _ parameters: [SQLValue]) throws(SQLFailure) -> SQLRows {
+    package func query(_ sql: String, _ parameters: [SQLValue]) throws(SQLFailure) -> SQLRows {
         try perform { database in
             let statement = try database.cachedStatement(sql: sql)
             try statement.setArguments(StatementArguments(parameters.map(\.databaseValue)))
@@ -64,7 +64,7 @@ final class SQLiteConnection: SQLConnection {
         }
     }
 
-    func execute(_ sql: String, _ parameters: [SQLValue]) throws(SQLFailure) -> Int {
+    package func execute(_ sql: String, _ parameters: [SQLValue]) throws(SQLFailure) -> Int {
         try perform { database in
             let statement = try database.cachedStatement(sql: sql)
             try statement.execute(
@@ -73,11 +73,11 @@ final class SQLiteConnection: SQLConnection {
         }
     }
 
-    func run(_ sql: String) throws(SQLFailure) {
+    package func run(_ sql: String) throws(SQLFailure) {
         try perform { try $0.execute(sql: sql) }
     }
 
-    func describe() throws(SQLFailure) -> ServerDescription {
+    package func describe() throws(SQLFailure) -> ServerDescription {
         let version = try query("SELECT sqlite_version()").scalar?.text ?? ""
         return ServerDescription(
             version: "SQLite \(version)", encryption: nil, timeZone: "UTC", account: nil)

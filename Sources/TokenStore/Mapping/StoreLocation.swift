@@ -15,6 +15,13 @@ package enum StoreLocation: Hashable, Sendable {
         package let user: String
         /// The database that holds the tables.
         package let database: String
+
+        /// Names a server.
+        package init(address: Address, user: String, database: String) {
+            self.address = address
+            self.user = user
+            self.database = database
+        }
     }
 
     /// How a server is reached.

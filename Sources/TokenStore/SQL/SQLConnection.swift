@@ -2,7 +2,7 @@
 /// they bind, run and fetch, and say what kind of trouble an error is. They decide nothing.
 ///
 /// A connection is used by one thread at a time and is not Sendable.
-protocol SQLConnection: AnyObject {
+package protocol SQLConnection: AnyObject {
     /// What this engine spells differently.
     var dialect: SQLDialect { get }
 
@@ -25,16 +25,17 @@ protocol SQLConnection: AnyObject {
 
 extension SQLConnection {
     /// Opens the transaction of a chunk.
-    func begin() throws(SQLFailure) { try run(dialect.begin) }
+    package func begin() throws(SQLFailure) { try run(dialect.begin) }
 
     /// Makes the transaction's changes permanent.
-    func commit() throws(SQLFailure) { try run("COMMIT") }
+    package func commit() throws(SQLFailure) { try run("COMMIT") }
 
     /// Gives the transaction up. A failure is of no interest: either the connection is gone, and
     /// with it the transaction, or there was none.
-    func rollBack() { try? run("ROLLBACK") }
+    package func rollBack() { try? run("ROLLBACK") }
 
-    func query(_ sql: String) throws(SQLFailure) -> SQLRows { try query(sql, []) }
+    /// Runs a statement without parameters that returns rows.
+    package func query(_ sql: String) throws(SQLFailure) -> SQLRows { try query(sql, []) }
 }
 
 /// What the other end says about itself.

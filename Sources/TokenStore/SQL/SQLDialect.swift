@@ -1,14 +1,14 @@
 /// What the engines spell differently. The store writes everything else once, in SQL that MariaDB
 /// 10.6, MySQL 8, Galera, Spider, TiDB and Vitess all run.
-struct SQLDialect: Hashable, Sendable {
+package struct SQLDialect: Hashable, Sendable {
     /// The two families of engines.
-    enum Engine: Hashable, Sendable {
+    package enum Engine: Hashable, Sendable {
         case mariaDB
         case sqlite
     }
 
     /// The family.
-    let engine: Engine
+    package let engine: Engine
     /// The character around identifiers.
     let quote: Character
     /// Opens a transaction that will write.

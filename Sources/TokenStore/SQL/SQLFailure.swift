@@ -1,7 +1,7 @@
 /// An error of a driver, sorted by what can be done about it.
-struct SQLFailure: Error, Hashable, Sendable {
+package struct SQLFailure: Error, Hashable, Sendable {
     /// What can be done about an error.
-    enum Kind: Hashable, Sendable {
+    package enum Kind: Hashable, Sendable {
         /// The engine gave our transaction up for another's sake: roll back and redo it.
         case conflict
         /// The connection is gone; what was not committed is undone.
@@ -23,11 +23,11 @@ struct SQLFailure: Error, Hashable, Sendable {
     }
 
     /// What can be done about it.
-    let kind: Kind
+    package let kind: Kind
     /// The engine's number.
-    let code: Int
+    package let code: Int
     /// The engine's words, bounded, one line, without stored values.
-    let message: String
+    package let message: String
 
     init(kind: Kind, code: Int, message: String) {
         self.kind = kind
