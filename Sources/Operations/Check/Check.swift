@@ -65,8 +65,8 @@ package struct Check {
                     "\(doubtful.count) feeds hold quarantined bytes; see: pushsweep quarantine list"
                 )
             }
-        } catch let failure as JournalFailure where failure.code == .locked {
-            report.note("state", .warning, "\(failure)")
+        } catch where error.code == .locked {
+            report.note("state", .warning, "\(error)")
         } catch {
             report.fail("state", .wrapping(error, at: .state))
         }
