@@ -38,10 +38,11 @@ package final class TLSConnection {
     var ended: Result<ConnectionEnd, TransportFailure>?
     /// A fatal error of either direction: no close_notify may follow it (SSL_shutdown(3)).
     var isBroken = false
+    /// Bytes handed to TLS so far, also by a write that failed halfway.
+    package internal(set) var bytesWritten = 0
 
-    // Unsafe to share, so takes what nobody else has.
     init(
-        _ socket: sending Socket, context: OpaquePointer, role: Role, peer: String,
+        _ socket: Socket, context: OpaquePointer, role: Role, peer: String,
         identityName: String?, interrupt: Interrupt?
     ) throws(TransportFailure) {
         OpenSSLFault.discard()
