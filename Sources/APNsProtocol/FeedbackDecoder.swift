@@ -13,7 +13,7 @@
 // quarantines exactly them.
 
 /// How a decoded feed ended.
-package enum FeedbackEnding: Hashable, Sendable {
+package enum FeedbackEnding: Hashable, Sendable, CustomStringConvertible {
     /// On a tuple boundary.
     case clean
     /// Inside the six bytes before a token; the number of bytes present, 1 to 5.
@@ -23,6 +23,19 @@ package enum FeedbackEnding: Hashable, Sendable {
     /// A tuple announced an impossible token length and the stream went on past it: nothing from
     /// this byte offset on can be trusted.
     case outOfStep(offset: Int, announced: Int)
+
+    /// One clause for messages and reports.
+    package var description: String {
+        switch self {
+        case .clean: "on a tuple boundary"
+        case .truncatedHeader(let present):
+            "cut \(present) bytes into the 6-byte header of a tuple"
+        case .truncatedToken(let present, let announced):
+            "cut \(present) bytes into a token of \(announced)"
+        case .outOfStep(let offset, let announced):
+            "out of step: the tuple at byte \(offset) announced a token of \(announced) bytes"
+        }
+    }
 }
 
 /// Decodes a feedback list from bytes cut at any place: a pure value, same bytes in, same tuples

@@ -61,7 +61,8 @@ package struct TransportFailure: Error, Sendable, Equatable, CustomStringConvert
     /// One line: what was done, to what, what happened, what to do next.
     package let description: String
 
-    init(_ code: Code, _ description: String) {
+    /// States a failure.
+    package init(_ code: Code, _ description: String) {
         self.code = code
         self.description = description
     }

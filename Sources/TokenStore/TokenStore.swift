@@ -1,1 +1,158 @@
-// placeholder
+import APNsProtocol
+import TokenHygiene
+
+// The user's table of device tokens, as one connection sees it. What happens to rows is decided by
+// TokenHygiene; how it reaches the database so that it happens once, and only to rows that still
+// are what was judged, is decided in Apply. This class holds the connection and the resolved layout
+// together.
+//
+// A store belongs to the thread that made it. Neither libmariadb nor our use of GRDB allows two
+// threads at once on one connection, so the class is not Sendable and the compiler holds us to it.
+// Two workers on disjoint parts of a feed open two stores.
+
+/// The token database.
+package final class TokenStore {
+    let settings: StoreSettings
+    let connection: any SQLConnection
+    let pacing: StorePacing
+    private var resolved: TableLayout?
+
+    /// Connects. `creatingFile` makes a SQLite file that does not exist; nothing else does.
+    ///
+    /// - Throws: `unreachable`, `untrusted`, `busy`, `permission` or `configuration`.
+    package convenience init(
+        _ settings: StoreSettings, creatingFile: Bool = false,
+        pacing: StorePacing = StorePacing()
+    ) throws(StoreFailure) {
+        let connection: any SQLConnection =
+            switch settings.location {
+            case .server(let server): MariaDBConnection(server, settings)
+            case .sqlite(let path): SQLiteConnection(path: path, creates: creatingFile, settings)
+            }
+        try self.init(settings, connection, pacing)
+    }
+
+    /// Connects through a given driver.
+    init(
+        _ settings: StoreSettings, _ connection: any SQLConnection, _ pacing: StorePacing
+    ) throws(StoreFailure) {
+        self.settings = settings
+        self.connection = connection
+        self.pacing = pacing
+        try attempts.retrying("connecting to \(settings.location)") { () throws(SQLFailure) in
+            try connection.connect()
+        }
+    }
+
+    var attempts: Attempts { Attempts(connection: connection, pacing: pacing) }
+
+    /// The table as it is used, resolved once per store.
+    func layout() throws(StoreFailure) -> TableLayout {
+        if let resolved { return resolved }
+        let layout = try LayoutResolver(
+            mapping: settings.mapping, table: catalogTable(), dialect: connection.dialect
+        ).layout()
+        resolved = layout
+        return layout
+    }
+
+    /// The table as the database describes it.
+    func catalogTable() throws(StoreFailure) -> CatalogTable {
+        let name = try TableName(settings.mapping.table)
+        let table = try attempts.retrying("reading the layout of \(name)") {
+            () throws(SQLFailure) in
+            try Catalog(connection: connection).table(name)
+        }
+        guard let table else {
+            throw StoreFailure(
+                .configuration,
+                "reading the layout of \(name): \(settings.location) has no such table that the "
+                    + "account may see; correct store.active-users.table, grant SELECT on it, or "
+                    + "run `pushsweep schema apply`")
+        }
+        return table
+    }
+
+    /// Whether `pushsweep_invalid` is there and visible. An audit of an untouched database does
+    /// without it.
+    func hasSideMarks() throws(StoreFailure) -> Bool {
+        try attempts.retrying("looking for pushsweep_invalid") { () throws(SQLFailure) in
+            try Catalog(connection: connection).table(TableName(name: OwnTable.invalid.name)) != nil
+        }
+    }
+
+    /// Finds out what evidence would do to the rows of a partition. Reads only and locks nothing.
+    /// `shouldStop` is asked between batches; `report` hears the numbers so far.
+    ///
+    /// - Throws: any failure of reading.
+    package func classify(
+        _ evidence: inout some EvidenceStream, in partition: Partition, policy: RemovalPolicy,
+        shouldStop: () -> Bool = { false }, report: (Classification) -> Void = { _ in }
+    ) throws(StoreFailure) -> Classification {
+        let layout = try layout()
+        let lookup = try RowLookup(layout, connection.dialect, partition, wholeRows: false)
+        let classifier = FeedClassifier(
+            layout: layout, connection: connection, partition: partition, policy: policy,
+            readsSideMarks: layout.mark == nil ? try hasSideMarks() : false)
+        var result = Classification()
+        while !shouldStop() {
+            let batch: [TokenEvidence]
+            do {
+                batch = try evidence.next(StatementShape.longest)
+            } catch {
+                throw StoreFailure(.evidence, "reading evidence: \(error); run again")
+            }
+            if batch.isEmpty {
+                result.isComplete = true
+                break
+            }
+            let before = result
+            result = try attempts.retrying("reading rows of \(layout.table)") {
+                () throws(SQLFailure) in
+                var next = before
+                try classifier.classify(batch, into: &next, lookup)
+                return next
+            }
+            report(result)
+        }
+        return result
+    }
+
+    /// How many rows a partition has. Counts them, which on a large table takes seconds.
+    package func rows(in partition: Partition) throws(StoreFailure) -> Int {
+        let layout = try layout()
+        let condition = try layout.partitionCondition(partition, connection.dialect)
+        let sql =
+            "SELECT COUNT(*) FROM \(layout.table.sql(connection.dialect)) WHERE 1 = 1"
+            + condition.sql
+        return try attempts.retrying("counting rows of \(layout.table)") {
+            () throws(SQLFailure) in
+            try connection.query(sql, condition.values).scalar?.count ?? 0
+        }
+    }
+
+    /// How far a feed (or part of one) is applied; nil if nothing of it was ever begun.
+    package func progress(
+        of feed: String, part: Int = 0
+    ) throws(StoreFailure) -> FeedProgress? {
+        let marker = FeedMarker(feed: feed, part: part, dialect: connection.dialect)
+        return try attempts.retrying("reading the marker of feed \(feed)") {
+            () throws(SQLFailure) in
+            try marker.read(connection, locking: false)
+        }
+    }
+
+    /// Applies a feed chunk by chunk, each in a transaction that also moves the feed's marker.
+    /// Evidence up to the marker is passed over, so a feed may be handed in again from its start or
+    /// from `progress(of:)`. `shouldStop` is asked between chunks; then the result is not `isApplied`
+    /// and the next call goes on.
+    ///
+    /// - Throws: any failure; what is committed stands, and the marker tells how far that is.
+    package func apply(
+        _ evidence: inout some EvidenceStream, _ application: FeedApplication,
+        shouldStop: () -> Bool = { false }, report: (FeedProgress) -> Void = { _ in }
+    ) throws(StoreFailure) -> FeedProgress {
+        var applier = try FeedApplier(application, layout(), connection, pacing)
+        return try applier.run(&evidence, shouldStop: shouldStop, report: report)
+    }
+}

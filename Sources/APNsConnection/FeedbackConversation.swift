@@ -1,0 +1,157 @@
+// Reading a feed is a short conversation with one rule that outweighs all others: the gateway
+// clears its list while it sends. Before the first byte a lost connection costs nothing and may be
+// tried again; after it, a new connection would get the rest of the list at best and an empty one
+// at worst, and could not tell us which. So tries are counted before the first byte only.
+//
+// States:
+//   resolving   the next try begins: names are looked up afresh, after a pause that grows
+//   connecting  one address of that try after the other, up to a finished TLS handshake
+//   reading     bytes go to the journal until the feed ends
+//   ended       with what is known about the end
+//
+// A refusal that cannot change by itself (certificate, host name, no TLS) ends the conversation at
+// once. The conversation is a value: events in, actions out; `FeedbackReader` performs them.
+
+import APNsProtocol
+import SecureTransport
+
+/// The decisions of reading one feed.
+package struct FeedbackConversation: Equatable, Sendable {
+    /// Connections that may be tried before the first byte.
+    package static let tries = 3
+
+    /// What happened.
+    package enum Event: Equatable, Sendable {
+        /// The name was looked up and has so many addresses, at least one.
+        case resolved(addresses: Int)
+        /// The TLS handshake is finished.
+        case connected
+        /// The lookup, the connection, the handshake or the reading failed.
+        case failed(TransportFailure)
+        /// Bytes arrived and are in the journal.
+        case received(Int)
+        /// The connection ended.
+        case ended(ConnectionEnd)
+        /// Nothing arrived for the idle time.
+        case idle
+        /// The byte limit is reached.
+        case full
+        /// Our run was told to stop.
+        case stopped
+    }
+
+    /// What to do next.
+    package enum Action: Equatable, Sendable {
+        /// Look the name up, after the pause that belongs to this try (1, 2, 3).
+        case resolve(attempt: Int)
+        /// Connect to the address of this index.
+        case connect(address: Int)
+        /// Read on.
+        case read
+        /// Done: the feed was opened and this is how it ended.
+        case finish(CaptureEnd)
+        /// Done: the feed was never opened.
+        case giveUp(TransportFailure)
+        /// Done: told to stop before the feed was opened.
+        case stop
+    }
+
+    private enum State: Equatable, Sendable {
+        case resolving(attempt: Int)
+        case connecting(attempt: Int, address: Int, of: Int)
+        case reading(attempt: Int, bytes: Int)
+        case ended
+    }
+
+    private var state = State.resolving(attempt: 1)
+
+    /// Starts before the first try.
+    package init() {}
+
+    /// The first action.
+    package var start: Action { .resolve(attempt: 1) }
+
+    /// Takes an event and decides what to do next.
+    package mutating func take(_ event: Event) -> Action {
+        switch (state, event) {
+        case (.resolving(let attempt), .resolved(let addresses)):
+            state = .connecting(attempt: attempt, address: 0, of: addresses)
+            return .connect(address: 0)
+        case (.resolving(let attempt), .failed(let failure)):
+            return tryAgain(after: attempt, failure)
+        case (.connecting(let attempt, _, _), .connected):
+            state = .reading(attempt: attempt, bytes: 0)
+            return .read
+        case (.connecting(let attempt, let address, let count), .failed(let failure)):
+            guard !failure.isFinal, address + 1 < count else {
+                return tryAgain(after: attempt, failure)
+            }
+            state = .connecting(attempt: attempt, address: address + 1, of: count)
+            return .connect(address: address + 1)
+        case (.reading(let attempt, let bytes), _):
+            return takeWhileReading(event, attempt: attempt, bytes: bytes)
+        case (_, .stopped):
+            state = .ended
+            return .stop
+        default:
+            preconditionFailure("a feedback conversation got \(event) in state \(state)")
+        }
+    }
+
+    private mutating func takeWhileReading(
+        _ event: Event, attempt: Int, bytes: Int
+    ) -> Action {
+        switch event {
+        case .received(let more):
+            state = .reading(attempt: attempt, bytes: bytes + more)
+            return .read
+        case .failed(let failure) where bytes == 0:
+            return tryAgain(after: attempt, failure)
+        case .ended(.reset) where bytes == 0:
+            return tryAgain(after: attempt, .resetBeforeFirstByte)
+        case .failed: return finish(.broken)
+        case .ended(.closeNotify): return finish(.closeNotify)
+        case .ended(.cut): return finish(.cut)
+        case .ended(.reset): return finish(.reset)
+        case .idle: return finish(.idle)
+        case .full: return finish(.full)
+        case .stopped: return finish(.stopped)
+        case .resolved, .connected:
+            preconditionFailure("a feedback conversation got \(event) while reading")
+        }
+    }
+
+    private mutating func finish(_ end: CaptureEnd) -> Action {
+        state = .ended
+        return .finish(end)
+    }
+
+    private mutating func tryAgain(after attempt: Int, _ failure: TransportFailure) -> Action {
+        guard !failure.isFinal, attempt < Self.tries else {
+            state = .ended
+            return failure.code == .interrupted ? .stop : .giveUp(failure)
+        }
+        state = .resolving(attempt: attempt + 1)
+        return .resolve(attempt: attempt + 1)
+    }
+}
+
+extension TransportFailure {
+    /// Whether trying again cannot help: somebody has to change a certificate, a name or a setting.
+    package var isFinal: Bool {
+        switch code {
+        case .certificateUntrusted, .certificateExpired, .certificateNotYetValid,
+            .hostNameMismatch, .clientCertificateRefused, .notTLS, .protocolVersion,
+            .credentialsUnusable, .interrupted:
+            true
+        case .nameNotFound, .connectionRefused, .unreachable, .timedOut, .reset, .closedEarly,
+            .protocolError, .io:
+            false
+        }
+    }
+
+    static let resetBeforeFirstByte = TransportFailure(
+        .reset,
+        "reading the feed: the gateway reset the connection before the first byte; "
+            + "if this repeats, ask its owner whether our certificate is accepted")
+}

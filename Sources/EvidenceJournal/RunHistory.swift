@@ -1,0 +1,57 @@
+import GRDB
+import TokenHygiene
+
+/// One run of the tool as the journal remembers it.
+package struct RunRecord: Hashable, Sendable {
+    /// A random UUID, lower case.
+    package let id: String
+    /// `sweep`, `replay` and so on.
+    package let kind: String
+    /// When it began.
+    package let started: EpochMilliseconds
+    /// When it ended; nil for a run that is alive or was killed.
+    package let ended: EpochMilliseconds?
+    /// Its exit code.
+    package let exit: Int32?
+    /// The JSON summary it printed, or could have.
+    package let summary: String?
+}
+
+extension EvidenceJournal {
+    /// Notes that a run begins.
+    package func beginRun(
+        _ id: String, kind: String, at now: EpochMilliseconds
+    ) throws(JournalFailure) {
+        try perform("noting the start of run \(id)") { db in
+            try db.execute(
+                sql: "INSERT INTO run (id, kind, started) VALUES (?, ?, ?)",
+                arguments: [id, kind, now.rawValue])
+        }
+    }
+
+    /// Notes how a run ended.
+    package func endRun(
+        _ id: String, exit: Int32, summary: String, at now: EpochMilliseconds
+    ) throws(JournalFailure) {
+        try perform("noting the end of run \(id)") { db in
+            try db.execute(
+                sql: "UPDATE run SET ended = ?, exit = ?, summary = ? WHERE id = ?",
+                arguments: [now.rawValue, exit, summary, id])
+        }
+    }
+
+    /// The latest runs, newest first.
+    package func runs(limit: Int) throws(JournalFailure) -> [RunRecord] {
+        try perform("listing runs") { db in
+            try Row.fetchAll(
+                db, sql: "SELECT * FROM run ORDER BY started DESC, rowid DESC LIMIT ?",
+                arguments: [limit]
+            ).map { row in
+                RunRecord(
+                    id: row["id"], kind: row["kind"], started: EpochMilliseconds(row["started"]),
+                    ended: (row["ended"] as Int64?).map { EpochMilliseconds($0) },
+                    exit: row["exit"], summary: row["summary"])
+            }
+        }
+    }
+}

@@ -1,0 +1,102 @@
+// The state folder holds what must not be lost (captured feeds) and what must not be seen (whole
+// tokens), so it belongs to one user, mode 0700. The kernel lock on a file in it keeps two runs on
+// one host apart: a gateway forgets its list once read, so two readers would each get half of it.
+// A kernel lock vanishes with its process, however that ends; a pid file would stay behind.
+
+import Foundation
+import Glibc
+
+/// The folder of the local state, held by this process alone.
+package final class StateFolder {
+    /// Free bytes below which no feed is opened: what is read must fit.
+    package static let roomNeeded: UInt64 = 64 << 20
+
+    /// The absolute path of the folder.
+    package let path: String
+    private let lock: Int32
+
+    /// Creates the folder where it is missing and takes the lock of this host.
+    ///
+    /// - Throws: `locked` when another run holds it, `cannotCreate`, or `permission` when others
+    ///   can look into the folder.
+    package init(_ path: String) throws(JournalFailure) {
+        self.path = path
+        try Self.create(path)
+        try Self.checkMode(of: path)
+        lock = try Self.takeLock(in: path)
+        // SQLite sorts large feeds in temporary files; tokens must not leave this folder.
+        setenv("SQLITE_TMPDIR", path, 1)
+    }
+
+    deinit { close(lock) }
+
+    /// The path of a file in the folder.
+    package func file(_ name: String) -> String { path + "/" + name }
+
+    /// Makes sure that the disk has room for a feed before one is opened.
+    ///
+    /// - Throws: `cannotCreate` when less than 64 MiB are free.
+    package func ensureRoom() throws(JournalFailure) {
+        var facts = statvfs()
+        guard statvfs(path, &facts) == 0 else {
+            throw JournalFailure(
+                .inputOutput, "asking for the free space of \(path): \(Self.lastError())")
+        }
+        let free = UInt64(facts.f_bavail) * UInt64(facts.f_frsize)
+        guard free >= Self.roomNeeded else {
+            throw JournalFailure(
+                .cannotCreate,
+                "the state folder \(path) has \(free >> 20) MiB free and needs "
+                    + "\(Self.roomNeeded >> 20) MiB before a feed is opened; free disk space")
+        }
+    }
+
+    private static func create(_ path: String) throws(JournalFailure) {
+        do {
+            try FileManager.default.createDirectory(
+                atPath: path, withIntermediateDirectories: true,
+                attributes: [.posixPermissions: 0o700])
+        } catch {
+            throw JournalFailure(
+                .cannotCreate,
+                "creating the state folder \(path): \(lastError()); name another in state: or "
+                    + "create it for this user with mode 0700")
+        }
+    }
+
+    private static func checkMode(of path: String) throws(JournalFailure) {
+        var facts = stat()
+        guard stat(path, &facts) == 0 else {
+            throw JournalFailure(.permission, "looking at the state folder \(path): \(lastError())")
+        }
+        guard facts.st_mode & 0o077 == 0 else {
+            throw JournalFailure(
+                .permission,
+                "the state folder \(path) has mode \(String(facts.st_mode & 0o777, radix: 8)) and "
+                    + "holds device tokens; run: chmod 700 \(path)")
+        }
+    }
+
+    private static func takeLock(in path: String) throws(JournalFailure) -> Int32 {
+        let file = path + "/lock"
+        let descriptor = open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+        guard descriptor >= 0 else {
+            throw JournalFailure(.cannotCreate, "opening the lock \(file): \(lastError())")
+        }
+        guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {
+            let cause = errno
+            close(descriptor)
+            guard cause == EWOULDBLOCK else {
+                throw JournalFailure(
+                    .inputOutput, "locking \(file): \(String(cString: strerror(cause)))")
+            }
+            throw JournalFailure(
+                .locked,
+                "another run holds \(file); wait for it, or look for a stuck one with: fuser "
+                    + file)
+        }
+        return descriptor
+    }
+
+    private static func lastError() -> String { String(cString: strerror(errno)) }
+}

@@ -1,0 +1,48 @@
+import EvidenceJournal
+import Foundation
+import TokenHygiene
+
+/// The raw bytes of a feedback list in a file, as some other reader saved them.
+struct FeedFile {
+    private static let bytesPerChunk = 1 << 20
+
+    let path: String
+    let partition: Partition
+
+    /// Copies the file into the journal, where it is a feed like any other.
+    ///
+    /// - Returns: the feed's name.
+    func capture(in journal: EvidenceJournal, run: String, _ context: RunContext) throws -> String {
+        guard let file = FileHandle(forReadingAtPath: path) else {
+            throw RunFailure(
+                .usage, .read,
+                "opening the feed file \(path): \(String(cString: strerror(errno))); name a file "
+                    + "with the raw bytes of a feed")
+        }
+        defer { try? file.close() }
+        try journal.folder.ensureRoom()
+        let capture = try journal.beginFeed(
+            run: run, partition: partition, source: path, at: context.now())
+        do {
+            while let bytes = try read(file), !bytes.isEmpty {
+                try bytes.withUnsafeBytes { try capture.append($0) }
+            }
+        } catch {
+            try journal.discard(capture.id)
+            throw error
+        }
+        try capture.close(.file, at: context.now())
+        return capture.id
+    }
+
+    private func read(_ file: FileHandle) throws -> Data? {
+        do {
+            return try file.read(upToCount: Self.bytesPerChunk)
+        } catch {
+            throw RunFailure(
+                .usage, .read,
+                "reading the feed file \(path): \(error.localizedDescription); nothing of it was "
+                    + "applied")
+        }
+    }
+}

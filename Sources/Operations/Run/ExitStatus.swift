@@ -1,0 +1,79 @@
+// One number tells a script what an operator has to do next, so there is one number per reaction
+// and not one per cause. Where several apply, the one that asks for the most urgent reaction wins.
+// The table is part of the version promise and is printed in every help text.
+
+/// What a run ends with; values follow sysexits(3) where one fits.
+package enum ExitStatus: Int32, Hashable, Sendable, CaseIterable {
+    /// Done, also when there was nothing to do.
+    case done = 0
+    /// A removal was stopped and waits for a person; nothing of that set changed.
+    case held = 3
+    /// Another run holds the lock.
+    case locked = 4
+    /// The command line is wrong.
+    case usage = 64
+    /// Some input was bad and is quarantined; the rest is applied.
+    case quarantined = 65
+    /// Gateway or database cannot be reached; nothing was read.
+    case unreachable = 69
+    /// An invariant broke: a defect of this program.
+    case invariant = 70
+    /// Output or state cannot be created.
+    case cannotCreate = 73
+    /// Reading or writing the journal failed.
+    case journal = 74
+    /// Evidence is durable but not applied; the next run continues.
+    case pending = 75
+    /// The gateway broke the protocol.
+    case protocolBroken = 76
+    /// A permission is missing, or a secret file is open to others.
+    case permission = 77
+    /// A setting, certificate or table does not fit.
+    case configuration = 78
+
+    /// From most to least urgent.
+    package static let byUrgency: [ExitStatus] = [
+        .invariant, .journal, .cannotCreate, .permission, .configuration, .held, .protocolBroken,
+        .quarantined, .pending, .unreachable, .usage, .locked, .done,
+    ]
+
+    /// The more urgent of two.
+    package static func worse(_ one: ExitStatus, _ two: ExitStatus) -> ExitStatus {
+        byUrgency.first { $0 == one || $0 == two } ?? .invariant
+    }
+
+    /// The clause that help texts and documentation print.
+    package var meaning: String {
+        switch self {
+        case .done: "done, also when there was nothing to do"
+        case .held: "held: a removal was stopped and waits for a person"
+        case .locked: "another run holds the lock"
+        case .usage: "usage"
+        case .quarantined: "some input was bad and is quarantined; the rest is applied"
+        case .unreachable: "gateway or database unreachable, nothing read"
+        case .invariant: "an invariant broke: a defect of pushsweep, please report it"
+        case .cannotCreate: "cannot create output or state, or too little disk space"
+        case .journal: "journal I/O error"
+        case .pending: "evidence is durable but not applied; the next run continues"
+        case .protocolBroken: "the gateway broke the protocol or cut the feed"
+        case .permission: "permission: a grant, a file mode"
+        case .configuration: "configuration: a setting, a certificate, a table"
+        }
+    }
+
+    /// The single word of the closing line that says what to do next.
+    package var next: String {
+        switch self {
+        case .done: "none"
+        case .held: "holds"
+        case .locked: "wait"
+        case .usage: "usage"
+        case .quarantined: "quarantine"
+        case .unreachable, .pending: "rerun"
+        case .invariant: "report"
+        case .cannotCreate, .journal: "disk"
+        case .protocolBroken: "gateway"
+        case .permission, .configuration: "check"
+        }
+    }
+}

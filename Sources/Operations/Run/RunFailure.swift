@@ -1,0 +1,101 @@
+import APNsConnection
+import EvidenceJournal
+import SecureTransport
+import TokenStore
+
+/// Why a job could not do its work: an exit code for scripts, a sentence for people, and the stage
+/// at which it happened.
+package struct RunFailure: Error, Hashable, Sendable, CustomStringConvertible {
+    /// Where on the way from socket to report.
+    package enum Stage: String, Hashable, Sendable {
+        case settings, state, identity, store, read, decode, apply, report
+    }
+
+    /// What the run ends with because of this.
+    package let exit: ExitStatus
+    /// Where it happened.
+    package let stage: Stage
+    /// One sentence: what was being done, to what, what happened, what to do next.
+    package let description: String
+
+    /// States a failure.
+    package init(_ exit: ExitStatus, _ stage: Stage, _ description: String) {
+        self.exit = exit
+        self.stage = stage
+        self.description = description
+    }
+
+    /// Any error of the rooms below, at the stage where it came up.
+    package static func wrapping(_ error: any Error, at stage: Stage) -> RunFailure {
+        switch error {
+        case let failure as RunFailure: failure
+        case let failure as JournalFailure: RunFailure(failure.exit, .state, failure.description)
+        case let failure as StoreFailure: RunFailure(failure.exit, stage, failure.description)
+        case let failure as TransportFailure: RunFailure(failure.exit, stage, failure.description)
+        case let failure as SettingsFailure:
+            RunFailure(failure.exit, .settings, failure.description)
+        case let failure as IdentityFailure:
+            RunFailure(failure.exit, .identity, failure.description)
+        default: RunFailure(.invariant, stage, "\(error)")
+        }
+    }
+}
+
+extension JournalFailure {
+    /// The exit code that follows from a failure of the local state.
+    var exit: ExitStatus {
+        switch code {
+        case .locked: .locked
+        case .cannotCreate: .cannotCreate
+        case .permission: .permission
+        case .inputOutput, .damaged: .journal
+        case .unknownFeed: .usage
+        }
+    }
+}
+
+extension TransportFailure {
+    /// The exit code that follows when a gateway could not be read: 78 where our own side has to
+    /// change, else 69.
+    package var exit: ExitStatus {
+        switch code {
+        case .clientCertificateRefused, .credentialsUnusable: .configuration
+        default: .unreachable
+        }
+    }
+}
+
+extension IdentityFailure {
+    /// The exit code that follows from a certificate or key of ours that cannot be used.
+    var exit: ExitStatus {
+        switch code {
+        case .readableByOthers, .unreadable: .permission
+        default: .configuration
+        }
+    }
+}
+
+extension SettingsFailure {
+    /// The exit code that follows from settings that cannot be used.
+    var exit: ExitStatus {
+        switch kind {
+        case .permission: .permission
+        case .configuration: .configuration
+        }
+    }
+}
+
+extension StoreFailure {
+    /// The exit code that follows from a failure of the token database.
+    var exit: ExitStatus {
+        switch code {
+        case .unreachable: .unreachable
+        case .busy, .readOnly, .commitUnknown, .evidence: .pending
+        case .permission: .permission
+        // A server that cannot prove who it is stays so until somebody changes a setting or a
+        // certificate.
+        case .configuration, .untrusted: .configuration
+        case .inconsistent: .invariant
+        }
+    }
+}

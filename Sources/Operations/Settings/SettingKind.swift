@@ -1,0 +1,117 @@
+/// What one setting may hold: its type with the range, as the table, the parser and the
+/// documentation use it.
+package enum SettingKind: Sendable, Equatable {
+    /// Any one line of text, at most 255 characters.
+    case text
+    /// A word of letters, digits, dots, hyphens and underscores, with at least one letter or digit.
+    case name
+    /// Ten capital letters and digits, as Apple numbers keys and teams.
+    case appleIdentifier
+    /// A host name or address without scheme and port.
+    case host
+    /// An http or https address.
+    case webAddress
+    /// A path; relative ones start at the folder of the settings file.
+    case path
+    /// A whole number in a range.
+    case integer(ClosedRange<Int>)
+    /// A number of percent, above 0 and at most 100.
+    case percent
+    /// A number of bytes with an optional unit, in a range of bytes.
+    case size(ClosedRange<Int>)
+    /// A time with its unit, in a range of milliseconds.
+    case duration(ClosedRange<Int>)
+    /// `true` or `false`.
+    case boolean
+    /// One of a few words.
+    case choice([String])
+    /// UTC or a fixed offset from it.
+    case zone
+    /// A table, which may be written `database.table`.
+    case table
+    /// A column that must exist.
+    case column
+    /// A column that the table may lack: nothing written means "use it if it is there".
+    case optionalColumn
+    /// One or more columns.
+    case columns
+    /// Where the token database is.
+    case storeAddress
+    /// A password. Comes from the environment only and is never shown.
+    case secret
+
+    /// Type and range in words, for the documentation.
+    package var words: String {
+        switch self {
+        case .text: "text"
+        case .name: "word of letters, digits, `.`, `-`, `_`"
+        case .appleIdentifier: "10 capital letters and digits"
+        case .host: "host name or address"
+        case .webAddress: "http or https address"
+        case .path: "path"
+        case .integer(1...65_535): "port, 1 to 65535"
+        case .integer(let range): "whole number, \(range.lowerBound) to \(range.upperBound)"
+        case .percent: "percent, above 0, at most 100"
+        case .size(let range):
+            "size, \(SettingSize.text(range.lowerBound)) to \(SettingSize.text(range.upperBound))"
+        case .duration(let range):
+            "time, \(SettingTime.text(range.lowerBound)) to \(SettingTime.text(range.upperBound))"
+        case .boolean: "`true` or `false`"
+        case .choice(let words): words.map { "`\($0)`" }.joined(separator: " or ")
+        case .zone: "`UTC`, `Z` or an offset such as `+02:00`"
+        case .table: "table"
+        case .column: "column"
+        case .optionalColumn: "column, or `none`"
+        case .columns: "list of columns"
+        case .storeAddress: "`mysql://`, `mysql+unix://` or `sqlite://` address"
+        case .secret: "password"
+        }
+    }
+
+    /// Whether the value must never be shown.
+    package var isSecret: Bool { self == .secret }
+}
+
+/// A setting's value after it was read and checked.
+package enum SettingValue: Sendable, Equatable {
+    /// Text, a name, a path, a host or a choice.
+    case text(String)
+    /// A whole number; of bytes for a size.
+    case number(Int)
+    /// Percent.
+    case percent(Double)
+    /// Milliseconds.
+    case milliseconds(Int)
+    /// A switch.
+    case flag(Bool)
+    /// A fixed offset from UTC.
+    case zone(Settings.ZoneOffset)
+    /// An optional column.
+    case column(Settings.ColumnChoice)
+    /// Columns in order.
+    case columns([String])
+    /// Where the token database is.
+    case store(Settings.Store.Location)
+    /// A password.
+    case secret(Settings.Secret)
+
+    /// The value as `pushsweep check` prints it and as it could be written in the file.
+    package func shown(_ kind: SettingKind) -> String {
+        switch self {
+        case .text(let text): text
+        case .number(let number):
+            if case .size = kind { SettingSize.text(number) } else { String(number) }
+        case .percent(let percent):
+            percent == percent.rounded() ? String(Int(percent)) : String(percent)
+        case .milliseconds(let milliseconds): SettingTime.text(milliseconds)
+        case .flag(let flag): flag ? "true" : "false"
+        case .zone(let zone): zone.description
+        case .column(.detect(let name)): "\(name), if the table has it"
+        case .column(.absent): "none"
+        case .column(.named(let name)): name
+        case .columns(let names): "[\(names.joined(separator: ", "))]"
+        case .store(let location): location.description
+        case .secret: "(set)"
+        }
+    }
+}

@@ -1,0 +1,174 @@
+/// Turns the text of one setting into its value. File and environment share it, so a value means
+/// the same wherever it stands.
+struct SettingParser {
+    /// Where relative paths start: an absolute path.
+    let folder: String
+
+    /// The value of a text. The error's sentence starts after the name of the setting.
+    func value(_ text: String, _ kind: SettingKind) throws(SettingRefusal) -> SettingValue {
+        guard !text.isEmpty else { throw SettingRefusal("is empty") }
+        if SettingText.hasControlCharacter(text), !kind.isSecret {
+            throw SettingRefusal("has an unprintable character in \(shown(text, kind))")
+        }
+        switch kind {
+        case .secret:
+            guard !text.utf8.contains(0) else { throw SettingRefusal("has a zero byte") }
+            return .secret(Settings.Secret(text))
+        case .path: return .text(try absolutePath(text, folder: folder))
+        case .storeAddress: return .store(try StoreAddressParser(folder: folder).parse(text))
+        case .integer, .percent, .size, .duration: return try quantity(text, kind)
+        case .zone: return .zone(try zone(text))
+        case .boolean: return .flag(try flag(text))
+        default: return try word(text, kind)
+        }
+    }
+
+    private func word(_ text: String, _ kind: SettingKind) throws(SettingRefusal) -> SettingValue {
+        guard text.unicodeScalars.count <= SettingText.longest else {
+            throw SettingRefusal("must be at most \(SettingText.longest) characters long")
+        }
+        switch kind {
+        case .name where !SettingText.isName(text):
+            throw refusal("must consist of letters, digits, dots, hyphens and underscores", text)
+        case .appleIdentifier where !SettingText.isAppleIdentifier(text):
+            throw refusal("must be 10 capital letters and digits, such as ABC123DEFG", text)
+        case .host where !SettingText.isHost(text):
+            throw refusal("must be a host name or an address without scheme and port", text)
+        case .webAddress where !isWebAddress(text):
+            throw refusal("must be an address that starts with https:// or http://", text)
+        case .choice(let words) where !words.contains(text):
+            throw refusal("must be \(words.joined(separator: " or "))", text)
+        case .table:
+            let parts = text.split(separator: ".", omittingEmptySubsequences: false)
+            guard parts.count <= 2 else {
+                throw refusal("must be a table or a database and a table", text)
+            }
+            for part in parts { try checkIdentifier(part) }
+        case .column:
+            // Where other columns may be none, a required one must not quietly be called so.
+            guard text != "none" else {
+                throw refusal(
+                    "must be the name of a column, for the table cannot do without it", text)
+            }
+            try checkIdentifier(text)
+        case .optionalColumn:
+            try checkIdentifier(text)
+            return .column(.named(text))
+        case .columns:
+            return try columns(text.split(separator: ",", omittingEmptySubsequences: false))
+        default: break
+        }
+        return .text(text)
+    }
+
+    /// Columns of a key, in order, each once.
+    func columns(_ names: [some StringProtocol]) throws(SettingRefusal) -> SettingValue {
+        var result: [String] = []
+        for name in names {
+            let column = String(name.drop { $0 == " " }.reversed().drop { $0 == " " }.reversed())
+            guard !SettingText.hasControlCharacter(column) else {
+                throw refusal("has an unprintable character", column)
+            }
+            try checkIdentifier(column)
+            guard !result.contains(column) else { throw refusal("names a column twice", column) }
+            result.append(column)
+        }
+        guard !result.isEmpty else { throw SettingRefusal("must name at least one column") }
+        return .columns(result)
+    }
+
+    private func quantity(
+        _ text: String, _ kind: SettingKind
+    ) throws(SettingRefusal) -> SettingValue {
+        switch kind {
+        case .integer(let range):
+            guard let number = wholeNumber(text), range.contains(number) else {
+                throw refusal(
+                    "must be a whole number from \(range.lowerBound) to \(range.upperBound)", text)
+            }
+            return .number(number)
+        case .size(let range):
+            guard let bytes = SettingSize.bytes(text), range.contains(bytes) else {
+                let least = SettingSize.text(range.lowerBound)
+                let most = SettingSize.text(range.upperBound)
+                throw refusal(
+                    "must be a number of bytes from \(least) to \(most), such as 65536 or 64KiB",
+                    text)
+            }
+            return .number(bytes)
+        case .duration(let range):
+            guard let milliseconds = SettingTime.milliseconds(text), range.contains(milliseconds)
+            else {
+                let least = SettingTime.text(range.lowerBound)
+                let most = SettingTime.text(range.upperBound)
+                throw refusal(
+                    "must be a time from \(least) to \(most) with its unit, such as 500ms, 30s or 5m",
+                    text)
+            }
+            return .milliseconds(milliseconds)
+        default:
+            guard let percent = percent(text) else {
+                throw refusal("must be a number above 0 and at most 100, such as 2.5", text)
+            }
+            return .percent(percent)
+        }
+    }
+
+    private func percent(_ text: String) -> Double? {
+        // Swift also reads nan, inf, signs, exponents and hexadecimal fractions.
+        let parts = text.split(separator: ".", omittingEmptySubsequences: false)
+        guard parts.count <= 2, parts.allSatisfy({ wholeNumber($0) != nil }),
+            let number = Double(text), number > 0, number <= 100
+        else { return nil }
+        return number
+    }
+
+    private func flag(_ text: String) throws(SettingRefusal) -> Bool {
+        switch text {
+        case "true": return true
+        case "false": return false
+        default: throw refusal("must be true or false", text)
+        }
+    }
+
+    private func zone(_ text: String) throws(SettingRefusal) -> Settings.ZoneOffset {
+        if text == "UTC" || text == "Z" { return Settings.ZoneOffset(seconds: 0) }
+        let bytes = Array(text.utf8)
+        if bytes.count == 6, bytes[3] == UInt8(ascii: ":"),
+            bytes[0] == UInt8(ascii: "+") || bytes[0] == UInt8(ascii: "-"),
+            let hours = wholeNumber(text.dropFirst().prefix(2)),
+            let minutes = wholeNumber(text.suffix(2)), minutes < 60, hours * 60 + minutes <= 840
+        {
+            let seconds = (hours * 60 + minutes) * 60
+            return Settings.ZoneOffset(seconds: bytes[0] == UInt8(ascii: "-") ? -seconds : seconds)
+        }
+        if text.contains(where: \.isLetter) {
+            throw refusal(
+                "must be UTC or a fixed offset such as +02:00, because in a named zone an hour "
+                    + "repeats each year and its times cannot be told apart; "
+                    + "let the column hold UTC or a fixed offset", text)
+        }
+        throw refusal("must be UTC or an offset from -14:00 to +14:00, such as +02:00", text)
+    }
+
+    private func isWebAddress(_ text: String) -> Bool {
+        guard let rest = text.droppingPrefix("https://") ?? text.droppingPrefix("http://") else {
+            return false
+        }
+        return rest.first.map { $0 != "/" } ?? false && !text.contains(" ")
+    }
+
+    private func checkIdentifier(_ text: some StringProtocol) throws(SettingRefusal) {
+        // 64 characters is the longest identifier of MySQL and MariaDB.
+        guard (1...64).contains(text.unicodeScalars.count), text.first != " ", text.last != " "
+        else { throw refusal("must be a name of 1 to 64 characters without outer spaces", text) }
+    }
+
+    private func refusal(_ rule: String, _ text: some StringProtocol) -> SettingRefusal {
+        SettingRefusal("\(rule), found \(SettingText.quoted(text))")
+    }
+
+    private func shown(_ text: String, _ kind: SettingKind) -> String {
+        kind == .storeAddress ? "the address" : SettingText.quoted(text)
+    }
+}

@@ -1,0 +1,94 @@
+/// One row of the table of settings. Everything that knows a setting reads it from here: the
+/// parser, `pushsweep check`, the sample file and the documentation.
+package struct SettingRule: Sendable {
+    /// What holds when nothing is written.
+    package enum Fallback: Sendable, Equatable {
+        /// This text, read as if it stood in the file.
+        case text(String)
+        /// A value that follows from other settings or from the machine, in words.
+        case computed(String)
+        /// Nothing, in words that say what this means.
+        case absent(String)
+        /// An error: where the group is written, the setting must be.
+        case required
+
+        /// The default in words, for the documentation.
+        package var words: String {
+            switch self {
+            case .text(let text): "`\(text)`"
+            case .computed(let words), .absent(let words): words
+            case .required: "none"
+            }
+        }
+    }
+
+    /// What the sample file does with the setting.
+    package enum Sample: Sendable, Equatable {
+        /// Writes it with this value.
+        case written(String)
+        /// Writes it as a comment with this value.
+        case comment(String)
+        /// Leaves it out: it does not belong in a file.
+        case omitted
+    }
+
+    /// Path of the setting: kebab-case words joined by dots, `[]` after the name of a list.
+    package let key: String
+    /// Type and range.
+    package let kind: SettingKind
+    /// What holds when nothing is written.
+    package let fallback: Fallback
+    /// How the sample file shows it.
+    package let sample: Sample
+    /// One sentence: what it does, and what for.
+    package let summary: String
+
+    /// Writes a row down. Without `sample` the sample file shows the default as a comment.
+    init(
+        _ key: String, _ kind: SettingKind, _ fallback: Fallback, sample: Sample? = nil,
+        _ summary: String
+    ) {
+        self.key = key
+        self.kind = kind
+        self.fallback = fallback
+        self.summary = summary
+        if let sample {
+            self.sample = sample
+        } else if case .text(let text) = fallback {
+            self.sample = .comment(text)
+        } else {
+            self.sample = .omitted
+        }
+    }
+
+    /// The environment variable that overrides it, with `<NAME>` for the name of an app; nil for an
+    /// app's name, by which variables find the app.
+    package var variable: String? {
+        if key == "apps[].name" { return nil }
+        return Self.variable(forKey: key.replacing("apps[]", with: "apps.<NAME>"))
+    }
+
+    /// Whether only the environment may hold it.
+    package var isEnvironmentOnly: Bool { kind.isSecret }
+
+    /// The words of the key, a list's name with its `[]`.
+    var path: [String] { key.split(separator: ".").map(String.init) }
+
+    /// Whether it belongs to each app.
+    var isPerApp: Bool { key.hasPrefix("apps[].") }
+
+    /// The key below `apps[].`, or the whole key.
+    var keyWithinApp: String { isPerApp ? String(key.dropFirst("apps[].".count)) : key }
+
+    /// The variable of a key: upper case, everything but letters and digits turned into `_`.
+    static func variable(forKey key: String) -> String {
+        "PUSHSWEEP_" + key.split(separator: ".").map(variableWord).joined(separator: "_")
+    }
+
+    /// One word of a variable's name. The placeholder `<NAME>` stays as it is.
+    static func variableWord(_ word: some StringProtocol) -> String {
+        if word == "<NAME>" { return String(word) }
+        return String(
+            word.uppercased().map { $0.isASCII && ($0.isLetter || $0.isNumber) ? $0 : "_" })
+    }
+}

@@ -1,0 +1,159 @@
+/// Fills the types with resolved values. Runs only when nothing is wrong, so that every required
+/// value is there and of its row's type; anything else is a mistake between the table and this
+/// file, which the test that fills in every setting finds.
+struct SettingsBuilder {
+    private let resolved: SettingsResolver
+    private let prefix: String
+
+    /// Reads resolved values below a prefix such as `apps[0].`.
+    init(_ resolved: SettingsResolver, prefix: String = "") {
+        self.resolved = resolved
+        self.prefix = prefix
+    }
+
+    /// All settings of `apps` apps.
+    func settings(file: String?, apps: Int, password: Settings.Secret?) -> Settings {
+        Settings(
+            file: file, state: text("state"), store: store(password),
+            apps: (0..<apps).map { SettingsBuilder(resolved, prefix: "apps[\($0)].").app() },
+            policy: Settings.Policy(
+                action: choice("policy.action"),
+                deleteWithoutRegistrationTime: flag("policy.delete-without-registration-time"),
+                clockSkew: duration("policy.clock-skew")),
+            guardLimits: Settings.GuardLimits(
+                floor: number("guard.floor"), partitionPercent: percent("guard.partition-percent"),
+                dayPercent: percent("guard.day-percent")),
+            report: Settings.Report(
+                metricsFile: optional("report.metrics-file"),
+                healthcheckURL: optional("report.healthcheck-url")),
+            origins: resolved.origins)
+    }
+
+    private func store(_ password: Settings.Secret?) -> Settings.Store {
+        guard case .store(let location)? = resolved.values["store.url"] else {
+            mismatch("store.url")
+        }
+        return Settings.Store(
+            location: location, password: password, tlsMode: choice("store.tls.mode"),
+            ca: optional("store.tls.ca"), connectTimeout: duration("store.connect-timeout"),
+            readTimeout: duration("store.read-timeout"),
+            writeTimeout: duration("store.write-timeout"),
+            activeUsers: SettingsBuilder(resolved, prefix: "store.active-users.").activeUsers(),
+            pushQueue: SettingsBuilder(resolved, prefix: "store.push-queue.").pushQueue())
+    }
+
+    private func activeUsers() -> Settings.ActiveUsers {
+        guard case .columns(let key)? = resolved.values[prefix + "key"] else { mismatch("key") }
+        return Settings.ActiveUsers(
+            table: text("table"), key: key, token: token(), longestToken: number("token.longest"),
+            app: column("app.column"), environment: column("environment.column"),
+            productionValue: text("environment.values.production"),
+            sandboxValue: text("environment.values.sandbox"),
+            registeredAt: time("registered-at"), invalidatedAt: time("invalidated-at"),
+            reason: column("reason.column"))
+    }
+
+    private func pushQueue() -> Settings.PushQueue {
+        Settings.PushQueue(
+            table: text("table"), key: text("key"), token: token(), payload: text("payload"),
+            queuedAt: text("queued-at"), sentAt: text("sent-at"))
+    }
+
+    private func app() -> Settings.App {
+        Settings.App(
+            name: text("name"), topic: text("topic"), environment: choice("environment"),
+            value: text("value"),
+            certificate: group("certificate") {
+                Settings.Certificate(
+                    file: $0.text("file"), key: $0.optional("key"),
+                    passphraseFile: $0.optional("passphrase-file"))
+            },
+            tokenKey: group("token-key") {
+                Settings.TokenKey(
+                    file: $0.text("file"), keyIdentifier: $0.text("key-id"),
+                    teamIdentifier: $0.text("team-id"))
+            },
+            feedback: group("feedback") {
+                Settings.Feedback(
+                    host: $0.text("host"), port: $0.number("port"), ca: $0.optional("ca"),
+                    hostName: $0.text("host-name"),
+                    connectTimeout: $0.duration("connect-timeout"),
+                    handshakeTimeout: $0.duration("handshake-timeout"),
+                    idleTimeout: $0.duration("idle-timeout"), maxBytes: $0.number("max-bytes"))
+            },
+            provider: group("provider") {
+                Settings.Provider(
+                    host: $0.text("host"), port: $0.number("port"), ca: $0.optional("ca"),
+                    connections: $0.number("connections"))
+            },
+            binary: group("binary") {
+                Settings.Binary(
+                    host: $0.text("host"), port: $0.number("port"), ca: $0.optional("ca"))
+            })
+    }
+
+    private func group<Value>(_ name: String, _ make: (SettingsBuilder) -> Value) -> Value? {
+        guard resolved.isGroupPresent(prefix + name) else { return nil }
+        return make(SettingsBuilder(resolved, prefix: "\(prefix)\(name)."))
+    }
+
+    private func token() -> Settings.TokenColumn {
+        Settings.TokenColumn(column: text("token.column"), encoding: choice("token.encoding"))
+    }
+
+    private func time(_ name: String) -> Settings.TimeColumn {
+        guard case .zone(let zone)? = resolved.values["\(prefix)\(name).zone"] else {
+            mismatch("\(name).zone")
+        }
+        return Settings.TimeColumn(
+            column: column("\(name).column"), type: choice("\(name).type"), zone: zone)
+    }
+
+    private func optional(_ name: String) -> String? {
+        guard let value = resolved.values[prefix + name] else { return nil }
+        guard case .text(let text) = value else { mismatch(name) }
+        return text
+    }
+
+    private func text(_ name: String) -> String {
+        guard case .text(let text)? = resolved.values[prefix + name] else { mismatch(name) }
+        return text
+    }
+
+    private func number(_ name: String) -> Int {
+        guard case .number(let number)? = resolved.values[prefix + name] else { mismatch(name) }
+        return number
+    }
+
+    private func percent(_ name: String) -> Double {
+        guard case .percent(let percent)? = resolved.values[prefix + name] else { mismatch(name) }
+        return percent
+    }
+
+    private func flag(_ name: String) -> Bool {
+        guard case .flag(let flag)? = resolved.values[prefix + name] else { mismatch(name) }
+        return flag
+    }
+
+    private func duration(_ name: String) -> Duration {
+        guard case .milliseconds(let milliseconds)? = resolved.values[prefix + name] else {
+            mismatch(name)
+        }
+        return .milliseconds(milliseconds)
+    }
+
+    private func column(_ name: String) -> Settings.ColumnChoice {
+        guard case .column(let column)? = resolved.values[prefix + name] else { mismatch(name) }
+        return column
+    }
+
+    private func choice<Choice: RawRepresentable>(_ name: String) -> Choice
+    where Choice.RawValue == String {
+        guard let choice = Choice(rawValue: text(name)) else { mismatch(name) }
+        return choice
+    }
+
+    private func mismatch(_ name: String) -> Never {
+        preconditionFailure("the table of settings and its types disagree on \(prefix)\(name)")
+    }
+}

@@ -1,0 +1,183 @@
+import Yams
+
+// The settings file, from YAML to texts by key.
+//
+// YAML guesses types from spelling: `no` is false, `1e3` a number, `2:30` sexagesimal. Here the
+// table knows the type, so every scalar is taken as the text that stands in the file, and only the
+// table's parser gives it a meaning. What the table does not know is refused where it stands: a
+// key that is silently ignored is a setting that silently has its default, and in a tool that
+// removes rows this must not happen. Reading goes on after a mistake, so that all are told at once;
+// a file that is no YAML, or that has a key twice in one place, is told by itself because what
+// follows cannot be trusted.
+
+/// A value as somebody wrote it, with where.
+struct RawSetting: Equatable {
+    /// The written form.
+    enum Content: Equatable {
+        /// `~`, `null` or nothing after the colon.
+        case null
+        /// A text; `plain` if it was not quoted.
+        case text(String, plain: Bool)
+        /// A list of texts.
+        case list([String])
+    }
+
+    let content: Content
+    let source: SettingSource
+    /// `file:line:column` or `environment NAME`.
+    let place: String
+}
+
+/// What a settings file says, by key. Apps are numbered: `apps[0].name`.
+struct SettingsDocument {
+    /// Values by key.
+    var values: [String: RawSetting] = [:]
+    /// Groups that were written, with their places, whether or not anything is in them.
+    var groups: [String: String] = [:]
+    /// How many apps there are.
+    var apps = 0
+    /// How the file is called in messages.
+    let name: String
+    /// Whether the text is no YAML, so that nothing of it is known.
+    private(set) var isUnreadable = false
+
+    /// Reads a file's text; what is wrong with it goes to `problems`.
+    init(_ text: String, name: String, problems: inout SettingsProblems) {
+        self.name = name
+        do {
+            // The basic resolver leaves every scalar as it is written, and saves compiling the
+            // expressions of the default one; the encoding is fixed because otherwise an
+            // environment variable of the library chooses it.
+            let parser = try Yams.Parser(yaml: text, resolver: .basic, encoding: .utf8)
+            guard let root = try parser.singleRoot() else { return }
+            walk(root, SettingsTree.root, key: "", &problems)
+        } catch {
+            isUnreadable = true
+            let place = (error as? YamlError)?.place(in: name, text) ?? name
+            problems.add(place, (error as? YamlError)?.sentence(text) ?? "is no valid YAML")
+        }
+    }
+
+    private mutating func walk(
+        _ node: Node, _ tree: SettingsTree, key: String, _ problems: inout SettingsProblems
+    ) {
+        if isNull(node) { return }
+        guard case .mapping(let mapping) = node else {
+            let what = key.isEmpty ? "the settings" : key
+            problems.add(place(node), "\(what) must be keys with values, found \(found(node))")
+            return
+        }
+        var seen: Set<String> = []
+        for (keyNode, value) in mapping {
+            guard case .scalar(let scalar) = keyNode else {
+                problems.add(place(keyNode), "a key must be a word, found \(found(keyNode))")
+                continue
+            }
+            let word = scalar.string
+            let path = key.isEmpty ? word : "\(key).\(word)"
+            guard seen.insert(word).inserted else {
+                problems.add(place(keyNode), "key \(SettingText.quoted(word)) is given twice")
+                continue
+            }
+            guard let child = tree.children[word] else {
+                problems.add(place(keyNode), Self.unknown(word, below: key, tree))
+                continue
+            }
+            take(value, child, path, &problems)
+        }
+    }
+
+    private mutating func take(
+        _ value: Node, _ tree: SettingsTree, _ key: String, _ problems: inout SettingsProblems
+    ) {
+        if let rule = tree.rule {
+            scalar(value, rule, key, &problems)
+        } else if tree.isList {
+            list(value, tree, key, &problems)
+        } else if let column = tree.children["column"]?.rule, value.mapping == nil {
+            // `app: app_id` is short for `app: {column: app_id}`.
+            scalar(value, column, "\(key).column", &problems)
+        } else {
+            groups[key] = place(value)
+            walk(value, tree, key: key, &problems)
+        }
+    }
+
+    private mutating func list(
+        _ value: Node, _ tree: SettingsTree, _ key: String, _ problems: inout SettingsProblems
+    ) {
+        if isNull(value) { return }
+        guard case .sequence(let items) = value else {
+            problems.add(
+                place(value), "\(key) must be a list, each item after a -, found \(found(value))")
+            return
+        }
+        for item in items {
+            let path = "\(key)[\(apps)]"
+            apps += 1
+            groups[path] = place(item)
+            walk(item, tree, key: path, &problems)
+        }
+    }
+
+    private mutating func scalar(
+        _ node: Node, _ rule: SettingRule, _ key: String, _ problems: inout SettingsProblems
+    ) {
+        let content: RawSetting.Content
+        switch node {
+        case .scalar(let scalar):
+            guard hasNoTag(node) else {
+                problems.add(place(node), "\(key) has a YAML tag; write the value alone")
+                return
+            }
+            content =
+                isNull(node)
+                ? .null : .text(scalar.string, plain: scalar.style == .plain)
+        case .sequence(let items) where rule.kind == .columns:
+            let names = items.compactMap { isNull($0) ? nil : $0.scalar?.string }
+            guard names.count == items.count else {
+                problems.add(place(node), "\(key) must be a list of column names")
+                return
+            }
+            content = .list(names)
+        default:
+            problems.add(
+                place(node),
+                "\(key) must be one value, \(rule.kind.plainWords), found \(found(node))")
+            return
+        }
+        values[key] = RawSetting(
+            content: content, source: .file(line: node.mark?.line ?? 0), place: place(node))
+    }
+
+    private func place(_ node: Node) -> String {
+        guard let mark = node.mark else { return name }
+        return "\(name):\(mark.line):\(mark.column)"
+    }
+
+    private func found(_ node: Node) -> String {
+        switch node {
+        case .mapping: "keys with values"
+        case .sequence: "a list"
+        case .scalar(let scalar):
+            isNull(node) ? "nothing" : "the text \(SettingText.quoted(scalar.string))"
+        case .alias: "an alias"
+        }
+    }
+
+    private func isNull(_ node: Node) -> Bool {
+        guard case .scalar(let scalar) = node, scalar.style == .plain, hasNoTag(node) else {
+            return false
+        }
+        return ["", "~", "null", "Null", "NULL"].contains(scalar.string)
+    }
+
+    private func hasNoTag(_ node: Node) -> Bool {
+        node.tag == Tag(.implicit) || node.tag == Tag(.str)
+    }
+}
+
+extension SettingKind {
+    /// The type in words without the marks of the documentation.
+    var plainWords: String { words.filter { $0 != "`" } }
+}

@@ -1,0 +1,76 @@
+extension SettingsTable {
+    /// The text of `docs/settings.md`.
+    package static func reference() -> String {
+        var text = introduction
+        for (title, rules) in sections {
+            text += "\n## \(title)\n\n"
+            for rule in rules { text += entry(rule) }
+        }
+        return text
+    }
+
+    private static var sections: [(title: String, rules: [SettingRule])] {
+        let titles = [
+            ("state", "State"), ("store.", "Token database"),
+            ("store.active-users.", "Table of registered devices"),
+            ("store.push-queue.", "Table of notifications to send"), ("apps[].", "Apps"),
+            ("policy.", "What happens to stale rows"), ("guard.", "When a removal is held"),
+            ("report.", "Where results are told"),
+        ]
+        return titles.map { prefix, title in
+            let longer = titles.map(\.0).filter { $0 != prefix && $0.hasPrefix(prefix) }
+            let own = rules.filter { rule in
+                rule.key.hasPrefix(prefix) && !longer.contains { rule.key.hasPrefix($0) }
+            }
+            return (title, own)
+        }
+    }
+
+    private static func entry(_ rule: SettingRule) -> String {
+        let isRequired = rule.fallback == .required
+        var facts = [
+            rule.kind.words, isRequired ? "required" : "default: \(rule.fallback.words)",
+        ]
+        if rule.isEnvironmentOnly { facts.append("secret, from the environment only") }
+        var text = "- `\(rule.key)`: \(facts.joined(separator: "; ")).  \n  \(rule.summary)"
+        if let variable = rule.variable { text += "  \n  `\(variable)`" }
+        return text + "\n"
+    }
+
+    private static let introduction = """
+        # Settings
+
+        Which settings are there, what do they mean, and where do they come from?
+
+        Pushsweep reads one YAML file: the one named by `--config`, else the one named by the
+        variable `PUSHSWEEP_CONFIG`, else `/etc/pushsweep/pushsweep.yaml`. Only the last may be
+        missing; then the defaults hold: a SQLite database in the state folder, and no apps.
+        Variables override the file. `pushsweep check` prints every setting with the place it came
+        from.
+
+        - A key that is not listed here is an error, and so are a wrong type, a value out of range,
+          a key given twice, and an unknown variable that starts with `PUSHSWEEP_`. All mistakes are
+          told at once, with line and column and the nearest known name. Exit code: 78, or 77 where
+          the mode or the owner of a file is wrong.
+        - Relative paths start at the folder of the settings file; without one, at the working
+          folder.
+        - A time is a whole number with its unit: `500ms`, `30s`, `5m`, `2h`. A size is a number of
+          bytes or has a unit: `64KiB`, `64MiB`, `1GiB`.
+        - Where a column has more than its name, the name alone is short for the whole:
+          `app: app_id` means `app: {column: app_id}`.
+        - A column that a table need not have is used if it is there under its default name. Named,
+          it must exist, also if only its type, zone or values are given. `~` or `none` means that
+          there is none.
+        - A group of an app (`certificate`, `token-key`, `feedback`, `provider`, `binary`) that is
+          left out does not exist, and its defaults mean nothing.
+        - Zones are `UTC`, `Z` or a fixed offset. A zone such as Europe/Berlin is refused: an hour
+          repeats there each year, and a time in it cannot be compared.
+        - Passwords never stand in the file. They stand alone in a file of their own that only its
+          owner may read, or in a variable.
+        - `<NAME>` in a variable is the app's name in capitals, with `_` for all but letters and
+          digits. Where two apps come out the same, the environment follows: `CHAT_SANDBOX`.
+          Variables override the apps of the file and cannot add one.
+        - Variables that start with `PUSHSWEEP_TEST_` belong to the tests and are ignored.
+
+        """
+}

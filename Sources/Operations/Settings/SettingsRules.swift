@@ -1,0 +1,87 @@
+/// What settings must satisfy together.
+struct SettingsRules {
+    private let resolved: SettingsResolver
+    private let labels: [AppLabel]
+
+    /// Looks at resolved settings.
+    init(_ resolved: SettingsResolver, labels: [AppLabel]) {
+        self.resolved = resolved
+        self.labels = labels
+    }
+
+    /// Adds every contradiction to `problems`.
+    func check(_ problems: inout SettingsProblems) {
+        checkApps(&problems)
+        checkColumns(&problems)
+        checkStore(&problems)
+    }
+
+    private func checkApps(_ problems: inout SettingsProblems) {
+        var seen: [String: String] = [:]
+        for (index, label) in labels.enumerated() {
+            let app = "apps[\(index)]"
+            if let name = text("\(app).name"), let environment = text("\(app).environment") {
+                let place = resolved.place("\(app).name")
+                if let first = seen["\(name)/\(environment)"] {
+                    problems.add(
+                        place,
+                        "app \(name) with environment \(environment) is given twice, first at "
+                            + "\(first); keep one or name them apart")
+                } else {
+                    seen["\(name)/\(environment)"] = place
+                }
+            }
+            if resolved.isGroupPresent("\(app).provider"),
+                !resolved.isGroupPresent("\(app).certificate"),
+                !resolved.isGroupPresent("\(app).token-key")
+            {
+                problems.add(
+                    resolved.place("\(app).provider"),
+                    "\(label.shown).provider needs a certificate or a token-key to send with")
+            }
+        }
+    }
+
+    /// One column in two roles would make one of them overwrite the other. Only the key may share:
+    /// a table may well have the token as its key.
+    private func checkColumns(_ problems: inout SettingsProblems) {
+        var seen: [String: String] = [:]
+        for part in ["token", "app", "environment", "registered-at", "invalidated-at", "reason"] {
+            let key = "store.active-users.\(part).column"
+            let name: String
+            switch resolved.values[key] {
+            case .text(let text)?, .column(.named(let text))?: name = text.lowercased()
+            default: continue
+            }
+            if let other = seen[name] {
+                problems.add(
+                    resolved.place(key),
+                    "\(key) is the same column as \(other); each needs its own")
+            } else {
+                seen[name] = key
+            }
+        }
+        if let production = text("store.active-users.environment.values.production"),
+            production == text("store.active-users.environment.values.sandbox")
+        {
+            problems.add(
+                resolved.place("store.active-users.environment.values.sandbox"),
+                "store.active-users.environment.values are the same for production and sandbox; "
+                    + "give each the value its rows hold")
+        }
+    }
+
+    private func checkStore(_ problems: inout SettingsProblems) {
+        guard text("store.tls.mode") == "off", resolved.values["store.tls.ca"] != nil else {
+            return
+        }
+        problems.add(
+            resolved.place("store.tls.ca"),
+            "store.tls.ca has no effect while store.tls.mode is off; remove one of them")
+    }
+
+    private func text(_ key: String) -> String? {
+        guard case .text(let text)? = resolved.values[key] else { return nil }
+        return text
+    }
+}

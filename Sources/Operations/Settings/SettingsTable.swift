@@ -1,0 +1,247 @@
+// The one table of settings. A row here is all it takes for a setting to be read from the file and
+// the environment, checked, printed with its origin, and to appear in the sample file and in
+// docs/settings.md; the types in Settings.swift take their values from it by key. Order is the
+// order of all output, and a default that follows from another setting stands below it.
+
+/// Every setting there is, and the groups that may be left out as a whole.
+package enum SettingsTable {
+    /// All rows in the order of all output.
+    package static let rules: [SettingRule] =
+        general + store + activeUsers + pushQueue + app + gateways + rest
+
+    /// Groups of an app that count as missing, defaults included, until one of their keys is given.
+    static let optionalGroups: Set<String> = [
+        "certificate", "token-key", "feedback", "provider", "binary",
+    ]
+
+    /// The row of a key.
+    static func rule(_ key: String) -> SettingRule? { byKey[key] }
+
+    private static let byKey = Dictionary(
+        rules.map { ($0.key, $0) }, uniquingKeysWith: { first, _ in first })
+
+    private static let waiting = SettingKind.duration(100...3_600_000)
+
+    private static let general: [SettingRule] = [
+        SettingRule(
+            "state", .path,
+            .computed("`/var/lib/pushsweep`; without root the user's state folder"),
+            sample: .comment("/var/lib/pushsweep"),
+            "Folder of the journal, of held removals and of the lock; made with mode 0700.")
+    ]
+
+    private static let store: [SettingRule] = [
+        SettingRule(
+            "store.url", .storeAddress, .computed("`tokens.sqlite` in the state folder"),
+            sample: .written("mysql://pushsweep@db.example.net:3306/push"),
+            "The database with the token table, without a password."),
+        SettingRule(
+            "store.password-file", .path, .absent("no password"), sample: .written("db-password"),
+            "File whose only line is the database password; nobody but its owner may read it."),
+        SettingRule(
+            "store.password", .secret, .absent("the password file's content"), sample: .omitted,
+            "The database password, where a file is not wanted; wins over the password file."),
+        SettingRule(
+            "store.tls.mode", .choice(Settings.Store.TLSMode.words),
+            .computed("`verify` over TCP, `off` on a unix socket"), sample: .comment("verify"),
+            "Whether the database must show a certificate for its name; off sends all in plain text."
+        ),
+        SettingRule(
+            "store.tls.ca", .path, .absent("the system's authorities"),
+            sample: .written("db-ca.pem"),
+            "PEM file of the authorities that may sign the database's certificate."),
+        SettingRule(
+            "store.connect-timeout", waiting, .text("10s"),
+            "How long to wait for a connection to the database."),
+        SettingRule(
+            "store.read-timeout", waiting, .text("30s"),
+            "How long to wait for an answer of the database."),
+        SettingRule(
+            "store.write-timeout", waiting, .text("30s"),
+            "How long to wait until the database takes a request."),
+    ]
+
+    private static let activeUsers: [SettingRule] = [
+        SettingRule(
+            "store.active-users.table", .table, .text("active_users"),
+            "Table with one row per registered device."),
+        SettingRule(
+            "store.active-users.key", .columns, .text("id"), sample: .comment("[id]"),
+            "Columns of its primary key."),
+        SettingRule(
+            "store.active-users.token.column", .column, .text("device_token"),
+            "Column of the device token."),
+        SettingRule(
+            "store.active-users.token.encoding", .choice(Settings.TokenEncoding.words),
+            .text("binary"), "How the token is stored: its bytes, or hex digits of any case."),
+        SettingRule(
+            "store.active-users.token.longest", .size(32...65_535), .text("100"),
+            "Longest token in bytes that the column must be able to hold."),
+        SettingRule(
+            "store.active-users.app.column", .optionalColumn, .text("app_id"),
+            "Column that says whose app the token is of; with none, all apps share all rows."),
+        SettingRule(
+            "store.active-users.environment.column", .optionalColumn, .text("environment"),
+            "Column that tells production tokens from sandbox ones; with none, all rows are of one."
+        ),
+        SettingRule(
+            "store.active-users.environment.values.production", .text, .text("production"),
+            "What that column holds for production."),
+        SettingRule(
+            "store.active-users.environment.values.sandbox", .text, .text("sandbox"),
+            "What that column holds for the sandbox."),
+        SettingRule(
+            "store.active-users.registered-at.column", .optionalColumn, .text("registered_at"),
+            "Column of the last registration, without which nothing is known to be older than a signal."
+        ),
+        SettingRule(
+            "store.active-users.registered-at.type", .choice(Settings.TimeEncoding.words),
+            .text("datetime"), "How that time is stored."),
+        SettingRule(
+            "store.active-users.registered-at.zone", .zone, .text("+00:00"),
+            "Zone of that time if it is a datetime."),
+        SettingRule(
+            "store.active-users.invalidated-at.column", .optionalColumn, .text("invalidated_at"),
+            "Column of the mark; with none, marks go to the table pushsweep_invalid."),
+        SettingRule(
+            "store.active-users.invalidated-at.type", .choice(Settings.TimeEncoding.words),
+            .text("datetime"), "How the mark's time is stored."),
+        SettingRule(
+            "store.active-users.invalidated-at.zone", .zone, .text("+00:00"),
+            "Zone of the mark's time if it is a datetime."),
+        SettingRule(
+            "store.active-users.reason.column", .optionalColumn, .text("invalid_reason"),
+            "Column for the reason of a mark."),
+    ]
+
+    private static let pushQueue: [SettingRule] = [
+        SettingRule(
+            "store.push-queue.table", .table, .text("push_queue"),
+            "Table of notifications to send."),
+        SettingRule(
+            "store.push-queue.key", .column, .text("message_id"), "Column of its primary key."),
+        SettingRule(
+            "store.push-queue.token.column", .column, .text("device_token"),
+            "Column of the token to send to."),
+        SettingRule(
+            "store.push-queue.token.encoding", .choice(Settings.TokenEncoding.words), .text("hex"),
+            "How that token is stored."),
+        SettingRule(
+            "store.push-queue.payload", .column, .text("payload"), "Column of the JSON to send."),
+        SettingRule(
+            "store.push-queue.queued-at", .column, .text("time_queued"),
+            "Column of the time the notification was queued."),
+        SettingRule(
+            "store.push-queue.sent-at", .column, .text("time_sent"),
+            "Column of the time it was sent, empty until then."),
+    ]
+
+    private static let app: [SettingRule] = [
+        SettingRule(
+            "apps[].name", .name, .required, sample: .written("chat"),
+            "Name of the app in commands, reports and environment variables."),
+        SettingRule(
+            "apps[].topic", .name, .required, sample: .written("com.example.chat"),
+            "Topic of its notifications: the bundle identifier."),
+        SettingRule(
+            "apps[].environment", .choice(Settings.Environment.words), .required,
+            sample: .written("production"), "Which side of APNs its tokens belong to."),
+        SettingRule(
+            "apps[].value", .text, .computed("the app's name"), sample: .comment("chat"),
+            "What the app column of the token table holds for it."),
+        SettingRule(
+            "apps[].certificate.file", .path, .required, sample: .written("chat.pem"),
+            "Client certificate, PEM or PKCS#12."),
+        SettingRule(
+            "apps[].certificate.key", .path, .absent("in the certificate's file"),
+            sample: .written("chat.key"),
+            "Its private key in PEM; nobody but its owner may read it."),
+        SettingRule(
+            "apps[].certificate.passphrase-file", .path, .absent("no passphrase"),
+            sample: .comment("chat-passphrase"),
+            "File whose only line opens the key; nobody but its owner may read it."),
+        SettingRule(
+            "apps[].token-key.file", .path, .required, sample: .comment("AuthKey_ABC123DEFG.p8"),
+            "Signing key for provider tokens, as Apple hands it out."),
+        SettingRule(
+            "apps[].token-key.key-id", .appleIdentifier, .required, sample: .comment("ABC123DEFG"),
+            "Identifier of that key."),
+        SettingRule(
+            "apps[].token-key.team-id", .appleIdentifier, .required,
+            sample: .comment("DEF123GHIJ"), "Team the key belongs to."),
+    ]
+
+    private static let gateways: [SettingRule] = [
+        SettingRule(
+            "apps[].feedback.host", .host, .required, sample: .written("feedback.example.net"),
+            "Gateway whose feedback is read; without this group the app has no feed."),
+        SettingRule("apps[].feedback.port", .integer(1...65_535), .text("2196"), "Its port."),
+        SettingRule(
+            "apps[].feedback.ca", .path, .absent("the system's authorities"),
+            sample: .written("gateway-ca.pem"),
+            "PEM file of the authorities that may sign its certificate."),
+        SettingRule(
+            "apps[].feedback.host-name", .host, .computed("the host"),
+            sample: .comment("feedback.example.net"), "Name its certificate must carry."),
+        SettingRule(
+            "apps[].feedback.connect-timeout", waiting, .text("10s"),
+            "How long to wait for a connection."),
+        SettingRule(
+            "apps[].feedback.handshake-timeout", waiting, .text("10s"),
+            "How long to wait for the TLS handshake."),
+        SettingRule(
+            "apps[].feedback.idle-timeout", waiting, .text("30s"),
+            "How long the feed may be silent before the list counts as ended."),
+        SettingRule(
+            "apps[].feedback.max-bytes", .size(65_536...(1 << 40)), .text("1GiB"),
+            "Bytes after which a feed is cut and held for a person to look at."),
+        SettingRule(
+            "apps[].provider.host", .host, .required, sample: .comment("api.push.apple.com"),
+            "HTTP/2 gateway to send through; needs a certificate or a token key."),
+        SettingRule("apps[].provider.port", .integer(1...65_535), .text("443"), "Its port."),
+        SettingRule(
+            "apps[].provider.ca", .path, .absent("the system's authorities"),
+            sample: .comment("gateway-ca.pem"),
+            "PEM file of the authorities of a private gateway."),
+        SettingRule(
+            "apps[].provider.connections", .integer(1...64), .text("2"),
+            "Connections to keep open."),
+        SettingRule(
+            "apps[].binary.host", .host, .required, sample: .comment("gateway.example.net"),
+            "Gateway that still speaks the binary interface."),
+        SettingRule("apps[].binary.port", .integer(1...65_535), .text("2195"), "Its port."),
+        SettingRule(
+            "apps[].binary.ca", .path, .absent("the system's authorities"),
+            sample: .comment("gateway-ca.pem"),
+            "PEM file of the authorities that may sign its certificate."),
+    ]
+
+    private static let rest: [SettingRule] = [
+        SettingRule(
+            "policy.action", .choice(Settings.Policy.Action.words), .text("mark"),
+            "What happens to a stale row: mark sets a mark that can be taken back, delete removes it."
+        ),
+        SettingRule(
+            "policy.delete-without-registration-time", .boolean, .text("false"),
+            "Whether delete also removes rows whose registration time is unknown."),
+        SettingRule(
+            "policy.clock-skew", .duration(0...3_600_000), .text("2s"),
+            "How far the clocks that wrote registrations and signals may be apart."),
+        SettingRule(
+            "guard.floor", .integer(0...1_000_000_000), .text("100"),
+            "Removals per run that never need a look."),
+        SettingRule(
+            "guard.partition-percent", .percent, .text("5"),
+            "Share of an app's living rows that one run may remove before it is held."),
+        SettingRule(
+            "guard.day-percent", .percent, .text("10"),
+            "Share of an app's living rows that 24 hours may remove before a run is held."),
+        SettingRule(
+            "report.metrics-file", .path, .absent("no metrics"), sample: .comment("pushsweep.prom"),
+            "File for the node exporter's text file collector, replaced whole after each run."),
+        SettingRule(
+            "report.healthcheck-url", .webAddress, .absent("no ping"),
+            sample: .comment("https://ping.example.net/pushsweep"),
+            "Address to ping at the start and the end of each run."),
+    ]
+}

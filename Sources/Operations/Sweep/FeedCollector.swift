@@ -1,0 +1,85 @@
+import APNsConnection
+import APNsProtocol
+import EvidenceJournal
+import SecureTransport
+import TokenHygiene
+
+/// Reads gateways into the journal. From the first byte on, a feed exists there whatever happens to
+/// this run.
+struct FeedCollector {
+    let journal: EvidenceJournal
+    let context: RunContext
+    let run: String
+
+    /// What came of asking one gateway.
+    enum Outcome {
+        /// The feed is in the journal under this name, pending or held.
+        case captured(String)
+        /// The list is empty, which the gateway said properly.
+        case empty(CaptureEnd)
+        /// Nothing was read; the reason.
+        case unreachable(RunFailure, FeedEnd)
+        /// Told to stop before anything was read.
+        case stopped
+    }
+
+    /// Reads one gateway to the end of its list.
+    ///
+    /// - Throws: only failures of the journal; then what was read is no longer certain.
+    func collect(_ source: FeedSource) throws -> Outcome {
+        let tls: TLSClientContext
+        switch source.context {
+        case .success(let made): tls = made
+        case .failure(let refusal): return .unreachable(refusal, .refused)
+        }
+        try journal.folder.ensureRoom()
+        let capture = try journal.beginFeed(
+            run: run, partition: source.partition, source: source.name, at: context.now())
+        let reader = FeedbackReader(
+            host: source.host, port: source.port, hostName: source.hostName,
+            context: tls, limits: source.limits, interrupt: context.interrupt)
+        let reading = try reader.read { bytes in
+            try capture.append(bytes)
+            context.progress.show(
+                "reading \(source.partition) (bytes)", capture.bytes, of: nil)
+        }
+        context.progress.clear()
+        switch reading {
+        case .stopped:
+            try capture.abandon()
+            return .stopped
+        case .unreachable(let failure):
+            try capture.abandon()
+            return .unreachable(
+                RunFailure(failure.exit, .read, "\(source.partition): \(failure)"),
+                .unreachable(failure.code))
+        case .captured(let end, let bytes):
+            context.log.debug(
+                "feed read",
+                metadata: [
+                    "partition": "\(source.partition)", "bytes": "\(bytes)",
+                    "end": "\(end.rawValue)",
+                ])
+            if bytes == 0, end == .stopped {
+                try capture.abandon()
+                return .stopped
+            }
+            if bytes == 0, end == .closeNotify || end == .idle {
+                try capture.abandon()
+                return .empty(end)
+            }
+            try capture.close(
+                end, at: context.now(),
+                heldBecause: end == .full ? "the feed reached feedback.max-bytes" : nil)
+            return .captured(capture.id)
+        }
+    }
+}
+
+extension FeedEnd {
+    /// The word for a gateway that could not be read at all.
+    fileprivate static func unreachable(_ code: TransportFailure.Code) -> FeedEnd {
+        if case .timedOut = code { return .timeout }
+        return .refused
+    }
+}

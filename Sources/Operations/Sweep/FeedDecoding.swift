@@ -1,0 +1,132 @@
+// From the journal to evidence: the raw bytes of a captured feed become tuples, the tuples are
+// checked for believable times, and what is left is laid into the evidence table. What is no
+// evidence is named with its place in the feed, so that it can be looked at, and stays in the
+// journal. Decoding the same feed again gives the same result, whichever run does it: the bounds of
+// believable times hang on the moment the feed was opened, not on the present.
+
+import APNsProtocol
+import EvidenceJournal
+import TokenHygiene
+
+/// A captured feed, decoded.
+struct DecodedFeed {
+    /// The feed as the journal has it.
+    let feed: CapturedFeed
+    /// Bytes and tuples counted so far; `outcome` is still empty.
+    let books: FeedAccounting
+    /// How the feed ended, in one word.
+    let end: FeedEnd
+    /// What is to be said about the end; nil for a complete list.
+    let detail: String?
+    /// The evidence, each token once, in token order; nil where there is none.
+    let evidence: EvidenceTable?
+    /// Distinct tokens in the evidence.
+    let tokens: Int
+}
+
+/// Decodes one captured feed.
+struct FeedDecoding {
+    private static let entriesPerBatch = 1_000
+
+    private let journal: EvidenceJournal
+    private let feed: CapturedFeed
+    private let bounds: EvidenceBounds
+    private var books = FeedAccounting()
+    private var evidence: EvidenceTable?
+    private var refused: [Quarantined] = []
+    private var place = 0
+
+    private init(_ feed: CapturedFeed, in journal: EvidenceJournal) {
+        self.feed = feed
+        self.journal = journal
+        bounds = EvidenceBounds(now: feed.opened)
+    }
+
+    /// Reads the feed from the journal, notes its quarantine and sorts its evidence.
+    static func decode(
+        _ feed: CapturedFeed, in journal: EvidenceJournal
+    ) throws -> DecodedFeed {
+        var decoding = FeedDecoding(feed, in: journal)
+        return try decoding.run()
+    }
+
+    private mutating func run() throws -> DecodedFeed {
+        var decoder = FeedbackDecoder()
+        var tuples: [FeedbackTuple] = []
+        try journal.forEachChunk(of: feed.id) { chunk in
+            tuples.removeAll(keepingCapacity: true)
+            decoder.decode(chunk, into: &tuples)
+            for tuple in tuples { try take(tuple) }
+        }
+        books.bytes = decoder.bytesSeen
+        books.tupleBytes = decoder.wholeTupleBytes
+        books.quarantinedBytes = decoder.bytesSeen - decoder.wholeTupleBytes
+        let end = FeedEnd(feed.end ?? .crashed, decoder.ending)
+        if books.quarantinedBytes > 0 {
+            refuse(
+                Quarantined(
+                    offset: decoder.wholeTupleBytes, length: books.quarantinedBytes,
+                    reason: "\(decoder.ending)"))
+        }
+        try noteRefused()
+        if feed.bytes != books.bytes {
+            throw RunFailure(
+                .journal, .decode,
+                "decoding feed \(feed.id): the journal noted \(feed.bytes) bytes and returned "
+                    + "\(books.bytes); keep the state folder and check the disk")
+        }
+        let tokens = try evidence?.seal() ?? 0
+        return DecodedFeed(
+            feed: feed, books: books, end: end, detail: detail(decoder.ending),
+            evidence: tokens > 0 ? evidence : nil, tokens: tokens)
+    }
+
+    private mutating func take(_ tuple: FeedbackTuple) throws {
+        let start = place
+        place += tuple.encodedLength
+        books.tuples += 1
+        if let rejection = bounds.rejection(of: tuple) {
+            books.quarantined += 1
+            refuse(
+                Quarantined(
+                    offset: start, length: tuple.encodedLength, reason: rejection.rawValue))
+            if refused.count > Self.entriesPerBatch { try noteRefused() }
+        } else if let token = tuple.token {
+            if evidence == nil { evidence = try EvidenceTable(in: journal.folder) }
+            try evidence?.add(token, EpochMilliseconds(tuple.time))
+        }
+    }
+
+    /// Neighbours refused for one reason become one entry.
+    private mutating func refuse(_ entry: Quarantined) {
+        if let last = refused.last, last.reason == entry.reason,
+            last.offset + last.length == entry.offset
+        {
+            refused[refused.count - 1] = Quarantined(
+                offset: last.offset, length: last.length + entry.length, reason: last.reason)
+        } else {
+            refused.append(entry)
+        }
+    }
+
+    private mutating func noteRefused() throws {
+        try journal.quarantine(refused, of: feed.id)
+        refused.removeAll(keepingCapacity: true)
+    }
+
+    private func detail(_ ending: FeedbackEnding) -> String? {
+        let tail = ending == .clean ? nil : "\(ending)"
+        let cause: String? =
+            switch feed.end ?? .crashed {
+            case .closeNotify, .idle, .file: nil
+            case .cut: "the connection ended without close_notify, so the list may be incomplete"
+            case .reset: "the gateway reset the connection, so the list may be incomplete"
+            case .broken: "TLS broke off, so the list may be incomplete"
+            case .full: "the feed reached feedback.max-bytes and was cut off there"
+            case .stopped: "the run that read it was told to stop"
+            case .crashed: "the run that read it was interrupted"
+            }
+        let parts = [cause, tail].compactMap { $0 }
+        return parts.isEmpty ? nil : parts.joined(separator: "; ")
+    }
+}

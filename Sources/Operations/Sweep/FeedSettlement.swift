@@ -1,0 +1,155 @@
+// From evidence to rows: the last stretch of the way, the same for a feed read now, one that an
+// earlier run left, and one replayed from a file.
+//
+// Classification comes first and changes nothing: it forecasts what would become of every token,
+// which is all that a dry run needs. Then chunk by chunk the store judges again under row locks,
+// changes rows, writes the ledger and moves the feed's marker, in one transaction. A run that ends
+// between two chunks is continued after the marker, so every tuple is counted once even though the
+// rows of the first half look different by then. The journal learns "applied" last.
+
+import APNsProtocol
+import EvidenceJournal
+import TokenHygiene
+import TokenStore
+
+/// Applies pending feeds of the journal to the token database.
+struct FeedSettlement {
+    let journal: EvidenceJournal
+    let store: TokenStore
+    let plan: SweepPlan
+    let context: RunContext
+    let run: String
+
+    /// What became of one feed.
+    struct Result {
+        let entry: SweepReport.Feed
+        let exit: ExitStatus
+        /// The failure that left the feed pending, if one did.
+        let failure: RunFailure?
+
+        /// Whether other feeds would fail the same way: the database or the journal is at fault,
+        /// not this feed.
+        var endsRun: Bool { failure.map { $0.stage != .settings } ?? false }
+    }
+
+    /// Decodes one pending feed and brings its evidence to the database.
+    func settle(_ feed: CapturedFeed) -> Result {
+        var entry = SweepReport.Feed(
+            feed.partition, source: feed.source, end: feed.end == nil ? .truncated : .clean)
+        entry.feed = feed.id
+        entry.state = feed.state.rawValue
+        do {
+            let exit = try settle(feed, into: &entry)
+            return Result(entry: entry, exit: exit, failure: nil)
+        } catch {
+            let failure = RunFailure.wrapping(error, at: .apply)
+            entry.detail = [entry.detail, failure.description].compactMap { $0 }
+                .joined(separator: "; ")
+            return Result(entry: entry, exit: failure.exit, failure: failure)
+        }
+    }
+
+    private func settle(
+        _ feed: CapturedFeed, into entry: inout SweepReport.Feed
+    ) throws -> ExitStatus {
+        let decoded = try FeedDecoding.decode(feed, in: journal)
+        var books = decoded.books
+        entry.end = decoded.end.rawValue
+        entry.detail = decoded.detail
+        if feed.state == .held && !plan.releases(feed.id) {
+            books.held = books.tuples - books.quarantined
+            entry.enter(books)
+            return .held
+        }
+        entry.enter(books)
+        guard let partition = plan.partitions[feed.partition] else {
+            throw RunFailure(
+                .configuration, .settings,
+                "applying feed \(feed.id): the settings no longer name \(feed.partition); name it "
+                    + "again under apps, then run again")
+        }
+        let judged = try judge(decoded, in: partition, &entry)
+        books.outcome = judged.counts
+        entry.enter(books)
+        entry.rowsChanged = judged.rowsChanged
+        if plan.dryRun {
+            guard case .file = plan.work else { return .pending }
+            entry.state = nil
+            return .following(decoded.end, feed.end ?? .crashed, books)
+        }
+        guard judged.isApplied else {
+            throw RunFailure(
+                .pending, .apply,
+                "applying feed \(feed.id): stopped after \(judged.counts.total) of "
+                    + "\(books.tuples - books.quarantined) tuples; run again to continue")
+        }
+        if let imbalance = books.imbalance {
+            throw RunFailure(
+                .invariant, .apply,
+                "accounting for feed \(feed.id): \(imbalance); the feed stays in the journal, "
+                    + "please report this")
+        }
+        try journal.settle(feed.id, as: .applied)
+        entry.state = FeedState.applied.rawValue
+        return .following(decoded.end, feed.end ?? .crashed, books)
+    }
+
+    /// Judges the evidence: a forecast first, then, unless this is a dry run, the rows themselves.
+    private func judge(
+        _ decoded: DecodedFeed, in partition: Partition, _ entry: inout SweepReport.Feed
+    ) throws -> FeedProgress {
+        let feed = decoded.feed
+        let known = try store.progress(of: feed.id)
+        if let known, known.isApplied { return known }
+        let begun = known ?? FeedProgress()
+        let forecast = try forecast(decoded, in: partition, after: begun)
+        context.log.debug(
+            "feed judged",
+            metadata: [
+                "partition": "\(feed.partition)", "tokens": "\(decoded.tokens)",
+                "candidates": "\(forecast.counts.applied)",
+            ])
+        if plan.dryRun {
+            var total = begun
+            total.counts += forecast.counts
+            return total
+        }
+        let application = FeedApplication(
+            run: run, feed: feed.id, partition: partition, policy: plan.policy, source: .feedback)
+        var stream = Evidence(decoded.evidence?.stream(after: begun.position))
+        defer { context.progress.clear() }
+        return try store.apply(
+            &stream, application, shouldStop: { context.interrupt.isTripped },
+            report: { progress in
+                context.progress.show(
+                    "applying \(feed.partition) (tuples)", progress.counts.total,
+                    of: decoded.books.tuples)
+            })
+    }
+
+    private func forecast(
+        _ decoded: DecodedFeed, in partition: Partition, after begun: FeedProgress
+    ) throws -> Classification {
+        var stream = Evidence(decoded.evidence?.stream(after: begun.position))
+        defer { context.progress.clear() }
+        return try store.classify(
+            &stream, in: partition, policy: plan.policy,
+            shouldStop: { context.interrupt.isTripped },
+            report: { forecast in
+                context.progress.show(
+                    "comparing \(decoded.feed.partition) (tuples)", forecast.counts.total,
+                    of: decoded.books.tuples)
+            })
+    }
+
+    /// The evidence table of a feed, or nothing where it holds no usable evidence.
+    private struct Evidence: EvidenceStream {
+        var stream: EvidenceTable.Stream?
+
+        init(_ stream: EvidenceTable.Stream?) { self.stream = stream }
+
+        mutating func next(_ limit: Int) throws -> [TokenEvidence] {
+            try stream?.next(limit) ?? []
+        }
+    }
+}

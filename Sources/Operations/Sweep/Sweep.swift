@@ -1,0 +1,206 @@
+// The main job. Its order follows from one fact: a gateway forgets its list once read.
+//
+//   1. take the lock and open the journal: without them nothing may be read
+//   2. ask the database whether evidence could be applied; a missing grant or column must be found
+//      before a feed is spent on it
+//   3. apply what an earlier run left pending, oldest first
+//   4. gateway by gateway: read to the journal, then apply from the journal
+//   5. write down what happened
+//
+// A failure of one gateway leaves the others their turn. A failure of the database or the journal
+// ends the reading: what cannot be applied or kept shall stay with the gateways.
+
+import APNsProtocol
+import EvidenceJournal
+import Foundation
+import TokenHygiene
+import TokenStore
+
+/// What a sweep or replay ended with.
+package struct SweepOutcome: Sendable {
+    /// The result for scripts and people.
+    package var report: SweepReport
+    /// What the run ends with.
+    package var exit = ExitStatus.done
+    /// What went wrong, in order.
+    package var failures: [RunFailure] = []
+
+    /// Notes a failure.
+    mutating func fail(_ failure: RunFailure) {
+        failures.append(failure)
+        report.problems.append(
+            SweepReport.Problem(stage: failure.stage.rawValue, message: failure.description))
+        exit = .worse(exit, failure.exit)
+    }
+
+    /// The closing line of stderr, for scripts; nil after success.
+    package var closingLine: String? {
+        guard exit != .done else { return nil }
+        let stage = failures.first { $0.exit == exit }?.stage
+        return report.closingLine(exit, stage: stage)
+    }
+}
+
+/// One run of the main job.
+package struct Sweep {
+    private let plan: SweepPlan
+    private let context: RunContext
+    private let run = UUID().uuidString.lowercased()
+    private var outcome: SweepOutcome
+
+    private init(_ plan: SweepPlan, _ context: RunContext) {
+        self.plan = plan
+        self.context = context
+        outcome = SweepOutcome(
+            report: SweepReport(
+                run: run, kind: plan.work.kind, dryRun: plan.dryRun, started: context.now()))
+    }
+
+    /// Reads all gateways of the plan and applies what they say.
+    package static func run(_ plan: SweepPlan, _ context: RunContext) -> SweepOutcome {
+        var sweep = Sweep(plan, context)
+        sweep.keepingJournal()
+        sweep.outcome.report.ended = context.now().rfc3339
+        sweep.outcome.report.exit = sweep.outcome.exit.rawValue
+        return sweep.outcome
+    }
+
+    private mutating func keepingJournal() {
+        do {
+            let journal = try EvidenceJournal(in: StateFolder(plan.state))
+            try journal.beginRun(run, kind: plan.work.kind, at: context.now())
+            try journal.recoverInterrupted(at: context.now())
+            do {
+                try work(journal)
+            } catch {
+                outcome.fail(.wrapping(error, at: .state))
+            }
+            try record(in: journal)
+        } catch {
+            outcome.fail(.wrapping(error, at: .state))
+        }
+    }
+
+    private mutating func work(_ journal: EvidenceJournal) throws {
+        let left = try journal.feeds(.pending)
+        let store: TokenStore
+        do {
+            store = try openStore()
+        } catch {
+            return outcome.fail(storeUnusable(error, pending: left.count))
+        }
+        let settlement = FeedSettlement(
+            journal: journal, store: store, plan: plan, context: context, run: run)
+        switch plan.work {
+        case .gateways(let sources):
+            for feed in left where settle(feed, with: settlement, resumed: true) { return }
+            let collector = FeedCollector(journal: journal, context: context, run: run)
+            for source in sources where try sweep(source, collector, settlement) { break }
+        case .file(let path, let partition):
+            let feed = try FeedFile(path: path, partition: partition)
+                .capture(in: journal, run: run, context)
+            try settle(settlement.journal.feed(feed), with: settlement, resumed: false)
+            if plan.dryRun { try journal.discard(feed) }
+        case .journaled(let feed):
+            try settle(journal.feed(feed), with: settlement, resumed: true)
+        }
+        if outcome.report.apps.contains(where: { $0.rowsChanged > 0 }), !plan.dryRun {
+            try store.recordRun(
+                run, kind: plan.work.kind, host: context.host, started: outcome.report.started,
+                summary: outcome.report.json)
+        }
+    }
+
+    private func openStore() throws -> TokenStore {
+        let store = try TokenStore(plan.store)
+        let report = try store.preflight(plan.dryRun ? .read : .apply(plan.policy))
+        for warning in report.warnings {
+            context.log.warning("\(warning)")
+        }
+        return store
+    }
+
+    /// With evidence waiting, an unreachable database means "continue later", not "nothing read".
+    private func storeUnusable(_ error: any Error, pending: Int) -> RunFailure {
+        let failure = RunFailure.wrapping(error, at: .store)
+        guard pending > 0, failure.exit == .unreachable else { return failure }
+        return RunFailure(
+            .pending, .store, failure.description + "; \(pending) captured feeds wait for it")
+    }
+
+    /// Reads and applies one gateway; true when the run has to end.
+    private mutating func sweep(
+        _ source: FeedSource, _ collector: FeedCollector, _ settlement: FeedSettlement
+    ) throws -> Bool {
+        if context.interrupt.isTripped {
+            outcome.fail(.stopped)
+            return true
+        }
+        warnOfExpiry(source)
+        var entry = SweepReport.Feed(source.partition, source: source.name, end: .clean)
+        entry.certificateExpires = source.certificateEnds?.rfc3339
+        switch try collector.collect(source) {
+        case .stopped:
+            outcome.fail(.stopped)
+            return true
+        case .unreachable(let failure, let end):
+            entry.end = end.rawValue
+            entry.detail = failure.description
+            outcome.fail(failure)
+            outcome.report.apps.append(entry)
+            return false
+        case .empty(let end):
+            entry.end = FeedEnd(end, .clean).rawValue
+            outcome.report.apps.append(entry)
+            return false
+        case .captured(let id):
+            return try settle(
+                settlement.journal.feed(id), with: settlement, resumed: false,
+                certificateEnds: source.certificateEnds)
+        }
+    }
+
+    /// Applies one captured feed; true when the run has to end, because the database or the
+    /// journal failed or we were told to stop.
+    @discardableResult
+    private mutating func settle(
+        _ feed: CapturedFeed, with settlement: FeedSettlement, resumed: Bool,
+        certificateEnds: EpochMilliseconds? = nil
+    ) -> Bool {
+        let result = settlement.settle(feed)
+        var entry = result.entry
+        entry.resumed = resumed
+        entry.certificateExpires = certificateEnds?.rfc3339
+        outcome.report.apps.append(entry)
+        if let failure = result.failure {
+            outcome.fail(failure)
+        } else if result.exit != .done {
+            outcome.exit = .worse(outcome.exit, result.exit)
+            if let detail = entry.detail {
+                context.log.warning("\(feed.partition): \(detail)")
+            }
+        }
+        return result.endsRun || context.interrupt.isTripped
+    }
+
+    private func warnOfExpiry(_ source: FeedSource) {
+        guard let ends = source.certificateEnds, ends < context.now().advanced(by: 30 * 86_400_000),
+            case .success = source.context
+        else { return }
+        context.log.warning(
+            "the certificate for \(source.partition) ends at \(ends.rfc3339); renew it")
+    }
+
+    private mutating func record(in journal: EvidenceJournal) throws {
+        outcome.report.ended = context.now().rfc3339
+        outcome.report.exit = outcome.exit.rawValue
+        try journal.endRun(
+            run, exit: outcome.exit.rawValue, summary: outcome.report.json, at: context.now())
+        if !plan.dryRun { try journal.purge(at: context.now()) }
+    }
+}
+
+extension RunFailure {
+    static let stopped = RunFailure(
+        .pending, .read, "the run was told to stop; run again to continue")
+}

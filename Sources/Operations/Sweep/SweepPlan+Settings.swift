@@ -1,0 +1,143 @@
+import APNsConnection
+import SecureTransport
+import TokenHygiene
+import TokenStore
+
+extension SweepPlan {
+    /// The plan of a sweep over the gateways of the settings.
+    ///
+    /// A certificate that cannot be used costs its own gateway the turn, not the others.
+    ///
+    /// - Throws: where the settings name no gateway, or an app is asked for that they do not know.
+    package init(
+        sweeping settings: Settings, apps names: [String], dryRun: Bool, _ context: RunContext
+    ) throws(RunFailure) {
+        for name in names where !settings.apps.contains(where: { $0.name == name }) {
+            throw RunFailure(
+                .usage, .settings,
+                "looking for app \(name): the settings name "
+                    + "\(settings.apps.isEmpty ? "none" : settings.appNames); check --app")
+        }
+        let chosen = settings.apps.filter { names.isEmpty || names.contains($0.name) }
+        let sources = chosen.compactMap { FeedSource($0, now: context.now()) }
+        guard !sources.isEmpty else {
+            throw RunFailure(
+                .configuration, .settings,
+                "planning the sweep: no app of the settings has a feedback gateway; add "
+                    + "apps[].feedback with host and port, or try: pushsweep demo")
+        }
+        try self.init(settings, .gateways(sources), dryRun: dryRun)
+    }
+
+    /// The plan of replaying a file, or a feed of the journal.
+    ///
+    /// - Throws: where it is not clear which app and environment the file is about.
+    package init(
+        replaying file: String?, feed: String?, app: String?, environment: String?,
+        settings: Settings, dryRun: Bool
+    ) throws(RunFailure) {
+        if let feed {
+            try self.init(settings, .journaled(feed), dryRun: dryRun)
+            return
+        }
+        let matching = settings.apps.map(\.partition).filter {
+            (app == nil || $0.app == app) && (environment == nil || $0.environment == environment)
+        }
+        guard let file, let partition = matching.first, matching.count == 1 else {
+            throw RunFailure(
+                .usage, .settings,
+                "replaying a feed: "
+                    + (matching.isEmpty
+                        ? "the settings know no such app and environment (they name "
+                            + "\(settings.apps.isEmpty ? "none" : settings.appNames))"
+                        : "the settings name several apps (\(settings.appNames)); say which with "
+                            + "--app and --environment"))
+        }
+        try self.init(settings, .file(file, partition), dryRun: dryRun)
+    }
+
+    private init(_ settings: Settings, _ work: Work, dryRun: Bool) throws(RunFailure) {
+        let store: StoreSettings
+        do {
+            store = try StoreSettings(settings)
+        } catch {
+            throw .wrapping(error, at: .settings)
+        }
+        self.init(
+            state: settings.state, store: store, work: work,
+            partitions: Dictionary(
+                settings.apps.map { ($0.partition, $0.storedPartition) },
+                uniquingKeysWith: { first, _ in first }),
+            policy: RemovalPolicy(settings.policy), dryRun: dryRun)
+    }
+}
+
+extension Settings {
+    /// The apps with their environments, for messages.
+    var appNames: String { apps.map { "\($0.partition)" }.joined(separator: ", ") }
+}
+
+extension Settings.App {
+    /// What evidence about this app is about.
+    var partition: Partition { Partition(app: name, environment: environment.rawValue) }
+
+    /// The same as the rows of the table name it.
+    var storedPartition: Partition { Partition(app: value, environment: environment.rawValue) }
+
+    /// Our certificate, loaded and checked against the time; nil where the settings name none.
+    func identity(at now: EpochMilliseconds) throws(IdentityFailure) -> TLSIdentity? {
+        guard let certificate else { return nil }
+        let identity = try TLSIdentity.load(
+            file: certificate.file, key: certificate.key,
+            passphraseFile: certificate.passphraseFile)
+        try identity.checkValidity(at: now.rawValue / 1000)
+        return identity
+    }
+}
+
+extension FeedSource {
+    /// The gateway of an app; nil where the settings name none.
+    init?(_ app: Settings.App, now: EpochMilliseconds) {
+        guard let feedback = app.feedback else { return nil }
+        var limits = FeedbackReader.Limits()
+        limits.connect = feedback.connectTimeout
+        limits.handshake = feedback.handshakeTimeout
+        limits.idle = feedback.idleTimeout
+        limits.bytes = feedback.maxBytes
+        var ends: EpochMilliseconds?
+        let context: Result<TLSClientContext, RunFailure>
+        do {
+            let identity = try app.identity(at: now)
+            ends = identity.map { EpochMilliseconds($0.notAfter * 1000) }
+            context = .success(
+                try TLSClientContext(
+                    trust: feedback.ca.map { .file($0) } ?? .system, identity: identity))
+        } catch {
+            let failure = RunFailure.wrapping(error, at: .identity)
+            context = .failure(
+                RunFailure(
+                    failure.exit, .identity, "\(app.partition): \(failure.description)"))
+        }
+        self.init(
+            partition: app.partition, host: feedback.host, port: UInt16(feedback.port),
+            hostName: feedback.hostName, context: context, certificateEnds: ends, limits: limits)
+    }
+}
+
+extension RemovalPolicy {
+    /// The policy of the settings.
+    init(_ policy: Settings.Policy) {
+        self.init(
+            action: policy.action == .delete ? .delete : .mark,
+            deletesWithoutRegistrationTime: policy.deleteWithoutRegistrationTime,
+            skew: policy.clockSkew.wholeMilliseconds)
+    }
+}
+
+extension Duration {
+    /// Whole milliseconds, rounded down.
+    var wholeMilliseconds: Int64 {
+        let (seconds, attoseconds) = components
+        return seconds * 1000 + attoseconds / 1_000_000_000_000_000
+    }
+}

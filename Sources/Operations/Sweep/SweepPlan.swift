@@ -1,0 +1,64 @@
+import APNsConnection
+import SecureTransport
+import TokenHygiene
+import TokenStore
+
+/// One gateway to read: what the settings say, resolved to what will happen.
+package struct FeedSource: Sendable {
+    /// What the feed is about.
+    package var partition: Partition
+    /// The gateway.
+    package var host: String
+    /// Its port, 2196 by convention.
+    package var port: UInt16
+    /// The name its certificate must carry.
+    package var hostName: String
+    /// Trusted authorities and our certificate, or why this gateway is not asked at all.
+    package var context: Result<TLSClientContext, RunFailure>
+    /// When our certificate ends, for warnings and reports.
+    package var certificateEnds: EpochMilliseconds?
+    /// Bounds of time and size.
+    package var limits: FeedbackReader.Limits
+
+    /// `host:port`.
+    package var name: String { "\(host):\(port)" }
+}
+
+/// What a sweep or replay will do.
+package struct SweepPlan: Sendable {
+    /// Where the feeds come from.
+    package enum Work: Sendable {
+        /// What earlier runs left, then these gateways in the order of the settings.
+        case gateways([FeedSource])
+        /// The raw bytes of a feed kept in a file.
+        case file(String, Partition)
+        /// A feed of the journal, by its name.
+        case journaled(String)
+
+        /// The kind of run, as records name it.
+        var kind: String {
+            if case .gateways = self { return "sweep" }
+            return "replay"
+        }
+    }
+
+    /// The folder of the local state.
+    package var state: String
+    /// The token database.
+    package var store: StoreSettings
+    /// Where the feeds come from.
+    package var work: Work
+    /// The partitions that the settings know, as the rows of the table name them; evidence of
+    /// others stays pending.
+    package var partitions: [Partition: Partition]
+    /// What is done to stale rows.
+    package var policy: RemovalPolicy
+    /// Feeds are read and kept, but no row changes.
+    package var dryRun: Bool
+
+    /// Whether a person named this feed, so that it is applied even though it is held.
+    func releases(_ feed: String) -> Bool {
+        if case .journaled(feed) = work { return true }
+        return false
+    }
+}

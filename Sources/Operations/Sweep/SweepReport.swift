@@ -1,0 +1,124 @@
+import APNsProtocol
+import EvidenceJournal
+import Foundation
+import TokenHygiene
+
+/// What a sweep or a replay did, feed by feed: one JSON object for scripts. Fields may be added,
+/// never renamed.
+package struct SweepReport: Codable, Hashable, Sendable {
+    /// One feed.
+    package struct Feed: Codable, Hashable, Sendable {
+        /// The app's name in the settings.
+        package var app: String
+        /// `production` or `sandbox`.
+        package var environment: String
+        /// `host:port`, or the file it came from.
+        package var source: String
+        /// How it ended, in one word.
+        package var end: String
+        /// What is to be said about the end, in one sentence.
+        package var detail: String?
+        /// The feed's name in the journal and the database; absent where nothing was opened.
+        package var feed: String?
+        /// Where the feed stands now: pending, applied or held.
+        package var state: String?
+        /// Whether an earlier run had read it.
+        package var resumed = false
+        /// Bytes read.
+        package var bytes = 0
+        /// Whole tuples read.
+        package var tuples = 0
+        /// Tuples that made at least one living row invalid; in a dry run, that would.
+        package var applied = 0
+        /// Tuples whose rows were invalid before.
+        package var already = 0
+        /// Tuples whose token registered again later.
+        package var newer = 0
+        /// Tuples whose token no row carries.
+        package var unknown = 0
+        /// Tuples that wait for a person.
+        package var held = 0
+        /// Whole tuples that are no usable evidence.
+        package var quarantined = 0
+        /// Bytes after the last whole tuple.
+        package var quarantinedBytes = 0
+        /// Rows changed in the database, refreshed marks included.
+        package var rowsChanged = 0
+        /// When our own certificate ends.
+        package var certificateExpires: String?
+
+        /// Opens the entry of a feed.
+        package init(_ partition: Partition, source: String, end: FeedEnd) {
+            app = partition.app
+            environment = partition.environment
+            self.source = source
+            self.end = end.rawValue
+        }
+
+        /// Copies the books of the feed.
+        package mutating func enter(_ books: FeedAccounting) {
+            bytes = books.bytes
+            tuples = books.tuples
+            applied = books.outcome.applied
+            already = books.outcome.already
+            newer = books.outcome.newer
+            unknown = books.outcome.unknown
+            held = books.held
+            quarantined = books.quarantined
+            quarantinedBytes = books.quarantinedBytes
+        }
+    }
+
+    /// Something that went wrong.
+    package struct Problem: Codable, Hashable, Sendable {
+        /// Where on the way from socket to report.
+        package var stage: String
+        /// One sentence.
+        package var message: String
+    }
+
+    /// The run's name, a random UUID.
+    package var run: String
+    /// `sweep` or `replay`.
+    package var kind: String
+    /// Whether nothing was to be changed.
+    package var dryRun: Bool
+    /// RFC 3339, UTC.
+    package var started: String
+    /// RFC 3339, UTC.
+    package var ended = ""
+    /// One entry per feed.
+    package var apps: [Feed] = []
+    /// What went wrong, in order.
+    package var problems: [Problem] = []
+    /// What the run ends with.
+    package var exit: Int32 = 0
+
+    /// Opens the report of a run.
+    package init(run: String, kind: String, dryRun: Bool, started: EpochMilliseconds) {
+        self.run = run
+        self.kind = kind
+        self.dryRun = dryRun
+        self.started = started.rfc3339
+    }
+
+    /// The object as one line of sorted JSON.
+    package var json: String {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        guard let data = try? encoder.encode(self) else { return "{}" }
+        return String(decoding: data, as: UTF8.self)
+    }
+
+    /// The closing line of stderr after a failure, for scripts.
+    package func closingLine(_ exit: ExitStatus, stage: RunFailure.Stage?) -> String {
+        let pending = apps.filter { $0.state == FeedState.pending.rawValue }
+        let fields = [
+            "code=\(exit.rawValue)", "stage=\(stage?.rawValue ?? "done")",
+            "pending=\(pending.reduce(0) { $0 + $1.tuples })",
+            "applied=\(dryRun ? 0 : apps.reduce(0) { $0 + $1.applied })",
+            "held=\(apps.reduce(0) { $0 + $1.held })", "next=\(exit.next)",
+        ]
+        return fields.joined(separator: " ")
+    }
+}

@@ -1,0 +1,42 @@
+extension SweepReport {
+    /// The report for people: one block per feed, and one closing sentence.
+    package var text: String {
+        var lines = apps.map(\.text)
+        lines.append(closing)
+        return lines.joined(separator: "\n")
+    }
+
+    private var closing: String {
+        let sum = apps.reduce(into: (applied: 0, tuples: 0, newer: 0)) { sum, feed in
+            sum.applied += feed.applied
+            sum.tuples += feed.tuples
+            sum.newer += feed.newer
+        }
+        if apps.isEmpty { return "\(kind): no feed was read" }
+        let verb = dryRun ? "would become invalid" : "became invalid"
+        return "\(kind): \(sum.tuples) tuples, \(sum.applied) \(verb), \(sum.newer) kept because "
+            + "they registered again" + (dryRun ? "; no row was changed" : "")
+    }
+}
+
+extension SweepReport.Feed {
+    fileprivate var text: String {
+        var lines = [
+            "\(app)/\(environment) from \(source): \(end)"
+                + (resumed ? ", left by an earlier run" : "") + (state.map { ", \($0)" } ?? "")
+        ]
+        if tuples > 0 || bytes > 0 {
+            lines.append(
+                "  \(bytes) bytes, \(tuples) tuples: \(applied) applied, \(already) already invalid, "
+                    + "\(newer) registered again, \(unknown) unknown, \(held) held, "
+                    + "\(quarantined) quarantined")
+        } else {
+            lines.append("  0 tuples")
+        }
+        if quarantinedBytes > 0 {
+            lines.append("  \(quarantinedBytes) bytes after the last whole tuple are quarantined")
+        }
+        if let detail { lines.append("  \(detail)") }
+        return lines.joined(separator: "\n")
+    }
+}

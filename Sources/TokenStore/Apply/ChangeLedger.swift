@@ -1,0 +1,100 @@
+import TokenHygiene
+
+/// The rows of `pushsweep_change`: one for every row changed, with what stood there before. They
+/// serve undo and audit, and commit together with the changes they tell of.
+struct ChangeLedger {
+    let application: FeedApplication
+    let lookup: RowLookup
+    let dialect: SQLDialect
+
+    /// One entry to be written.
+    struct Entry {
+        let action: String
+        let key: String
+        let before: SQLValue
+        let time: EpochMilliseconds
+    }
+
+    private static let columns = [
+        "run", "feed", "part", "seq", "action", "row_key", "before_image", "evidence_at", "source",
+    ]
+    /// Lengths of the multi-row inserts; a number of entries is paid out in these coins.
+    private static let lengths = [256, 64, 16, 4, 1]
+    /// The most before-image one statement carries: servers take 1 MiB in the worst case.
+    private static let mostImageBytes = 256 * 1024
+
+    /// The entry for a changed row.
+    func entry(_ change: RowChange) -> Entry {
+        let values = change.row.values
+        let start = values.startIndex
+        let key = RowImage.key(lookup.key.map { values[start + $0] })
+        let action: String
+        let before: SQLValue
+        if change.verdict == .delete {
+            action = "delete"
+            before = .text(RowImage.object(lookup.columns, values))
+        } else {
+            action = change.verdict == .advance ? "advance" : "mark"
+            before = formerMark(values)
+        }
+        return Entry(action: action, key: key, before: before, time: change.time)
+    }
+
+    /// The mark and reason a row had; NULL for the usual row that had neither.
+    private func formerMark(_ values: ArraySlice<SQLValue>) -> SQLValue {
+        let places = [lookup.mark, lookup.reason].compactMap { $0 }
+        let former = places.map { values[values.startIndex + $0] }
+        if former.allSatisfy({ $0 == .null }) { return .null }
+        return .text(RowImage.object(places.map { lookup.columns[$0] }, former))
+    }
+
+    /// The entry for a mark in `pushsweep_invalid`.
+    func entry(_ mark: SideMark) -> Entry {
+        Entry(
+            action: "side-mark", key: RowImage.key([.bytes(mark.token.bytes)]),
+            before: mark.former.map { .text(String($0.rawValue)) } ?? .null, time: mark.time)
+    }
+
+    /// Writes entries, numbered from `first` on.
+    func write(
+        _ entries: [Entry], from first: Int, _ connection: any SQLConnection
+    ) throws(SQLFailure) {
+        let time = dialect.ownTime("evidence_at")
+        let row = "(\(placeholders(Self.columns.count)))"
+        var rest = entries[...]
+        var number = first
+        while !rest.isEmpty {
+            let length = Self.length(for: rest)
+            var values: [SQLValue] = []
+            values.reserveCapacity(length * Self.columns.count)
+            for entry in rest.prefix(length) {
+                values.append(.text(application.run))
+                values.append(.text(application.feed))
+                values.append(.integer(Int64(application.part)))
+                values.append(.integer(Int64(number)))
+                values.append(.text(entry.action))
+                values.append(.text(entry.key))
+                values.append(entry.before)
+                values.append(time.value(entry.time))
+                values.append(.text(application.source.rawValue))
+                number += 1
+            }
+            let rows = repeatElement(row, count: length).joined(separator: ", ")
+            _ = try connection.execute(
+                "INSERT INTO pushsweep_change (\(Self.columns.joined(separator: ", "))) "
+                    + "VALUES \(rows)", values)
+            rest = rest.dropFirst(length)
+        }
+    }
+
+    private static func length(for entries: ArraySlice<Entry>) -> Int {
+        var bytes = 0
+        var fitting = 0
+        for entry in entries.prefix(lengths[0]) {
+            if case .text(let image) = entry.before { bytes += image.utf8.count }
+            if bytes > mostImageBytes { break }
+            fitting += 1
+        }
+        return lengths.first { $0 <= fitting } ?? 1
+    }
+}

@@ -1,0 +1,148 @@
+import TokenHygiene
+
+// The statements that change the user's rows. Each names its rows by key and repeats, in the same
+// WHERE, the registration (or, where the table has none, the token) that was read and judged: a row
+// changed in between is then not found, whatever the engine's locks are worth, the number of rows
+// found differs, and the chunk is rolled back and redone.
+//
+// Every row gets its own mark time in one statement. For whole-number keys
+// `ELT(INTERVAL(key, k1, k2, …), t1, t2, …)` over sorted keys is a binary search per row; for other
+// keys a CASE, which is linear and so comes in runs of 100. SQLite, in our own process, takes one
+// prepared statement per row.
+
+/// Builds the statements that mark and delete rows of one table.
+struct ChangeStatements {
+    let layout: TableLayout
+    let lookup: RowLookup
+    let dialect: SQLDialect
+    /// Stored with marks.
+    let source: EvidenceSource
+
+    /// A statement with its values and the rows it has to find.
+    struct Statement {
+        let sql: String
+        let values: [SQLValue]
+        let changes: ArraySlice<RowChange>
+    }
+
+    /// The statements for some changes, each change in one of them.
+    func statements(for changes: [RowChange]) -> [Statement] {
+        let deletes = changes.filter { $0.verdict == .delete }
+        let marks = changes.filter { $0.verdict != .delete }
+        return batches(deletes, longest: usesKeyList ? StatementShape.longest : linear).map(delete)
+            + batches(marks, longest: usesBinarySearch ? StatementShape.longest : linear).map(mark)
+    }
+
+    private var linear: Int {
+        dialect.changesRowsInBatches ? StatementShape.longestLinear : 1
+    }
+
+    private var usesKeyList: Bool { dialect.changesRowsInBatches && layout.key.count == 1 }
+
+    private var usesBinarySearch: Bool { usesKeyList && layout.key[0].isInteger }
+
+    /// Changes in key order, in runs, those whose guard value is NULL apart: NULL is in no list.
+    private func batches(_ changes: [RowChange], longest: Int) -> [ArraySlice<RowChange>] {
+        var dated = changes.filter { guardValue($0) != .null }
+        let undated = changes.filter { guardValue($0) == .null }
+        if usesBinarySearch {
+            dated.sort { (key($0)[0].integer ?? 0) < (key($1)[0].integer ?? 0) }
+        }
+        let undatedSorted =
+            usesBinarySearch
+            ? undated.sorted { (key($0)[0].integer ?? 0) < (key($1)[0].integer ?? 0) } : undated
+        return dated.runs(of: longest) + undatedSorted.runs(of: longest)
+    }
+
+    private func key(_ change: RowChange) -> [SQLValue] {
+        lookup.key.map { change.row.values[change.row.values.startIndex + $0] }
+    }
+
+    private func guardValue(_ change: RowChange) -> SQLValue {
+        change.row.values[change.row.values.startIndex + lookup.guardColumn]
+    }
+
+    private func delete(_ changes: ArraySlice<RowChange>) -> Statement {
+        let condition = condition(on: changes)
+        return Statement(
+            sql: "DELETE FROM \(layout.table.sql(dialect)) WHERE \(condition.sql)",
+            values: condition.values, changes: changes)
+    }
+
+    private func mark(_ changes: ArraySlice<RowChange>) -> Statement {
+        let condition = condition(on: changes)
+        let time = markTime(changes)
+        let name = dialect.quoted(layout.mark?.name ?? "")
+        var sql = "UPDATE \(layout.table.sql(dialect)) SET \(name) = \(time.sql)"
+        var values = time.values
+        if let reason = layout.reason {
+            sql += ", \(dialect.quoted(reason)) = ?"
+            values.append(.text(source.rawValue))
+        }
+        if layout.registrationMovesItself, let registration = layout.registration {
+            let column = dialect.quoted(registration.name)
+            sql += ", \(column) = \(column)"
+        }
+        return Statement(
+            sql: "\(sql) WHERE \(condition.sql)", values: values + condition.values,
+            changes: changes)
+    }
+
+    private func markTime(_ changes: ArraySlice<RowChange>) -> (sql: String, values: [SQLValue]) {
+        func value(_ change: RowChange) -> SQLValue { layout.mark?.value(change.time) ?? .null }
+        if changes.count == 1, let change = changes.first { return ("?", [value(change)]) }
+        let padded = StatementShape.padded(changes)
+        if usesBinarySearch {
+            let places = placeholders(padded.count)
+            return (
+                "ELT(INTERVAL(\(dialect.quoted(layout.key[0].name)), \(places)), \(places))",
+                padded.map { key($0)[0] } + padded.map(value)
+            )
+        }
+        let match = layout.key.map { "\(dialect.quoted($0.name)) = ?" }.joined(separator: " AND ")
+        let cases = repeatElement("WHEN \(match) THEN ?", count: padded.count)
+        return (
+            "CASE \(cases.joined(separator: " ")) END", padded.flatMap { key($0) + [value($0)] }
+        )
+    }
+
+    /// Reads the mark, where there is one, of the rows that some changes name by key.
+    func rereading(_ changes: ArraySlice<RowChange>) -> (sql: String, values: [SQLValue]) {
+        let column = layout.mark.map { dialect.quoted($0.name) } ?? "NULL"
+        let match = layout.key.map { "\(dialect.quoted($0.name)) = ?" }.joined(separator: " AND ")
+        let padded = StatementShape.padded(changes)
+        let rows = repeatElement("(\(match))", count: padded.count).joined(separator: " OR ")
+        return (
+            "SELECT \(column) FROM \(layout.table.sql(dialect)) WHERE \(rows)",
+            padded.flatMap(key)
+        )
+    }
+
+    /// Names the rows of some changes, all with or all without a guard value.
+    private func condition(
+        on changes: ArraySlice<RowChange>
+    ) -> (sql: String, values: [SQLValue]) {
+        let guardName = dialect.quoted(layout.guardColumn)
+        let isUndated = changes.first.map { guardValue($0) == .null } ?? true
+        let keys = layout.key.map { dialect.quoted($0.name) }
+        let padded = StatementShape.padded(changes)
+        if padded.count > 1 && usesKeyList {
+            let list = "\(keys[0]) IN (\(placeholders(padded.count)))"
+            let keyValues = padded.map { key($0)[0] }
+            if isUndated { return ("\(list) AND \(guardName) IS NULL", keyValues) }
+            let pairs = repeatElement("(?, ?)", count: padded.count).joined(separator: ", ")
+            return (
+                "\(list) AND (\(keys[0]), \(guardName)) IN (\(pairs))",
+                keyValues + padded.flatMap { [key($0)[0], guardValue($0)] }
+            )
+        }
+        let match = keys.map { "\($0) = ?" }.joined(separator: " AND ")
+        let one = "\(match) AND \(guardName) " + (isUndated ? "IS NULL" : "= ?")
+        let all =
+            padded.count == 1
+            ? one
+            : repeatElement("(\(one))", count: padded.count)
+                .joined(separator: " OR ")
+        return (all, padded.flatMap { key($0) + (isUndated ? [] : [guardValue($0)]) })
+    }
+}

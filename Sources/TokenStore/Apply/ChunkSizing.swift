@@ -1,0 +1,30 @@
+// Throughput hardly depends on the size of a transaction, the time other transactions wait for its
+// locks does. So a chunk is as large as fits into a tenth of a second: the size follows the time
+// the last one took, and halves at once when the engine gave a chunk up for another's sake.
+
+/// How many tokens the next chunk takes.
+struct ChunkSizing: Hashable, Sendable {
+    /// Sizes a chunk may have.
+    static let range = 100...5_000
+    /// The duration aimed at, in milliseconds.
+    static let aim = 100.0
+
+    /// Tokens in the next chunk.
+    private(set) var size = 900
+
+    /// Takes note of a committed chunk. A whole step towards the size that would have met the aim
+    /// could overshoot after one odd chunk, so growth is at most half again.
+    mutating func committed(_ tokens: Int, in milliseconds: Double) {
+        // A short last chunk says little about a long one.
+        guard tokens * 2 >= size else { return }
+        let fitting = Double(tokens) * Self.aim / max(milliseconds, 0.1)
+        size = Self.clamped(min(fitting, Double(size) * 1.5))
+    }
+
+    /// Takes note of a chunk that lost against another transaction.
+    mutating func lost() { size = Self.clamped(Double(size) / 2) }
+
+    private static func clamped(_ size: Double) -> Int {
+        min(max(Int(size), range.lowerBound), range.upperBound)
+    }
+}

@@ -1,0 +1,69 @@
+import APNsProtocol
+import TokenHygiene
+
+/// One chunk of evidence, applied in one transaction: the marker is read, the rows are locked and
+/// judged, changed, entered in the ledger, and the marker moves; all of it or nothing.
+struct ChunkTransaction {
+    let application: FeedApplication
+    let layout: TableLayout
+    let connection: any SQLConnection
+    let marker: FeedMarker
+    let lookup: RowLookup
+    let writer: ChangeWriter
+    let ledger: ChangeLedger
+    let sideMarks: SideMarks
+
+    /// Plans the transactions of one application.
+    init(
+        _ application: FeedApplication, _ layout: TableLayout, _ connection: any SQLConnection
+    ) throws(StoreFailure) {
+        let dialect = connection.dialect
+        self.application = application
+        self.layout = layout
+        self.connection = connection
+        marker = FeedMarker(feed: application.feed, part: application.part, dialect: dialect)
+        lookup = try RowLookup(
+            layout, dialect, application.partition,
+            wholeRows: application.policy.action == .delete)
+        ledger = ChangeLedger(application: application, lookup: lookup, dialect: dialect)
+        sideMarks = SideMarks(
+            partition: application.partition, source: application.source, dialect: dialect)
+        writer = ChangeWriter(
+            statements: ChangeStatements(
+                layout: layout, lookup: lookup, dialect: dialect, source: application.source),
+            layout: layout)
+    }
+
+    /// Applies a chunk that follows `progress`, and commits. `isLast` calls the feed applied.
+    ///
+    /// - Throws: a conflict if the marker stands elsewhere: another run applies the same feed.
+    func apply(
+        _ chunk: ArraySlice<TokenEvidence>, isLast: Bool, after progress: FeedProgress
+    ) throws(SQLFailure) -> FeedProgress {
+        try connection.begin()
+        guard try marker.read(connection, locking: true) == progress else {
+            throw SQLFailure(
+                kind: .conflict, code: 0, message: "the feed's marker was moved by another run")
+        }
+        let rows = try lookup.rows(for: chunk, connection, locking: true)
+        var marks: [DeviceToken: EpochMilliseconds] = [:]
+        if layout.mark == nil && !rows.isEmpty {
+            let tokens = Set(rows.map(\.evidence)).map { chunk[$0].token }.sorted()
+            marks = try sideMarks.marks(on: tokens, connection, locking: true)
+        }
+        let judgement = ChunkJudgement(chunk, rows, marks: marks, layout, application.policy)
+        try writer.write(judgement.changes, connection)
+        try sideMarks.write(judgement.sideMarks, connection)
+        try ledger.write(
+            judgement.changes.map(ledger.entry) + judgement.sideMarks.map(ledger.entry),
+            from: progress.rowsChanged, connection)
+        var next = progress
+        next.position = chunk.last?.token ?? progress.position
+        next.counts += judgement.counts
+        next.rowsChanged += judgement.rowsChanged
+        next.isApplied = isLast
+        try marker.update(next, run: application.run, connection)
+        try connection.commit()
+        return next
+    }
+}

@@ -1,0 +1,63 @@
+import APNsProtocol
+import TokenHygiene
+
+/// The row of `pushsweep_feed` that says how far a feed is applied. It changes in the transaction
+/// of every chunk, so it decides what a lost commit left behind, and nothing is ever reckoned from
+/// numbers of affected rows over retries.
+struct FeedMarker {
+    let feed: String
+    let part: Int
+    let dialect: SQLDialect
+
+    /// The marker as committed, or as locked for this transaction; nil before the first run.
+    func read(
+        _ connection: any SQLConnection, locking: Bool
+    ) throws(SQLFailure) -> FeedProgress? {
+        let rows = try connection.query(
+            "SELECT last_token, applied, already, newer, unknown_tokens, rows_changed, state "
+                + "FROM pushsweep_feed WHERE feed = ? AND part = ?"
+                + (locking ? dialect.rowLock : ""), [.text(feed), .integer(Int64(part))])
+        guard rows.count > 0 else { return nil }
+        var position: DeviceToken?
+        if case .bytes(let bytes) = rows[0, 0] { position = DeviceToken(bytes) }
+        return FeedProgress(
+            position: position,
+            counts: OutcomeCounts(
+                applied: rows[0, 1].count ?? 0, already: rows[0, 2].count ?? 0,
+                newer: rows[0, 3].count ?? 0, unknown: rows[0, 4].count ?? 0),
+            rowsChanged: rows[0, 5].count ?? 0, isApplied: rows[0, 6].text == "applied")
+    }
+
+    /// Makes the marker of a feed that nothing has been applied of.
+    func insert(
+        _ application: FeedApplication, table: TableName, _ connection: any SQLConnection
+    ) throws(SQLFailure) {
+        _ = try connection.execute(
+            "INSERT INTO pushsweep_feed (feed, part, run, app, environment, source, table_name, "
+                + "state) VALUES (?, ?, ?, ?, ?, ?, ?, 'applying')",
+            [
+                .text(feed), .integer(Int64(part)), .text(application.run),
+                .text(application.partition.app), .text(application.partition.environment),
+                .text(application.source.rawValue), .text(table.description),
+            ])
+    }
+
+    /// Moves the marker, inside the transaction of the rows it speaks of.
+    func update(
+        _ progress: FeedProgress, run: String, _ connection: any SQLConnection
+    ) throws(SQLFailure) {
+        let counts = progress.counts
+        _ = try connection.execute(
+            "UPDATE pushsweep_feed SET run = ?, last_token = ?, applied = ?, already = ?, "
+                + "newer = ?, unknown_tokens = ?, rows_changed = ?, state = ? "
+                + "WHERE feed = ? AND part = ?",
+            [
+                .text(run), progress.position.map { .bytes($0.bytes) } ?? .null,
+                .integer(Int64(counts.applied)), .integer(Int64(counts.already)),
+                .integer(Int64(counts.newer)), .integer(Int64(counts.unknown)),
+                .integer(Int64(progress.rowsChanged)),
+                .text(progress.isApplied ? "applied" : "applying"), .text(feed),
+                .integer(Int64(part)),
+            ])
+    }
+}

@@ -1,0 +1,54 @@
+import APNsProtocol
+import TokenHygiene
+
+/// One captured feed to be applied to the rows of one partition.
+package struct FeedApplication: Hashable, Sendable {
+    /// The run that does it, as a UUID in text.
+    package let run: String
+    /// The captured feed, as a UUID in text. Applying the same feed again changes nothing.
+    package let feed: String
+    /// Which part of the feed, 0 for a feed applied whole. Parts hold disjoint tokens.
+    package let part: Int
+    /// The rows concerned.
+    package let partition: Partition
+    /// What becomes of stale rows.
+    package let policy: RemovalPolicy
+    /// Where the evidence came from; stored with marks and in the ledger.
+    package let source: EvidenceSource
+
+    /// States what to apply.
+    package init(
+        run: String, feed: String, part: Int = 0, partition: Partition, policy: RemovalPolicy,
+        source: EvidenceSource
+    ) {
+        self.run = run
+        self.feed = feed
+        self.part = part
+        self.partition = partition
+        self.policy = policy
+        self.source = source
+    }
+}
+
+/// How far a feed is applied, as the database has it.
+package struct FeedProgress: Hashable, Sendable {
+    /// The last token done; nil before the first. Application goes on after it.
+    package var position: DeviceToken?
+    /// What became of the statements up to `position`.
+    package var counts: OutcomeCounts
+    /// Rows marked, deleted or advanced so far.
+    package var rowsChanged: Int
+    /// Whether the whole feed is applied.
+    package var isApplied: Bool
+
+    /// States progress; by default none.
+    package init(
+        position: DeviceToken? = nil, counts: OutcomeCounts = OutcomeCounts(), rowsChanged: Int = 0,
+        isApplied: Bool = false
+    ) {
+        self.position = position
+        self.counts = counts
+        self.rowsChanged = rowsChanged
+        self.isApplied = isApplied
+    }
+}

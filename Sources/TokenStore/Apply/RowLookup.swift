@@ -1,0 +1,126 @@
+import APNsProtocol
+import TokenHygiene
+
+/// A row of the user's table that carries a token of the evidence.
+struct MatchedRow {
+    /// Which entry of the evidence looked up.
+    let evidence: Int
+    /// The row's values, in the order of `RowLookup.columns`.
+    let values: ArraySlice<SQLValue>
+    /// When the device registered, by this row.
+    let registeredAt: EpochMilliseconds?
+    /// The mark in the row.
+    let mark: EpochMilliseconds?
+}
+
+/// Finds the rows of one partition that carry given tokens, for classification and for changes.
+struct RowLookup {
+    /// What is selected, in order.
+    let columns: [String]
+    /// Where the key stands among the columns.
+    let key: [Int]
+    /// Where the value stands that changes repeat in their WHERE.
+    let guardColumn: Int
+    /// Where the mark stands.
+    let mark: Int?
+    /// Where the reason stands.
+    let reason: Int?
+
+    private let layout: TableLayout
+    private let dialect: SQLDialect
+    private let token: Int
+    private let registration: Int?
+    private let inexact: [(column: Int, value: SQLValue)]
+    private let condition: (sql: String, values: [SQLValue])
+
+    /// Plans the lookup; `wholeRows` selects every column, for the before-image of deletes.
+    init(
+        _ layout: TableLayout, _ dialect: SQLDialect, _ partition: Partition, wholeRows: Bool
+    ) throws(StoreFailure) {
+        self.layout = layout
+        self.dialect = dialect
+        condition = try layout.partitionCondition(partition, dialect)
+        var compared: [(name: String, value: SQLValue)] = []
+        if let app = layout.app, !app.isExact {
+            compared.append((app.name, try app.value(for: partition.app)))
+        }
+        if let environment = layout.environment, !environment.isExact {
+            compared.append((environment.name, try environment.value(for: partition.environment)))
+        }
+        var columns = wholeRows ? layout.columns : []
+        func place(_ name: String) -> Int {
+            if let known = columns.firstIndex(of: name) { return known }
+            columns.append(name)
+            return columns.count - 1
+        }
+        key = layout.key.map { place($0.name) }
+        token = place(layout.token.name)
+        registration = layout.registration.map { place($0.name) }
+        mark = layout.mark.map { place($0.name) }
+        reason = layout.reason.map { place($0) }
+        guardColumn = place(layout.guardColumn)
+        inexact = compared.map { (place($0.name), $0.value) }
+        self.columns = columns
+    }
+
+    /// The rows that carry tokens of the evidence, in the order of the evidence.
+    func rows(
+        for evidence: ArraySlice<TokenEvidence>, _ connection: any SQLConnection, locking: Bool
+    ) throws(SQLFailure) -> [MatchedRow] {
+        var found: [MatchedRow] = []
+        found.reserveCapacity(evidence.count)
+        let limit = StatementShape.longest / layout.token.spellings
+        var rest = evidence
+        while !rest.isEmpty {
+            let run = rest.prefix(limit)
+            rest = rest.dropFirst(limit)
+            var values: [SQLValue] = []
+            values.reserveCapacity(StatementShape.longest + condition.values.count)
+            for item in run { layout.token.appendSearchValues(for: item.token, to: &values) }
+            values = StatementShape.padded(values)
+            let sql = selection(values.count, locking: locking)
+            let rows = try connection.query(sql, values + condition.values)
+            for index in 0..<rows.count {
+                if let match = match(rows.row(index), in: run) { found.append(match) }
+            }
+        }
+        found.sort { $0.evidence < $1.evidence }
+        return found
+    }
+
+    private func selection(_ length: Int, locking: Bool) -> String {
+        let list = columns.map(dialect.quoted).joined(separator: ", ")
+        return "SELECT \(list) FROM \(layout.table.sql(dialect)) WHERE "
+            + "\(dialect.quoted(layout.token.name)) IN (\(placeholders(length)))\(condition.sql)"
+            + (locking ? dialect.rowLock : "")
+    }
+
+    private func match(
+        _ values: ArraySlice<SQLValue>, in evidence: ArraySlice<TokenEvidence>
+    ) -> MatchedRow? {
+        let start = values.startIndex
+        guard let token = layout.token.token(values[start + token]),
+            let index = evidence.index(of: token)
+        else { return nil }
+        for (column, value) in inexact where values[start + column] != value { return nil }
+        return MatchedRow(
+            evidence: index, values: values,
+            registeredAt: registration.flatMap {
+                layout.registration?.registration(values[start + $0])
+            },
+            mark: mark.flatMap { layout.mark?.mark(values[start + $0]) })
+    }
+}
+
+extension ArraySlice<TokenEvidence> {
+    /// Where a token stands in evidence that is in token order.
+    fileprivate func index(of token: DeviceToken) -> Int? {
+        var low = startIndex
+        var high = endIndex
+        while low < high {
+            let middle = low + (high - low) / 2
+            if self[middle].token < token { low = middle + 1 } else { high = middle }
+        }
+        return low < endIndex && self[low].token == token ? low : nil
+    }
+}

@@ -1,0 +1,45 @@
+import CMariaDB
+
+// Error numbers of servers (mysqld_error.h, and those of Galera, Spider, group replication) and of
+// the client library (errmsg.h), sorted by what can be done about them. Numbers missing here are
+// `other`: never retried blindly, never called a fault of the settings.
+
+extension SQLFailure {
+    /// Sorts an error of libmariadb.
+    static func mariaDB(code: UInt32, message: String) -> SQLFailure {
+        SQLFailure(
+            kind: kind(ofMariaDB: Int(code)), code: Int(code),
+            // The server quotes the offending value here, which may be a whole token.
+            message: code == 1062 ? "duplicate entry for a unique key" : message)
+    }
+
+    private static func kind(ofMariaDB code: Int) -> Kind {
+        switch code {
+        case 1205,  // lock wait timeout
+            1213,  // deadlock
+            1317, 1969, 3024,  // statement interrupted, or over its time limit
+            1020,  // row changed since read (snapshot isolation)
+            9007:  // TiDB: write conflict
+            .conflict
+        case 1047,  // Galera: node not ready
+            1053,  // server shutdown in progress
+            1927, 2006, 2013, 2055,  // connection killed, gone, lost
+            12701, 1429:  // Spider: remote server gone
+            .lost
+        case 1040, 1203, 1226,  // too many connections, resource limit
+            3101:  // group replication: transaction rolled back
+            .overloaded
+        case 2002, 2003, 2005: .unreachable
+        case 2026: .untrusted
+        case 1290, 1792, 1836: .readOnly
+        case 1044, 1045, 1130, 1142, 1143, 1227, 1370, 1698, 1820, 1862, 4151: .permission
+        case 1049,  // unknown database
+            1054, 1146,  // unknown column, unknown table
+            1048, 1264, 1292, 1364, 1366, 1406,  // value does not fit its column
+            1064, 1071, 1115, 1175, 1193, 1231, 1298,  // statement not understood or refused
+            1153, 1251, 1267, 1271, 1412, 2049, 2058, 2059:
+            .configuration
+        default: .other
+        }
+    }
+}

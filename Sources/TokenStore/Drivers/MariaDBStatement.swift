@@ -1,0 +1,83 @@
+import CMariaDB
+
+/// One prepared statement with the memory its parameters and columns travel through. Everything
+/// allocated in C style lives exactly as long as this object.
+final class MariaDBStatement {
+    private let statement: UnsafeMutablePointer<MYSQL_STMT>
+    private let parameters: MariaDBParameters
+    private let columns: MariaDBColumns?
+
+    /// Prepares a statement on an open handle, which has to outlive this object.
+    init(_ handle: UnsafeMutablePointer<MYSQL>, _ sql: String) throws(SQLFailure) {
+        guard let statement = mysql_stmt_init(handle) else {
+            throw .mariaDB(code: mysql_errno(handle), message: String(cString: mysql_error(handle)))
+        }
+        guard mysql_stmt_prepare(statement, sql, UInt(sql.utf8.count)) == 0 else {
+            let failure = Self.failure(statement)
+            mysql_stmt_close(statement)
+            throw failure
+        }
+        self.statement = statement
+        parameters = MariaDBParameters(count: Int(mysql_stmt_param_count(statement)))
+        let width = Int(mysql_stmt_field_count(statement))
+        if width > 0, let fields = mariadb_stmt_fetch_fields(statement) {
+            columns = MariaDBColumns(UnsafeBufferPointer(start: fields, count: width))
+        } else {
+            columns = nil
+        }
+    }
+
+    deinit { mysql_stmt_close(statement) }
+
+    private static func failure(_ statement: UnsafeMutablePointer<MYSQL_STMT>) -> SQLFailure {
+        .mariaDB(
+            code: mysql_stmt_errno(statement), message: String(cString: mysql_stmt_error(statement))
+        )
+    }
+
+    /// Sends the parameters and runs the statement.
+    func execute(_ values: [SQLValue]) throws(SQLFailure) {
+        guard values.count == parameters.count else {
+            throw SQLFailure(
+                kind: .other, code: 2034,
+                message: "\(values.count) values for \(parameters.count) places in a statement")
+        }
+        if parameters.count > 0 {
+            parameters.fill(values)
+            guard mysql_stmt_bind_param(statement, parameters.binds) == 0 else {
+                throw Self.failure(statement)
+            }
+        }
+        guard mysql_stmt_execute(statement) == 0 else { throw Self.failure(statement) }
+    }
+
+    /// Rows the last execution found, changed or not (CLIENT_FOUND_ROWS).
+    var foundRows: Int {
+        let count = mysql_stmt_affected_rows(statement)
+        return count == .max ? 0 : Int(clamping: count)
+    }
+
+    /// Takes all rows off the wire.
+    func fetchAll() throws(SQLFailure) -> SQLRows {
+        guard let columns else { return SQLRows(width: 1) }
+        var rows = SQLRows(width: columns.count)
+        guard mysql_stmt_bind_result(statement, columns.binds) == 0 else {
+            throw Self.failure(statement)
+        }
+        while true {
+            switch mysql_stmt_fetch(statement) {
+            case 0, MYSQL_DATA_TRUNCATED:
+                for column in 0..<columns.count {
+                    rows.append(try columns.value(column, of: statement))
+                }
+            case MYSQL_NO_DATA:
+                mysql_stmt_free_result(statement)
+                return rows
+            default:
+                let failure = Self.failure(statement)
+                mysql_stmt_free_result(statement)
+                throw failure
+            }
+        }
+    }
+}

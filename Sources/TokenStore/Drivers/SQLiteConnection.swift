@@ -1,0 +1,142 @@
+import Foundation
+import GRDB
+
+// SQLite through GRDB. The queue is used as a plain connection: every statement is one hop onto it,
+// transactions are opened and closed by the store as on any server, which GRDB calls unsafe only
+// because two users of the queue could mix their statements; the store is confined to one thread
+// and owns its queue.
+//
+// `synchronous=FULL` because a chunk that was reported as applied must outlive a power cut: the
+// journal drops evidence on the strength of it. Write-ahead logging, which lets the application
+// read and register while a chunk is written, is set when this program makes the file; a file that
+// somebody else made keeps the journal mode its owner chose.
+
+/// A connection to a SQLite file.
+package final class SQLiteConnection: SQLConnection {
+    package let dialect = SQLDialect.sqlite
+
+    private let path: String
+    private let creates: Bool
+    private let settings: StoreSettings
+    private var queue: DatabaseQueue?
+
+    /// Remembers the file; `connect` opens it, and makes it only where `creates` says so.
+    package init(path: String, creates: Bool, _ settings: StoreSettings) {
+        self.path = path
+        self.creates = creates
+        self.settings = settings
+    }
+
+    package func connect() throws(SQLFailure) {
+        queue = nil
+        var configuration = Configuration()
+        configuration.label = "pushsweep.tokens"
+        configuration.busyMode = .timeout(Double(settings.timeouts.lockWait))
+        configuration.allowsUnsafeTransactions = true
+        let creates = creates
+        configuration.prepareDatabase { database in
+            if creates { try database.execute(sql: "PRAGMA journal_mode = WAL") }
+            try database.execute(sql: "PRAGMA synchronous = FULL")
+        }
+        do {
+            if !creates && !Self.isFile(path) {
+                throw SQLFailure(
+                    kind: .configuration, code: 14, message: "there is no database file")
+            }
+            queue = try DatabaseQueue(path: path, configuration: configuration)
+        } catch {
+            throw Self.failure(error)
+        }
+    }
+
+    private static func isFile(_ path: String) -> Bool { access(path, F_OK) == 0 }
+
+    package func query(_ sql: String, _ parameters: [SQLValue]) throws(SQLFailure) -> SQLRows {
+        try perform { database in
+            let statement = try database.cachedStatement(sql: sql)
+            try statement.setArguments(StatementArguments(parameters.map(\.databaseValue)))
+            var rows = SQLRows(width: statement.columnCount)
+            let cursor = try Row.fetchCursor(statement)
+            while let row = try cursor.next() {
+                for value in row.databaseValues { rows.append(SQLValue(value)) }
+            }
+            return rows
+        }
+    }
+
+    package func execute(_ sql: String, _ parameters: [SQLValue]) throws(SQLFailure) -> Int {
+        try perform { database in
+            let statement = try database.cachedStatement(sql: sql)
+            try statement.execute(
+                arguments: StatementArguments(parameters.map(\.databaseValue)))
+            return database.changesCount
+        }
+    }
+
+    package func run(_ sql: String) throws(SQLFailure) {
+        try perform { try $0.execute(sql: sql) }
+    }
+
+    package func describe() throws(SQLFailure) -> ServerDescription {
+        let version = try query("SELECT sqlite_version()").scalar?.text ?? ""
+        return ServerDescription(
+            version: "SQLite \(version)", encryption: nil, timeZone: "UTC", account: nil)
+    }
+
+    private func perform<R>(_ body: (Database) throws -> R) throws(SQLFailure) -> R {
+        guard let queue else {
+            throw SQLFailure(kind: .lost, code: 21, message: "not open")
+        }
+        do {
+            return try queue.inDatabase(body)
+        } catch {
+            throw Self.failure(error)
+        }
+    }
+
+    /// Sorts an error of SQLite (https://www.sqlite.org/rescode.html).
+    private static func failure(_ error: any Error) -> SQLFailure {
+        if let failure = error as? SQLFailure { return failure }
+        guard let error = error as? DatabaseError else {
+            return SQLFailure(kind: .other, code: 0, message: "unexpected failure")
+        }
+        let kind: SQLFailure.Kind =
+            switch error.resultCode {
+            case .SQLITE_BUSY, .SQLITE_LOCKED: .conflict
+            case .SQLITE_READONLY: .readOnly
+            case .SQLITE_PERM, .SQLITE_AUTH, .SQLITE_CANTOPEN: .permission
+            case .SQLITE_ERROR, .SQLITE_NOTADB, .SQLITE_CORRUPT, .SQLITE_MISMATCH, .SQLITE_TOOBIG:
+                .configuration
+            case .SQLITE_CONSTRAINT: .configuration
+            default: .other
+            }
+        return SQLFailure(
+            kind: kind, code: Int(error.resultCode.rawValue),
+            message: error.message ?? "SQLite error")
+    }
+}
+
+extension SQLValue {
+    fileprivate init(_ value: DatabaseValue) {
+        self =
+            switch value.storage {
+            case .null: .null
+            case .int64(let number): .integer(number)
+            case .double(let number): .real(number)
+            case .string(let text): .text(text)
+            case .blob(let data): .bytes(Array(data))
+            }
+    }
+
+    fileprivate var databaseValue: DatabaseValue {
+        switch self {
+        case .null: .null
+        case .integer(let number): number.databaseValue
+        case .unsigned(let number): String(number).databaseValue
+        case .real(let number): number.databaseValue
+        case .text(let text): text.databaseValue
+        case .bytes(let bytes): Data(bytes).databaseValue
+        case .wallClock(let clock): clock.text(fraction: 3).databaseValue
+        }
+    }
+}

@@ -1,0 +1,86 @@
+import TokenHygiene
+
+/// The user's table as the store uses it: the mapping of the settings, resolved against the
+/// database. Everything needed to write statements, and nothing that changes during a run.
+struct TableLayout: Hashable, Sendable {
+    /// The table.
+    let table: TableName
+    /// The columns that identify a row, at least one.
+    let key: [KeyColumn]
+    /// The token.
+    let token: TokenColumn
+    /// The app, where the table tells.
+    let app: PartitionColumn?
+    /// The environment, where the table tells.
+    let environment: PartitionColumn?
+    /// The last registration, where the table tells.
+    let registration: TimeColumn?
+    /// Whether the engine moves the registration at every change of the row (ON UPDATE
+    /// CURRENT_TIMESTAMP, which MariaDB before 10.10 gives the first TIMESTAMP column unasked). A
+    /// mark would then look like a registration, so changes assign the column to itself.
+    let registrationMovesItself: Bool
+    /// The mark; nil: marks go to `pushsweep_invalid`.
+    let mark: TimeColumn?
+    /// The reason of the mark, where the table has room for it.
+    let reason: String?
+    /// Every column that a row is made of, in the table's order, without generated ones.
+    let columns: [String]
+
+    /// One column of the key.
+    struct KeyColumn: Hashable, Sendable {
+        let name: String
+        /// Whether it holds whole numbers.
+        let isInteger: Bool
+    }
+
+    /// A column that says which partition a row belongs to.
+    struct PartitionColumn: Hashable, Sendable {
+        let name: String
+        let isInteger: Bool
+        /// Whether equality in SQL is equality of characters; else rows are compared once more.
+        let isExact: Bool
+        /// What the column holds for a word of the settings, where it differs.
+        let values: [String: String]
+
+        /// The value the column holds for an app or environment of the settings.
+        func value(for word: String) throws(StoreFailure) -> SQLValue {
+            let text = values[word] ?? word
+            guard isInteger else { return .text(text) }
+            // Compared with a word, a number column converts the word to 0 and matches every 0.
+            guard let number = Int64(text) else {
+                throw StoreFailure(
+                    .configuration,
+                    "choosing the rows of `\(word)`: column \(name) holds whole numbers, and "
+                        + "`\(text.prefix(40))` is none; give the number this column uses "
+                        + "(apps.value, or values under environment)")
+            }
+            return .integer(number)
+        }
+    }
+
+    /// The columns repeated in the WHERE of every change besides the key, so that a row changed
+    /// since it was read is not changed by us: the registration, or the token where the table has
+    /// no registration.
+    var guardColumn: String { registration?.name ?? token.name }
+
+    /// The instant a mark of this time carries: floored to what the mark's column can hold.
+    func floor(_ time: EpochMilliseconds) -> EpochMilliseconds { mark?.floor(time) ?? time }
+
+    /// The condition that selects a partition, with its values; empty where the table has neither
+    /// column.
+    func partitionCondition(
+        _ partition: Partition, _ dialect: SQLDialect
+    ) throws(StoreFailure) -> (sql: String, values: [SQLValue]) {
+        var sql = ""
+        var values: [SQLValue] = []
+        if let app {
+            sql += " AND \(dialect.quoted(app.name)) = ?"
+            values.append(try app.value(for: partition.app))
+        }
+        if let environment {
+            sql += " AND \(dialect.quoted(environment.name)) = ?"
+            values.append(try environment.value(for: partition.environment))
+        }
+        return (sql, values)
+    }
+}

@@ -1,0 +1,49 @@
+import APNsProtocol
+
+// A token is looked up by equality on its column, so that an index serves, and what comes back is
+// read again and compared byte by byte: collations merge upper and lower case and ignore spaces at
+// the end, and no collation decides here which row is meant.
+//
+// Hex text whose collation tells case apart is searched in all-lower and all-upper spelling, the two
+// that programs write. A row spelled in any other way (groups, angle brackets) is not found; such
+// rows are counted by the sample that `check` takes.
+
+/// The token column of the user's table.
+struct TokenColumn: Hashable, Sendable {
+    /// The column's name.
+    let name: String
+    /// How tokens are spelled in it.
+    let encoding: TokenEncoding
+    /// Whether the column has a binary type, so that even hex text is bound as bytes.
+    let isBinary: Bool
+    /// Whether equality tells upper from lower case.
+    let tellsCaseApart: Bool
+
+    /// How many values a token is searched by.
+    var spellings: Int { encoding == .hex && tellsCaseApart ? 2 : 1 }
+
+    /// Appends the values to search a token by.
+    func appendSearchValues(for token: DeviceToken, to values: inout [SQLValue]) {
+        switch encoding {
+        case .binary: values.append(.bytes(token.bytes))
+        case .hex:
+            let hex = token.hex
+            append(hex, to: &values)
+            if tellsCaseApart { append(hex.uppercased(), to: &values) }
+        }
+    }
+
+    private func append(_ hex: String, to values: inout [SQLValue]) {
+        values.append(isBinary ? .bytes(Array(hex.utf8)) : .text(hex))
+    }
+
+    /// The token a stored value stands for; nil for NULL, placeholders and anything that is none.
+    func token(_ value: SQLValue) -> DeviceToken? {
+        switch (encoding, value) {
+        case (.binary, .bytes(let bytes)): DeviceToken(bytes)
+        case (.hex, .text(let text)): try? DeviceToken(spelling: text)
+        case (.hex, .bytes(let bytes)): try? DeviceToken(spelling: bytes)
+        default: nil
+        }
+    }
+}

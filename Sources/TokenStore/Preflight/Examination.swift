@@ -1,0 +1,177 @@
+import TokenHygiene
+
+// Before the first byte of a feed is read the database must be known to take what follows from it:
+// reading a feed empties it. So everything that can be known beforehand is found out here, with
+// statements that change nothing.
+
+extension TokenStore {
+    /// Examines the database for a use, and throws the first finding that forbids it.
+    ///
+    /// - Throws: `permission`, `configuration` or `readOnly` as found; any failure of asking.
+    @discardableResult
+    package func preflight(_ need: StoreNeed) throws(StoreFailure) -> StoreReport {
+        let report = try examine(need)
+        if let failure = report.firstFailure { throw failure }
+        return report
+    }
+
+    /// Examines the database for a use and reports all there is to say.
+    ///
+    /// - Throws: only if the database cannot be asked at all.
+    package func examine(_ need: StoreNeed) throws(StoreFailure) -> StoreReport {
+        let server = try attempts.retrying("asking \(settings.location) what it is") {
+            () throws(SQLFailure) in
+            try connection.describe()
+        }
+        var report = StoreReport(server: server)
+        report.findings += findings(on: server)
+        let layout: TableLayout
+        do {
+            layout = try self.layout()
+            report.findings +=
+                LayoutExamination(
+                    layout: layout, table: try catalogTable(), mapping: settings.mapping, need: need
+                ).findings
+        } catch {
+            guard error.code == .configuration || error.code == .permission else { throw error }
+            report.findings.append(StoreFinding(error))
+            return report
+        }
+        report.findings += try sideTableFindings(layout, need)
+        if !report.findings.contains(where: { $0.severity == .failure(.configuration) }) {
+            report.findings += try rightsFindings(layout, need)
+        }
+        if report.firstFailure == nil { try sample(layout, into: &report) }
+        return report
+    }
+
+    /// The GRANT statements an account (`name` or `name@host`) needs for a policy, exactly. Empty
+    /// for SQLite, where the file's mode decides.
+    ///
+    /// - Throws: `configuration` if the table does not fit the settings.
+    package func grants(for policy: RemovalPolicy, user: String) throws(StoreFailure) -> [String] {
+        guard case .server(let server) = settings.location else { return [] }
+        let plan = RightsPlan(
+            try layout(), connection.dialect, database: server.database, need: .apply(policy),
+            hasSideMarks: true)
+        return plan.grants(to: user)
+    }
+
+    private func findings(on server: ServerDescription) -> [StoreFinding] {
+        var findings = [
+            StoreFinding(
+                .ok,
+                "\(server.version) at \(settings.location), "
+                    + (server.encryption ?? "without TLS"))
+        ]
+        guard connection.dialect.engine == .mariaDB else { return findings }
+        if server.timeZone != "+00:00" {
+            findings.append(
+                StoreFinding(
+                    .failure(.configuration),
+                    "the session's time zone is \(server.timeZone) although +00:00 was asked for; "
+                        + "look for a proxy that rewrites SET statements"))
+        }
+        if !server.isSupported {
+            findings.append(
+                StoreFinding(
+                    .warning,
+                    "\(server.version) is older than what this program is tested with (MariaDB 10.6, "
+                        + "MySQL 8.0)"))
+        }
+        return findings
+    }
+
+    private func sideTableFindings(
+        _ layout: TableLayout, _ need: StoreNeed
+    ) throws(StoreFailure) -> [StoreFinding] {
+        guard case .apply = need else { return [] }
+        var findings: [StoreFinding] = []
+        for own in OwnTable.sideTables {
+            let known = try attempts.retrying("looking for \(own.name)") {
+                () throws(SQLFailure) in
+                try Catalog(connection: connection).table(TableName(name: own.name))
+            }
+            let missing = own.columns.map(\.name).filter { known?.column($0) == nil }
+            // Without marks of its own a table needs pushsweep_invalid, else that one may be absent.
+            if missing.isEmpty || own == .invalid && layout.mark != nil { continue }
+            let what =
+                known == nil
+                ? "is missing or hidden from the account"
+                : "lacks the columns "
+                    + missing.joined(separator: ", ")
+            findings.append(
+                StoreFinding(
+                    .failure(.configuration),
+                    "table \(own.name) \(what); run `pushsweep schema apply` with an account that "
+                        + "may create tables, then grant what `pushsweep check` prints"))
+        }
+        return findings
+    }
+
+    private func rightsFindings(
+        _ layout: TableLayout, _ need: StoreNeed
+    ) throws(StoreFailure) -> [StoreFinding] {
+        guard case .server(let server) = settings.location else {
+            return try fileFindings(need)
+        }
+        let plan = RightsPlan(
+            layout, connection.dialect, database: server.database, need: need,
+            hasSideMarks: layout.mark == nil ? try hasSideMarks() : false)
+        var findings: [StoreFinding] = []
+        for right in plan.rights {
+            let doing = "checking the right to \(right.purpose) \(right.table)"
+            do {
+                try attempts.retrying(doing) { () throws(SQLFailure) in
+                    if right.probe.hasPrefix("SELECT") {
+                        _ = try connection.query(right.probe)
+                    } else {
+                        _ = try connection.execute(right.probe, [])
+                    }
+                }
+            } catch {
+                guard error.code == .permission else {
+                    guard error.code == .readOnly || error.code == .configuration else {
+                        throw error
+                    }
+                    findings.append(StoreFinding(error))
+                    continue
+                }
+                findings.append(
+                    StoreFinding(
+                        .failure(.permission),
+                        "\(doing): the account may not; run "
+                            + right.grant(to: server.user)))
+            }
+        }
+        if findings.isEmpty {
+            findings.append(StoreFinding(.ok, "account \(server.user) has the rights it needs"))
+        }
+        return findings
+    }
+
+    private func fileFindings(_ need: StoreNeed) throws(StoreFailure) -> [StoreFinding] {
+        guard case .apply = need else { return [] }
+        do {
+            try attempts.retrying("checking that \(settings.location) can be written") {
+                () throws(SQLFailure) in
+                try connection.begin()
+                connection.rollBack()
+            }
+            return []
+        } catch {
+            guard error.code == .readOnly || error.code == .permission else { throw error }
+            return [StoreFinding(error)]
+        }
+    }
+}
+
+extension ServerDescription {
+    /// Whether the version is one the conformance tests run on, or later.
+    fileprivate var isSupported: Bool {
+        let numbers = version.split(separator: " ").last?.split(separator: ".").prefix(2)
+            .compactMap { Int($0) }
+        guard let numbers, numbers.count == 2 else { return false }
+        return (numbers[0], numbers[1]) >= (version.hasPrefix("MariaDB") ? (10, 6) : (8, 0))
+    }
+}

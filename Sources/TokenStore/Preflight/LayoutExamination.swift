@@ -1,0 +1,82 @@
+import TokenHygiene
+
+/// Looks at a resolved layout for what would lose signals or surprise somebody.
+struct LayoutExamination {
+    let layout: TableLayout
+    let table: CatalogTable
+    let mapping: TableMapping
+    let need: StoreNeed
+
+    var findings: [StoreFinding] {
+        [layoutSummary] + [tokenIndex, tokenRoom, reasonRoom, registration].compactMap { $0 }
+    }
+
+    private var layoutSummary: StoreFinding {
+        let key = layout.key.map(\.name).joined(separator: ", ")
+        let parts = [
+            "key \(key)", "token \(layout.token.name) (\(layout.token.encoding.rawValue))",
+            "app \(layout.app?.name ?? "none")",
+            "environment \(layout.environment?.name ?? "none")",
+            "registered \(layout.registration?.name ?? "unknown")",
+            "mark \(layout.mark?.name ?? "in pushsweep_invalid")",
+        ]
+        return StoreFinding(.ok, "table \(layout.table): \(parts.joined(separator: ", "))")
+    }
+
+    private var tokenIndex: StoreFinding? {
+        let leading = [layout.app?.name, layout.environment?.name].compactMap { $0 }
+        if table.hasIndex(onToken: layout.token.name, after: leading) { return nil }
+        return StoreFinding(
+            .warning,
+            "column \(layout.token.name) of \(layout.table) has no index, so every lookup reads "
+                + "the whole table; `pushsweep schema apply` adds one")
+    }
+
+    private var tokenRoom: StoreFinding? {
+        guard let column = table.column(layout.token.name), let length = column.length else {
+            return nil
+        }
+        let bytes = layout.token.encoding == .hex ? length / 2 : length
+        guard bytes < mapping.longestToken else { return nil }
+        return StoreFinding(
+            .refusedByCheck,
+            "column \(layout.token.name) of \(layout.table) has room for tokens of \(bytes) bytes, "
+                + "and tokens may have \(mapping.longestToken): longer ones are refused or cut off "
+                + "when they register, and no signal finds them; widen it (see `pushsweep schema "
+                + "print`), or declare token: {longest: \(bytes)} under store.active-users")
+    }
+
+    private var reasonRoom: StoreFinding? {
+        guard let reason = layout.reason, let length = table.column(reason)?.length,
+            let longest = EvidenceSource.allCases.map(\.rawValue.count).max(), length < longest
+        else { return nil }
+        return StoreFinding(
+            .failure(.configuration),
+            "column \(reason) of \(layout.table) has room for \(length) characters, and reasons "
+                + "have up to \(longest); widen it or leave reason out of store.active-users")
+    }
+
+    private var registration: StoreFinding? {
+        if let registration = layout.registration {
+            guard layout.registrationMovesItself else { return nil }
+            return StoreFinding(
+                .warning,
+                "column \(registration.name) of \(layout.table) moves at every change of a row, so "
+                    + "rows look registered later than they are and signals about them are passed "
+                    + "over; drop its ON UPDATE CURRENT_TIMESTAMP")
+        }
+        let consequence =
+            switch need {
+            case .apply(let policy)
+            where policy.action == .delete && policy.deletesWithoutRegistrationTime:
+                "rows are deleted although their device may have come back"
+            case .apply(let policy) where policy.action == .delete:
+                "nothing is deleted, only marked"
+            default: "a device that came back after a signal cannot be told from one that did not"
+            }
+        return StoreFinding(
+            .warning,
+            "\(layout.table) has no column for the time of registration: \(consequence); "
+                + "`pushsweep schema apply` adds one")
+    }
+}

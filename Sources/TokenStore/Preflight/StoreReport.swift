@@ -1,0 +1,64 @@
+import TokenHygiene
+
+/// What the store is about to be used for, so that exactly the rights for it are asked for.
+package enum StoreNeed: Hashable, Sendable {
+    /// Reading only: dry runs and audits. SELECT suffices.
+    case read
+    /// Applying evidence under a policy.
+    case apply(RemovalPolicy)
+}
+
+/// One thing found out about the database.
+package struct StoreFinding: Hashable, Sendable, CustomStringConvertible {
+    /// How much it matters.
+    package enum Severity: Hashable, Sendable {
+        /// As it should be.
+        case ok
+        /// Works, but somebody should know.
+        case warning
+        /// Cannot wrong a row but loses signals: `check` fails on it, a sweep goes on.
+        case refusedByCheck
+        /// Nothing may be applied: code 77 or 78.
+        case failure(StoreFailure.Code)
+    }
+
+    /// How much it matters.
+    package let severity: Severity
+    /// One line: what was found, and what to do where something is to be done.
+    package let sentence: String
+
+    /// States a finding.
+    package init(_ severity: Severity, _ sentence: String) {
+        self.severity = severity
+        self.sentence = sentence
+    }
+
+    init(_ failure: StoreFailure) { self.init(.failure(failure.code), failure.sentence) }
+
+    package var description: String { sentence }
+}
+
+/// Everything found out about the database before it is used.
+package struct StoreReport: Hashable, Sendable {
+    /// What the server says about itself.
+    package internal(set) var server: ServerDescription
+    /// The findings, in the order of the examination.
+    package internal(set) var findings: [StoreFinding] = []
+    /// How the sampled rows spell their tokens; nil where none could be read.
+    package internal(set) var sample: TokenSample?
+
+    /// The first finding that forbids applying anything.
+    package var firstFailure: StoreFailure? {
+        for finding in findings {
+            if case .failure(let code) = finding.severity {
+                return StoreFailure(code, finding.sentence)
+            }
+        }
+        return nil
+    }
+
+    /// Whether `check` has nothing to refuse.
+    package var passesCheck: Bool {
+        firstFailure == nil && !findings.contains { $0.severity == .refusedByCheck }
+    }
+}

@@ -1,0 +1,78 @@
+extension WallClock {
+    /// `YYYY-MM-DD HH:MM:SS`, followed by `fraction` digits of the second (0 to 6).
+    package func text(fraction: Int) -> String {
+        let fields = fields
+        var text: [UInt8] = []
+        text.reserveCapacity(26)
+        func digits(_ value: Int, _ width: Int) {
+            var divisor = 1
+            for _ in 1..<width { divisor *= 10 }
+            while divisor > 0 {
+                text.append(UInt8(ascii: "0") + UInt8(value / divisor % 10))
+                divisor /= 10
+            }
+        }
+        digits(fields.year, 4)
+        text.append(UInt8(ascii: "-"))
+        digits(fields.month, 2)
+        text.append(UInt8(ascii: "-"))
+        digits(fields.day, 2)
+        text.append(UInt8(ascii: " "))
+        digits(fields.hour, 2)
+        text.append(UInt8(ascii: ":"))
+        digits(fields.minute, 2)
+        text.append(UInt8(ascii: ":"))
+        digits(fields.second, 2)
+        if fraction > 0 {
+            text.append(UInt8(ascii: "."))
+            var shortened = fields.microsecond
+            for _ in fraction..<6 { shortened /= 10 }
+            digits(shortened, fraction)
+        }
+        return String(decoding: text, as: UTF8.self)
+    }
+
+    /// Reads `YYYY-MM-DD HH:MM[:SS[.f…]]`, with `T` for the space and a closing `Z` allowed, as
+    /// SQLite's date functions and ISO 8601 write it; nil for anything else.
+    package init?(text: String) {
+        var rest = Array(text.utf8)[...]
+        if rest.last == UInt8(ascii: "Z") { rest.removeLast() }
+        func number(_ width: Int) -> Int? {
+            guard rest.count >= width else { return nil }
+            var value = 0
+            for byte in rest.prefix(width) {
+                guard (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) else { return nil }
+                value = value * 10 + Int(byte - UInt8(ascii: "0"))
+            }
+            rest.removeFirst(width)
+            return value
+        }
+        func separator(_ allowed: String) -> Bool {
+            guard let first = rest.first, allowed.utf8.contains(first) else { return false }
+            rest.removeFirst()
+            return true
+        }
+        guard let year = number(4), separator("-"), let month = number(2), separator("-"),
+            let day = number(2), separator(" T"), let hour = number(2), separator(":"),
+            let minute = number(2)
+        else { return nil }
+        var second = 0
+        var microsecond = 0
+        if separator(":") {
+            guard let value = number(2) else { return nil }
+            second = value
+            if separator(".") {
+                guard !rest.isEmpty else { return nil }
+                var scale = 100_000
+                while let digit = number(1) {
+                    microsecond += digit * scale
+                    scale /= 10
+                }
+            }
+        }
+        guard rest.isEmpty else { return nil }
+        self.init(
+            year: year, month: month, day: day, hour: hour, minute: minute, second: second,
+            microsecond: microsecond)
+    }
+}

@@ -1,0 +1,68 @@
+/// Why the token database could not be read or changed: one sentence for a person, and a code for
+/// what follows from it.
+package struct StoreFailure: Error, Hashable, Sendable, CustomStringConvertible {
+    /// What follows from a failure.
+    package enum Code: String, Hashable, Sendable, CaseIterable {
+        /// Nothing answers at the address.
+        case unreachable
+        /// The server did not prove that it is the one we mean, or refused to encrypt; no
+        /// credentials were sent.
+        case untrusted
+        /// Passing trouble (locks, overload, a lost connection) outlasted every retry.
+        case busy
+        /// The database takes no changes for now: a replica, or read-only for maintenance.
+        case readOnly
+        /// A commit went out, its answer was lost, and the database cannot be asked. The feed's
+        /// marker tells the next run whether the chunk counts.
+        case commitUnknown
+        /// The account lacks a right.
+        case permission
+        /// Settings and database do not fit together.
+        case configuration
+        /// The evidence could not be read to its end; rows applied so far stand.
+        case evidence
+        /// Something that cannot be: our mistake.
+        case inconsistent
+    }
+
+    /// What follows.
+    package let code: Code
+    /// What was being done, to what, what happened, what to do next. One line, no secrets.
+    package let sentence: String
+
+    /// States a failure.
+    package init(_ code: Code, _ sentence: String) {
+        self.code = code
+        self.sentence = sentence
+    }
+
+    package var description: String { sentence }
+
+    /// Puts an engine's error into a sentence that begins with what was being done.
+    init(_ failure: SQLFailure, while doing: String) {
+        let happened = "\(doing): \(failure.message) (\(failure.code))"
+        switch failure.kind {
+        case .conflict, .lost, .overloaded:
+            self.init(.busy, "\(happened); run again, nothing is lost")
+        case .unreachable:
+            self.init(.unreachable, "\(happened); check that the database runs and is reachable")
+        case .untrusted:
+            self.init(
+                .untrusted,
+                "\(happened); no credentials were sent; check host name, CA file and the server's "
+                    + "certificate")
+        case .readOnly:
+            self.init(.readOnly, "\(happened); run again when the database takes changes")
+        case .permission:
+            self.init(
+                .permission, "\(happened); grant the right that `pushsweep check` prints")
+        case .configuration:
+            self.init(
+                .configuration,
+                "\(happened); compare the settings under store with the tables, `pushsweep check` "
+                    + "names the difference")
+        case .other:
+            self.init(.busy, "\(happened); run again, and report this if it repeats")
+        }
+    }
+}

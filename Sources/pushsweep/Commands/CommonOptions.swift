@@ -1,0 +1,66 @@
+import ArgumentParser
+import Foundation
+import Logging
+import Operations
+import SecureTransport
+
+/// How a result is printed.
+enum OutputFormat: String, ExpressibleByArgument, CaseIterable {
+    case text
+    case json
+}
+
+/// The options that every subcommand knows.
+struct CommonOptions: ParsableArguments {
+    @Option(
+        name: .long,
+        help: ArgumentHelp(
+            "The settings file; else $PUSHSWEEP_CONFIG, else /etc/pushsweep/pushsweep.yaml.",
+            valueName: "file"))
+    var config: String?
+
+    @Option(
+        name: .long,
+        help: ArgumentHelp(
+            "Print the result as text or as one JSON object per line.", valueName: "text|json"))
+    var format = OutputFormat.text
+
+    @Flag(name: .long, help: "Tell the story in detail on stderr, and the result on success too.")
+    var verbose = false
+
+    /// The settings that apply.
+    func settings() throws -> Settings {
+        do {
+            return try Settings.load(
+                configFile: config, environment: ProcessInfo.processInfo.environment)
+        } catch {
+            throw RunFailure.wrapping(error, at: .settings)
+        }
+    }
+
+    /// What a job needs from the world.
+    func context() throws -> RunContext {
+        StandardStreams.fillGaps()
+        ignoreBrokenPipes()
+        return RunContext(
+            interrupt: try StopSignals.install(), log: StoryLogHandler.logger(verbose: verbose),
+            progress: StandardStreams.errorIsTerminal ? TerminalProgress() : NoProgress())
+    }
+
+    /// Runs a job and ends the process with its exit code; a failure that keeps the job from
+    /// starting is told in the same way.
+    func finish(_ job: (RunContext) throws -> ExitStatus) throws -> Never {
+        let code: ExitStatus
+        do {
+            code = try job(try context())
+        } catch {
+            let failure = RunFailure.wrapping(error, at: .settings)
+            StandardStreams.story("pushsweep: error: \(failure)")
+            StandardStreams.story(
+                "code=\(failure.exit.rawValue) stage=\(failure.stage.rawValue) pending=0 applied=0 "
+                    + "held=0 next=\(failure.exit.next)")
+            code = failure.exit
+        }
+        throw ArgumentParser.ExitCode(code.rawValue)
+    }
+}

@@ -1,0 +1,76 @@
+import ArgumentParser
+import Operations
+import TokenStore
+
+/// `pushsweep schema`: the tables of the token database.
+struct SchemaCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "schema",
+        abstract: "Print or create the tables in the token database.",
+        discussion: HelpText.exitStatus,
+        subcommands: [Print.self, Apply.self])
+
+    /// `pushsweep schema print`: statements, without touching the database.
+    struct Print: ParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "print",
+            abstract: "Print the statements for the whole schema; connects to nothing.",
+            discussion: HelpText.exitStatus)
+
+        @OptionGroup var common: CommonOptions
+
+        @Flag(
+            name: .long,
+            help: "Only the tables that pushsweep keeps beside yours, not active_users.")
+        var sideTables = false
+
+        func run() throws {
+            try common.finish { _ in
+                let location = try StoreSettings(try common.settings()).location
+                let script =
+                    sideTables
+                    ? TokenStore.sideTables(for: location) : TokenStore.schema(for: location)
+                StandardStreams.result(script.text)
+                return .done
+            }
+        }
+    }
+
+    /// `pushsweep schema apply`: creates what is missing.
+    struct Apply: ParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "apply",
+            abstract: "Create what is missing in the token database, and say what was done.",
+            discussion: """
+                Creates the tables that pushsweep keeps beside yours, and active_users where there \
+                is none. An existing token table is left as it is unless --upgrade is given: then \
+                it gains the columns and the index that it lacks. Running it again does nothing.
+
+                \(HelpText.exitStatus)
+                """)
+
+        @OptionGroup var common: CommonOptions
+
+        @Flag(
+            name: .long,
+            help: "Add missing columns and the token index to an existing token table too.")
+        var upgrade = false
+
+        @Flag(name: .long, help: "Print what would be executed, execute nothing.")
+        var dryRun = false
+
+        func run() throws {
+            try common.finish { _ in
+                let work = SchemaWork(
+                    settings: try common.settings(), upgrade: upgrade, dryRun: dryRun)
+                let script = try work.run()
+                if script.statements.isEmpty {
+                    StandardStreams.result("nothing is missing")
+                } else {
+                    StandardStreams.result(script.text)
+                }
+                return .done
+            }
+        }
+    }
+}

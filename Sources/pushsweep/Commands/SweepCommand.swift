@@ -1,0 +1,117 @@
+import ArgumentParser
+import Operations
+
+/// `pushsweep sweep`: the hourly job.
+struct SweepCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "sweep",
+        abstract: "Read the feedback gateways and mark or delete the stale rows.",
+        discussion: """
+            Every byte read is synced to the journal before anything else happens, because the \
+            gateway forgets its list once read. A token that registered again after the gateway \
+            saw it dead is kept. What an earlier run left is applied first.
+
+            With --dry-run the feeds are read and kept as pending and no row changes; the next run \
+            applies them. While something is pending the exit code is 75.
+
+            Quiet on success when stdout is not a terminal, so that cron sends no mail.
+
+            \(HelpText.exitStatus)
+            """)
+
+    @OptionGroup var common: CommonOptions
+
+    @Flag(name: .long, help: "Read and keep the feeds, say what would change, change no row.")
+    var dryRun = false
+
+    @Option(
+        name: .long,
+        help: ArgumentHelp(
+            "Read only the gateways of this app; may be given several times.", valueName: "name"))
+    var app: [String] = []
+
+    func run() throws {
+        try common.finish { context in
+            let plan = try SweepPlan(
+                sweeping: try common.settings(), apps: app, dryRun: dryRun, context)
+            return SweepOutput(common).print(Sweep.run(plan, context), context)
+        }
+    }
+}
+
+/// `pushsweep replay`: a feed that was kept somewhere.
+struct ReplayCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "replay",
+        abstract: "Apply a captured feed: a file with its raw bytes, or one of the journal.",
+        discussion: """
+            The way is that of a sweep: journal, decode, compare, apply. Replaying a feed again \
+            changes nothing, since older evidence never overrides newer.
+
+            \(HelpText.exitStatus)
+            """)
+
+    @OptionGroup var common: CommonOptions
+
+    @Argument(help: "The file with the raw bytes of a feed.")
+    var file: String?
+
+    @Option(
+        name: .long,
+        help: ArgumentHelp("The app the file is about, if there are several.", valueName: "name"))
+    var app: String?
+
+    @Option(
+        name: .long,
+        help: ArgumentHelp(
+            "The environment the file is about: production or sandbox.", valueName: "name"))
+    var environment: String?
+
+    @Option(
+        name: .long,
+        help: ArgumentHelp(
+            "A held or pending feed of the journal, by its name, in place of a file.",
+            valueName: "uuid"))
+    var feed: String?
+
+    @Flag(name: .long, help: "Say what would change, change no row and keep nothing.")
+    var dryRun = false
+
+    func validate() throws {
+        guard (file == nil) != (feed == nil) else {
+            throw ValidationError("name either a feed file or a feed of the journal with --feed")
+        }
+    }
+
+    func run() throws {
+        try common.finish { context in
+            let plan = try SweepPlan(
+                replaying: file, feed: feed, app: app, environment: environment,
+                settings: try common.settings(), dryRun: dryRun)
+            return SweepOutput(common).print(Sweep.run(plan, context), context)
+        }
+    }
+}
+
+/// Prints the outcome of a sweep or replay.
+struct SweepOutput {
+    private let common: CommonOptions
+
+    init(_ common: CommonOptions) { self.common = common }
+
+    /// Prints result and failures; returns the exit code.
+    func print(_ outcome: SweepOutcome, _ context: RunContext) -> ExitStatus {
+        switch common.format {
+        case .json: StandardStreams.result(outcome.report.json)
+        case .text:
+            let isWanted =
+                common.verbose || StandardStreams.outputIsTerminal || outcome.exit != .done
+            if isWanted { StandardStreams.result(outcome.report.text) }
+        }
+        for failure in outcome.failures {
+            context.log.error("\(failure)")
+        }
+        if let line = outcome.closingLine { StandardStreams.story(line) }
+        return outcome.exit
+    }
+}

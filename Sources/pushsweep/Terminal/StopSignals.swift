@@ -1,0 +1,38 @@
+// SIGTERM and SIGINT ask the run to finish its chunk, record it and end. A run that waits for a
+// stopped database cannot answer, so a second thread ends the process after 4.5 seconds: whatever
+// was read is in the journal by then, and an open transaction is rolled back by its server.
+
+import Glibc
+import Operations
+import SecureTransport
+
+/// Turns stop signals into the interrupt that every wait of the run watches.
+enum StopSignals {
+    /// How long a run may take to end by itself.
+    private static let patience = Duration.milliseconds(4_500)
+
+    // Set once, before the handlers are installed, and only read afterwards.
+    nonisolated(unsafe) private static var interrupt: Interrupt?
+
+    /// Installs the handlers and returns the interrupt that they trip.
+    static func install() throws -> Interrupt {
+        let made = try Interrupt()
+        interrupt = made
+        for number in [SIGTERM, SIGINT, SIGHUP] {
+            signal(number) { _ in StopSignals.interrupt?.trip() }
+        }
+        let never = try Interrupt()
+        _ = try WorkerThread {
+            _ = made.wait(until: .never)
+            _ = never.wait(until: .in(patience))
+            StandardStreams.story(
+                "pushsweep: error: told to stop, but the database or gateway did not answer in "
+                    + "time; what was read is in the journal, run again to continue")
+            StandardStreams.story(
+                "code=\(ExitStatus.pending.rawValue) stage=stopped pending=unknown applied=unknown "
+                    + "held=unknown next=rerun")
+            _exit(ExitStatus.pending.rawValue)
+        }
+        return made
+    }
+}

@@ -1,0 +1,126 @@
+import APNsConnection
+import APNsProtocol
+import SecureTransport
+import Testing
+
+@Suite("A feedback conversation")
+struct FeedbackConversationTests {
+    private typealias Event = FeedbackConversation.Event
+    private typealias Action = FeedbackConversation.Action
+
+    private let refused = TransportFailure(.connectionRefused, "refused")
+    private let untrusted = TransportFailure(.certificateUntrusted, "untrusted")
+
+    private func actions(_ events: Event...) -> [Action] {
+        var conversation = FeedbackConversation()
+        return events.map { conversation.take($0) }
+    }
+
+    @Test("reads until the gateway says that this was all")
+    func clean() {
+        #expect(
+            actions(.resolved(addresses: 1), .connected, .received(38), .ended(.closeNotify))
+                == [.connect(address: 0), .read, .read, .finish(.closeNotify)])
+    }
+
+    @Test("names every end after bytes and never connects again")
+    func endsAfterBytes() {
+        let ends: [(Event, CaptureEnd)] = [
+            (.ended(.closeNotify), .closeNotify), (.ended(.cut), .cut), (.ended(.reset), .reset),
+            (.idle, .idle), (.full, .full), (.stopped, .stopped), (.failed(refused), .broken),
+            (.failed(untrusted), .broken),
+        ]
+        for (event, end) in ends {
+            #expect(
+                actions(.resolved(addresses: 2), .connected, .received(1), event).last
+                    == .finish(end))
+        }
+    }
+
+    @Test("tries every address, then the name again, three times in all")
+    func tries() {
+        var conversation = FeedbackConversation()
+        #expect(conversation.start == .resolve(attempt: 1))
+        for attempt in 1...3 {
+            #expect(conversation.take(.resolved(addresses: 2)) == .connect(address: 0))
+            #expect(conversation.take(.failed(refused)) == .connect(address: 1))
+            let last = conversation.take(.failed(refused))
+            #expect(last == (attempt < 3 ? .resolve(attempt: attempt + 1) : .giveUp(refused)))
+        }
+    }
+
+    @Test("tries again after a reset before the first byte, not after a proper empty list")
+    func beforeFirstByte() {
+        #expect(
+            actions(.resolved(addresses: 1), .connected, .ended(.reset)).last
+                == .resolve(attempt: 2))
+        #expect(
+            actions(.resolved(addresses: 1), .connected, .failed(refused)).last
+                == .resolve(attempt: 2))
+        #expect(
+            actions(.resolved(addresses: 1), .connected, .ended(.closeNotify)).last
+                == .finish(.closeNotify))
+        #expect(actions(.resolved(addresses: 1), .connected, .ended(.cut)).last == .finish(.cut))
+        #expect(actions(.resolved(addresses: 1), .connected, .idle).last == .finish(.idle))
+    }
+
+    @Test(
+        "gives up at once where trying again cannot help",
+        arguments: [
+            TransportFailure.Code.certificateUntrusted, .certificateExpired,
+            .certificateNotYetValid, .hostNameMismatch, .clientCertificateRefused, .notTLS,
+            .protocolVersion, .credentialsUnusable,
+        ])
+    func finalFailures(code: TransportFailure.Code) {
+        let failure = TransportFailure(code, "why")
+        #expect(actions(.resolved(addresses: 3), .failed(failure)).last == .giveUp(failure))
+        #expect(
+            actions(.resolved(addresses: 3), .connected, .failed(failure)).last
+                == .giveUp(failure))
+    }
+
+    @Test("gives up on a name that stays unknown after three lookups")
+    func unknownName() {
+        let unknown = TransportFailure(.nameNotFound, "no such name")
+        #expect(
+            actions(.failed(unknown), .failed(unknown), .failed(unknown))
+                == [.resolve(attempt: 2), .resolve(attempt: 3), .giveUp(unknown)])
+    }
+
+    @Test("stops when told to, whatever it was doing")
+    func stopped() {
+        let interrupted = TransportFailure(.interrupted, "stopped")
+        #expect(actions(.stopped) == [.stop])
+        #expect(actions(.resolved(addresses: 1), .failed(interrupted)).last == .stop)
+        #expect(
+            actions(.resolved(addresses: 1), .connected, .stopped).last == .finish(.stopped))
+    }
+}
+
+@Suite("The end of a feed")
+struct FeedEndTests {
+    @Test("is judged from the connection and the bytes together")
+    func judgement() {
+        let cut = FeedbackEnding.truncatedHeader(present: 3)
+        let table: [(CaptureEnd, FeedbackEnding, FeedEnd)] = [
+            (.closeNotify, .clean, .clean), (.closeNotify, cut, .truncated),
+            (.cut, .clean, .truncated), (.cut, cut, .truncated), (.reset, .clean, .reset),
+            (.reset, cut, .reset), (.idle, .clean, .idle), (.idle, cut, .timeout),
+            (.broken, .clean, .truncated), (.full, .clean, .truncated),
+            (.stopped, .clean, .truncated), (.crashed, .clean, .truncated),
+            (.file, .clean, .clean), (.file, cut, .truncated),
+        ]
+        for (capture, ending, end) in table {
+            #expect(FeedEnd(capture, ending) == end)
+        }
+        for capture in CaptureEnd.allCases {
+            #expect(
+                FeedEnd(capture, .outOfStep(offset: 0, announced: 9_999)) == .misframed)
+        }
+    }
+
+    @Test("is complete only where nothing can be missing")
+    func completeness() {
+        #expect(FeedEnd.allCases.filter(\.isComplete) == [.clean, .idle])
+    }
+}

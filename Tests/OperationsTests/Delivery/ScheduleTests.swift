@@ -1,0 +1,125 @@
+import Foundation
+import Testing
+
+/// The files in `cron/` are installed by hand on other machines, where a slip shows as a sweep that
+/// silently never runs.
+@Suite("Schedules")
+struct ScheduleTests {
+    static let folder = URL(filePath: #filePath).deletingLastPathComponent()
+        .appending(path: "../../../cron").standardizedFileURL
+
+    static func text(_ name: String) throws -> String {
+        try String(contentsOf: folder.appending(path: name), encoding: .utf8)
+    }
+
+    /// Lines that mean something.
+    static func lines(_ name: String) throws -> [String] {
+        try text(name).split(separator: "\n").map(String.init).filter {
+            !$0.hasPrefix("#") && !$0.allSatisfy(\.isWhitespace)
+        }
+    }
+
+    @Test("the crontab is variables and one hourly line with a user, as /etc/cron.d wants it")
+    func crontab() throws {
+        // cron ignores a last line without an end.
+        #expect(try Self.text("pushsweep.crontab").hasSuffix("\n"))
+        let lines = try Self.lines("pushsweep.crontab")
+        let jobs = lines.filter { $0.first.map { $0.isNumber || $0 == "*" } == true }
+        #expect(jobs.count == 1)
+        let fields = (jobs.first ?? "").split(separator: " ").map(String.init)
+        try #require(fields.count >= 7)
+        #expect((1...59).contains(Int(fields[0]) ?? 0), "a full hour is everybody's minute")
+        #expect(fields[1...4] == ["*", "*", "*", "*"])
+        #expect(fields[5] == "pushsweep")
+        #expect(fields[6...] == ["pushsweep", "sweep"])
+        // cron ends a command at an unescaped % and feeds the rest to it.
+        #expect(!jobs.joined().contains("%"))
+        let variables = lines.filter { !jobs.contains($0) }.map {
+            $0.split(separator: "=", maxSplits: 1).map(String.init)
+        }
+        #expect(variables.allSatisfy { $0.count == 2 })
+        let values = Dictionary(variables.map { ($0[0], $0[1]) }, uniquingKeysWith: { $1 })
+        #expect(values["SWIFT_BACKTRACE"] == "enable=no")
+        #expect(values["PATH"]?.contains("/usr/local/bin") == true)
+        #expect(values["MAILTO"]?.isEmpty == false)
+    }
+
+    @Test(
+        "units consist of sections, keys known to systemd and comments",
+        arguments: ["pushsweep-sweep.service", "pushsweep-sweep.timer"])
+    func unitSyntax(name: String) throws {
+        var section: String?
+        for line in try Self.lines(name) {
+            if line.hasPrefix("["), line.hasSuffix("]") {
+                section = String(line.dropFirst().dropLast())
+                #expect(["Unit", "Service", "Timer", "Install"].contains(section))
+                continue
+            }
+            #expect(section != nil)
+            let key = line.prefix { $0 != "=" }
+            #expect(line.contains("="), "\(line)")
+            #expect(key.allSatisfy { $0.isLetter && $0.isASCII } && !key.isEmpty, "\(line)")
+        }
+    }
+
+    @Test("the service runs one sweep, contained, and tries again only what mends itself")
+    func service() throws {
+        let lines = try Self.lines("pushsweep-sweep.service")
+        for line in [
+            "Type=oneshot", "ExecStart=/usr/local/bin/pushsweep sweep", "User=pushsweep",
+            "Environment=SWIFT_BACKTRACE=enable=no", "LimitCORE=0", "StateDirectory=pushsweep",
+            "StateDirectoryMode=0700", "ProtectSystem=strict", "NoNewPrivileges=yes",
+        ] {
+            #expect(lines.contains(line), "\(line)")
+        }
+        #expect(!lines.contains { $0.hasPrefix("SuccessExitStatus=") })
+        let prevented = lines.first { $0.hasPrefix("RestartPreventExitStatus=") } ?? ""
+        let codes = prevented.split(whereSeparator: { $0 == "=" || $0 == " " }).compactMap {
+            Int($0)
+        }
+        #expect(codes == [3, 4, 64, 65, 70, 73, 74, 76, 77, 78])
+    }
+
+    @Test("the timer fires each hour at the host's own minute, and after a missed hour")
+    func timer() throws {
+        let lines = try Self.lines("pushsweep-sweep.timer")
+        for line in [
+            "OnCalendar=hourly", "Persistent=true", "FixedRandomDelay=yes",
+            "WantedBy=timers.target",
+        ] {
+            #expect(lines.contains(line), "\(line)")
+        }
+        #expect(lines.contains { $0.hasPrefix("RandomizedDelaySec=") })
+    }
+
+    static let analyzer = "/usr/bin/systemd-analyze"
+
+    @Test(
+        "systemd finds nothing to say about the units",
+        .enabled(if: FileManager.default.isExecutableFile(atPath: analyzer)))
+    func systemdVerifies() throws {
+        // Verified apart from this machine: with a command that exists here.
+        let place = FileManager.default.temporaryDirectory
+            .appending(path: "pushsweep-units-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: place, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: place) }
+        let names = ["pushsweep-sweep.service", "pushsweep-sweep.timer"]
+        for name in names {
+            let unit = try Self.text(name).replacing("/usr/local/bin/pushsweep", with: "/bin/true")
+            try unit.write(to: place.appending(path: name), atomically: true, encoding: .utf8)
+        }
+        let process = Process()
+        let output = Pipe()
+        process.executableURL = URL(filePath: Self.analyzer)
+        process.arguments = ["verify"] + names.map { place.appending(path: $0).path }
+        process.standardOutput = output
+        process.standardError = output
+        try process.run()
+        let said = String(
+            decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+        process.waitUntilExit()
+        #expect(process.terminationStatus == 0)
+        // It also reports what is wrong with units of the machine itself.
+        #expect(!said.contains("pushsweep"), "\(said)")
+    }
+}

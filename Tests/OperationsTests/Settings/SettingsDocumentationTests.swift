@@ -1,0 +1,132 @@
+import Foundation
+import Testing
+
+@testable import Operations
+
+@Suite("Documentation of settings")
+struct SettingsDocumentationTests {
+    let fixture: SettingsFixture
+
+    init() throws { fixture = try SettingsFixture() }
+
+    /// The example with every setting switched on.
+    static let everything = SettingsTable.sampleFile().split(
+        separator: "\n", omittingEmptySubsequences: false
+    ).map { line -> String in
+        let indent = line.prefix { $0 == " " }
+        let rest = line.dropFirst(indent.count)
+        guard rest.hasPrefix("#"), rest.dropFirst().first.map({ $0 != " " }) == true else {
+            return String(line)
+        }
+        return String(indent + rest.dropFirst())
+    }.joined(separator: "\n")
+
+    @Test("docs/settings.md is what the table says; PUSHSWEEP_TEST_WRITE_DOCS=1 writes it anew")
+    func reference() throws {
+        let page = URL(filePath: #filePath).deletingLastPathComponent()
+            .appending(path: "../../../docs/settings.md").standardizedFileURL
+        let expected = SettingsTable.reference()
+        if ProcessInfo.processInfo.environment["PUSHSWEEP_TEST_WRITE_DOCS"] == "1" {
+            try FileManager.default.createDirectory(
+                at: page.deletingLastPathComponent(), withIntermediateDirectories: true)
+            try expected.write(to: page, atomically: true, encoding: .utf8)
+        }
+        #expect(try String(contentsOf: page, encoding: .utf8) == expected)
+    }
+
+    @Test("every setting is in the reference exactly once, with its variable")
+    func complete() {
+        let text = SettingsTable.reference()
+        for rule in SettingsTable.rules {
+            #expect(text.ranges(of: "- `\(rule.key)`:").count == 1, "\(rule.key)")
+            if let variable = rule.variable { #expect(text.contains("`\(variable)`")) }
+        }
+    }
+
+    @Test("keys and variables are unique, and sentences end as sentences do")
+    func table() {
+        let rules = SettingsTable.rules
+        #expect(Set(rules.map(\.key)).count == rules.count)
+        let variables = rules.compactMap(\.variable)
+        #expect(Set(variables).count == variables.count)
+        #expect(variables.count == rules.count - 1)
+        for rule in rules { #expect(rule.summary.hasSuffix("."), "\(rule.key)") }
+    }
+
+    @Test("the example is a valid file as it stands")
+    func sample() throws {
+        try fixture.write("hunter2\n", to: "db-password")
+        let settings = try fixture.load(SettingsTable.sampleFile())
+        #expect(settings.apps.map(\.name) == ["chat"])
+        #expect(settings.apps[0].feedback?.port == 2196)
+        #expect(settings.apps[0].provider == nil)
+        #expect(settings.policy.action == .mark)
+    }
+
+    @Test("the example with everything switched on sets every setting a file may hold")
+    func fullSample() throws {
+        try fixture.write("hunter2\n", to: "db-password")
+        let settings = try fixture.load(Self.everything)
+        let written = settings.origins.filter { origin in
+            if case .file = origin.origin { true } else { false }
+        }
+        let keys = SettingsTable.rules.filter { !$0.isEnvironmentOnly }.map { rule -> String in
+            rule.key.replacing("apps[]", with: "apps[chat]")
+        }
+        #expect(written.map(\.key) == keys)
+        #expect(settings.apps[0].tokenKey?.keyIdentifier == "ABC123DEFG")
+        #expect(settings.apps[0].binary?.port == 2195)
+        #expect(settings.store.activeUsers.invalidatedAt.type == .datetime)
+    }
+
+    @Test("a value of the example that is a default is the default")
+    func sampleDefaults() throws {
+        for rule in SettingsTable.rules {
+            if case .text(let text) = rule.fallback, case .comment(let sample) = rule.sample {
+                #expect(sample == text || sample == "[\(text)]", "\(rule.key)")
+            }
+        }
+    }
+
+    @Test("every setting can be given by its variable alone")
+    func variables() throws {
+        let app = """
+            apps:
+              - {name: chat, topic: a, environment: sandbox}
+            """
+        var environment = ["PUSHSWEEP_STORE_PASSWORD": "x"]
+        for rule in SettingsTable.rules {
+            guard let variable = rule.variable else { continue }
+            switch rule.sample {
+            case .written(let value), .comment(let value):
+                environment[variable.replacing("<NAME>", with: "CHAT")] =
+                    value.filter { $0 != "[" && $0 != "]" }
+            case .omitted: break
+            }
+        }
+        let settings = try fixture.load(app, environment: environment)
+        for origin in settings.origins where origin.key != "apps[chat].name" {
+            guard case .environment = origin.origin else {
+                Issue.record("\(origin.key) came from \(origin.origin)")
+                continue
+            }
+        }
+        #expect(settings.apps[0].topic == "com.example.chat")
+    }
+
+    @Test("a mistyped key is refused where it stands, whichever key it is")
+    func everyMistypedKeyIsRefused() throws {
+        try fixture.write("hunter2\n", to: "db-password")
+        let lines = Self.everything.split(separator: "\n", omittingEmptySubsequences: false)
+        for (index, line) in lines.enumerated() {
+            let word = line.drop { $0 == " " || $0 == "-" }.prefix { $0 != ":" }
+            guard line.contains(":"), !word.hasPrefix("#"), !word.isEmpty else { continue }
+            var changed = lines.map(String.init)
+            changed[index] = String(line).replacing("\(word):", with: "\(word)x:")
+            #expect(
+                fixture.problems(changed.joined(separator: "\n")).contains {
+                    $0.contains(":\(index + 1):") && $0.contains("unknown key '\(word)x'")
+                }, "\(line)")
+        }
+    }
+}

@@ -1,0 +1,206 @@
+import Testing
+
+@testable import Operations
+
+@Suite("Loading settings")
+struct SettingsLoadingTests {
+    let fixture: SettingsFixture
+
+    init() throws { fixture = try SettingsFixture() }
+
+    static let app = """
+        apps:
+          - {name: chat, topic: com.example.chat, environment: production}
+
+        """
+
+    func load(
+        configFile: String? = nil, _ environment: [String: String] = [:]
+    ) throws(SettingsFailure) -> Settings {
+        try Settings.load(
+            configFile: configFile, environment: environment, surroundings: fixture.surroundings)
+    }
+
+    @Test("without any file the defaults hold and there is no app")
+    func defaults() throws {
+        let settings = try load()
+        #expect(settings.file == nil)
+        #expect(settings.apps.isEmpty)
+        #expect(settings.state == "\(fixture.folder)/.local/state/pushsweep")
+        #expect(settings.store.location == .sqlite(path: "\(settings.state)/tokens.sqlite"))
+        #expect(settings.policy.action == .mark)
+        #expect(settings.policy.clockSkew == .seconds(2))
+        #expect(!settings.policy.deleteWithoutRegistrationTime)
+        #expect(settings.store.activeUsers.app == .detect("app_id"))
+        #expect(settings.store.activeUsers.registeredAt.column == .detect("registered_at"))
+        #expect(settings.store.activeUsers.token.encoding == .binary)
+        #expect(settings.store.activeUsers.longestToken == 100)
+        #expect(settings.store.password == nil)
+        #expect(settings.origins.allSatisfy { $0.origin == .builtIn })
+    }
+
+    @Test("the state folder is the machine's for root and follows XDG_STATE_HOME for others")
+    func stateFolder() throws {
+        var surroundings = fixture.surroundings
+        let state = { (environment: [String: String]) throws(SettingsFailure) -> String in
+            try Settings.load(
+                configFile: nil, environment: environment, surroundings: surroundings
+            ).state
+        }
+        #expect(try state(["XDG_STATE_HOME": "/x"]) == "/x/pushsweep")
+        #expect(
+            try state(["XDG_STATE_HOME": "x"]) == "\(fixture.folder)/.local/state/pushsweep")
+        surroundings.isRoot = true
+        #expect(try state(["XDG_STATE_HOME": "/x"]) == "/var/lib/pushsweep")
+    }
+
+    @Test("--config wins over PUSHSWEEP_CONFIG, which wins over the machine's file")
+    func whichFile() throws {
+        try fixture.write("state: /from-system", to: "system.yaml")
+        let variable = try fixture.write("state: /from-variable", to: "variable.yaml")
+        let option = try fixture.write("state: /from-option", to: "option.yaml")
+        #expect(try load().state == "/from-system")
+        #expect(try load(["PUSHSWEEP_CONFIG": variable]).state == "/from-variable")
+        let settings = try load(configFile: option, ["PUSHSWEEP_CONFIG": variable])
+        #expect(settings.state == "/from-option")
+        #expect(settings.file == option)
+        #expect(try load(configFile: "option.yaml").state == "/from-option")
+    }
+
+    @Test("a named file that is missing is an error, and so is an empty name")
+    func missingFile() throws {
+        let missing = "\(fixture.folder)/nowhere.yaml"
+        let failure = #expect(throws: SettingsFailure.self) { try load(configFile: missing) }
+        #expect(
+            failure?.description
+                == "settings file \(missing): there is no such file; create it or correct the path")
+        #expect(failure?.kind == .configuration)
+        #expect(throws: SettingsFailure.self) { try load(["PUSHSWEEP_CONFIG": missing]) }
+        #expect(throws: SettingsFailure.self) { try load(["PUSHSWEEP_CONFIG": ""]) }
+        #expect(throws: SettingsFailure.self) { try load(configFile: fixture.folder) }
+    }
+
+    @Test("a file that is not UTF-8 is refused")
+    func notUTF8() throws {
+        let path = try fixture.write([0x73, 0x3a, 0x20, 0xff], to: "latin.yaml")
+        let failure = #expect(throws: SettingsFailure.self) { try load(configFile: path) }
+        #expect(failure?.description.hasSuffix("it is not valid UTF-8; save it as UTF-8") == true)
+    }
+
+    @Test("relative paths start at the settings file's folder, wherever they are written")
+    func relativePaths() throws {
+        let settings = try fixture.load(
+            """
+            state: here
+            store: {url: "sqlite://tokens.sqlite"}
+            apps:
+              - {name: a, topic: t, environment: sandbox, certificate: {file: a.pem, key: /k.pem}}
+            """, environment: ["PUSHSWEEP_REPORT_METRICS_FILE": "out/m.prom"])
+        #expect(settings.state == "\(fixture.folder)/here")
+        #expect(settings.store.location == .sqlite(path: "\(fixture.folder)/tokens.sqlite"))
+        #expect(settings.apps[0].certificate?.file == "\(fixture.folder)/a.pem")
+        #expect(settings.apps[0].certificate?.key == "/k.pem")
+        #expect(settings.report.metricsFile == "\(fixture.folder)/out/m.prom")
+    }
+
+    @Test("a variable wins over the file, and each value knows where it came from")
+    func origins() throws {
+        let settings = try fixture.load(
+            "policy:\n  action: delete\nstate: /s\n" + Self.app,
+            environment: [
+                "PUSHSWEEP_STATE": "/t", "PUSHSWEEP_APPS_CHAT_FEEDBACK_HOST": "f.example.net",
+                "PUSHSWEEP_TEST_ANYTHING": "x", "HOME": "/h",
+            ])
+        #expect(settings.state == "/t")
+        #expect(settings.policy.action == .delete)
+        #expect(settings.apps[0].feedback?.host == "f.example.net")
+        #expect(settings.apps[0].feedback?.hostName == "f.example.net")
+        let origins = Dictionary(uniqueKeysWithValues: settings.origins.map { ($0.key, $0) })
+        #expect(origins["state"]?.origin == .environment("PUSHSWEEP_STATE"))
+        #expect(origins["policy.action"]?.origin == .file(line: 2))
+        #expect(origins["policy.clock-skew"]?.origin == .builtIn)
+        #expect(origins["policy.clock-skew"]?.shownValue == "2s")
+        #expect(
+            origins["apps[chat].feedback.host"]?.origin
+                == .environment("PUSHSWEEP_APPS_CHAT_FEEDBACK_HOST"))
+        #expect(origins["apps[chat].feedback.max-bytes"]?.shownValue == "1GiB")
+        #expect(origins["apps[chat].binary.host"] == nil)
+    }
+
+    @Test("origins come in the order of the table, app after app")
+    func originOrder() throws {
+        let settings = try fixture.load(
+            """
+            apps:
+              - {name: b, topic: t, environment: sandbox}
+              - {name: a, topic: t, environment: sandbox}
+            """)
+        let keys = settings.origins.map(\.key)
+        #expect(keys.first == "state")
+        #expect(keys.last == "report.healthcheck-url")
+        #expect(
+            keys.filter { $0.hasPrefix("apps") } == [
+                "apps[b].name", "apps[b].topic", "apps[b].environment", "apps[b].value",
+                "apps[a].name", "apps[a].topic", "apps[a].environment", "apps[a].value",
+            ])
+    }
+
+    @Test("one app on both sides of APNs is told apart by the environment")
+    func bothEnvironments() throws {
+        let text = """
+            apps:
+              - {name: my-chat, topic: t, environment: production}
+              - {name: my-chat, topic: t, environment: sandbox}
+            """
+        let settings = try fixture.load(
+            text, environment: ["PUSHSWEEP_APPS_MY_CHAT_SANDBOX_VALUE": "7"])
+        #expect(settings.apps.map(\.value) == ["my-chat", "7"])
+        #expect(settings.origins.contains { $0.key == "apps[my-chat/sandbox].topic" })
+        #expect(
+            fixture.problems(text, environment: ["PUSHSWEEP_APPS_MY_CHAT_VALUE": "7"]).count == 1)
+    }
+
+    @Test(
+        "a column is detected, named or absent",
+        arguments: [
+            ("", .detect("registered_at")), ("registered-at: ~", .absent),
+            ("registered-at: none", .absent), ("registered-at:", .absent),
+            ("registered-at: {column: null}", .absent), ("registered-at: seen", .named("seen")),
+            ("registered-at: {column: seen}", .named("seen")),
+            ("registered-at: 'none'", .named("none")),
+            ("registered-at: {type: epoch-seconds}", .named("registered_at")),
+        ] as [(String, Settings.ColumnChoice)])
+    func columns(line: String, expected: Settings.ColumnChoice) throws {
+        let text = line.isEmpty ? "" : "store:\n  active-users:\n    \(line)\n"
+        let settings = try fixture.load(text)
+        #expect(settings.store.activeUsers.registeredAt.column == expected)
+    }
+
+    @Test("a variable can name a column, deny it, and list the key")
+    func columnVariables() throws {
+        let users = try fixture.load(
+            "store: {active-users: {app: app_id}}",
+            environment: [
+                "PUSHSWEEP_STORE_ACTIVE_USERS_APP_COLUMN": "none",
+                "PUSHSWEEP_STORE_ACTIVE_USERS_REASON_COLUMN": "why",
+                "PUSHSWEEP_STORE_ACTIVE_USERS_KEY": "user, device",
+            ]
+        ).store.activeUsers
+        #expect(users.app == .absent)
+        #expect(users.reason == .named("why"))
+        #expect(users.key == ["user", "device"])
+    }
+
+    @Test("groups without content and anchors are read, comments alone are an empty file")
+    func yamlForms() throws {
+        #expect(try fixture.load("# nothing\n").apps.isEmpty)
+        #expect(try fixture.load("policy:\nstore:\napps:\n").apps.isEmpty)
+        let settings = try fixture.load(
+            """
+            apps:
+              - {name: a, topic: t, environment: sandbox, feedback: &gate {host: g, port: 1}}
+              - {name: b, topic: t, environment: sandbox, feedback: *gate}
+            """)
+        #expect(settings.apps[1].feedback?.port == 1)
+    }
+}

@@ -1,0 +1,103 @@
+import Glibc
+import Testing
+
+@testable import Operations
+
+@Suite("Secrets in settings")
+struct SettingsSecretTests {
+    let fixture: SettingsFixture
+
+    init() throws { fixture = try SettingsFixture() }
+
+    let text = "store: {password-file: pw}"
+
+    @Test(
+        "the password is the file's only line, of which one line end is no part",
+        arguments: [
+            ("hunter2", "hunter2"), ("hunter2\n", "hunter2"), ("hunter2\r\n", "hunter2"),
+            (" hunter 2 ", " hunter 2 "),
+        ])
+    func content(content: String, password: String) throws {
+        try fixture.write(content, to: "pw")
+        #expect(try fixture.load(text).store.password?.reveal() == password)
+    }
+
+    @Test(
+        "a password file of several lines or of none is refused",
+        arguments: ["", "\n", "a\nb", "a\n\n", "a\0"])
+    func badContent(content: String) throws {
+        try fixture.write(content, to: "pw")
+        #expect(
+            fixture.problems(text) == [
+                "s.yaml:1:24: store.password-file pw must hold the password and nothing else in "
+                    + "one line"
+            ])
+    }
+
+    @Test(
+        "a password file that others can read is refused as a matter of permission",
+        arguments: [0o640, 0o604, 0o620, 0o601] as [mode_t])
+    func readableByOthers(mode: mode_t) throws {
+        try fixture.write("hunter2\n", to: "pw", mode: mode)
+        let failure = #expect(throws: SettingsFailure.self) { try fixture.load(text) }
+        #expect(failure?.kind == .permission)
+        #expect(failure?.description.contains("others may read it (mode 0") == true)
+        #expect(failure?.description.contains("hunter2") == false)
+    }
+
+    @Test("a password file that is missing is a matter of configuration")
+    func missing() throws {
+        let failure = #expect(throws: SettingsFailure.self) { try fixture.load(text) }
+        #expect(failure?.kind == .configuration)
+    }
+
+    @Test("files this user may not read are a matter of permission", .enabled(if: geteuid() != 0))
+    func denied() throws {
+        try fixture.write("hunter2\n", to: "pw", mode: 0)
+        let path = try fixture.write("", to: "s.yaml", mode: 0)
+        #expect(throws: SettingsFailure.self) { try fixture.load(text) }
+        let failure = #expect(throws: SettingsFailure.self) {
+            try Settings.load(
+                configFile: path, environment: [:], surroundings: fixture.surroundings)
+        }
+        #expect(failure?.kind == .permission)
+    }
+
+    @Test("the environment's password wins, and the file is not even read")
+    func environment() throws {
+        let settings = try fixture.load(
+            text, environment: ["PUSHSWEEP_STORE_PASSWORD": "hunter3"])
+        #expect(settings.store.password?.reveal() == "hunter3")
+        let origin = settings.origins.first { $0.key == "store.password" }
+        #expect(origin?.shownValue == "(set)")
+        #expect(origin?.origin == .environment("PUSHSWEEP_STORE_PASSWORD"))
+    }
+
+    @Test("a password from its file is listed as set, with the setting that names the file")
+    func origin() throws {
+        try fixture.write("hunter2\n", to: "pw")
+        let origin = try fixture.load(text).origins.first { $0.key == "store.password" }
+        #expect(origin?.shownValue == "(set)")
+        #expect(origin?.origin == .contents(of: "store.password-file"))
+    }
+
+    @Test("no way of printing settings shows a password")
+    func printing() throws {
+        try fixture.write("hunter2\n", to: "pw")
+        let settings = try fixture.load(text)
+        var dumped = ""
+        dump(settings, to: &dumped)
+        #expect(!dumped.contains("hunter2"))
+        #expect(!"\(settings)".contains("hunter2"))
+        #expect(!String(reflecting: settings).contains("hunter2"))
+    }
+
+    @Test("no complaint shows a password that was written where it does not belong")
+    func complaints() throws {
+        let wrong = """
+            store: {url: "mysql://u:hunter2@h/p", password: hunter2}
+            """
+        #expect(!fixture.problems(wrong).joined().contains("hunter2"))
+        #expect(fixture.problems(wrong).count == 2)
+    }
+}

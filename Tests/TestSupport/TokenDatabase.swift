@@ -1,0 +1,160 @@
+import APNsProtocol
+import Foundation
+import TokenHygiene
+import TokenStore
+
+/// The engines the conformance tests run on.
+package enum TestEngine: String, Sendable, CaseIterable {
+    case mariaDB = "MariaDB"
+    case sqlite = "SQLite"
+
+    /// Those at hand here.
+    package static var available: [TestEngine] {
+        MariaDBServer.fromEnvironment == nil ? [.sqlite] : allCases
+    }
+
+}
+
+/// A database of one test's own: a schema on the test server or a file, gone with the object.
+package final class TokenDatabase {
+    package let engine: TestEngine
+    package let name: String
+    /// How a store opens it.
+    package var settings: StoreSettings
+    /// A connection that sees everything.
+    package let sql: any SQLConnection
+
+    /// Makes an empty database.
+    package init(_ engine: TestEngine) throws {
+        self.engine = engine
+        name = "ps_" + UUID().uuidString.lowercased().filter { $0 != "-" }
+        switch engine {
+        case .mariaDB:
+            guard let server = MariaDBServer.fromEnvironment else {
+                throw TestFailure(MariaDBServer.absence)
+            }
+            try server.connection().run("CREATE DATABASE \(name) CHARACTER SET utf8mb4")
+            sql = try server.connection(database: name)
+            settings = server.settings(database: name)
+        case .sqlite:
+            let path = FileManager.default.temporaryDirectory.appendingPathComponent(name).path
+            settings = StoreSettings(location: .sqlite(path: path))
+            sql = SQLiteConnection(path: path, creates: true, settings)
+            try sql.connect()
+        }
+    }
+
+    deinit {
+        switch engine {
+        case .mariaDB: try? sql.run("DROP DATABASE \(name)")
+        case .sqlite:
+            guard case .sqlite(let path) = settings.location else { return }
+            for suffix in ["", "-wal", "-shm"] {
+                try? FileManager.default.removeItem(atPath: path + suffix)
+            }
+        }
+    }
+
+    /// A store on this database.
+    package func store(
+        pacing: StorePacing = StorePacing(), _ change: (inout TableMapping) -> Void = { _ in }
+    ) throws -> TokenStore {
+        var settings = settings
+        change(&settings.mapping)
+        return try TokenStore(settings, pacing: pacing)
+    }
+
+    /// Lays down the whole schema of ours.
+    package func createOwnSchema() throws {
+        for statement in TokenStore.schema(for: settings.location).statements {
+            try sql.run(statement)
+        }
+    }
+
+    /// Lays down our side tables only.
+    package func createSideTables() throws {
+        for statement in TokenStore.sideTables(for: settings.location).statements {
+            try sql.run(statement)
+        }
+    }
+
+    /// Runs a statement.
+    package func execute(_ statement: String, _ values: [SQLValue] = []) throws {
+        _ = try sql.execute(statement, values)
+    }
+
+    /// The rows of a query, each value as text.
+    package func texts(_ query: String, _ values: [SQLValue] = []) throws -> [[String]] {
+        let rows = try sql.query(query, values)
+        return (0..<rows.count).map { rows.row($0).map(\.testText) }
+    }
+
+    /// A number a query returns.
+    package func count(_ query: String, _ values: [SQLValue] = []) throws -> Int {
+        try sql.query(query, values).scalar?.count ?? -1
+    }
+
+    /// Registers a token in the table of our own schema; times in milliseconds since 1970.
+    package func register(
+        _ token: DeviceToken, at registered: Int64, app: String = "chat",
+        environment: String = "production", mark: Int64? = nil, user: String = "user"
+    ) throws {
+        try execute(
+            "INSERT INTO active_users (user_id, app_id, environment, device_token, registered_at, "
+                + "invalidated_at) VALUES (?, ?, ?, ?, ?, ?)",
+            [
+                .text(user), .text(app), .text(environment), .bytes(token.bytes),
+                time(registered), mark.map(time) ?? .null,
+            ])
+    }
+
+    /// A time as a column of our own schema takes it.
+    package func time(_ milliseconds: Int64) -> SQLValue {
+        let clock = WallClock(microseconds: milliseconds * 1_000)
+        return engine == .mariaDB ? .wallClock(clock) : .text(clock.text(fraction: 3))
+    }
+
+    /// Tokens and marks of our own schema's table, in token order: `hex invalidated_at reason`.
+    package func marks() throws -> [String] {
+        try texts(
+            "SELECT device_token, invalidated_at, invalid_reason FROM active_users "
+                + "ORDER BY device_token, app_id, environment, id"
+        ).map { $0.joined(separator: " ") }
+    }
+}
+
+extension SQLValue {
+    /// The value as tests print it.
+    package var testText: String {
+        switch self {
+        case .null: "NULL"
+        case .integer(let value): "\(value)"
+        case .unsigned(let value): "\(value)"
+        case .real(let value): "\(value)"
+        case .text(let value): value
+        case .bytes(let value):
+            value.map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined()
+        case .wallClock(let value): value.text(fraction: 3)
+        }
+    }
+}
+
+extension DeviceToken {
+    /// A token of 32 bytes (or another length) that tells its number.
+    package static func numbered(_ number: Int, count: Int = 32) -> DeviceToken {
+        var bytes = [UInt8](repeating: 0xA5, count: count)
+        for place in 0..<min(8, count) {
+            bytes[count - 1 - place] = UInt8(truncatingIfNeeded: number >> (8 * place))
+        }
+        // A token of no bytes does not exist; `count` is at least 1 here.
+        return DeviceToken(bytes) ?? DeviceToken.numbered(number, count: 32)
+    }
+}
+
+extension TokenEvidence {
+    /// Evidence that a numbered token was dead at a time in milliseconds.
+    package static func dead(_ number: Int, at time: Int64, statements: Int = 1) -> TokenEvidence {
+        TokenEvidence(
+            token: .numbered(number), time: EpochMilliseconds(time), statements: statements)
+    }
+}

@@ -1,0 +1,94 @@
+import Foundation
+
+/// What a finished program left: its exit code and all it wrote.
+package struct ToolResult: Sendable {
+    /// The exit code, or 128 and the number of the signal that ended it.
+    package let exit: Int32
+    /// Everything on stdout.
+    package let output: String
+    /// Everything on stderr.
+    package let error: String
+
+    /// The last line of stdout as a JSON object.
+    package var json: [String: Any] {
+        let line = output.split(separator: "\n").last.map(String.init) ?? ""
+        return (try? JSONSerialization.jsonObject(with: Data(line.utf8))) as? [String: Any] ?? [:]
+    }
+
+    /// One of the objects in `apps` of a sweep's JSON.
+    package func app(_ index: Int = 0) -> [String: Any] {
+        let apps = json["apps"] as? [[String: Any]] ?? []
+        return index < apps.count ? apps[index] : [:]
+    }
+
+    /// The last line of stderr.
+    package var closingLine: String {
+        error.split(separator: "\n").last.map(String.init) ?? ""
+    }
+}
+
+/// A program of this package that is running.
+package final class RunningTool: @unchecked Sendable {
+    // Foundation's Process is thread-safe for the calls made here: pid, wait, status.
+    private let process = Process()
+    private let folder: TemporaryFolder
+
+    /// Starts a program built beside the tests, with exactly the environment given.
+    package init(
+        _ name: String, _ arguments: [String], environment: [String: String] = [:]
+    ) throws {
+        folder = try TemporaryFolder()
+        process.executableURL = Self.folderOfTests.appendingPathComponent(name)
+        process.arguments = arguments
+        process.environment = environment.merging([
+            "PATH": "/usr/bin:/bin", "HOME": folder.path, "SWIFT_BACKTRACE": "enable=no",
+        ]) { given, _ in given }
+        for (file, isOutput) in [("out", true), ("err", false)] {
+            let path = try folder.write(file, "")
+            let handle = try FileHandle(forWritingTo: URL(fileURLWithPath: path))
+            if isOutput {
+                process.standardOutput = handle
+            } else {
+                process.standardError = handle
+            }
+        }
+        process.standardInput = FileHandle.nullDevice
+        try process.run()
+    }
+
+    /// Where the programs of this build are.
+    package static var folderOfTests: URL {
+        URL(fileURLWithPath: CommandLine.arguments[0]).resolvingSymlinksInPath()
+            .deletingLastPathComponent()
+    }
+
+    /// The process number.
+    package var pid: Int32 { process.processIdentifier }
+
+    /// Sends a signal to the process.
+    package func signal(_ number: Int32) { kill(pid, number) }
+
+    /// Waits for the end and collects what it left.
+    package func wait() -> ToolResult {
+        process.waitUntilExit()
+        let signalled = process.terminationReason == .uncaughtSignal
+        return ToolResult(
+            exit: process.terminationStatus + (signalled ? 128 : 0),
+            output: text("out"), error: text("err"))
+    }
+
+    private func text(_ file: String) -> String {
+        let data = try? Data(contentsOf: URL(fileURLWithPath: folder.file(file)))
+        return String(decoding: data ?? Data(), as: UTF8.self)
+    }
+}
+
+/// Runs programs of this package as a user would.
+package enum Tool {
+    /// Runs `pushsweep` to its end.
+    package static func pushsweep(
+        _ arguments: String..., environment: [String: String] = [:]
+    ) throws -> ToolResult {
+        try RunningTool("pushsweep", arguments, environment: environment).wait()
+    }
+}
