@@ -28,8 +28,8 @@ package final class TLSConnection {
     let socket: Socket
     let notes = HandshakeNotes()
     let role: Role
-    /// The peer's name in messages: `host:port (address)`.
-    let peer: String
+    /// The peer as messages name it: `host:port (address)`.
+    package let peer: String
     /// Our certificate's name for messages.
     let identityName: String?
     /// Cuts short every wait.
