@@ -30,9 +30,14 @@ final class Socket {
     /// FIN before closing, so that unread bytes do not turn it into a reset.
     func closeWithEnd() {
         if descriptor >= 0 {
-            shutdown(descriptor, Int32(SHUT_WR))
+            endSending()
             close()
         }
+    }
+
+    /// FIN, while reading goes on.
+    func endSending() {
+        shutdown(descriptor, Int32(SHUT_WR))
     }
 
     /// RST: SO_LINGER with time 0 (socket(7)).

@@ -68,8 +68,7 @@ package final class TLSClientContext: Sendable {
 /// What client and server contexts have in common.
 enum TLSContext {
     /// Received bytes are taken from the socket in portions of this many, several records at a
-    /// time. Much more is slower, not faster: OpenSSL 3.0 moves what is buffered to align each
-    /// record.
+    /// time. From 16 to 512 KiB no size drained a feed measurably faster than another.
     static let readBufferSize = 64 * 1024
 
     static func make(_ method: OpaquePointer?) throws(TransportFailure) -> OpaquePointer {

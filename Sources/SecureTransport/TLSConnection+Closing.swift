@@ -1,13 +1,26 @@
 import COpenSSL
 
 extension TLSConnection {
-    /// Tells the peer that nothing more will come, and goes on reading if wanted. Does not wait: a
-    /// close_notify that finds no room in the socket is lost, which the peer sees as a cut.
-    package func closeNotify() {
-        if socket.descriptor >= 0, !isBroken {
-            _ = SSL_shutdown(ssl)
-            OpenSSLFault.discard()
+    /// Tells the peer that nothing more will come: close_notify, then FIN. Reading goes on.
+    ///
+    /// After a large write the socket may be full, so this waits for room until the deadline; a
+    /// close_notify that finds none is lost, which the peer sees as a cut. Fails silently: there is
+    /// nobody left to tell.
+    package func closeNotify(deadline: Deadline = .in(.seconds(5))) {
+        guard socket.descriptor >= 0, !isBroken else {
+            return
         }
+        // 0 means sent and not yet answered, which is all that is wanted (SSL_shutdown(3)).
+        while case .wait(let direction) = attempt({ SSL_shutdown($0) < 0 ? -1 : 1 }) {
+            guard
+                case .ready = Poll.wait(
+                    socket.descriptor, for: direction, deadline: deadline, interrupt: interrupt)
+            else {
+                break
+            }
+        }
+        OpenSSLFault.discard()
+        socket.endSending()
     }
 
     /// Sends close_notify and closes.
@@ -27,17 +40,21 @@ extension TLSConnection {
         socket.closeWithReset()
     }
 
-    /// Reads and drops what the peer still sends, until it closes or the deadline comes.
+    /// Reads and drops what the peer still sends; true when it ended, false when the deadline or
+    /// the interrupt came first.
     ///
     /// A server that closes with unread bytes in its socket sends a reset, which can overtake the
     /// end of its own list; waiting for the peer's end avoids that.
-    package func discardUntilEnd(deadline: Deadline) {
+    @discardableResult
+    package func discardUntilEnd(deadline: Deadline) -> Bool {
         var scratch = [UInt8](repeating: 0, count: 16 * 1024)
-        scratch.withUnsafeMutableBytes { buffer in
-            while !deadline.hasPassed,
-                case .bytes? = try? read(into: buffer, deadline: deadline)
-            {
-                continue
+        return scratch.withUnsafeMutableBytes { buffer in
+            while true {
+                switch try? read(into: buffer, deadline: deadline) {
+                case .bytes where !deadline.hasPassed: continue
+                case .bytes, .timedOut, .interrupted: return false
+                case .end, nil: return true
+                }
             }
         }
     }

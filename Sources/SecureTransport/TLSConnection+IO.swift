@@ -159,6 +159,7 @@ extension TLSConnection {
             let portion = rest
             switch attempt({ SSL_write_ex($0, portion.baseAddress, portion.count, &count) }) {
             case .done:
+                bytesWritten += count
                 rest = UnsafeRawBufferPointer(rebasing: rest[count...])
             case .wait(let direction):
                 do {

@@ -28,8 +28,8 @@ package final class TLSConnection {
     let socket: Socket
     let notes = HandshakeNotes()
     let role: Role
-    /// The peer's name in messages: `host:port (address)`.
-    let peer: String
+    /// The peer as messages name it: `host:port (address)`.
+    package let peer: String
     /// Our certificate's name for messages.
     let identityName: String?
     /// Cuts short every wait.
@@ -38,10 +38,11 @@ package final class TLSConnection {
     var ended: Result<ConnectionEnd, TransportFailure>?
     /// A fatal error of either direction: no close_notify may follow it (SSL_shutdown(3)).
     var isBroken = false
+    /// Bytes handed to TLS so far, also by a write that failed halfway.
+    package internal(set) var bytesWritten = 0
 
-    // Unsafe to share, so takes what nobody else has.
     init(
-        _ socket: sending Socket, context: OpaquePointer, role: Role, peer: String,
+        _ socket: Socket, context: OpaquePointer, role: Role, peer: String,
         identityName: String?, interrupt: Interrupt?
     ) throws(TransportFailure) {
         OpenSSLFault.discard()

@@ -67,6 +67,11 @@ package struct TransportFailure: Error, Sendable, Equatable, CustomStringConvert
         self.description = description
     }
 
+    /// A wait that an interrupt cut short.
+    package static func interrupted(while action: String) -> TransportFailure {
+        TransportFailure(.interrupted, "\(action): interrupted")
+    }
+
     /// A failed system call.
     static func system(_ action: String, _ error: Int32) -> TransportFailure {
         let advice =

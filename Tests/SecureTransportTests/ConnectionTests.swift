@@ -121,6 +121,28 @@ struct TransferTests {
         #expect(loopback.finish().isEmpty)
     }
 
+    @Test("a clean end arrives behind any number of bytes, also when they filled the socket")
+    func cleanEndBehindMuch() throws {
+        let authority = try Authority()
+        let bytes = [UInt8](repeating: 5, count: 4 << 20)
+        let turn = Mutex(0)
+        let loopback = try Loopback(authority.server()) { connection in
+            let count = turn.withLock { turn in
+                turn += 1
+                return turn * 100_003
+            }
+            try connection.write(Array(bytes[..<count]))
+            connection.close()
+        }
+        let client = try authority.client()
+        for turn in 1...40 {
+            let heard = try loopback.connect(client).readAll()
+            #expect(heard.end == .end(.closeNotify))
+            #expect(heard.bytes.count == turn * 100_003)
+        }
+        #expect(loopback.finish().isEmpty)
+    }
+
     @Test("bytes written one at a time arrive in order")
     func drip() throws {
         let authority = try Authority()

@@ -1,0 +1,130 @@
+import APNsProtocol
+import Glibc
+
+/// Where the bytes of one list come from.
+package enum FeedSource: Sendable {
+    /// These bytes, whatever they are.
+    case bytes([UInt8])
+    /// The bytes of a file, read while they are served.
+    case file(String)
+    /// Computed tuples.
+    case generated(GeneratedFeed)
+
+    /// A list of tuples in wire form.
+    package static func tuples(_ tuples: [FeedbackTuple]) -> FeedSource {
+        var bytes: [UInt8] = []
+        for tuple in tuples {
+            tuple.encode(into: &bytes)
+        }
+        return .bytes(bytes)
+    }
+
+    /// Bytes spelled in hex, spaces and line ends ignored. Throws for anything else.
+    package static func hex(_ text: String) throws(SimulatorFailure) -> FeedSource {
+        .bytes(try HexText.bytes(text))
+    }
+
+    /// Tuples spelled as lines of `<seconds since 1970> <token in hex>`; a line may lack the token
+    /// (a tuple of length 0), be empty, or be a comment after `#`. Throws with the line's number.
+    package static func lines(_ text: String) throws(SimulatorFailure) -> FeedSource {
+        var tuples: [FeedbackTuple] = []
+        for (index, line) in text.split(separator: "\n", omittingEmptySubsequences: false)
+            .enumerated()
+        {
+            let fields = line.prefix { $0 != "#" }.split(whereSeparator: \.isWhitespace)
+            guard let first = fields.first else {
+                continue
+            }
+            guard fields.count <= 2, let seconds = UInt32(first) else {
+                throw SimulatorFailure(
+                    "reading tuples: line \(index + 1) is not `<seconds> <token hex>`")
+            }
+            var token: DeviceToken?
+            if fields.count == 2 {
+                do {
+                    token = try DeviceToken(spelling: fields[1])
+                } catch {
+                    throw SimulatorFailure("reading tuples: token in line \(index + 1): \(error)")
+                }
+            }
+            tuples.append(FeedbackTuple(time: EpochSeconds(seconds), token: token))
+        }
+        return .tuples(tuples)
+    }
+}
+
+/// Bytes as people type them.
+enum HexText {
+    static func bytes(_ text: String) throws(SimulatorFailure) -> [UInt8] {
+        let digits = text.filter { !$0.isWhitespace }.map(\.hexDigitValue)
+        guard digits.count % 2 == 0 else {
+            throw SimulatorFailure("reading hex: an odd number of digits")
+        }
+        var bytes: [UInt8] = []
+        for index in stride(from: 0, to: digits.count, by: 2) {
+            guard let high = digits[index], let low = digits[index + 1] else {
+                throw SimulatorFailure("reading hex: something else than hex digits")
+            }
+            bytes.append(UInt8(high << 4 | low))
+        }
+        return bytes
+    }
+}
+
+/// Reads a source from its start to its end, portion by portion, with flat memory.
+final class FeedCursor {
+    private let source: FeedSource
+    private var position = 0
+    private var descriptor: Int32 = -1
+
+    /// Enough for the largest tuple, and for writes that amortise the cost of a call.
+    static let portion = 128 * 1024
+
+    init(_ source: FeedSource) throws(SimulatorFailure) {
+        self.source = source
+        if case .file(let path) = source {
+            descriptor = open(path, O_RDONLY | O_CLOEXEC)
+            guard descriptor >= 0 else {
+                throw SimulatorFailure(
+                    "opening the feed \(path): \(String(cString: strerror(errno)))")
+            }
+        }
+    }
+
+    deinit {
+        if descriptor >= 0 {
+            close(descriptor)
+        }
+    }
+
+    /// Fills the buffer and says with how many bytes; 0 at the end.
+    func next(into buffer: UnsafeMutableRawBufferPointer) throws(SimulatorFailure) -> Int {
+        switch source {
+        case .bytes(let bytes):
+            let count = min(buffer.count, bytes.count - position)
+            bytes.withUnsafeBytes {
+                buffer.copyMemory(
+                    from: UnsafeRawBufferPointer(rebasing: $0[position..<(position + count)]))
+            }
+            position += count
+            return count
+        case .file(let path):
+            let count = read(descriptor, buffer.baseAddress, buffer.count)
+            guard count >= 0 else {
+                throw SimulatorFailure(
+                    "reading the feed \(path): \(String(cString: strerror(errno)))")
+            }
+            return count
+        case .generated(let feed):
+            return feed.encode(from: &position, into: buffer)
+        }
+    }
+
+    /// Back to the start, for a feed without end.
+    func rewind() {
+        position = 0
+        if descriptor >= 0 {
+            lseek(descriptor, 0, SEEK_SET)
+        }
+    }
+}

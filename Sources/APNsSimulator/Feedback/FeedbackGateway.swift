@@ -1,0 +1,109 @@
+import SecureTransport
+
+/// A feedback service (port 2196) on this machine: requires a client certificate, hands out each
+/// list once, and misbehaves on request.
+///
+/// It serves from the moment it is made until `stop` or until it is dropped; one thread accepts,
+/// and each connection has its own.
+package final class FeedbackGateway: Sendable {
+    private let listener: TLSListener
+    private let stopping: Interrupt
+    private let shelf: FeedbackShelf
+    private let book: FeedbackRecordBook
+    private let acceptor: WorkerThread
+
+    /// Starts serving.
+    ///
+    /// Each of `feeds` goes to one connection, in order; after them every list is empty, unless
+    /// the behaviour repeats. Port 0 takes a free one. `onEnd` is called on the connection's
+    /// thread as soon as the gateway has done its part. Throws `TransportFailure` or
+    /// `IdentityFailure`.
+    package init(
+        certificates: SimulatorCertificates, feeds: [FeedSource] = [],
+        behaviour: FeedbackBehaviour = FeedbackBehaviour(), host: String = "127.0.0.1",
+        port: UInt16 = 0, onEnd: (@Sendable (FeedbackRecord) -> Void)? = nil
+    ) throws {
+        let context = try TLSServerContext(
+            identity: certificates.identity(behaviour.certificate.name),
+            clients: behaviour.refusesClients
+                ? .refused(authorities: certificates.authority)
+                : .required(authorities: certificates.authority),
+            versions: behaviour.versions)
+        let listener = try TLSListener(host: host, port: port)
+        let stopping = try Interrupt()
+        let shelf = FeedbackShelf(feeds, repeats: behaviour.repeats)
+        let book = FeedbackRecordBook(onEnd: onEnd)
+        let service = FeedbackService(
+            behaviour: behaviour, context: context, shelf: shelf, stop: stopping)
+        self.listener = listener
+        self.stopping = stopping
+        self.shelf = shelf
+        self.book = book
+        acceptor = try WorkerThread {
+            Self.acceptClients(listener, service, book, stopping)
+        }
+    }
+
+    deinit {
+        stop()
+    }
+
+    /// Where it listens.
+    package var address: SocketAddress { listener.address }
+
+    /// The port it listens on.
+    package var port: UInt16 { listener.port }
+
+    /// Adds a list for a later connection, as new failures would.
+    package func offer(_ feed: FeedSource) {
+        shelf.add(feed)
+    }
+
+    /// The records so far, in the order of their ends.
+    package var records: [FeedbackRecord] { book.records }
+
+    /// Waits until so many connections have ended, or `timeout` has passed; the records so far.
+    package func records(
+        atLeast count: Int, within timeout: Duration = .seconds(20)
+    ) -> [FeedbackRecord] {
+        book.wait(for: count, until: .in(timeout))
+    }
+
+    /// Ends all connections and waits for them. Lists under way stay unfinished.
+    package func stop() {
+        stopping.trip()
+        acceptor.join()
+        book.waitUntilIdle()
+    }
+
+    private static func acceptClients(
+        _ listener: TLSListener, _ service: FeedbackService, _ book: FeedbackRecordBook,
+        _ stopping: Interrupt
+    ) {
+        var number = 0
+        while !stopping.isTripped {
+            guard let outcome = try? listener.accept(deadline: .never, interrupt: stopping) else {
+                // Out of descriptors, most likely: give connections time to end.
+                _ = stopping.wait(until: .in(.milliseconds(50)))
+                continue
+            }
+            guard case .connection(let client) = outcome else {
+                continue
+            }
+            number += 1
+            let connection = number
+            book.began()
+            do {
+                _ = try WorkerThread {
+                    service.serve(client, number: connection, ended: book.ended)
+                    book.left()
+                }
+            } catch {
+                var record = FeedbackRecord(connection: connection, peer: client.peer)
+                record.error = error.description
+                book.ended(record)
+                book.left()
+            }
+        }
+    }
+}
