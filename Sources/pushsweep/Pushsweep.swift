@@ -16,7 +16,7 @@ struct Pushsweep: ParsableCommand {
         version: Version.text,
         subcommands: [
             SweepCommand.self, ReplayCommand.self, CheckCommand.self, SchemaCommand.self,
-            QuarantineCommand.self,
+            QuarantineCommand.self, DemoCommand.self,
         ])
 }
 

@@ -92,7 +92,7 @@ package struct Check {
                     subject: identity.subject, issuer: identity.issuer, expires: ends.rfc3339,
                     fingerprint: identity.fingerprint))
             try identity.checkValidity(at: context.now().rawValue / 1000)
-            if ends < context.now().advanced(by: FeedSource.expiryWarning) {
+            if ends < context.now().advanced(by: PlannedGateway.expiryWarning) {
                 report.note(
                     "certificate", .warning,
                     "the certificate for \(app.partition) ends at \(ends.rfc3339); renew it")

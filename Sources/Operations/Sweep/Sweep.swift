@@ -126,7 +126,7 @@ package struct Sweep {
 
     /// Reads and applies one gateway; true when the run has to end.
     private mutating func sweep(
-        _ source: FeedSource, _ collector: FeedCollector, _ settlement: FeedSettlement
+        _ source: PlannedGateway, _ collector: FeedCollector, _ settlement: FeedSettlement
     ) throws -> Bool {
         if context.interrupt.isTripped {
             outcome.fail(.stopped)
@@ -179,9 +179,9 @@ package struct Sweep {
         return result.endsRun || context.interrupt.isTripped
     }
 
-    private func warnOfExpiry(_ source: FeedSource) {
+    private func warnOfExpiry(_ source: PlannedGateway) {
         guard let ends = source.certificateEnds,
-            ends < context.now().advanced(by: FeedSource.expiryWarning),
+            ends < context.now().advanced(by: PlannedGateway.expiryWarning),
             case .success = source.context
         else { return }
         context.log.warning(

@@ -19,7 +19,7 @@ extension SweepPlan {
                     + "\(settings.apps.isEmpty ? "none" : settings.appNames); check --app")
         }
         let chosen = settings.apps.filter { names.isEmpty || names.contains($0.name) }
-        let sources = chosen.compactMap { FeedSource($0, now: context.now()) }
+        let sources = chosen.compactMap { PlannedGateway($0, now: context.now()) }
         guard !sources.isEmpty else {
             throw RunFailure(
                 .configuration, .settings,
@@ -95,7 +95,7 @@ extension Settings.App {
     }
 }
 
-extension FeedSource {
+extension PlannedGateway {
     /// The gateway of an app; nil where the settings name none.
     init?(_ app: Settings.App, now: EpochMilliseconds) {
         guard let feedback = app.feedback else { return nil }

@@ -4,7 +4,7 @@ import TokenHygiene
 import TokenStore
 
 /// One gateway to read: what the settings say, resolved to what will happen.
-package struct FeedSource: Sendable {
+package struct PlannedGateway: Sendable {
     /// Milliseconds before the end of our certificate from which every run warns: 30 days.
     static let expiryWarning: Int64 = 30 * 86_400_000
 
@@ -32,7 +32,7 @@ package struct SweepPlan: Sendable {
     /// Where the feeds come from.
     package enum Work: Sendable {
         /// What earlier runs left, then these gateways in the order of the settings.
-        case gateways([FeedSource])
+        case gateways([PlannedGateway])
         /// The raw bytes of a feed kept in a file.
         case file(String, Partition)
         /// A feed of the journal, by its name.

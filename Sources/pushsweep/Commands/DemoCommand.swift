@@ -1,0 +1,40 @@
+import APNsSimulator
+import ArgumentParser
+import Foundation
+import Operations
+
+/// `pushsweep demo`: the whole story in a few seconds.
+struct DemoCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "demo",
+        abstract: "Show the main job on a simulated gateway and an embedded database.",
+        discussion: """
+            Starts a feedback gateway on this machine, fills a SQLite table, sweeps twice, and \
+            explains what changed and why. Everything happens in a temporary folder that is \
+            removed afterwards, unless --keep is given.
+
+            \(HelpText.exitStatus)
+            """)
+
+    @OptionGroup var common: CommonOptions
+
+    @Flag(name: .long, help: "Keep the folder with certificates, settings, database and journal.")
+    var keep = false
+
+    func run() throws {
+        try common.finish { context in
+            let folder = FileManager.default.temporaryDirectory.path
+                + "/pushsweep-demo-" + UUID().uuidString.prefix(8).lowercased()
+            try FileManager.default.createDirectory(
+                atPath: folder, withIntermediateDirectories: true,
+                attributes: [.posixPermissions: 0o700])
+            defer {
+                if !keep { try? FileManager.default.removeItem(atPath: folder) }
+            }
+            let demo = try Demo(folder: folder, context: context)
+            let status = try demo.play()
+            if keep { StandardStreams.result("\nkept: \(folder)") }
+            return status
+        }
+    }
+}

@@ -1,0 +1,100 @@
+// The main job told as a story, with nothing replaced: real certificates, a real TLS gateway on
+// loopback, the real settings, journal, database and report. Only the people are made up.
+
+import APNsProtocol
+import APNsSimulator
+import Foundation
+import Operations
+import TokenHygiene
+import TokenStore
+
+/// The demonstration of the main job.
+struct Demo {
+    private let folder: String
+    private let context: RunContext
+    private let now: EpochMilliseconds
+    private let gateway: FeedbackGateway
+    private let settings: Settings
+
+    /// Mints certificates, starts the gateway with its list, writes the settings.
+    init(folder: String, context: RunContext) throws {
+        self.folder = folder
+        self.context = context
+        now = context.now()
+        let certificates = try SimulatorCertificates(directory: folder + "/certificates")
+        let now = now
+        let tuples = DemoDevice.cast.flatMap { device in
+            device.dead.map { days in
+                FeedbackTuple(
+                    time: EpochSeconds(UInt32(Self.time(now, before: days).rawValue / 1000)),
+                    token: device.token)
+            }
+        }
+        gateway = try FeedbackGateway(certificates: certificates, feeds: [.tuples(tuples)])
+        let file = folder + "/pushsweep.yaml"
+        try Self.settingsText(certificates, port: gateway.port)
+            .write(toFile: file, atomically: true, encoding: .utf8)
+        settings = try Settings.load(configFile: file, environment: [:])
+    }
+
+    private static func time(_ now: EpochMilliseconds, before days: Double) -> EpochMilliseconds {
+        now.advanced(by: -Int64(days * 86_400_000))
+    }
+
+    private static func settingsText(_ certificates: SimulatorCertificates, port: UInt16) -> String {
+        """
+        state: state
+        store: {url: "sqlite://tokens.sqlite"}
+        apps:
+          - name: chat
+            topic: com.example.chat
+            environment: production
+            certificate: {file: \(certificates.certificate(.client)), \
+        key: \(certificates.key(.client))}
+            feedback: {host: 127.0.0.1, port: \(port), ca: \(certificates.authority)}
+        """ + "\n"
+    }
+
+    /// Tells the story and returns the exit status of the worse sweep.
+    func play() throws -> ExitStatus {
+        say("1. A gateway that speaks the feedback protocol listens on 127.0.0.1:\(gateway.port).")
+        say("   It asks for a client certificate and hands out its list once:")
+        for device in DemoDevice.cast where !device.dead.isEmpty {
+            let times = device.dead.map { Self.time(now, before: $0).rfc3339.prefix(16) }
+            say("     \(device.token) dead at \(times.joined(separator: " and at "))")
+        }
+        let table = try DemoTable(settings, now: now)
+        try table.fill(DemoDevice.cast)
+        say("\n2. The table active_users:")
+        try table.rows().forEach { say("     " + $0) }
+
+        say("\n3. pushsweep sweep")
+        let first = sweep()
+        say("\n4. The table afterwards, and why:")
+        for line in try table.rows(explaining: DemoDevice.cast) { say("     " + line) }
+
+        say("\n5. pushsweep sweep, once more: the gateway has forgotten its list")
+        let before = try table.rows()
+        let second = sweep()
+        let unchanged = try table.rows() == before
+        say("   rows changed by the second run: \(unchanged ? "none" : "some, which is a defect")")
+        gateway.stop()
+        guard unchanged else { return .invariant }
+        return .worse(first, second)
+    }
+
+    private func sweep() -> ExitStatus {
+        do {
+            let plan = try SweepPlan(sweeping: settings, apps: [], dryRun: false, context)
+            let outcome = Sweep.run(plan, context)
+            for line in outcome.report.text.split(separator: "\n") { say("   " + line) }
+            for failure in outcome.failures { say("   error: \(failure)") }
+            return outcome.exit
+        } catch {
+            say("   error: \(error)")
+            return error.exit
+        }
+    }
+
+    private func say(_ line: String) { StandardStreams.result(line) }
+}

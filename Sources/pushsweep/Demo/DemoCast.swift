@@ -1,0 +1,45 @@
+import APNsProtocol
+import TokenHygiene
+
+/// One device of the demo: what the table knows of it and what the gateway says.
+struct DemoDevice {
+    /// Its user.
+    let user: String
+    /// Its token.
+    let token: DeviceToken
+    /// Days before now at which the token was registered; nil for a token that no row carries.
+    let registered: Double?
+    /// Days before now at which the gateway saw it dead, oldest first.
+    let dead: [Double]
+    /// What is to happen, in words.
+    let why: String
+
+    /// A token of a repeated byte pattern, as long as asked for.
+    private static func token(_ first: UInt8, count: Int = 32) -> DeviceToken {
+        let bytes = (0..<count).map { first &+ UInt8(truncatingIfNeeded: $0 &* 7) }
+        guard let token = DeviceToken(bytes) else { preconditionFailure("a token has bytes") }
+        return token
+    }
+
+    /// The devices of the story, in the order in which it is told.
+    static let cast: [DemoDevice] = [
+        DemoDevice(
+            user: "ada", token: token(0x11), registered: 90, dead: [2],
+            why: "registered 90 days ago, gone 2 days ago: stale"),
+        DemoDevice(
+            user: "ben", token: token(0x27), registered: 1, dead: [2],
+            why: "gone 2 days ago, but registered again yesterday: alive"),
+        DemoDevice(
+            user: "cho", token: token(0x3c), registered: 40, dead: [9, 3],
+            why: "reported twice, the later time counts: stale"),
+        DemoDevice(
+            user: "dee", token: token(0x52, count: 54), registered: 30, dead: [1],
+            why: "a token of 54 bytes is a token like any other: stale"),
+        DemoDevice(
+            user: "eve", token: token(0x6a), registered: 10, dead: [],
+            why: "the gateway says nothing about it"),
+        DemoDevice(
+            user: "(nobody)", token: token(0x80), registered: nil, dead: [5],
+            why: "no row carries this token"),
+    ]
+}

@@ -1,0 +1,61 @@
+import APNsProtocol
+import Operations
+import TokenHygiene
+import TokenStore
+
+/// The token table of the demo, in an embedded database.
+struct DemoTable {
+    private let connection: SQLiteConnection
+    private let now: EpochMilliseconds
+
+    /// Creates the schema as `pushsweep schema apply` does, and opens the file.
+    init(_ settings: Settings, now: EpochMilliseconds) throws {
+        _ = try SchemaWork(settings: settings, upgrade: false, dryRun: false).run()
+        let store = try StoreSettings(settings)
+        guard case .sqlite(let path) = store.location else {
+            preconditionFailure("the demo's store is a file")
+        }
+        connection = SQLiteConnection(path: path, creates: false, store)
+        try connection.connect()
+        self.now = now
+    }
+
+    /// Inserts the devices that have a row.
+    func fill(_ cast: [DemoDevice]) throws {
+        for device in cast {
+            guard let days = device.registered else { continue }
+            let time = now.advanced(by: -Int64(days * 86_400_000))
+            _ = try connection.execute(
+                """
+                INSERT INTO active_users
+                    (user_id, app_id, environment, device_token, registered_at)
+                VALUES (?, 'chat', 'production', ?, ?)
+                """,
+                [
+                    .text(device.user), .bytes(device.token.bytes),
+                    .text(WallClock(microseconds: time.rawValue * 1000).text(fraction: 3)),
+                ])
+        }
+    }
+
+    /// The rows as lines, tokens redacted.
+    func rows(explaining cast: [DemoDevice] = []) throws -> [String] {
+        let rows = try connection.query(
+            "SELECT user_id, device_token, registered_at, invalidated_at FROM active_users")
+        let reasons = Dictionary(
+            cast.map { ($0.user, $0.why) }, uniquingKeysWith: { first, _ in first })
+        return (0..<rows.count).map { index in
+            let user = rows[index, 0].text ?? ""
+            var token = ""
+            if case .bytes(let bytes) = rows[index, 1] {
+                token = DeviceToken(bytes).map { "\($0)" } ?? ""
+            }
+            let mark = rows[index, 3].text.map { "invalid since \($0.prefix(16))" } ?? "valid"
+            let registered = (rows[index, 2].text ?? "").prefix(16)
+            let line = "\(user)  \(token)  registered \(registered)  \(mark)"
+            guard let reason = reasons[user] else { return line }
+            let gap = String(repeating: " ", count: max(0, 66 - line.count))
+            return line + gap + "  \(reason)"
+        }
+    }
+}

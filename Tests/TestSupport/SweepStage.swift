@@ -1,0 +1,144 @@
+import APNsProtocol
+import APNsSimulator
+import Foundation
+import TokenStore
+
+/// Everything a sweep meets, for one test: a gateway with its list, a database of its own, a state
+/// folder, settings, and the real program to run.
+package final class SweepStage {
+    /// Certificates of all tests of this process; minting them takes longer than most tests.
+    package static let certificates = Result {
+        try SimulatorCertificates(directory: certificateFolder.file("certificates"))
+    }
+    // Lives as long as the process, so the certificates stay while tests run.
+    private static let certificateFolder = Result { try TemporaryFolder() }.unwrapped
+
+    /// The test's folder.
+    package let folder: TemporaryFolder
+    /// The gateway that the settings name.
+    package let gateway: FeedbackGateway
+    /// The database that the settings name, with the full schema.
+    package let database: TokenDatabase
+    /// Lines that replace settings, by name.
+    package var lines: Lines
+
+    /// The parts of the settings file that tests change.
+    package struct Lines {
+        package var policy = "policy: {action: mark}"
+        package var hostName = ""
+        package var ca = ""
+        package var certificate = ""
+        package var feedbackOptions = ""
+        package var activeUsers = ""
+        package var storePassword = ""
+        package var store = ""
+    }
+
+    /// Sets the stage.
+    package init(
+        _ engine: TestEngine = .sqlite, feeds: [FeedSource] = [],
+        behaviour: FeedbackBehaviour = FeedbackBehaviour(), schema: Bool = true
+    ) throws {
+        let certificates = try Self.certificates.get()
+        folder = try TemporaryFolder()
+        gateway = try FeedbackGateway(
+            certificates: certificates, feeds: feeds, behaviour: behaviour)
+        database = try TokenDatabase(engine)
+        if schema { try database.createOwnSchema() }
+        lines = Lines()
+        lines.ca = certificates.authority
+        lines.certificate =
+            "{file: \(certificates.certificate(.client)), key: \(certificates.key(.client))}"
+        lines.store = try storeLines()
+    }
+
+    /// The state folder of the settings.
+    package var state: String { folder.file("state") }
+
+    /// The journal's file.
+    package var journal: String { state + "/journal.sqlite" }
+
+    private func storeLines() throws -> String {
+        switch database.settings.location {
+        case .sqlite(let path): return "url: sqlite://\(path)"
+        case .server(let server):
+            guard case .tcp(let host, let port) = server.address,
+                let ca = MariaDBServer.fromEnvironment?.ca
+            else { throw TestFailure("the test server is reached over TCP") }
+            try folder.write("db-password", database.settings.password ?? "")
+            return """
+                url: mysql://\(server.user)@\(host):\(port)/\(server.database)
+                  password-file: \(folder.file("db-password"))
+                  tls: {ca: \(ca)}
+                """
+        }
+    }
+
+    /// Writes the settings as they stand and returns the file.
+    package func settings() throws -> String {
+        try folder.write(
+            "pushsweep.yaml",
+            """
+            state: \(state)
+            store:
+              \(lines.store)
+            \(lines.activeUsers)
+            \(lines.policy)
+            apps:
+              - name: chat
+                topic: com.example.chat
+                environment: production
+                certificate: \(lines.certificate)
+                feedback:
+                  host: 127.0.0.1
+                  port: \(gateway.port)
+                  ca: \(lines.ca)
+                  \(lines.hostName)
+                  \(lines.feedbackOptions)
+
+            """)
+    }
+
+    /// Runs `pushsweep` with these settings and waits for its end.
+    package func run(
+        _ arguments: String..., environment: [String: String] = [:]
+    ) throws -> ToolResult {
+        try start(arguments, environment: environment).wait()
+    }
+
+    /// Starts `pushsweep` with these settings.
+    package func start(
+        _ arguments: [String], environment: [String: String] = [:]
+    ) throws -> RunningTool {
+        try RunningTool(
+            "pushsweep", arguments + ["--config", try settings()], environment: environment)
+    }
+
+    /// Runs a sweep with JSON output.
+    package func sweep(_ more: String...) throws -> ToolResult {
+        try start(["sweep", "--format", "json"] + more).wait()
+    }
+}
+
+extension Result {
+    fileprivate var unwrapped: Success {
+        switch self {
+        case .success(let value): value
+        case .failure(let error): preconditionFailure("\(error)")
+        }
+    }
+}
+
+extension FeedbackTuple {
+    /// The tuple that says that a numbered token was dead at a second.
+    package static func dead(_ number: Int, at seconds: UInt32, count: Int = 32) -> FeedbackTuple {
+        FeedbackTuple(time: EpochSeconds(seconds), token: .numbered(number, count: count))
+    }
+
+    /// The wire form of several tuples.
+    package static func bytes(_ tuples: [FeedbackTuple]) -> [UInt8] {
+        var bytes: [UInt8] = []
+        for tuple in tuples { tuple.encode(into: &bytes) }
+        return bytes
+    }
+}
