@@ -28,7 +28,7 @@ struct RawSetting: Equatable {
     let place: String
 }
 
-/// What a settings file says, by key. Apps are numbered: `apps[0].name`.
+/// What a settings file says, by key. Apps are numbered from 1: `apps[#1].name`.
 struct SettingsDocument {
     /// Values by key.
     var values: [String: RawSetting] = [:]
@@ -57,6 +57,9 @@ struct SettingsDocument {
             problems.add(place, (error as? YamlError)?.sentence(text) ?? "is no valid YAML")
         }
     }
+
+    /// The key of an app by its place in the list, counted from 0.
+    static func app(_ index: Int) -> String { "apps[#\(index + 1)]" }
 
     private mutating func walk(
         _ node: Node, _ tree: SettingsTree, key: String, _ problems: inout SettingsProblems
@@ -113,7 +116,7 @@ struct SettingsDocument {
             return
         }
         for item in items {
-            let path = "\(key)[\(apps)]"
+            let path = Self.app(apps)
             apps += 1
             groups[path] = place(item)
             walk(item, tree, key: path, &problems)
