@@ -44,6 +44,9 @@ struct SettingsDocument {
     /// Reads a file's text; what is wrong with it goes to `problems`.
     init(_ text: String, name: String, problems: inout SettingsProblems) {
         self.name = name
+        // Some editors put a byte order mark before the text, which the library does not take.
+        let hasMark = text.unicodeScalars.first == "\u{FEFF}"
+        let text = hasMark ? String(text.unicodeScalars.dropFirst()) : text
         do {
             // The basic resolver leaves every scalar as it is written, and saves compiling the
             // expressions of the default one; the encoding is fixed because otherwise an

@@ -195,6 +195,7 @@ struct SettingsLoadingTests {
     func yamlForms() throws {
         #expect(try fixture.load("# nothing\n").apps.isEmpty)
         #expect(try fixture.load("policy:\nstore:\napps:\n").apps.isEmpty)
+        #expect(try fixture.load("\u{FEFF}state: /s\r\nguard: {floor: 7}\r\n").state == "/s")
         let settings = try fixture.load(
             """
             apps:
