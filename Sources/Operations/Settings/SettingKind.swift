@@ -98,7 +98,7 @@ package enum SettingValue: Sendable, Equatable {
     /// The value as `pushsweep check` prints it and as it could be written in the file.
     package func shown(_ kind: SettingKind) -> String {
         switch self {
-        case .text(let text): text
+        case .text(let text): kind == .webAddress ? SettingText.origin(text) : text
         case .number(let number):
             if case .size = kind { SettingSize.text(number) } else { String(number) }
         case .percent(let percent):

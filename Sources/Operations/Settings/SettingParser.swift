@@ -35,7 +35,9 @@ struct SettingParser {
         case .host where !SettingText.isHost(text):
             throw refusal("must be a host name or an address without scheme and port", text)
         case .webAddress where !isWebAddress(text):
-            throw refusal("must be an address that starts with https:// or http://", text)
+            // Not quoted: it may hold a password.
+            throw SettingRefusal(
+                "must be an address that starts with https:// or http://, without a password")
         case .choice(let words) where !words.contains(text):
             throw refusal("must be \(words.joined(separator: " or "))", text)
         case .table:
@@ -155,7 +157,8 @@ struct SettingParser {
         guard let rest = text.droppingPrefix("https://") ?? text.droppingPrefix("http://") else {
             return false
         }
-        return rest.first.map { $0 != "/" } ?? false && !text.contains(" ")
+        let authority = rest.prefix { $0 != "/" && $0 != "?" && $0 != "#" }
+        return !authority.isEmpty && !authority.contains("@") && !text.contains(" ")
     }
 
     private func checkIdentifier(_ text: some StringProtocol) throws(SettingRefusal) {
@@ -169,6 +172,6 @@ struct SettingParser {
     }
 
     private func shown(_ text: String, _ kind: SettingKind) -> String {
-        kind == .storeAddress ? "the address" : SettingText.quoted(text)
+        kind == .storeAddress || kind == .webAddress ? "the address" : SettingText.quoted(text)
     }
 }

@@ -49,6 +49,7 @@ package struct SettingRule: Sendable {
         _ summary: String
     ) {
         self.key = key
+        self.path = key.split(separator: ".").map(String.init)
         self.kind = kind
         self.fallback = fallback
         self.summary = summary
@@ -72,7 +73,7 @@ package struct SettingRule: Sendable {
     package var isEnvironmentOnly: Bool { kind.isSecret }
 
     /// The words of the key, a list's name with its `[]`.
-    var path: [String] { key.split(separator: ".").map(String.init) }
+    let path: [String]
 
     /// Whether it belongs to each app.
     var isPerApp: Bool { key.hasPrefix("apps[].") }

@@ -54,6 +54,14 @@ enum SettingText {
             }
     }
 
+    /// A web address without its path and query, by which ping services know who pings.
+    static func origin(_ address: String) -> String {
+        guard let scheme = address.firstRange(of: "://") else { return "..." }
+        let authority = address[scheme.upperBound...].prefix { !"/?#".contains($0) }
+        let shown = address[..<authority.endIndex]
+        return shown.endIndex == address.endIndex ? address : "\(shown)/..."
+    }
+
     /// Quotes bad input so that one line stays one line of bounded length.
     static func quoted(_ text: some StringProtocol) -> String {
         var shown = ""

@@ -5,7 +5,7 @@ struct SettingsBuilder {
     private let resolved: SettingsResolver
     private let prefix: String
 
-    /// Reads resolved values below a prefix such as `apps[0].`.
+    /// Reads resolved values below a prefix such as `apps[#1].`.
     init(_ resolved: SettingsResolver, prefix: String = "") {
         self.resolved = resolved
         self.prefix = prefix
@@ -15,7 +15,9 @@ struct SettingsBuilder {
     func settings(file: String?, apps: Int, password: Settings.Secret?) -> Settings {
         Settings(
             file: file, state: text("state"), store: store(password),
-            apps: (0..<apps).map { SettingsBuilder(resolved, prefix: "apps[\($0)].").app() },
+            apps: (0..<apps).map {
+                SettingsBuilder(resolved, prefix: "\(SettingsDocument.app($0)).").app()
+            },
             policy: Settings.Policy(
                 action: choice("policy.action"),
                 deleteWithoutRegistrationTime: flag("policy.delete-without-registration-time"),

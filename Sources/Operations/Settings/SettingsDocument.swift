@@ -28,7 +28,7 @@ struct RawSetting: Equatable {
     let place: String
 }
 
-/// What a settings file says, by key. Apps are numbered: `apps[0].name`.
+/// What a settings file says, by key. Apps are numbered from 1: `apps[#1].name`.
 struct SettingsDocument {
     /// Values by key.
     var values: [String: RawSetting] = [:]
@@ -44,6 +44,9 @@ struct SettingsDocument {
     /// Reads a file's text; what is wrong with it goes to `problems`.
     init(_ text: String, name: String, problems: inout SettingsProblems) {
         self.name = name
+        // Some editors put a byte order mark before the text, which the library does not take.
+        let hasMark = text.unicodeScalars.first == "\u{FEFF}"
+        let text = hasMark ? String(text.unicodeScalars.dropFirst()) : text
         do {
             // The basic resolver leaves every scalar as it is written, and saves compiling the
             // expressions of the default one; the encoding is fixed because otherwise an
@@ -57,6 +60,9 @@ struct SettingsDocument {
             problems.add(place, (error as? YamlError)?.sentence(text) ?? "is no valid YAML")
         }
     }
+
+    /// The key of an app by its place in the list, counted from 0.
+    static func app(_ index: Int) -> String { "apps[#\(index + 1)]" }
 
     private mutating func walk(
         _ node: Node, _ tree: SettingsTree, key: String, _ problems: inout SettingsProblems
@@ -113,7 +119,7 @@ struct SettingsDocument {
             return
         }
         for item in items {
-            let path = "\(key)[\(apps)]"
+            let path = Self.app(apps)
             apps += 1
             groups[path] = place(item)
             walk(item, tree, key: path, &problems)

@@ -16,19 +16,23 @@ struct AppLabel: Equatable {
 
     /// Labels for all apps of a document, in order.
     static func labels(_ document: SettingsDocument) -> [AppLabel] {
-        let names = (0..<document.apps).map { document.word("apps[\($0)].name") }
-        let environments = (0..<document.apps).map { document.word("apps[\($0)].environment") }
+        let apps = (0..<document.apps).map(SettingsDocument.app)
+        let names = apps.map { document.word("\($0).name") }
+        let environments = apps.map { document.word("\($0).environment") }
         let words = names.map { $0.map { SettingRule.variableWord($0) } }
+        let sameName = Dictionary(grouping: names) { $0 }
+        let sameWord = Dictionary(grouping: words) { $0 }
         return names.indices.map { index in
             guard let name = names[index], let word = words[index], SettingText.isName(name) else {
-                return AppLabel(shown: "apps[#\(index + 1)]", variable: nil)
+                return AppLabel(shown: apps[index], variable: nil)
             }
             let environment = environments[index] ?? ""
-            let sameName = names.count { $0 == name } > 1
-            let sameWord = words.count { $0 == word } > 1
+            let isNameShared = (sameName[name]?.count ?? 0) > 1
+            let isWordShared = (sameWord[word]?.count ?? 0) > 1
             return AppLabel(
-                shown: sameName ? "apps[\(name)/\(environment)]" : "apps[\(name)]",
-                variable: sameWord ? "\(word)_\(SettingRule.variableWord(environment))" : word)
+                shown: isNameShared ? "apps[\(name)/\(environment)]" : "apps[\(name)]",
+                variable: isWordShared
+                    ? "\(word)_\(SettingRule.variableWord(environment))" : word)
         }
     }
 }
@@ -53,20 +57,26 @@ struct SettingsVariables {
             for rule in SettingsTable.rules where rule.isPerApp && rule.variable != nil {
                 let within = SettingRule.variable(forKey: rule.keyWithinApp)
                 let variable = "PUSHSWEEP_APPS_\(name)_\(within.dropFirst("PUSHSWEEP_".count))"
-                keys[variable, default: []].append("apps[\(index)].\(rule.keyWithinApp)")
+                keys[variable, default: []].append(
+                    "\(SettingsDocument.app(index)).\(rule.keyWithinApp)")
             }
         }
     }
 
-    /// Lays the variables of an environment over what the document says.
+    /// The variables of an environment that must mean something to the settings.
+    static func ours(_ environment: [String: String]) -> [String: String] {
+        environment.filter { name, _ in
+            name.hasPrefix("PUSHSWEEP_") && name != SettingsFile.variable
+                && !name.hasPrefix("PUSHSWEEP_TEST_")
+        }
+    }
+
+    /// Lays our variables over what the document says.
     func overlay(
         _ environment: [String: String], on document: inout SettingsDocument,
         _ problems: inout SettingsProblems
     ) {
         for (name, value) in environment.sorted(by: { $0.key < $1.key }) {
-            guard name.hasPrefix("PUSHSWEEP_"), name != SettingsFile.variable,
-                !name.hasPrefix("PUSHSWEEP_TEST_")
-            else { continue }
             let place = "environment \(SettingText.quoted(name))"
             guard let keys = keys[name] else {
                 if isComplete || !name.hasPrefix("PUSHSWEEP_APPS_") {

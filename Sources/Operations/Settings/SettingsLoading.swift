@@ -94,7 +94,10 @@ extension Settings {
         // seems to be missing would hide it.
         guard !document.isUnreadable else { throw SettingsFailure(problems: problems.all) }
         let labels = AppLabel.labels(document)
-        SettingsVariables(document, labels: labels).overlay(environment, on: &document, &problems)
+        let variables = SettingsVariables.ours(environment)
+        if !variables.isEmpty {
+            SettingsVariables(document, labels: labels).overlay(variables, on: &document, &problems)
+        }
         let folder = file.map(folder) ?? surroundings.workingDirectory
         var resolved = SettingsResolver(
             document, labels: labels, folder: folder, state: surroundings.state(environment),

@@ -6,6 +6,8 @@ struct SettingsResolver {
     /// Where each came from, in the order of the table.
     private(set) var origins: [SettingOrigin] = []
     private let document: SettingsDocument
+    /// Every key that was written or that something was written below.
+    private let groups: Set<String>
     private let labels: [AppLabel]
     private let parser: SettingParser
     /// The state folder that holds when none is written.
@@ -17,6 +19,7 @@ struct SettingsResolver {
         _ problems: inout SettingsProblems
     ) {
         self.document = document
+        self.groups = Self.groups(document)
         self.labels = labels
         self.parser = SettingParser(folder: folder)
         self.state = state
@@ -32,7 +35,7 @@ struct SettingsResolver {
             for (index, label) in labels.enumerated() {
                 for rule in perApp where isPresent(rule, app: index) {
                     resolve(
-                        rule, key: "apps[\(index)].\(rule.keyWithinApp)",
+                        rule, key: "\(SettingsDocument.app(index)).\(rule.keyWithinApp)",
                         shown: "\(label.shown).\(rule.keyWithinApp)", &problems)
                 }
             }
@@ -41,8 +44,7 @@ struct SettingsResolver {
 
     /// Whether any key of a group was given, or the group itself.
     func isGroupPresent(_ group: String) -> Bool {
-        document.groups[group] != nil
-            || document.values.keys.contains { $0.hasPrefix(group + ".") }
+        groups.contains(group)
     }
 
     /// Notes that a secret was read from the file that another setting names.
@@ -59,10 +61,21 @@ struct SettingsResolver {
         return inside.min { $0.key < $1.key }?.value.place ?? document.name
     }
 
+    private static func groups(_ document: SettingsDocument) -> Set<String> {
+        var groups = Set(document.groups.keys)
+        for var key in document.values.keys {
+            while let dot = key.lastIndex(of: ".") {
+                key = String(key[..<dot])
+                guard groups.insert(key).inserted else { break }
+            }
+        }
+        return groups
+    }
+
     private func isPresent(_ rule: SettingRule, app: Int) -> Bool {
         let path = rule.path
         guard path.count > 2, SettingsTable.optionalGroups.contains(path[1]) else { return true }
-        return isGroupPresent("apps[\(app)].\(path[1])")
+        return isGroupPresent("\(SettingsDocument.app(app)).\(path[1])")
     }
 
     private mutating func resolve(
@@ -103,8 +116,7 @@ struct SettingsResolver {
         switch rule.fallback {
         case .text(let text) where rule.kind == .optionalColumn:
             // Whoever writes something about a column says that there is one.
-            let group = String(key.dropLast(".column".count))
-            let isExpected = document.values.keys.contains { $0.hasPrefix(group + ".") }
+            let isExpected = isGroupPresent(String(key.dropLast(".column".count)))
             return .column(isExpected ? .named(text) : .detect(text))
         case .text(let text): return try parser.value(text, rule.kind)
         case .absent: return nil
@@ -120,8 +132,8 @@ struct SettingsResolver {
             guard case .text(let state)? = values["state"] else { return nil }
             return .store(.sqlite(path: "\(state)/tokens.sqlite"))
         case "store.tls.mode":
-            if case .store(.mysqlSocket)? = values["store.url"] { return .text("off") }
-            return .text("verify")
+            if case .store(.mysql)? = values["store.url"] { return .text("verify") }
+            return .text("off")
         case "apps[].value": return values[sibling(key, "name")]
         case "apps[].feedback.host-name": return values[sibling(key, "host")]
         default: return nil

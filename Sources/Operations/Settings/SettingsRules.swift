@@ -19,7 +19,7 @@ struct SettingsRules {
     private func checkApps(_ problems: inout SettingsProblems) {
         var seen: [String: String] = [:]
         for (index, label) in labels.enumerated() {
-            let app = "apps[\(index)]"
+            let app = SettingsDocument.app(index)
             if let name = text("\(app).name"), let environment = text("\(app).environment") {
                 let place = resolved.place("\(app).name")
                 if let first = seen["\(name)/\(environment)"] {
@@ -72,9 +72,9 @@ struct SettingsRules {
     }
 
     private func checkStore(_ problems: inout SettingsProblems) {
-        guard text("store.tls.mode") == "off", resolved.values["store.tls.ca"] != nil else {
-            return
-        }
+        guard case .store(.mysql)? = resolved.values["store.url"],
+            text("store.tls.mode") == "off", resolved.values["store.tls.ca"] != nil
+        else { return }
         problems.add(
             resolved.place("store.tls.ca"),
             "store.tls.ca has no effect while store.tls.mode is off; remove one of them")

@@ -8,6 +8,8 @@ extension SettingsTable {
             "# names, else from /etc/pushsweep/pushsweep.yaml. Unknown keys are errors. Relative",
             "# paths start at this file's folder. Every setting can be overridden by a variable, for",
             "# instance PUSHSWEEP_POLICY_ACTION. All names: docs/settings.md or `pushsweep check`.",
+            "#",
+            "# To set what stands as a comment, remove its # and those of the groups it stands in.",
         ]
         var open: [String] = []
         for (index, rule) in fileRules.enumerated() {

@@ -26,7 +26,7 @@ package enum SettingsTable {
         SettingRule(
             "state", .path,
             .computed("`/var/lib/pushsweep`; without root the user's state folder"),
-            sample: .comment("/var/lib/pushsweep"),
+            sample: .written("/var/lib/pushsweep"),
             "Folder of the journal, of held removals and of the lock; made with mode 0700.")
     ]
 
@@ -43,7 +43,7 @@ package enum SettingsTable {
             "The database password, where a file is not wanted; wins over the password file."),
         SettingRule(
             "store.tls.mode", .choice(Settings.Store.TLSMode.words),
-            .computed("`verify` over TCP, `off` on a unix socket"), sample: .comment("verify"),
+            .computed("`verify` over TCP, else `off`"), sample: .comment("verify"),
             "Whether the database must show a certificate for its name; off sends all in plain text."
         ),
         SettingRule(
@@ -242,6 +242,6 @@ package enum SettingsTable {
         SettingRule(
             "report.healthcheck-url", .webAddress, .absent("no ping"),
             sample: .comment("https://ping.example.net/pushsweep"),
-            "Address to ping at the start and the end of each run."),
+            "Address to ping at the start and the end of each run; its path counts as secret."),
     ]
 }

@@ -195,6 +195,7 @@ struct SettingsLoadingTests {
     func yamlForms() throws {
         #expect(try fixture.load("# nothing\n").apps.isEmpty)
         #expect(try fixture.load("policy:\nstore:\napps:\n").apps.isEmpty)
+        #expect(try fixture.load("\u{FEFF}state: /s\r\nguard: {floor: 7}\r\n").state == "/s")
         let settings = try fixture.load(
             """
             apps:
@@ -202,5 +203,35 @@ struct SettingsLoadingTests {
               - {name: b, topic: t, environment: sandbox, feedback: *gate}
             """)
         #expect(settings.apps[1].feedback?.port == 1)
+    }
+
+    @Test(
+        "TLS is checked over TCP unless switched off, and no matter elsewhere",
+        arguments: [
+            ("mysql://h/p", .verify), ("mysql+unix:///s?db=p", .off), ("sqlite:///t", .off),
+        ] as [(String, Settings.Store.TLSMode)])
+    func tlsMode(url: String, expected: Settings.Store.TLSMode) throws {
+        #expect(try fixture.load("store: {url: '\(url)'}").store.tlsMode == expected)
+        let ca = try fixture.load("store: {url: '\(url)', tls: {ca: /ca.pem}}").store
+        #expect(ca.ca == "/ca.pem")
+    }
+
+    @Test("many apps load in time that grows with their number")
+    func manyApps() throws {
+        let text = { (apps: Int) -> String in
+            "apps:\n"
+                + (1...apps).map {
+                    "  - {name: a\($0), topic: t, environment: sandbox, feedback: {host: h}}\n"
+                }.joined()
+        }
+        let environment = ["PUSHSWEEP_APPS_A7_VALUE": "x"]
+        let clock = ContinuousClock()
+        let time = { (apps: Int) throws in
+            try clock.measure { _ = try fixture.load(text(apps), environment: environment) }
+        }
+        // 16 times as many apps; a quadratic walk would take 256 times as long. Another process
+        // may take the processor for a moment, but not three times.
+        let isInProportion = try (1...3).contains { _ in try time(800) < time(50) * 80 }
+        #expect(isInProportion)
     }
 }

@@ -126,13 +126,13 @@ struct SettingsRefusalTests {
                     + "store.active-users.token.column; each needs its own"
             ),
             (
-                "store: {tls: {mode: off, ca: x}}",
-                "s.yaml:1:30: store.tls.ca has no effect while store.tls.mode is off; remove one "
+                "store: {url: 'mysql://h/p', tls: {mode: off, ca: x}}",
+                "s.yaml:1:50: store.tls.ca has no effect while store.tls.mode is off; remove one "
                     + "of them"
             ),
             (
                 "apps:\n  - <<: {name: a}",
-                "s.yaml:2:5: unknown key '<<' in apps[0]; merge keys are not read, use an alias "
+                "s.yaml:2:5: unknown key '<<' in apps[#1]; merge keys are not read, use an alias "
                     + "for a whole value"
             ),
         ])

@@ -100,4 +100,18 @@ struct SettingsSecretTests {
         #expect(!fixture.problems(wrong).joined().contains("hunter2"))
         #expect(fixture.problems(wrong).count == 2)
     }
+
+    @Test("of a ping address only the host is shown, for its path is what knows who pings")
+    func pingAddress() throws {
+        let text = "report: {healthcheck-url: 'https://ping.example.net/f00d?x=1'}"
+        let settings = try fixture.load(text)
+        #expect(settings.report.healthcheckURL == "https://ping.example.net/f00d?x=1")
+        let origin = settings.origins.first { $0.key == "report.healthcheck-url" }
+        #expect(origin?.shownValue == "https://ping.example.net/...")
+        #expect(SettingText.origin("https://h?x=f00d") == "https://h/...")
+        #expect(SettingText.origin("https://h") == "https://h")
+        let wrong = fixture.problems("report: {healthcheck-url: 'https://u:f00d@h/'}")
+        #expect(wrong.count == 1)
+        #expect(!wrong.joined().contains("f00d"))
+    }
 }
