@@ -33,7 +33,7 @@ package final class TokenStore {
     }
 
     /// Connects through a given driver.
-    init(
+    package init(
         _ settings: StoreSettings, _ connection: any SQLConnection, _ pacing: StorePacing
     ) throws(StoreFailure) {
         self.settings = settings

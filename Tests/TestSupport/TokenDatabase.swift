@@ -64,6 +64,14 @@ package final class TokenDatabase {
         return try TokenStore(settings, pacing: pacing)
     }
 
+    /// The driver a store on this database would use, not yet connected.
+    package func driver() -> any SQLConnection {
+        switch settings.location {
+        case .server(let server): MariaDBConnection(server, settings)
+        case .sqlite(let path): SQLiteConnection(path: path, creates: false, settings)
+        }
+    }
+
     /// Lays down the whole schema of ours.
     package func createOwnSchema() throws {
         for statement in TokenStore.schema(for: settings.location).statements {
@@ -106,6 +114,21 @@ package final class TokenDatabase {
                 .text(user), .text(app), .text(environment), .bytes(token.bytes),
                 time(registered), mark.map(time) ?? .null,
             ])
+    }
+
+    /// Registers many numbered tokens at one time.
+    package func register(_ numbers: Range<Int>, at registered: Int64) throws {
+        let row = "('user', 'chat', 'production', ?, ?)"
+        try sql.begin()
+        for first in stride(from: numbers.lowerBound, to: numbers.upperBound, by: 100) {
+            let block = first..<min(first + 100, numbers.upperBound)
+            try execute(
+                "INSERT INTO active_users (user_id, app_id, environment, device_token, "
+                    + "registered_at) VALUES "
+                    + repeatElement(row, count: block.count).joined(separator: ", "),
+                block.flatMap { [.bytes(DeviceToken.numbered($0).bytes), time(registered)] })
+        }
+        try sql.commit()
     }
 
     /// A time as a column of our own schema takes it.

@@ -29,7 +29,8 @@ package struct SQLFailure: Error, Hashable, Sendable {
     /// The engine's words, bounded, one line, without stored values.
     package let message: String
 
-    init(kind: Kind, code: Int, message: String) {
+    /// States an error; the message is bounded and put on one line.
+    package init(kind: Kind, code: Int, message: String) {
         self.kind = kind
         self.code = code
         let printable = message.unicodeScalars.map { scalar -> Character in

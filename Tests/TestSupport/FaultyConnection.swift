@@ -1,0 +1,71 @@
+import TokenStore
+
+/// A connection that fails at chosen moments, around a real one: before a statement reaches the
+/// database, or after it was executed and before its answer came back.
+package final class FaultyConnection: SQLConnection {
+    /// A fault to be met.
+    package struct Fault: Sendable {
+        /// The number of the operation, from 1: statements, BEGIN and COMMIT count.
+        package let operation: Int
+        /// Whether the database executes it before the fault shows.
+        package let isExecuted: Bool
+        package let kind: SQLFailure.Kind
+
+        package init(operation: Int, isExecuted: Bool, kind: SQLFailure.Kind) {
+            self.operation = operation
+            self.isExecuted = isExecuted
+            self.kind = kind
+        }
+    }
+
+    private let real: any SQLConnection
+    private let faults: [Fault]
+    /// Operations so far.
+    package private(set) var operations = 0
+    /// Connections made so far.
+    package private(set) var connections = 0
+    /// Whether connecting is refused from the first fault on.
+    package var staysAway = false
+
+    package init(_ real: any SQLConnection, _ faults: [Fault]) {
+        self.real = real
+        self.faults = faults
+    }
+
+    package var dialect: SQLDialect { real.dialect }
+
+    package func connect() throws(SQLFailure) {
+        if staysAway && connections > 0 {
+            throw SQLFailure(kind: .unreachable, code: 2002, message: "nobody there")
+        }
+        connections += 1
+        try real.connect()
+    }
+
+    private func meeting<R>(_ body: () throws(SQLFailure) -> R) throws(SQLFailure) -> R {
+        operations += 1
+        let number = operations
+        guard let fault = faults.first(where: { $0.operation == number }) else { return try body() }
+        if fault.isExecuted { _ = try body() }
+        if fault.kind == .lost {
+            // A lost connection takes its open transaction with it.
+            real.rollBack()
+        }
+        throw SQLFailure(kind: fault.kind, code: 9_999, message: "injected fault")
+    }
+
+    package func query(_ sql: String, _ parameters: [SQLValue]) throws(SQLFailure) -> SQLRows {
+        try meeting { () throws(SQLFailure) in try real.query(sql, parameters) }
+    }
+
+    package func execute(_ sql: String, _ parameters: [SQLValue]) throws(SQLFailure) -> Int {
+        try meeting { () throws(SQLFailure) in try real.execute(sql, parameters) }
+    }
+
+    package func run(_ sql: String) throws(SQLFailure) {
+        if sql == "ROLLBACK" { return try real.run(sql) }
+        try meeting { () throws(SQLFailure) in try real.run(sql) }
+    }
+
+    package func describe() throws(SQLFailure) -> ServerDescription { try real.describe() }
+}
