@@ -1,4 +1,5 @@
 import APNsProtocol
+import GRDB
 import TokenHygiene
 
 /// Where a captured feed stands: in exactly one of these.
@@ -31,6 +32,21 @@ package struct CapturedFeed: Hashable, Sendable {
     package let state: FeedState
     /// Why it is held, if it is.
     package let cause: String?
+}
+
+extension CapturedFeed {
+    /// Reads a row of the table `feed`.
+    init?(_ row: Row) {
+        guard let state = FeedState(rawValue: row["state"]) else { return nil }
+        id = row["id"]
+        partition = Partition(app: row["app"], environment: row["environment"])
+        source = row["source"]
+        opened = EpochMilliseconds(row["opened"])
+        bytes = row["bytes"]
+        end = (row["end"] as String?).flatMap(CaptureEnd.init(rawValue:))
+        self.state = state
+        cause = row["cause"]
+    }
 }
 
 /// Bytes of a captured feed that are no evidence; they stay in the journal as they came.

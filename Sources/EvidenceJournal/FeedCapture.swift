@@ -142,34 +142,6 @@ extension EvidenceJournal {
         }
     }
 
-    /// Notes bytes of a feed that are no evidence. Noting them again changes nothing.
-    package func quarantine(
-        _ entries: [Quarantined], of feed: String
-    ) throws(JournalFailure) {
-        guard !entries.isEmpty else { return }
-        try perform("quarantining parts of feed \(feed)") { db in
-            try db.inTransaction(.immediate) {
-                let statement = try db.cachedStatement(
-                    sql: "INSERT OR REPLACE INTO quarantine VALUES (?, ?, ?, ?)")
-                for entry in entries {
-                    try statement.execute(
-                        arguments: [feed, entry.offset, entry.length, entry.reason])
-                }
-                return .commit
-            }
-        }
-    }
-
-    /// What of a feed is quarantined, in feed order.
-    package func quarantined(of feed: String) throws(JournalFailure) -> [Quarantined] {
-        try perform("listing the quarantine of feed \(feed)") { db in
-            try Row.fetchAll(
-                db, sql: "SELECT * FROM quarantine WHERE feed = ? ORDER BY start",
-                arguments: [feed]
-            ).map { Quarantined(offset: $0["start"], length: $0["length"], reason: $0["reason"]) }
-        }
-    }
-
     /// Moves a feed on after the database has confirmed it, or holds it for a person.
     package func settle(
         _ feed: String, as state: FeedState, cause: String? = nil
@@ -179,19 +151,5 @@ extension EvidenceJournal {
                 sql: "UPDATE feed SET state = ?, cause = ? WHERE id = ?",
                 arguments: [state.rawValue, cause, feed])
         }
-    }
-}
-
-extension CapturedFeed {
-    fileprivate init?(_ row: Row) {
-        guard let state = FeedState(rawValue: row["state"]) else { return nil }
-        id = row["id"]
-        partition = Partition(app: row["app"], environment: row["environment"])
-        source = row["source"]
-        opened = EpochMilliseconds(row["opened"])
-        bytes = row["bytes"]
-        end = (row["end"] as String?).flatMap(CaptureEnd.init(rawValue:))
-        self.state = state
-        cause = row["cause"]
     }
 }

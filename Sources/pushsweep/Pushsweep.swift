@@ -15,7 +15,8 @@ struct Pushsweep: ParsableCommand {
             """,
         version: Version.text,
         subcommands: [
-            SweepCommand.self, ReplayCommand.self, SchemaCommand.self,
+            SweepCommand.self, ReplayCommand.self, CheckCommand.self, SchemaCommand.self,
+            QuarantineCommand.self,
         ])
 }
 

@@ -104,18 +104,14 @@ package struct Sweep {
         case .journaled(let feed):
             try settle(journal.feed(feed), with: settlement, resumed: true)
         }
-        if outcome.report.apps.contains(where: { $0.rowsChanged > 0 }), !plan.dryRun {
-            try store.recordRun(
-                run, kind: plan.work.kind, host: context.host, started: outcome.report.started,
-                summary: outcome.report.json)
-        }
     }
 
     private func openStore() throws -> TokenStore {
         let store = try TokenStore(plan.store)
         let report = try store.preflight(plan.dryRun ? .read : .apply(plan.policy))
-        for warning in report.warnings {
-            context.log.warning("\(warning)")
+        for finding in report.findings
+        where finding.severity == .warning || finding.severity == .refusedByCheck {
+            context.log.warning("\(finding)")
         }
         return store
     }
@@ -184,7 +180,8 @@ package struct Sweep {
     }
 
     private func warnOfExpiry(_ source: FeedSource) {
-        guard let ends = source.certificateEnds, ends < context.now().advanced(by: 30 * 86_400_000),
+        guard let ends = source.certificateEnds,
+            ends < context.now().advanced(by: FeedSource.expiryWarning),
             case .success = source.context
         else { return }
         context.log.warning(
@@ -195,7 +192,7 @@ package struct Sweep {
         outcome.report.ended = context.now().rfc3339
         outcome.report.exit = outcome.exit.rawValue
         try journal.endRun(
-            run, exit: outcome.exit.rawValue, summary: outcome.report.json, at: context.now())
+            run, exit: outcome.exit.rawValue, summary: outcome.report.jsonLine, at: context.now())
         if !plan.dryRun { try journal.purge(at: context.now()) }
     }
 }

@@ -5,6 +5,9 @@ import TokenStore
 
 /// One gateway to read: what the settings say, resolved to what will happen.
 package struct FeedSource: Sendable {
+    /// Milliseconds before the end of our certificate from which every run warns: 30 days.
+    static let expiryWarning: Int64 = 30 * 86_400_000
+
     /// What the feed is about.
     package var partition: Partition
     /// The gateway.

@@ -102,14 +102,6 @@ package struct SweepReport: Codable, Hashable, Sendable {
         self.started = started.rfc3339
     }
 
-    /// The object as one line of sorted JSON.
-    package var json: String {
-        let encoder = JSONEncoder()
-        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-        guard let data = try? encoder.encode(self) else { return "{}" }
-        return String(decoding: data, as: UTF8.self)
-    }
-
     /// The closing line of stderr after a failure, for scripts.
     package func closingLine(_ exit: ExitStatus, stage: RunFailure.Stage?) -> String {
         let pending = apps.filter { $0.state == FeedState.pending.rawValue }

@@ -102,7 +102,7 @@ struct SweepOutput {
     /// Prints result and failures; returns the exit code.
     func print(_ outcome: SweepOutcome, _ context: RunContext) -> ExitStatus {
         switch common.format {
-        case .json: StandardStreams.result(outcome.report.json)
+        case .json: StandardStreams.result(outcome.report.jsonLine)
         case .text:
             let isWanted =
                 common.verbose || StandardStreams.outputIsTerminal || outcome.exit != .done

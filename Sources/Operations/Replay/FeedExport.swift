@@ -1,0 +1,35 @@
+import EvidenceJournal
+import Foundation
+
+/// Copies the raw bytes of a captured feed into a file.
+package struct FeedExport {
+    private let feed: String
+    private let path: String
+
+    /// Names the feed and the file.
+    package init(feed: String, path: String) {
+        self.feed = feed
+        self.path = path
+    }
+
+    /// Writes the file, mode 0600, never over an existing one.
+    ///
+    /// - Returns: the number of bytes.
+    package func write(from journal: EvidenceJournal) throws -> Int {
+        _ = try journal.feed(feed)
+        let descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
+        guard descriptor >= 0 else {
+            throw RunFailure(
+                .cannotCreate, .report,
+                "creating \(path) for feed \(feed): \(String(cString: strerror(errno))); name a "
+                    + "file that does not exist in a folder that can be written")
+        }
+        let file = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
+        var bytes = 0
+        try journal.forEachChunk(of: feed) { chunk in
+            try file.write(contentsOf: Data(chunk))
+            bytes += chunk.count
+        }
+        return bytes
+    }
+}

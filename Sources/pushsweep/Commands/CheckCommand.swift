@@ -1,0 +1,39 @@
+import ArgumentParser
+import Operations
+
+/// `pushsweep check`: what a sweep would find, without touching a feed or a row.
+struct CheckCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "check",
+        abstract: "Examine settings, certificates, state and database; print the exact GRANTs.",
+        discussion: """
+            Shows every setting with the place it came from, the client certificates with their \
+            end, what waits in the journal, and whether the database fits: encryption, layout, \
+            rights, spelling of the stored tokens. Changes no row and never connects to a feedback \
+            gateway, because looking there would clear its list.
+
+            \(HelpText.exitStatus)
+            """)
+
+    @OptionGroup var common: CommonOptions
+
+    func run() throws {
+        try common.finish { context in
+            let report = Check.run(try common.settings(), context)
+            switch common.format {
+            case .json: StandardStreams.result(report.jsonLine)
+            case .text: StandardStreams.result(report.text)
+            }
+            for finding in report.findings where finding.severity == .failure {
+                context.log.error("\(finding.message)")
+            }
+            let status = ExitStatus(rawValue: report.exit) ?? .invariant
+            if status != .done {
+                StandardStreams.story(
+                    "code=\(status.rawValue) stage=check pending=0 applied=0 held=0 "
+                        + "next=\(status.next)")
+            }
+            return status
+        }
+    }
+}

@@ -1,0 +1,98 @@
+import ArgumentParser
+import EvidenceJournal
+import Foundation
+import Operations
+
+/// `pushsweep quarantine`: parts of feeds that are no evidence.
+struct QuarantineCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "quarantine",
+        abstract: "Look at the parts of feeds that could not be used.",
+        discussion: HelpText.exitStatus,
+        subcommands: [List.self, Export.self, Discard.self])
+
+    /// `pushsweep quarantine list`.
+    struct List: ParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "list", abstract: "List the feeds with quarantined bytes, and the places.",
+            discussion: HelpText.exitStatus)
+
+        @OptionGroup var common: CommonOptions
+
+        func run() throws {
+            try common.finish { context in
+                let journal = try common.journal()
+                for entry in try journal.quarantinedFeeds() {
+                    StandardStreams.result(
+                        "\(entry.feed.id) \(entry.feed.partition) from \(entry.feed.source), "
+                            + "opened \(entry.feed.opened.rfc3339): \(entry.bytes) bytes in "
+                            + "\(entry.places) places")
+                    for place in try journal.quarantined(of: entry.feed.id).prefix(20) {
+                        StandardStreams.result(
+                            "  at byte \(place.offset), \(place.length) bytes: \(place.reason)")
+                    }
+                }
+                return .done
+            }
+        }
+    }
+
+    /// `pushsweep quarantine export`.
+    struct Export: ParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "export",
+            abstract: "Write the raw bytes of a whole feed to a file, private to its owner.",
+            discussion: """
+                The file holds whole device tokens. It can be replayed after mending: see \
+                pushsweep help replay.
+
+                \(HelpText.exitStatus)
+                """)
+
+        @OptionGroup var common: CommonOptions
+        @Argument(help: "The feed's name, from pushsweep quarantine list.") var feed: String
+        @Argument(help: "The file to write; it must not exist.") var file: String
+
+        func run() throws {
+            try common.finish { context in
+                let export = FeedExport(feed: feed, path: file)
+                let bytes = try export.write(from: try common.journal())
+                StandardStreams.result("\(file): \(bytes) bytes")
+                return .done
+            }
+        }
+    }
+
+    /// `pushsweep quarantine discard`.
+    struct Discard: ParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "discard",
+            abstract: "Take note that the quarantine of a feed was looked at.",
+            discussion: """
+                Its bytes are kept for the usual 30 days after the feed was applied and then go \
+                with it.
+
+                \(HelpText.exitStatus)
+                """)
+
+        @OptionGroup var common: CommonOptions
+        @Argument(help: "The feed's name, from pushsweep quarantine list.") var feed: String
+
+        func run() throws {
+            try common.finish { context in
+                let journal = try common.journal()
+                _ = try journal.feed(feed)
+                let places = try journal.releaseQuarantine(of: feed)
+                StandardStreams.result("\(feed): \(places) places removed from the quarantine")
+                return .done
+            }
+        }
+    }
+}
+
+extension CommonOptions {
+    /// The journal of the settings, under its lock.
+    fileprivate func journal() throws -> EvidenceJournal {
+        try EvidenceJournal(in: StateFolder(try settings().state))
+    }
+}
