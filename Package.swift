@@ -78,7 +78,8 @@ let package = Package(
             dependencies: ["APNsConnection", "APNsSimulator", "TestSupport"],
             swiftSettings: strict),
         .testTarget(
-            name: "APNsSimulatorTests", dependencies: ["APNsSimulator", "TestSupport"],
+            name: "APNsSimulatorTests",
+            dependencies: ["APNsSimulator", "TestSupport", "apns-simulator"],
             swiftSettings: strict),
         .testTarget(
             name: "EvidenceJournalTests", dependencies: ["EvidenceJournal", "TestSupport"],

@@ -96,4 +96,9 @@ package struct FeedbackBehaviour: Sendable, Equatable {
 
     /// Apple's behaviour.
     package init() {}
+
+    /// Bytes spelled in hex, for `replacement` and `appendix`; spaces and line ends are ignored.
+    package static func bytes(hex: String) throws(SimulatorFailure) -> [UInt8] {
+        try HexText.bytes(hex)
+    }
 }

@@ -1,0 +1,12 @@
+import Foundation
+
+/// Lines of JSON on standard output, each written at once so that readers see whole lines.
+enum Output {
+    static func line(_ value: some Encodable) throws {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        var line = try encoder.encode(value)
+        line.append(UInt8(ascii: "\n"))
+        try FileHandle.standardOutput.write(contentsOf: line)
+    }
+}
