@@ -54,7 +54,7 @@ struct DemoTable {
             let registered = (rows[index, 2].text ?? "").prefix(16)
             let line = "\(user)  \(token)  registered \(registered)  \(mark)"
             guard let reason = reasons[user] else { return line }
-            let gap = String(repeating: " ", count: max(0, 66 - line.count))
+            let gap = String(repeating: " ", count: max(0, 76 - line.count))
             return line + gap + "  \(reason)"
         }
     }
