@@ -98,6 +98,7 @@ struct RunTests {
         first.signal(SIGTERM)
         #expect(first.wait().exit == 75)
         #expect(stage.gateway.records(atLeast: 1).count == 1)
+        stage.lines.feedbackOptions = "idle-timeout: 200ms"
         let third = try stage.sweep()
         #expect(third.app()["resumed"] as? Bool == true)
         #expect(third.app()["applied"] as? Int == 1)
