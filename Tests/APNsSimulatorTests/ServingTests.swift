@@ -1,0 +1,209 @@
+import APNsProtocol
+import APNsSimulator
+import Foundation
+import SecureTransport
+import Synchronization
+import TestSupport
+import Testing
+
+@Suite("Serving as Apple did")
+struct ServingTests {
+    private let f2 = FeedbackVector.all[1]
+
+    @Test("the list comes at once, ends with close_notify, and is gone afterwards")
+    func once() throws {
+        let gateway = try FeedbackGateway.start([.tuples(f2.tuples)])
+        let first = try gateway.read()
+        #expect(first.bytes == f2.bytes)
+        #expect(first.end == .end(.closeNotify))
+        let second = try gateway.read()
+        #expect(second.bytes.isEmpty)
+        #expect(second.end == .end(.closeNotify))
+        let records = gateway.records(atLeast: 2)
+        #expect(records.map(\.connection) == [1, 2])
+        #expect(records.map(\.list) == [0, nil])
+        #expect(records.map(\.bytes) == [f2.bytes.count, 0])
+        #expect(records.map(\.end) == [.closeNotify, .closeNotify])
+        #expect(
+            records.map(\.subject)
+                == Array(
+                    repeating: "CN=Apple Push Services: com.example.chat,UID=com.example.chat",
+                    count: 2))
+    }
+
+    @Test("every vector arrives byte for byte", arguments: FeedbackVector.all)
+    func vectors(vector: FeedbackVector) throws {
+        let gateway = try FeedbackGateway.start([.bytes(vector.bytes)])
+        #expect(try gateway.read().bytes == vector.bytes)
+    }
+
+    @Test("several lists go to successive connections, later offers to later ones")
+    func successive() throws {
+        let gateway = try FeedbackGateway.start([.bytes([1]), .bytes([2, 2])])
+        #expect(try gateway.read().bytes == [1])
+        #expect(try gateway.read().bytes == [2, 2])
+        #expect(try gateway.read().bytes == [])
+        gateway.offer(.bytes([3]))
+        #expect(try gateway.read().bytes == [3])
+    }
+
+    @Test("with repetition the lists are served in turn")
+    func repeats() throws {
+        let gateway = try FeedbackGateway.start([.bytes([1]), .bytes([2])]) { $0.repeats = true }
+        #expect(try (1...5).map { _ in try gateway.read().bytes } == [[1], [2], [1], [2], [1]])
+        #expect(gateway.records(atLeast: 5).map(\.list) == [0, 1, 0, 1, 0])
+    }
+
+    @Test("a list in a file is read from it")
+    func file() throws {
+        let folder = try TemporaryFolder()
+        let bytes = (0..<300_000).map { UInt8(truncatingIfNeeded: $0 / 7) }
+        let path = folder.file("feed")
+        try Data(bytes).write(to: URL(fileURLWithPath: path))
+        let gateway = try FeedbackGateway.start([.file(path), .file(folder.file("none"))])
+        #expect(try gateway.read().bytes == bytes)
+        #expect(try gateway.read().end == .end(.cut))
+        #expect(gateway.records(atLeast: 2).last?.error?.contains("none") == true)
+    }
+
+    @Test("64 clients at once get the list exactly once between them")
+    func concurrent() throws {
+        let bytes = [UInt8](repeating: 7, count: 100_000)
+        let gateway = try FeedbackGateway.start([.bytes(bytes)])
+        let seen = Mutex<[Seen]>([])
+        let clients = try (0..<64).map { _ in
+            try WorkerThread {
+                if let one = try? gateway.read() {
+                    seen.withLock { $0.append(one) }
+                }
+            }
+        }
+        clients.forEach { $0.join() }
+        let all = seen.withLock { $0 }
+        #expect(all.count == 64)
+        #expect(all.allSatisfy { $0.end == .end(.closeNotify) })
+        #expect(all.filter { !$0.bytes.isEmpty }.map(\.bytes) == [bytes])
+        let records = gateway.records(atLeast: 64)
+        #expect(records.filter { $0.list == 0 }.count == 1)
+        #expect(Set(records.map(\.connection)) == Set(1...64))
+    }
+
+    @Test(
+        "a client without a certificate, or with a bad one, is refused and takes no list",
+        arguments: [nil, SimulatorCertificates.Name.foreignClient, .expiredClient])
+    func badClients(name: SimulatorCertificates.Name?) throws {
+        let gateway = try FeedbackGateway.start([.bytes([1])])
+        #expect(try gateway.read(name).failure == .clientCertificateRefused)
+        #expect(try gateway.read().bytes == [1])
+        let refused = gateway.records(atLeast: 2).first { $0.connection == 1 }
+        #expect(refused?.end == .handshakeFailed)
+        #expect(refused?.error != nil)
+    }
+
+    @Test("stopping ends connections that are held open")
+    func stop() throws {
+        let gateway = try FeedbackGateway.start([.bytes([1])]) { $0.ending = .holdOpen }
+        let connection = try gateway.connect()
+        gateway.stop()
+        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 10, alignment: 1)
+        defer { buffer.deallocate() }
+        var outcome = try connection.read(into: buffer, deadline: .in(patience))
+        if outcome == .bytes(1) {
+            outcome = try connection.read(into: buffer, deadline: .in(patience))
+        }
+        guard case .end = outcome else {
+            Issue.record("the connection went on: \(outcome)")
+            return
+        }
+        #expect(gateway.records.count == 1)
+    }
+}
+
+@Suite("Generated feeds")
+struct GeneratedFeedTests {
+    @Test(
+        "tuples computed one by one are the feed that is served",
+        arguments: [[32], [32, 0, 100, 7]])
+    func reproducible(lengths: [UInt16]) throws {
+        var generator = SeededGenerator("generated feed")
+        let feed = GeneratedFeed(
+            count: 20_001, seed: generator.next(), lengths: lengths, timeSpan: 1000)
+        var expected: [UInt8] = []
+        for index in 0..<feed.count {
+            feed.tuple(at: index).encode(into: &expected)
+        }
+        #expect(feed.encodedLength == expected.count)
+        #expect(try FeedbackGateway.start([.generated(feed)]).read().bytes == expected)
+    }
+
+    @Test("tokens of one feed all differ, and so do those of another seed")
+    func distinct() {
+        let count = 20_000
+        let tokens = [UInt64(1), 2].flatMap { seed in
+            let feed = GeneratedFeed(count: count, seed: seed)
+            return (0..<count).compactMap { feed.token(at: $0) }
+        }
+        #expect(Set(tokens).count == 2 * count)
+    }
+
+    @Test("a known seed gives known tokens, so that stored expectations stay true")
+    func pinned() throws {
+        let feed = GeneratedFeed(count: 2, seed: 1, firstTime: 1_700_000_000, timeSpan: 1)
+        #expect(feed.time(at: 5) == EpochSeconds(1_700_000_000))
+        // Computed by an independent script from the layout as documented.
+        let expected = [
+            "7ab40e090f363a7d4181b152fb77616f169c646d52269d624a5de8d8d53b7280",
+            "bfef8030ddc2d77255c55969ed403149fb85af9c9a7e41f156db6c9436996a50",
+        ]
+        #expect((0...1).compactMap { feed.token(at: $0)?.hex } == expected)
+    }
+
+    @Test("the longest token there can be is served whole")
+    func longest() throws {
+        let feed = GeneratedFeed(count: 3, seed: 9, lengths: [.max])
+        let seen = try FeedbackGateway.start([.generated(feed)]).read()
+        #expect(seen.bytes.count == 3 * (6 + 65535))
+        #expect(seen.bytes.count == feed.encodedLength)
+    }
+}
+
+@Suite("Lists as people write them")
+struct FeedTextTests {
+    private func bytes(_ source: FeedSource) -> [UInt8]? {
+        if case .bytes(let bytes) = source {
+            return bytes
+        }
+        return nil
+    }
+
+    @Test("lines of seconds and token become tuples; comments and blank lines do not")
+    func lines() throws {
+        let text = """
+            # two tuples
+            1700000000 \(FeedbackVector.tutorialHex)
+
+            1700000001   # without a token
+            """
+        var expected: [UInt8] = []
+        FeedbackTuple(
+            time: EpochSeconds(1_700_000_000), token: DeviceToken(FeedbackVector.tutorial)
+        ).encode(into: &expected)
+        FeedbackTuple(time: EpochSeconds(1_700_000_001), token: nil).encode(into: &expected)
+        #expect(try bytes(.lines(text)) == expected)
+    }
+
+    @Test("a bad line is named by its number", arguments: ["x y", "1 zz", "-1 ab", "1 ab cd"])
+    func badLines(line: String) {
+        let failure = #expect(throws: SimulatorFailure.self) {
+            try FeedSource.lines("1 ab\n\(line)\n")
+        }
+        #expect(failure?.description.contains("line 2") == true)
+    }
+
+    @Test("hex may be spaced, but not odd or of other letters")
+    func hex() throws {
+        #expect(try bytes(.hex("00 ff\n7F")) == [0, 255, 127])
+        #expect(throws: SimulatorFailure.self) { try FeedSource.hex("123") }
+        #expect(throws: SimulatorFailure.self) { try FeedSource.hex("zz") }
+    }
+}
