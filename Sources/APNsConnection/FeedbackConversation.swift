@@ -28,7 +28,7 @@ package struct FeedbackConversation: Equatable, Sendable {
         case connected
         /// The lookup, the connection, the handshake or the reading failed.
         case failed(TransportFailure)
-        /// Bytes arrived and are in the journal.
+        /// Bytes arrived and are on their way to the journal.
         case received(Int)
         /// The connection ended.
         case ended(ConnectionEnd)

@@ -1,9 +1,9 @@
-// Performs a feedback conversation: sockets on one side, the journal on the other.
+// Performs a feedback conversation: the socket on a thread of its own, the journal on the caller's.
 //
 // Bytes are lost if we die between reading and syncing them, so the window is bounded: at most
-// 1 MiB or 50 ms of reading are un-synced, and nothing is while the socket is idle. A read that
-// would have to wait therefore flushes first. While a burst lasts, whole MiBs are committed at
-// once, which is what keeps up with the network.
+// 1 MiB or 50 ms of reading are un-synced, and nothing is once the socket has been idle for 5 ms.
+// While a burst lasts, whole MiBs are committed at once, which is what keeps up with the network;
+// without the 5 ms, each of the gateway's own pauses for breath would cost a sync.
 
 import APNsProtocol
 import SecureTransport
@@ -42,6 +42,9 @@ package struct FeedbackReader: Sendable {
     /// The longest time for which a byte read is not yet durable.
     package static let unsyncedTime = Duration.milliseconds(50)
 
+    /// How long the socket may be silent before what was read is synced.
+    package static let breath = Duration.milliseconds(5)
+
     let host: String
     let port: UInt16
     let hostName: String
@@ -62,21 +65,43 @@ package struct FeedbackReader: Sendable {
         self.interrupt = interrupt
     }
 
-    /// Reads the list to its end and hands the raw bytes on.
+    /// Reads the list to its end and hands the raw bytes on, on the caller's thread.
     ///
     /// - Parameter sink: keeps bytes durably before it returns. If it throws, reading stops and the
     ///   error passes through.
-    /// - Throws: only what the sink throws.
+    /// - Throws: what the sink throws, and `TransportFailure` where no thread can be started.
     package func read(
         into sink: (UnsafeRawBufferPointer) throws -> Void
     ) throws -> FeedbackReading {
+        let handover = FeedHandover(unsyncedBytes: Self.unsyncedBytes)
+        let socket = try WorkerThread {
+            handover.send(.end(converse(handover)))
+        }
+        while true {
+            switch handover.next() {
+            case .bytes(let buffer):
+                do {
+                    try sink(buffer.filled)
+                } catch {
+                    handover.abandon()
+                    throw error
+                }
+                handover.giveBack(buffer)
+            case .end(let reading):
+                socket.join()
+                return reading
+            }
+        }
+    }
+
+    /// Holds the conversation, on the thread of the socket.
+    private func converse(_ handover: FeedHandover) -> FeedbackReading {
         var conversation = FeedbackConversation()
         var action = conversation.start
         var addresses: [SocketAddress] = []
         var connection: TLSConnection?
         var bytes = 0
         let deadline = Deadline.in(limits.tries)
-        let buffer = ReadBuffer(capacity: Self.unsyncedBytes)
         defer { connection?.close() }
         while true {
             let event: FeedbackConversation.Event
@@ -89,12 +114,13 @@ package struct FeedbackReader: Sendable {
                 event = connect(addresses[address], to: &connection, deadline)
             case .read:
                 guard let connection else { preconditionFailure("reading before connecting") }
-                event = try fill(buffer, from: connection, room: limits.bytes - bytes)
-                if buffer.count > 0 {
-                    try sink(buffer.filled)
-                    bytes += buffer.count
-                    action = conversation.take(.received(buffer.count))
-                    buffer.count = 0
+                guard let buffer = handover.emptyBuffer() else { return .stopped }
+                event = fill(buffer, from: connection, room: limits.bytes - bytes)
+                let count = buffer.count
+                handover.send(.bytes(buffer))
+                if count > 0 {
+                    bytes += count
+                    action = conversation.take(.received(count))
                     if case .received = event { continue }
                 }
             case .finish(let end): return .captured(end, bytes: bytes)
@@ -134,11 +160,11 @@ package struct FeedbackReader: Sendable {
         }
     }
 
-    /// Reads until the buffer is full, its first byte is 50 ms old, or the socket would have to
-    /// wait. Waits only with an empty buffer. The event is that of the last read.
+    /// Reads until the buffer is full, its first byte is 50 ms old, or the socket falls silent.
+    /// Waits long only with an empty buffer. The event is that of the last read.
     private func fill(
         _ buffer: ReadBuffer, from connection: TLSConnection, room: Int
-    ) throws -> FeedbackConversation.Event {
+    ) -> FeedbackConversation.Event {
         guard room > 0 else { return .full }
         // The interrupt ends waits; a gateway that never pauses would never be waited for.
         guard !interrupt.isTripped else { return .stopped }
@@ -148,7 +174,9 @@ package struct FeedbackReader: Sendable {
             let outcome: ReadOutcome
             do {
                 outcome = try connection.read(
-                    into: buffer.free(upTo: room), deadline: waits ? .in(limits.idle) : .now)
+                    into: buffer.free(upTo: room),
+                    deadline: waits
+                        ? .in(limits.idle) : .earlier(of: .in(Self.breath), sync))
             } catch {
                 return error.code == .interrupted ? .stopped : .failed(error)
             }
@@ -164,27 +192,5 @@ package struct FeedbackReader: Sendable {
             case .interrupted: return .stopped
             }
         }
-    }
-}
-
-/// Room for the bytes that are read and not yet durable.
-private final class ReadBuffer {
-    private let memory: UnsafeMutableRawBufferPointer
-    var count = 0
-
-    init(capacity: Int) {
-        memory = .allocate(byteCount: capacity, alignment: 16)
-    }
-
-    deinit { memory.deallocate() }
-
-    var isFull: Bool { count == memory.count }
-
-    var filled: UnsafeRawBufferPointer {
-        UnsafeRawBufferPointer(rebasing: memory[..<count])
-    }
-
-    func free(upTo room: Int) -> UnsafeMutableRawBufferPointer {
-        UnsafeMutableRawBufferPointer(rebasing: memory[count..<min(memory.count, room)])
     }
 }
