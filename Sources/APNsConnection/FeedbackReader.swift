@@ -140,6 +140,8 @@ package struct FeedbackReader: Sendable {
         _ buffer: ReadBuffer, from connection: TLSConnection, room: Int
     ) throws -> FeedbackConversation.Event {
         guard room > 0 else { return .full }
+        // The interrupt ends waits; a gateway that never pauses would never be waited for.
+        guard !interrupt.isTripped else { return .stopped }
         var sync = Deadline.never
         while true {
             let waits = buffer.count == 0

@@ -62,6 +62,9 @@ package final class AcceptedConnection: Sendable {
     /// the interrupt came first. Never answers.
     package func staySilent(deadline: Deadline, interrupt: Interrupt? = nil) -> Bool {
         let watched = descriptor.withLock { $0 }
+        guard watched >= 0 else {
+            return true
+        }
         var scratch = [UInt8](repeating: 0, count: 4096)
         while true {
             guard

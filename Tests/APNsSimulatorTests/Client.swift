@@ -22,8 +22,6 @@ struct SharedCertificates: Sendable {
 /// What a client of the gateway saw.
 struct Seen {
     var bytes: [UInt8] = []
-    /// Sizes of the single reads.
-    var portions: [Int] = []
     var end: ReadOutcome?
     var failure: TransportFailure.Code?
 }
@@ -67,7 +65,6 @@ extension FeedbackGateway {
                     break
                 }
                 seen.bytes += buffer[..<count]
-                seen.portions.append(count)
             }
             connection.close()
         } catch let failure as TransportFailure {

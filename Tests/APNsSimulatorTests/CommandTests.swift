@@ -1,5 +1,6 @@
 import APNsSimulator
 import Foundation
+import SecureTransport
 import TestSupport
 import Testing
 
@@ -44,6 +45,14 @@ private final class Run {
             }
             pending.append(more)
         }
+    }
+
+    /// The most memory it has used so far, in KiB (proc(5), VmHWM).
+    func peakMemory() throws -> Int? {
+        let status = try String(
+            contentsOfFile: "/proc/\(process.processIdentifier)/status", encoding: .utf8)
+        return status.split(separator: "\n").first { $0.hasPrefix("VmHWM:") }
+            .flatMap { Int($0.filter(\.isNumber)) }
     }
 
     func interrupt() {
@@ -141,6 +150,33 @@ struct CommandTests {
         }
     }
 
+    @Test("millions of tuples pass through little memory")
+    func flatMemory() throws {
+        let folder = try TemporaryFolder()
+        let feed = GeneratedFeed(count: 2_000_000, seed: 3)
+        let run = try Run([
+            "feedback", "--directory", folder.file("c"), "--seed", "3", "--generate",
+            "\(feed.count)",
+        ])
+        let greeting = try #require(try run.line())
+        let listening = greeting["listening"] as? String
+        let port = try #require(listening?.split(separator: ":").last.flatMap { UInt16($0) })
+        let context = try TLSClientContext(
+            trust: .file(greeting["ca"] as? String ?? ""),
+            identity: .load(
+                file: greeting["certificate"] as? String ?? "", key: greeting["key"] as? String))
+        let addresses = try NameResolution.resolve(host: "127.0.0.1", port: port)
+        let address = try #require(addresses.first)
+        let connection = try TLSConnection.connect(
+            to: address, hostName: "localhost", context: context, connectDeadline: .in(patience),
+            handshakeTimeout: patience)
+        connection.discardUntilEnd(deadline: .never)
+        connection.close()
+        #expect(try run.line()?["bytes"] as? Int == feed.encodedLength)
+        let peak = try #require(try run.peakMemory())
+        #expect(peak < 48 * 1024, "\(peak) KiB")
+    }
+
     @Test("certificates are made once and used again, keys private")
     func certificates() throws {
         let folder = try TemporaryFolder()
@@ -167,12 +203,22 @@ struct CommandTests {
     @Test(
         "a wrong flag is a usage error, a missing list a failure",
         arguments: [
-            (["--write-size", "0"], Int32(64)), (["--generate", "-1"], 64), (["--hex", "abc"], 1),
-            (["--feed", "/nonexistent"], 1),
+            Mistake(["--write-size", "0"], 64), Mistake(["--generate", "-1"], 64),
+            Mistake(["--hex", "abc"], 1), Mistake(["--feed", "/nonexistent"], 1),
         ])
-    func mistakes(arguments: [String], status: Int32) throws {
+    func mistakes(mistake: Mistake) throws {
         let folder = try TemporaryFolder()
-        let run = try Run(["feedback", "--directory", folder.file("c")] + arguments)
-        #expect(run.status() == status)
+        let run = try Run(["feedback", "--directory", folder.file("c")] + mistake.arguments)
+        #expect(run.status() == mistake.status)
+    }
+
+    struct Mistake: Sendable {
+        let arguments: [String]
+        let status: Int32
+
+        init(_ arguments: [String], _ status: Int32) {
+            self.arguments = arguments
+            self.status = status
+        }
     }
 }

@@ -52,7 +52,7 @@ struct GatewayRefusalTests {
     @Test("because its certificate is expired, not yet valid or for another host is refused")
     func certificateVariants() throws {
         try expect(try stage(.expired), exit: 69, saying: "expired")
-        try expect(try stage(.notYetValid), exit: 69, saying: "not yet valid")
+        try expect(try stage(.notYetValid), exit: 69, saying: "valid only from")
         try expect(try stage(.wrongHost), exit: 69, saying: "127.0.0.1")
     }
 
@@ -64,7 +64,7 @@ struct GatewayRefusalTests {
             try SweepStage(feeds: [feed], behaviour: behaviour), exit: 78, saying: "certificate")
         behaviour = FeedbackBehaviour()
         let without = try SweepStage(feeds: [feed], behaviour: behaviour)
-        without.lines.certificate = "~"
+        without.lines.certificate = ""
         try expect(without, exit: 78, saying: "certificate")
     }
 
@@ -98,7 +98,7 @@ struct OwnSideTests {
         let stage = try SweepStage(feeds: [feed])
         let certificates = try SweepStage.certificates.get()
         stage.lines.certificate =
-            "{file: \(certificates.certificate(.expiredClient)), "
+            "certificate: {file: \(certificates.certificate(.expiredClient)), "
             + "key: \(certificates.key(.expiredClient))}"
         let result = try stage.sweep()
         #expect(result.exit == 78)
@@ -114,7 +114,7 @@ struct OwnSideTests {
             "open.key", try String(contentsOfFile: certificates.key(.client), encoding: .utf8),
             mode: 0o644)
         stage.lines.certificate =
-            "{file: \(certificates.certificate(.client)), key: \(key)}"
+            "certificate: {file: \(certificates.certificate(.client)), key: \(key)}"
         let result = try stage.sweep()
         #expect(result.exit == 77)
         #expect(result.error.contains("open.key"))

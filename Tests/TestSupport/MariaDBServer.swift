@@ -23,6 +23,9 @@ package struct MariaDBServer: Sendable {
             host: host, port: port, socket: socket, ca: ca, user: user, password: password)
     }()
 
+    /// Whether the environment names a server.
+    package static var isAvailable: Bool { fromEnvironment != nil }
+
     /// What a skipped test says.
     package static let absence =
         "no MariaDB: source scripts/lib/mariadb.sh, run mariadb_start, and test again"

@@ -1,6 +1,7 @@
 import APNsProtocol
 import APNsSimulator
 import Foundation
+import SecureTransport
 import TokenStore
 
 /// Everything a sweep meets, for one test: a gateway with its list, a database of its own, a state
@@ -48,7 +49,8 @@ package final class SweepStage {
         lines = Lines()
         lines.ca = certificates.authority
         lines.certificate =
-            "{file: \(certificates.certificate(.client)), key: \(certificates.key(.client))}"
+            "certificate: {file: \(certificates.certificate(.client)), "
+            + "key: \(certificates.key(.client))}"
         lines.store = try storeLines()
     }
 
@@ -88,7 +90,7 @@ package final class SweepStage {
               - name: chat
                 topic: com.example.chat
                 environment: production
-                certificate: \(lines.certificate)
+                \(lines.certificate)
                 feedback:
                   host: 127.0.0.1
                   port: \(gateway.port)
@@ -112,6 +114,28 @@ package final class SweepStage {
     ) throws -> RunningTool {
         try RunningTool(
             "pushsweep", arguments + ["--config", try settings()], environment: environment)
+    }
+
+    /// Waits until bytes of a feed are in the journal; false if none came in 20 seconds.
+    @discardableResult
+    package func awaitJournal() -> Bool {
+        let deadline = Deadline.in(.seconds(20))
+        while !deadline.hasPassed {
+            if (try? journaledBytes().isEmpty) == false { return true }
+        }
+        return false
+    }
+
+    /// All bytes that the journal holds durably, feed by feed in the order of reading.
+    package func journaledBytes() throws -> [UInt8] {
+        let connection = SQLiteConnection(
+            path: journal, creates: false, StoreSettings(location: .sqlite(path: journal)))
+        try connection.connect()
+        let rows = try connection.query("SELECT bytes FROM chunk ORDER BY id")
+        return (0..<rows.count).flatMap { index -> [UInt8] in
+            if case .bytes(let bytes) = rows[index, 0] { return bytes }
+            return []
+        }
     }
 
     /// Runs a sweep with JSON output.

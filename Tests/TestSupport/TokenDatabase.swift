@@ -91,6 +91,11 @@ package final class TokenDatabase {
         _ = try sql.execute(statement, values)
     }
 
+    /// Runs a statement that only one engine knows, on that engine.
+    package func execute(_ statement: String, on engine: TestEngine) throws {
+        if engine == self.engine { try sql.run(statement) }
+    }
+
     /// The rows of a query, each value as text.
     package func texts(_ query: String, _ values: [SQLValue] = []) throws -> [[String]] {
         let rows = try sql.query(query, values)

@@ -65,7 +65,7 @@ package struct Check {
                     "\(doubtful.count) feeds hold quarantined bytes; see: pushsweep quarantine list"
                 )
             }
-        } catch where error.code == .locked {
+        } catch  where error.code == .locked {
             report.note("state", .warning, "\(error)")
         } catch {
             report.fail("state", .wrapping(error, at: .state))

@@ -30,7 +30,8 @@ struct ChangeStatements {
         let deletes = changes.filter { $0.verdict == .delete }
         let marks = changes.filter { $0.verdict != .delete }
         return batches(deletes, longest: usesKeyList ? StatementShape.longest : linear).map(delete)
-            + batches(marks, longest: usesBinarySearch ? StatementShape.longest : linear).map(mark)
+            + batches(marks, longest: usesBinarySearch(marks) ? StatementShape.longest : linear)
+            .map(mark)
     }
 
     private var linear: Int {
@@ -39,19 +40,22 @@ struct ChangeStatements {
 
     private var usesKeyList: Bool { dialect.changesRowsInBatches && layout.key.count == 1 }
 
-    private var usesBinarySearch: Bool { usesKeyList && layout.key[0].isInteger }
+    /// Numbers above `Int64.max` are left to CASE: INTERVAL sorts them below zero.
+    private func usesBinarySearch(_ changes: some Sequence<RowChange>) -> Bool {
+        usesKeyList && layout.key[0].isInteger && changes.allSatisfy { number($0) != nil }
+    }
 
-    /// Changes in key order, in runs, those whose guard value is NULL apart: NULL is in no list.
+    /// Changes in runs, those whose guard value is NULL apart: NULL is in no list. In key order,
+    /// which INTERVAL needs and which meets other transactions in the same order.
     private func batches(_ changes: [RowChange], longest: Int) -> [ArraySlice<RowChange>] {
-        var dated = changes.filter { guardValue($0) != .null }
-        let undated = changes.filter { guardValue($0) == .null }
-        if usesBinarySearch {
-            dated.sort { (key($0)[0].integer ?? 0) < (key($1)[0].integer ?? 0) }
-        }
-        let undatedSorted =
-            usesBinarySearch
-            ? undated.sorted { (key($0)[0].integer ?? 0) < (key($1)[0].integer ?? 0) } : undated
-        return dated.runs(of: longest) + undatedSorted.runs(of: longest)
+        let ordered = changes.sorted { (number($0) ?? 0) < (number($1) ?? 0) }
+        let dated = ordered.filter { guardValue($0) != .null }
+        let undated = ordered.filter { guardValue($0) == .null }
+        return dated.runs(of: longest) + undated.runs(of: longest)
+    }
+
+    private func number(_ change: RowChange) -> Int64? {
+        change.row.values[change.row.values.startIndex + lookup.key[0]].integer
     }
 
     private func key(_ change: RowChange) -> [SQLValue] {
@@ -92,7 +96,7 @@ struct ChangeStatements {
         func value(_ change: RowChange) -> SQLValue { layout.mark?.value(change.time) ?? .null }
         if changes.count == 1, let change = changes.first { return ("?", [value(change)]) }
         let padded = StatementShape.padded(changes)
-        if usesBinarySearch {
+        if usesBinarySearch(changes) {
             let places = placeholders(padded.count)
             return (
                 "ELT(INTERVAL(\(dialect.quoted(layout.key[0].name)), \(places)), \(places))",

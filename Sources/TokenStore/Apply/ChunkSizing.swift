@@ -10,7 +10,10 @@ struct ChunkSizing: Hashable, Sendable {
     static let aim = 100.0
 
     /// Tokens in the next chunk.
-    private(set) var size = 900
+    private(set) var size: Int
+
+    /// Starts with a size.
+    init(first: Int) { size = first }
 
     /// Takes note of a committed chunk. A whole step towards the size that would have met the aim
     /// could overshoot after one odd chunk, so growth is at most half again.

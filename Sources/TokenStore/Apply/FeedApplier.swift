@@ -20,7 +20,7 @@ struct FeedApplier {
     let pacing: StorePacing
     private let attempts: Attempts
 
-    private var sizing = ChunkSizing()
+    private var sizing: ChunkSizing
     private var waiting: [TokenEvidence] = []
     private var isEnded = false
 
@@ -32,6 +32,7 @@ struct FeedApplier {
         self.layout = layout
         self.connection = connection
         self.pacing = pacing
+        sizing = ChunkSizing(first: pacing.firstChunk)
         attempts = Attempts(connection: connection, pacing: pacing)
         transaction = try ChunkTransaction(application, layout, connection)
     }

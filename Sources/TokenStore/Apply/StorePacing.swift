@@ -5,6 +5,8 @@ import Foundation
 package struct StorePacing: Sendable {
     /// How often a thing is tried in a row before the store gives up.
     package var tries: Int
+    /// Tokens in the first chunk of a feed.
+    package var firstChunk: Int
     /// Milliseconds on a clock that nobody sets.
     package var monotonic: @Sendable () -> Double
     /// Pauses for a number of milliseconds.
@@ -14,11 +16,13 @@ package struct StorePacing: Sendable {
 
     /// States pacing; the usual one tries five times and really sleeps.
     package init(
-        tries: Int = 5, monotonic: @escaping @Sendable () -> Double = StorePacing.uptime,
+        tries: Int = 5, firstChunk: Int = 900,
+        monotonic: @escaping @Sendable () -> Double = StorePacing.uptime,
         sleep: @escaping @Sendable (Int) -> Void = StorePacing.pause(milliseconds:),
         random: @escaping @Sendable () -> Double = { Double.random(in: 0..<1) }
     ) {
         self.tries = tries
+        self.firstChunk = firstChunk
         self.monotonic = monotonic
         self.sleep = sleep
         self.random = random

@@ -47,7 +47,9 @@ struct RightsPlan {
                     Right(
                         purpose: "delete rows of", privileges: "DELETE",
                         table: table.sql(dialect),
-                        probe: "DELETE FROM \(table.sql(dialect)) WHERE 1 = 0"))
+                        // sql_safe_updates refuses a condition without a column.
+                        probe: "DELETE FROM \(table.sql(dialect)) WHERE "
+                            + "\(dialect.quoted(layout.key[0].name)) = NULL"))
             }
             let change = ["SELECT", "INSERT", "UPDATE"]
             for own in [OwnTable.run, .feed, .lease] {

@@ -23,7 +23,8 @@ struct DemoCommand: ParsableCommand {
 
     func run() throws {
         try common.finish { context in
-            let folder = FileManager.default.temporaryDirectory.path
+            let folder =
+                FileManager.default.temporaryDirectory.path
                 + "/pushsweep-demo-" + UUID().uuidString.prefix(8).lowercased()
             try FileManager.default.createDirectory(
                 atPath: folder, withIntermediateDirectories: true,

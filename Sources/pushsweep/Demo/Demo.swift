@@ -41,7 +41,8 @@ struct Demo {
         now.advanced(by: -Int64(days * 86_400_000))
     }
 
-    private static func settingsText(_ certificates: SimulatorCertificates, port: UInt16) -> String {
+    private static func settingsText(_ certificates: SimulatorCertificates, port: UInt16) -> String
+    {
         """
         state: state
         store: {url: "sqlite://tokens.sqlite"}

@@ -14,13 +14,29 @@ enum StopSignals {
     // Set once, before the handlers are installed, and only read afterwards.
     nonisolated(unsafe) private static var interrupt: Interrupt?
 
+    /// Whether the caller wants a signal ignored, as nohup(1) does with SIGHUP.
+    private static func isIgnored(_ number: Int32) -> Bool {
+        var action = sigaction()
+        sigaction(number, nil, &action)
+        return unsafeBitCast(action.__sigaction_handler.sa_handler, to: Int.self) == 1
+    }
+
+    /// A parent's thread may have had these signals blocked, and its child inherits that.
+    private static func unblock() {
+        var mask = sigset_t()
+        sigemptyset(&mask)
+        for number in [SIGTERM, SIGINT, SIGHUP] { sigaddset(&mask, number) }
+        sigprocmask(SIG_UNBLOCK, &mask, nil)
+    }
+
     /// Installs the handlers and returns the interrupt that they trip.
     static func install() throws -> Interrupt {
         let made = try Interrupt()
         interrupt = made
-        for number in [SIGTERM, SIGINT, SIGHUP] {
+        for number in [SIGTERM, SIGINT, SIGHUP] where !isIgnored(number) {
             signal(number) { _ in StopSignals.interrupt?.trip() }
         }
+        unblock()
         let never = try Interrupt()
         _ = try WorkerThread {
             _ = made.wait(until: .never)
