@@ -110,7 +110,7 @@ package struct Check {
 
     private mutating func examineStore() {
         do {
-            let wanted = try StoreSettings(settings)
+            let wanted = StoreSettings(settings)
             let policy = RemovalPolicy(settings.policy)
             let store = try TokenStore(wanted)
             for finding in try store.examine(.apply(policy)).findings {

@@ -17,7 +17,7 @@ package struct SchemaWork {
     /// Executes what is missing, unless this is a dry run, and returns it.
     package func run() throws(RunFailure) -> SchemaScript {
         do {
-            let store = try StoreSettings(settings)
+            let store = StoreSettings(settings)
             if !dryRun { try makeFolder(of: store.location) }
             let tokens = try TokenStore(store, creatingFile: !dryRun)
             return dryRun

@@ -1,3 +1,5 @@
+import TokenStore
+
 /// What one setting may hold: its type with the range, as the table, the parser and the
 /// documentation use it.
 package enum SettingKind: Sendable, Equatable {
@@ -85,13 +87,13 @@ package enum SettingValue: Sendable, Equatable {
     /// A switch.
     case flag(Bool)
     /// A fixed offset from UTC.
-    case zone(Settings.ZoneOffset)
+    case zone(ZoneOffset)
     /// An optional column.
-    case column(Settings.ColumnChoice)
+    case column(OptionalColumn)
     /// Columns in order.
     case columns([String])
     /// Where the token database is.
-    case store(Settings.Store.Location)
+    case store(StoreLocation)
     /// A password.
     case secret(Settings.Secret)
 

@@ -1,3 +1,5 @@
+import TokenStore
+
 /// Turns the text of one setting into its value. File and environment share it, so a value means
 /// the same wherever it stands.
 struct SettingParser {
@@ -7,15 +9,15 @@ struct SettingParser {
     /// The value of a text. The error's sentence starts after the name of the setting.
     func value(_ text: String, _ kind: SettingKind) throws(SettingRefusal) -> SettingValue {
         guard !text.isEmpty else { throw SettingRefusal("is empty") }
-        if SettingText.hasControlCharacter(text), !kind.isSecret {
+        if PlainText.hasControlCharacter(text), !kind.isSecret {
             throw SettingRefusal("has an unprintable character in \(shown(text, kind))")
         }
         switch kind {
         case .secret:
             guard !text.utf8.contains(0) else { throw SettingRefusal("has a zero byte") }
             return .secret(Settings.Secret(text))
-        case .path: return .text(try absolutePath(text, folder: folder))
-        case .storeAddress: return .store(try StoreAddressParser(folder: folder).parse(text))
+        case .path: return .text(try PlainText.absolutePath(text, folder: folder))
+        case .storeAddress: return .store(try StoreLocation(text, relativeTo: folder))
         case .integer, .percent, .size, .duration: return try quantity(text, kind)
         case .zone: return .zone(try zone(text))
         case .boolean: return .flag(try flag(text))
@@ -32,7 +34,7 @@ struct SettingParser {
             throw refusal("must consist of letters, digits, dots, hyphens and underscores", text)
         case .appleIdentifier where !SettingText.isAppleIdentifier(text):
             throw refusal("must be 10 capital letters and digits, such as ABC123DEFG", text)
-        case .host where !SettingText.isHost(text):
+        case .host where !PlainText.isHost(text):
             throw refusal("must be a host name or an address without scheme and port", text)
         case .webAddress where !isWebAddress(text):
             // Not quoted: it may hold a password.
@@ -68,7 +70,7 @@ struct SettingParser {
         var result: [String] = []
         for name in names {
             let column = String(name.drop { $0 == " " }.reversed().drop { $0 == " " }.reversed())
-            guard !SettingText.hasControlCharacter(column) else {
+            guard !PlainText.hasControlCharacter(column) else {
                 throw refusal("has an unprintable character", column)
             }
             try checkIdentifier(column)
@@ -84,7 +86,7 @@ struct SettingParser {
     ) throws(SettingRefusal) -> SettingValue {
         switch kind {
         case .integer(let range):
-            guard let number = wholeNumber(text), range.contains(number) else {
+            guard let number = PlainText.wholeNumber(text), range.contains(number) else {
                 throw refusal(
                     "must be a whole number from \(range.lowerBound) to \(range.upperBound)", text)
             }
@@ -119,7 +121,7 @@ struct SettingParser {
     private func percent(_ text: String) -> Double? {
         // Swift also reads nan, inf, signs, exponents and hexadecimal fractions.
         let parts = text.split(separator: ".", omittingEmptySubsequences: false)
-        guard parts.count <= 2, parts.allSatisfy({ wholeNumber($0) != nil }),
+        guard parts.count <= 2, parts.allSatisfy({ PlainText.wholeNumber($0) != nil }),
             let number = Double(text), number > 0, number <= 100
         else { return nil }
         return number
@@ -133,17 +135,8 @@ struct SettingParser {
         }
     }
 
-    private func zone(_ text: String) throws(SettingRefusal) -> Settings.ZoneOffset {
-        if text == "UTC" || text == "Z" { return Settings.ZoneOffset(seconds: 0) }
-        let bytes = Array(text.utf8)
-        if bytes.count == 6, bytes[3] == UInt8(ascii: ":"),
-            bytes[0] == UInt8(ascii: "+") || bytes[0] == UInt8(ascii: "-"),
-            let hours = wholeNumber(text.dropFirst().prefix(2)),
-            let minutes = wholeNumber(text.suffix(2)), minutes < 60, hours * 60 + minutes <= 840
-        {
-            let seconds = (hours * 60 + minutes) * 60
-            return Settings.ZoneOffset(seconds: bytes[0] == UInt8(ascii: "-") ? -seconds : seconds)
-        }
+    private func zone(_ text: String) throws(SettingRefusal) -> ZoneOffset {
+        if let zone = ZoneOffset(text) { return zone }
         if text.contains(where: \.isLetter) {
             throw refusal(
                 "must be UTC or a fixed offset such as +02:00, because in a named zone an hour "

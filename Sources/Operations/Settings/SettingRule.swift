@@ -7,6 +7,8 @@ package struct SettingRule: Sendable {
         case text(String)
         /// A value that follows from other settings or from the machine, in words.
         case computed(String)
+        /// Nothing: the token table tells, in words that say how.
+        case detected(String)
         /// Nothing, in words that say what this means.
         case absent(String)
         /// An error: where the group is written, the setting must be.
@@ -16,9 +18,15 @@ package struct SettingRule: Sendable {
         package var words: String {
             switch self {
             case .text(let text): "`\(text)`"
+            case .detected(let words): "found in the table: \(words)"
             case .computed(let words), .absent(let words): words
             case .required: "none"
             }
+        }
+
+        /// What `pushsweep check` prints where there is no value.
+        var shown: String {
+            if case .detected = self { "found in the table" } else { "none" }
         }
     }
 

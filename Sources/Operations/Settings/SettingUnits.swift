@@ -1,3 +1,5 @@
+import TokenStore
+
 /// Times as settings write them: a whole number and one of `ms`, `s`, `m`, `h`.
 enum SettingTime {
     private static let units = [("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)]
@@ -28,17 +30,11 @@ enum SettingSize {
     }
 }
 
-/// Reads digits only: Swift's own parser also takes signs, which no setting needs.
-func wholeNumber(_ text: some StringProtocol) -> Int? {
-    guard !text.isEmpty, text.utf8.allSatisfy({ $0 >= 0x30 && $0 <= 0x39 }) else { return nil }
-    return Int(text)
-}
-
 private func scaled(_ text: String, units: [(name: String, factor: Int)]) -> Int? {
     let digits = text.prefix { $0 >= "0" && $0 <= "9" }
     let unit = text.dropFirst(digits.count)
     guard let factor = units.first(where: { $0.name == unit })?.factor,
-        let number = wholeNumber(digits)
+        let number = PlainText.wholeNumber(digits)
     else { return nil }
     let (product, overflow) = number.multipliedReportingOverflow(by: factor)
     return overflow ? nil : product

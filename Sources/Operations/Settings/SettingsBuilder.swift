@@ -1,3 +1,5 @@
+import TokenStore
+
 /// Fills the types with resolved values. Runs only when nothing is wrong, so that every required
 /// value is there and of its row's type; anything else is a mistake between the table and this
 /// file, which the test that fills in every setting finds.
@@ -44,20 +46,29 @@ struct SettingsBuilder {
             pushQueue: SettingsBuilder(resolved, prefix: "store.push-queue.").pushQueue())
     }
 
-    private func activeUsers() -> Settings.ActiveUsers {
-        guard case .columns(let key)? = resolved.values[prefix + "key"] else { mismatch("key") }
-        return Settings.ActiveUsers(
-            table: text("table"), key: key, token: token(), longestToken: number("token.longest"),
-            app: column("app.column"), environment: column("environment.column"),
-            productionValue: text("environment.values.production"),
-            sandboxValue: text("environment.values.sandbox"),
-            registeredAt: time("registered-at"), invalidatedAt: time("invalidated-at"),
-            reason: column("reason.column"))
+    private func activeUsers() -> TableMapping {
+        var users = TableMapping()
+        users.table = text("table")
+        users.key = columns("key")
+        users.token = text("token.column")
+        users.encoding = detectable("token.encoding")
+        users.longestToken = number("token.longest")
+        users.app = column("app.column")
+        users.environment = column("environment.column")
+        users.environmentValues = Dictionary(
+            uniqueKeysWithValues: Settings.Environment.words.map {
+                ($0, text("environment.values.\($0)"))
+            })
+        users.registeredAt = time("registered-at")
+        users.invalidatedAt = time("invalidated-at")
+        users.reason = column("reason.column")
+        return users
     }
 
     private func pushQueue() -> Settings.PushQueue {
         Settings.PushQueue(
-            table: text("table"), key: text("key"), token: token(), payload: text("payload"),
+            table: text("table"), key: text("key"), token: text("token.column"),
+            encoding: choice("token.encoding"), payload: text("payload"),
             queuedAt: text("queued-at"), sentAt: text("sent-at"))
     }
 
@@ -99,16 +110,12 @@ struct SettingsBuilder {
         return make(SettingsBuilder(resolved, prefix: "\(prefix)\(name)."))
     }
 
-    private func token() -> Settings.TokenColumn {
-        Settings.TokenColumn(column: text("token.column"), encoding: choice("token.encoding"))
-    }
-
-    private func time(_ name: String) -> Settings.TimeColumn {
+    private func time(_ name: String) -> TimeMapping {
         guard case .zone(let zone)? = resolved.values["\(prefix)\(name).zone"] else {
             mismatch("\(name).zone")
         }
-        return Settings.TimeColumn(
-            column: column("\(name).column"), type: choice("\(name).type"), zone: zone)
+        return TimeMapping(
+            column: column("\(name).column"), type: detectable("\(name).type"), zone: zone)
     }
 
     private func optional(_ name: String) -> String? {
@@ -144,9 +151,21 @@ struct SettingsBuilder {
         return .milliseconds(milliseconds)
     }
 
-    private func column(_ name: String) -> Settings.ColumnChoice {
+    private func column(_ name: String) -> OptionalColumn {
         guard case .column(let column)? = resolved.values[prefix + name] else { mismatch(name) }
         return column
+    }
+
+    private func columns(_ name: String) -> [String]? {
+        guard let value = resolved.values[prefix + name] else { return nil }
+        guard case .columns(let columns) = value else { mismatch(name) }
+        return columns
+    }
+
+    /// A choice that the table tells where it is not written.
+    private func detectable<Choice: RawRepresentable>(_ name: String) -> Choice?
+    where Choice.RawValue == String {
+        resolved.values[prefix + name] == nil ? nil : choice(name)
     }
 
     private func choice<Choice: RawRepresentable>(_ name: String) -> Choice

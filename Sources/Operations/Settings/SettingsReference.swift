@@ -46,7 +46,7 @@ extension SettingsTable {
         variable `PUSHSWEEP_CONFIG`, else `/etc/pushsweep/pushsweep.yaml`. Only the last may be
         missing; then the defaults hold: a SQLite database in the state folder, and no apps.
         Variables override the file. `pushsweep check` prints every setting with the place it came
-        from.
+        from, and `pushsweep check --example` prints a file with all of them to start from.
 
         - A key that is not listed here is an error, and so are a wrong type, a value out of range,
           a key given twice, and an unknown variable that starts with `PUSHSWEEP_`. All mistakes are
@@ -61,6 +61,8 @@ extension SettingsTable {
         - A column that a table need not have is used if it is there under its default name. Named,
           it must exist, also if only its type, zone or values are given. `~` or `none` means that
           there is none.
+        - What is found in the table by default is read from its columns and keys. Where they do not
+          tell, as whole numbers do not tell seconds from milliseconds, the setting is asked for.
         - A group of an app (`certificate`, `token-key`, `feedback`, `provider`, `binary`) that is
           left out does not exist, and its defaults mean nothing.
         - Zones are `UTC`, `Z` or a fixed offset. A zone such as Europe/Berlin is refused: an hour

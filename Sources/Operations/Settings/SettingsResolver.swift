@@ -1,3 +1,5 @@
+import TokenStore
+
 /// Gives every setting of the table its value: what was written, else its default. Goes through
 /// the table in order, so a default that follows from a setting above finds it settled.
 struct SettingsResolver {
@@ -92,7 +94,7 @@ struct SettingsResolver {
             values[key] = value
             origins.append(
                 SettingOrigin(
-                    key: shown, shownValue: value?.shown(rule.kind) ?? "none",
+                    key: shown, shownValue: value?.shown(rule.kind) ?? rule.fallback.shown,
                     origin: written?.source ?? .builtIn))
         } catch {
             problems.add(written?.place ?? placeOfGroup(key), "\(shown) \(error.reason)")
@@ -119,7 +121,7 @@ struct SettingsResolver {
             let isExpected = isGroupPresent(String(key.dropLast(".column".count)))
             return .column(isExpected ? .named(text) : .detect(text))
         case .text(let text): return try parser.value(text, rule.kind)
-        case .absent: return nil
+        case .absent, .detected: return nil
         case .required: throw SettingRefusal("is missing; give it a value")
         case .computed: return computed(rule.key, app: key)
         }
@@ -132,8 +134,10 @@ struct SettingsResolver {
             guard case .text(let state)? = values["state"] else { return nil }
             return .store(.sqlite(path: "\(state)/tokens.sqlite"))
         case "store.tls.mode":
-            if case .store(.mysql)? = values["store.url"] { return .text("verify") }
-            return .text("off")
+            guard case .store(let location)? = values["store.url"] else { return nil }
+            let mode: Settings.Store.TLSMode =
+                StoreTLS.usual(for: location) == .off ? .off : .verify
+            return .text(mode.rawValue)
         case "apps[].value": return values[sibling(key, "name")]
         case "apps[].feedback.host-name": return values[sibling(key, "host")]
         default: return nil

@@ -1,3 +1,5 @@
+import TokenStore
+
 /// What settings must satisfy together.
 struct SettingsRules {
     private let resolved: SettingsResolver
@@ -72,7 +74,8 @@ struct SettingsRules {
     }
 
     private func checkStore(_ problems: inout SettingsProblems) {
-        guard case .store(.mysql)? = resolved.values["store.url"],
+        guard case .store(let location)? = resolved.values["store.url"],
+            StoreTLS.usual(for: location) != .off,
             text("store.tls.mode") == "off", resolved.values["store.tls.ca"] != nil
         else { return }
         problems.add(

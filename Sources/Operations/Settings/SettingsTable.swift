@@ -1,3 +1,5 @@
+import TokenStore
+
 // The one table of settings. A row here is all it takes for a setting to be read from the file and
 // the environment, checked, printed with its origin, and to appear in the sample file and in
 // docs/settings.md; the types in Settings.swift take their values from it by key. Order is the
@@ -34,7 +36,8 @@ package enum SettingsTable {
         SettingRule(
             "store.url", .storeAddress, .computed("`tokens.sqlite` in the state folder"),
             sample: .written("mysql://pushsweep@db.example.net:3306/push"),
-            "The database with the token table, without a password."),
+            "The database with the token table, without a password; the user is pushsweep unless named."
+        ),
         SettingRule(
             "store.password-file", .path, .absent("no password"), sample: .written("db-password"),
             "File whose only line is the database password; nobody but its owner may read it."),
@@ -61,27 +64,41 @@ package enum SettingsTable {
             "How long to wait until the database takes a request."),
     ]
 
+    /// The names that the token store itself takes.
+    private static let usual = TableMapping()
+
+    private static func usually(_ column: OptionalColumn) -> SettingRule.Fallback {
+        .text(column.name ?? "none")
+    }
+
+    private static let detectedTime = SettingRule.Fallback.detected(
+        "`datetime` where the column's type is no whole number")
+
     private static let activeUsers: [SettingRule] = [
         SettingRule(
-            "store.active-users.table", .table, .text("active_users"),
+            "store.active-users.table", .table, .text(usual.table),
             "Table with one row per registered device."),
         SettingRule(
-            "store.active-users.key", .columns, .text("id"), sample: .comment("[id]"),
-            "Columns of its primary key."),
+            "store.active-users.key", .columns,
+            .detected("`id` if there is one, else the primary key"), sample: .comment("[id]"),
+            "Columns that together are of one row only."),
         SettingRule(
-            "store.active-users.token.column", .column, .text("device_token"),
+            "store.active-users.token.column", .column, .text(usual.token),
             "Column of the device token."),
         SettingRule(
-            "store.active-users.token.encoding", .choice(Settings.TokenEncoding.words),
-            .text("binary"), "How the token is stored: its bytes, or hex digits of any case."),
+            "store.active-users.token.encoding", .choice(TokenEncoding.words),
+            .detected("`binary` in a column of bytes, `hex` in one of text"),
+            sample: .comment("binary"),
+            "How the token is stored: its bytes, or hex digits of any case."),
         SettingRule(
-            "store.active-users.token.longest", .size(32...65_535), .text("100"),
+            "store.active-users.token.longest", .size(32...65_535),
+            .text(String(usual.longestToken)),
             "Longest token in bytes that the column must be able to hold."),
         SettingRule(
-            "store.active-users.app.column", .optionalColumn, .text("app_id"),
+            "store.active-users.app.column", .optionalColumn, usually(usual.app),
             "Column that says whose app the token is of; with none, all apps share all rows."),
         SettingRule(
-            "store.active-users.environment.column", .optionalColumn, .text("environment"),
+            "store.active-users.environment.column", .optionalColumn, usually(usual.environment),
             "Column that tells production tokens from sandbox ones; with none, all rows are of one."
         ),
         SettingRule(
@@ -91,26 +108,30 @@ package enum SettingsTable {
             "store.active-users.environment.values.sandbox", .text, .text("sandbox"),
             "What that column holds for the sandbox."),
         SettingRule(
-            "store.active-users.registered-at.column", .optionalColumn, .text("registered_at"),
+            "store.active-users.registered-at.column", .optionalColumn,
+            usually(usual.registeredAt.column),
             "Column of the last registration, without which nothing is known to be older than a signal."
         ),
         SettingRule(
-            "store.active-users.registered-at.type", .choice(Settings.TimeEncoding.words),
-            .text("datetime"), "How that time is stored."),
+            "store.active-users.registered-at.type", .choice(TimeColumnType.words),
+            detectedTime, sample: .comment("datetime"),
+            "How that time is stored; of whole numbers the unit must be said."),
         SettingRule(
-            "store.active-users.registered-at.zone", .zone, .text("+00:00"),
+            "store.active-users.registered-at.zone", .zone, .text(ZoneOffset.utc.description),
             "Zone of that time if it is a datetime."),
         SettingRule(
-            "store.active-users.invalidated-at.column", .optionalColumn, .text("invalidated_at"),
+            "store.active-users.invalidated-at.column", .optionalColumn,
+            usually(usual.invalidatedAt.column),
             "Column of the mark; with none, marks go to the table pushsweep_invalid."),
         SettingRule(
-            "store.active-users.invalidated-at.type", .choice(Settings.TimeEncoding.words),
-            .text("datetime"), "How the mark's time is stored."),
+            "store.active-users.invalidated-at.type", .choice(TimeColumnType.words),
+            detectedTime, sample: .comment("datetime"),
+            "How the mark's time is stored; of whole numbers the unit must be said."),
         SettingRule(
-            "store.active-users.invalidated-at.zone", .zone, .text("+00:00"),
+            "store.active-users.invalidated-at.zone", .zone, .text(ZoneOffset.utc.description),
             "Zone of the mark's time if it is a datetime."),
         SettingRule(
-            "store.active-users.reason.column", .optionalColumn, .text("invalid_reason"),
+            "store.active-users.reason.column", .optionalColumn, usually(usual.reason),
             "Column for the reason of a mark."),
     ]
 
@@ -124,7 +145,7 @@ package enum SettingsTable {
             "store.push-queue.token.column", .column, .text("device_token"),
             "Column of the token to send to."),
         SettingRule(
-            "store.push-queue.token.encoding", .choice(Settings.TokenEncoding.words), .text("hex"),
+            "store.push-queue.token.encoding", .choice(TokenEncoding.words), .text("hex"),
             "How that token is stored."),
         SettingRule(
             "store.push-queue.payload", .column, .text("payload"), "Column of the JSON to send."),

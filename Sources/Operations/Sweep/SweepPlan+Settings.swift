@@ -26,7 +26,7 @@ extension SweepPlan {
                 "planning the sweep: no app of the settings has a feedback gateway; add "
                     + "apps[].feedback with host and port, or try: pushsweep demo")
         }
-        try self.init(settings, .gateways(sources), dryRun: dryRun)
+        self.init(settings, .gateways(sources), dryRun: dryRun)
     }
 
     /// The plan of replaying a file, or a feed of the journal.
@@ -37,7 +37,7 @@ extension SweepPlan {
         settings: Settings, dryRun: Bool
     ) throws(RunFailure) {
         if let feed {
-            try self.init(settings, .journaled(feed), dryRun: dryRun)
+            self.init(settings, .journaled(feed), dryRun: dryRun)
             return
         }
         let matching = settings.apps.map(\.partition).filter {
@@ -53,18 +53,12 @@ extension SweepPlan {
                         : "the settings name several apps (\(settings.appNames)); say which with "
                             + "--app and --environment"))
         }
-        try self.init(settings, .file(file, partition), dryRun: dryRun)
+        self.init(settings, .file(file, partition), dryRun: dryRun)
     }
 
-    private init(_ settings: Settings, _ work: Work, dryRun: Bool) throws(RunFailure) {
-        let store: StoreSettings
-        do {
-            store = try StoreSettings(settings)
-        } catch {
-            throw .wrapping(error, at: .settings)
-        }
+    private init(_ settings: Settings, _ work: Work, dryRun: Bool) {
         self.init(
-            state: settings.state, store: store, work: work,
+            state: settings.state, store: StoreSettings(settings), work: work,
             partitions: Dictionary(
                 settings.apps.map { ($0.partition, $0.storedPartition) },
                 uniquingKeysWith: { first, _ in first }),

@@ -8,9 +8,9 @@ struct LayoutResolver {
     /// The layout the store works with.
     func layout() throws(StoreFailure) -> TableLayout {
         let registration = try time(
-            mapping.registeredAt, usual: "registered_at", setting: "registered-at")
+            mapping.registeredAt, setting: "registered-at")
         let mark = try time(
-            mapping.invalidatedAt, usual: "invalidated_at", setting: "invalidated-at")
+            mapping.invalidatedAt, setting: "invalidated-at")
         if let mark, table.column(mark.name)?.movesItself == true {
             throw refusal(
                 "column \(mark.name) sets itself to the present whenever the row changes, so a "
@@ -19,14 +19,14 @@ struct LayoutResolver {
         let movesItself = registration.flatMap { table.column($0.name) }?.movesItself ?? false
         return TableLayout(
             table: table.name, key: try key(), token: try token(),
-            app: try partition(mapping.app, usual: "app_id", setting: "app", values: [:]),
+            app: try partition(mapping.app, setting: "app", values: [:]),
             environment: try partition(
-                mapping.environment, usual: "environment", setting: "environment",
+                mapping.environment, setting: "environment",
                 values: mapping.environmentValues),
             registration: registration, registrationMovesItself: movesItself, mark: mark,
             reason: mark == nil
                 ? nil
-                : try optional(mapping.reason, usual: "invalid_reason", setting: "reason")?.name,
+                : try optional(mapping.reason, setting: "reason")?.name,
             columns: table.columns.filter { !$0.isGenerated }.map(\.name))
     }
 
@@ -43,10 +43,10 @@ struct LayoutResolver {
     }
 
     private func optional(
-        _ column: OptionalColumn, usual: String, setting: String
+        _ column: OptionalColumn, setting: String
     ) throws(StoreFailure) -> CatalogColumn? {
         switch column {
-        case .detect: table.column(usual)
+        case .detect(let usual): table.column(usual)
         case .absent: nil
         case .named(let name): try required(name, setting: setting)
         }
@@ -97,9 +97,9 @@ struct LayoutResolver {
     }
 
     private func partition(
-        _ mapped: OptionalColumn, usual: String, setting: String, values: [String: String]
+        _ mapped: OptionalColumn, setting: String, values: [String: String]
     ) throws(StoreFailure) -> TableLayout.PartitionColumn? {
-        guard let column = try optional(mapped, usual: usual, setting: setting) else { return nil }
+        guard let column = try optional(mapped, setting: setting) else { return nil }
         guard column.isText || column.isInteger || column.type == "enum" else {
             throw refusal(
                 "column \(column.name) holds neither text nor whole numbers; correct "
@@ -113,12 +113,12 @@ struct LayoutResolver {
     }
 
     private func time(
-        _ mapped: TimeMapping, usual: String, setting: String
+        _ mapped: TimeMapping, setting: String
     ) throws(StoreFailure) -> TimeColumn? {
-        guard let column = try optional(mapped.column, usual: usual, setting: setting) else {
+        guard let column = try optional(mapped.column, setting: setting) else {
             return nil
         }
-        let offset = try Self.offset(ofZone: mapped.zone, setting: setting)
+        let offset = mapped.zone.seconds
         let isClock = ["datetime", "timestamp"].contains(column.type)
         switch (mapped.type, dialect.engine) {
         case (nil, .mariaDB) where isClock, (.datetime, .mariaDB) where isClock:
@@ -145,22 +145,5 @@ struct LayoutResolver {
                     + "\(mapped.type?.rawValue ?? "a date with time"); correct "
                     + "store.active-users.\(setting)")
         }
-    }
-
-    /// Seconds that a declared zone is ahead of UTC.
-    static func offset(ofZone zone: String, setting: String) throws(StoreFailure) -> Int {
-        if ["UTC", "Z"].contains(zone.uppercased()) { return 0 }
-        let bytes = Array(zone.utf8)
-        if bytes.count == 6, bytes[3] == UInt8(ascii: ":"), "+-".utf8.contains(bytes[0]),
-            let hours = Int(zone.dropFirst().prefix(2)), let minutes = Int(zone.suffix(2)),
-            (0...14).contains(hours), (0...59).contains(minutes)
-        {
-            return (hours * 3_600 + minutes * 60) * (bytes[0] == UInt8(ascii: "-") ? -1 : 1)
-        }
-        throw StoreFailure(
-            .configuration,
-            "reading the zone of store.active-users.\(setting): `\(zone.prefix(40))` is neither UTC "
-                + "nor an offset such as +01:00; zones with summer time repeat an hour every autumn "
-                + "and cannot be used")
     }
 }

@@ -1,5 +1,3 @@
-import Foundation
-
 /// Where the token tables are.
 package enum StoreLocation: Hashable, Sendable {
     /// A server that speaks the MySQL protocol.
@@ -9,6 +7,10 @@ package enum StoreLocation: Hashable, Sendable {
 
     /// A server, its database, and the account to use.
     package struct Server: Hashable, Sendable {
+        /// The account where an address names none. The client library would take the name of the
+        /// user who runs the program, which differs between a shell and a timer.
+        package static let usualUser = "pushsweep"
+
         /// How to get there.
         package let address: Address
         /// The account's name.
@@ -17,7 +19,7 @@ package enum StoreLocation: Hashable, Sendable {
         package let database: String
 
         /// Names a server.
-        package init(address: Address, user: String, database: String) {
+        package init(address: Address, user: String = usualUser, database: String) {
             self.address = address
             self.user = user
             self.database = database
@@ -32,87 +34,47 @@ package enum StoreLocation: Hashable, Sendable {
         case unixSocket(path: String)
     }
 
-    /// Reads `mysql://user@host:3306/database`, `mysql+unix:///path/to.sock?db=database&user=name`
-    /// or `sqlite:///absolute/path`.
+    /// Reads `mysql://user@host:3306/database`, `mysql+unix://user@/path/to.sock?db=database` (the
+    /// user may also stand behind it as `&user=name`) or `sqlite:///path`; a `sqlite://path` without
+    /// the third slash starts at `folder`. User and port may be left out.
     ///
-    /// - Throws: `configuration` for anything else, and for a password inside the address: it would
-    ///   show in process lists, logs and shell histories.
-    package init(_ url: String) throws(StoreFailure) {
-        guard let parts = URLComponents(string: url), let scheme = parts.scheme else {
-            throw Self.refusal("it is no address")
-        }
-        guard parts.password == nil,
-            parts.queryItems?.contains(where: { $0.name == "password" }) != true
-        else {
-            throw StoreFailure(
-                .configuration,
-                "reading the store address: it holds a password; take it out and put it into the "
-                    + "file named by password-file, or into PUSHSWEEP_STORE_PASSWORD")
-        }
-        switch scheme {
-        case "mysql": self = .server(try Self.tcp(parts))
-        case "mysql+unix": self = .server(try Self.unixSocket(parts))
-        case "sqlite":
-            guard parts.path.hasPrefix("/"), parts.path.count > 1, parts.host ?? "" == "" else {
-                throw Self.refusal("it names no absolute path, as sqlite:///var/lib/tokens.sqlite")
-            }
-            self = .sqlite(path: parts.path)
-        default: throw Self.refusal("its scheme is none of mysql, mysql+unix and sqlite")
-        }
-    }
-
-    private static func tcp(_ parts: URLComponents) throws(StoreFailure) -> Server {
-        guard let host = parts.host, !host.isEmpty else { throw refusal("it names no host") }
-        guard parts.query == nil else { throw refusal("a mysql address takes no options") }
-        let port = parts.port ?? 3306
-        guard (1...65_535).contains(port) else { throw refusal("port \(port) does not exist") }
-        return Server(
-            address: .tcp(host: host.trimmingCharacters(in: ["[", "]"]), port: port),
-            user: try user(parts.user), database: try database(String(parts.path.dropFirst())))
-    }
-
-    private static func unixSocket(_ parts: URLComponents) throws(StoreFailure) -> Server {
-        guard parts.path.hasPrefix("/"), parts.path.count > 1 else {
-            throw refusal("it names no socket, as mysql+unix:///run/mysqld/mysqld.sock?db=push")
-        }
-        var options: [String: String] = [:]
-        for item in parts.queryItems ?? [] { options[item.name] = item.value }
-        if let unknown = options.keys.first(where: { $0 != "db" && $0 != "user" }) {
-            throw refusal("option \(unknown.prefix(20)) is none of db and user")
-        }
-        return Server(
-            address: .unixSocket(path: parts.path), user: try user(parts.user ?? options["user"]),
-            database: try database(options["db"] ?? ""))
-    }
-
-    private static func user(_ name: String?) throws(StoreFailure) -> String {
-        let name = name ?? "pushsweep"
-        guard !name.isEmpty, name.utf8.count <= 128 else { throw refusal("its user name is empty") }
-        return name
-    }
-
-    private static func database(_ name: String) throws(StoreFailure) -> String {
-        guard !name.isEmpty, !name.contains("/"), name.utf8.count <= 64 else {
-            throw refusal("it names no database, as mysql://pushsweep@db.internal:3306/push")
-        }
-        return name
-    }
-
-    private static func refusal(_ reason: String) -> StoreFailure {
-        StoreFailure(.configuration, "reading the store address: \(reason); correct store.url")
+    /// - Throws: what is wrong with it. A password inside the address is: it would show in process
+    ///   lists, logs and shell histories. No message quotes the address, for it may hold one.
+    package init(_ text: String, relativeTo folder: String) throws(SettingRefusal) {
+        self = try StoreAddressParser(folder: folder).parse(text)
     }
 }
 
 extension StoreLocation: CustomStringConvertible {
-    /// The address as messages print it.
+    /// The address as it can be written again.
     package var description: String {
         switch self {
-        case .sqlite(let path): "sqlite://\(path)"
+        case .sqlite(let path): return "sqlite://\(Self.escaped(path, "%?#@"))"
         case .server(let server):
+            let user = Self.escaped(server.user, Self.delimiters)
+            let database = Self.escaped(server.database, Self.delimiters)
             switch server.address {
-            case .tcp(let host, let port): "\(host):\(port)/\(server.database)"
-            case .unixSocket(let path): "\(path)/\(server.database)"
+            case .tcp(let host, let port):
+                let shown = host.contains(":") ? "[\(host)]" : host
+                return "mysql://\(user)@\(shown):\(port)/\(database)"
+            case .unixSocket(let path):
+                return "mysql+unix://\(user)@\(Self.escaped(path, "%?#@"))?db=\(database)"
             }
         }
+    }
+
+    /// What separates the parts of an address, and so cannot stand in a name as it is.
+    private static let delimiters = "%?#@:/&="
+
+    private static func escaped(_ text: String, _ delimiters: String) -> String {
+        var result = ""
+        for scalar in text.unicodeScalars {
+            if delimiters.unicodeScalars.contains(scalar) {
+                result += "%" + String(scalar.value, radix: 16, uppercase: true)
+            } else {
+                result.unicodeScalars.append(scalar)
+            }
+        }
+        return result
     }
 }

@@ -13,17 +13,17 @@ package struct TableMapping: Hashable, Sendable {
     /// longer tokens, which declaring 32 accepts.
     package var longestToken = 100
     /// The column that names the app.
-    package var app = OptionalColumn.detect
+    package var app = OptionalColumn.detect("app_id")
     /// The column that names the environment.
-    package var environment = OptionalColumn.detect
+    package var environment = OptionalColumn.detect("environment")
     /// What the environment column holds for `production` and `sandbox`, where it is not these words.
     package var environmentValues: [String: String] = [:]
     /// When the device last registered its token.
-    package var registeredAt = TimeMapping()
+    package var registeredAt = TimeMapping(column: .detect("registered_at"))
     /// When the token was found dead.
-    package var invalidatedAt = TimeMapping()
+    package var invalidatedAt = TimeMapping(column: .detect("invalidated_at"))
     /// Why.
-    package var reason = OptionalColumn.detect
+    package var reason = OptionalColumn.detect("invalid_reason")
 
     /// Starts with all defaults.
     package init() {}
@@ -31,12 +31,20 @@ package struct TableMapping: Hashable, Sendable {
 
 /// A column that a table may have or not.
 package enum OptionalColumn: Hashable, Sendable {
-    /// Use the column of the usual name if the table has one.
-    case detect
+    /// Use the column of this usual name if the table has one.
+    case detect(String)
     /// The table has none, or it is not to be used.
     case absent
     /// This one; it has to exist.
     case named(String)
+
+    /// The column to use, if the table has it; nil for none.
+    package var name: String? {
+        switch self {
+        case .detect(let name), .named(let name): name
+        case .absent: nil
+        }
+    }
 }
 
 /// How tokens are spelled in their column.
@@ -53,13 +61,12 @@ package struct TimeMapping: Hashable, Sendable {
     package var column: OptionalColumn
     /// What it holds; nil: read from the column's type, which an integer column does not tell.
     package var type: TimeColumnType?
-    /// The zone of a DATETIME: `UTC` or an offset such as `+01:00`. Zones with summer time are not
-    /// accepted: one hour of every autumn could mean two instants.
-    package var zone: String
+    /// The zone of a DATETIME.
+    package var zone: ZoneOffset
 
-    /// States a mapping; unless told otherwise everything is detected and UTC.
+    /// States a mapping; unless told otherwise the type is detected and the zone is UTC.
     package init(
-        column: OptionalColumn = .detect, type: TimeColumnType? = nil, zone: String = "UTC"
+        column: OptionalColumn, type: TimeColumnType? = nil, zone: ZoneOffset = .utc
     ) {
         self.column = column
         self.type = type

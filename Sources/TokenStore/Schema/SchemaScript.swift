@@ -88,11 +88,7 @@ extension TokenStore {
 extension TableMapping {
     /// Whether a column of ours is looked for under its usual name.
     fileprivate func isDetected(_ name: String) -> Bool {
-        switch name {
-        case "registered_at": registeredAt.column == .detect
-        case "invalidated_at": invalidatedAt.column == .detect
-        default: reason == .detect
-        }
+        [registeredAt.column, invalidatedAt.column, reason].contains(.detect(name))
     }
 }
 

@@ -1,4 +1,5 @@
 import ArgumentParser
+import Glibc
 import Operations
 
 /// `pushsweep check`: what a sweep would find, without touching a feed or a row.
@@ -12,13 +13,25 @@ struct CheckCommand: ParsableCommand {
             rights, spelling of the stored tokens. Changes no row and never connects to a feedback \
             gateway, because looking there would clear its list.
 
+            With --example it reads no settings and examines nothing: it prints a settings file to \
+            start from, with every setting and its sentence.
+
             \(HelpText.exitStatus)
             """)
 
     @OptionGroup var common: CommonOptions
 
+    @Flag(
+        name: .long,
+        help: "Print a settings file with every setting, as YAML; read and check nothing.")
+    var example = false
+
     func run() throws {
         try common.finish { context in
+            if example {
+                StandardStreams.write(SettingsTable.sampleFile(), to: STDOUT_FILENO)
+                return .done
+            }
             let report = Check.run(try common.settings(), context)
             switch common.format {
             case .json: StandardStreams.result(report.jsonLine)

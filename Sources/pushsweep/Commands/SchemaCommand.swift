@@ -26,7 +26,7 @@ struct SchemaCommand: ParsableCommand {
 
         func run() throws {
             try common.finish { _ in
-                let location = try StoreSettings(try common.settings()).location
+                let location = try common.settings().store.location
                 let script =
                     sideTables
                     ? TokenStore.sideTables(for: location) : TokenStore.schema(for: location)

@@ -1,4 +1,5 @@
 import Testing
+import TokenStore
 
 @testable import Operations
 
@@ -33,7 +34,6 @@ struct SettingsLoadingTests {
         #expect(!settings.policy.deleteWithoutRegistrationTime)
         #expect(settings.store.activeUsers.app == .detect("app_id"))
         #expect(settings.store.activeUsers.registeredAt.column == .detect("registered_at"))
-        #expect(settings.store.activeUsers.token.encoding == .binary)
         #expect(settings.store.activeUsers.longestToken == 100)
         #expect(settings.store.password == nil)
         #expect(settings.origins.allSatisfy { $0.origin == .builtIn })
@@ -169,11 +169,47 @@ struct SettingsLoadingTests {
             ("registered-at: {column: seen}", .named("seen")),
             ("registered-at: 'none'", .named("none")),
             ("registered-at: {type: epoch-seconds}", .named("registered_at")),
-        ] as [(String, Settings.ColumnChoice)])
-    func columns(line: String, expected: Settings.ColumnChoice) throws {
+        ] as [(String, OptionalColumn)])
+    func columns(line: String, expected: OptionalColumn) throws {
         let text = line.isEmpty ? "" : "store:\n  active-users:\n    \(line)\n"
         let settings = try fixture.load(text)
         #expect(settings.store.activeUsers.registeredAt.column == expected)
+    }
+
+    @Test("what the table tells by itself has no value until one is written")
+    func detection() throws {
+        let silent = try fixture.load("")
+        #expect(silent.store.activeUsers.key == nil)
+        #expect(silent.store.activeUsers.encoding == nil)
+        #expect(silent.store.activeUsers.registeredAt.type == nil)
+        #expect(silent.store.activeUsers.invalidatedAt.type == nil)
+        let detected = silent.origins.filter { $0.shownValue == "found in the table" }
+        #expect(
+            detected.map(\.key) == [
+                "store.active-users.key", "store.active-users.token.encoding",
+                "store.active-users.registered-at.type", "store.active-users.invalidated-at.type",
+            ])
+        let users = try fixture.load(
+            """
+            store:
+              active-users:
+                key: id
+                token: {encoding: binary}
+                registered-at: {type: datetime, zone: "+02:00"}
+            """, environment: ["PUSHSWEEP_STORE_ACTIVE_USERS_INVALIDATED_AT_TYPE": "epoch-seconds"]
+        ).store.activeUsers
+        #expect(users.key == ["id"])
+        #expect(users.encoding == .binary)
+        #expect(users.registeredAt.type == .datetime)
+        #expect(users.registeredAt.zone == ZoneOffset(seconds: 7_200))
+        #expect(users.invalidatedAt.type == .epochSeconds)
+    }
+
+    @Test("without a word about the table, the store gets the mapping that it takes by itself")
+    func usualMapping() throws {
+        var usual = TableMapping()
+        usual.environmentValues = ["production": "production", "sandbox": "sandbox"]
+        #expect(StoreSettings(try fixture.load("")).mapping == usual)
     }
 
     @Test("a variable can name a column, deny it, and list the key")
