@@ -59,8 +59,8 @@ struct LayoutResolver {
         }
         guard !names.isEmpty else {
             throw refusal(
-                "it has no primary key; name columns that identify a row under "
-                    + "store.active-users.key")
+                "it has no primary key that the account may see; name columns that identify a row "
+                    + "under store.active-users.key, or grant SELECT on them")
         }
         var columns: [TableLayout.KeyColumn] = []
         for name in names {
