@@ -1,1 +1,65 @@
-print("not built yet")
+import ArgumentParser
+import Foundation
+
+/// Runs benchmarks by name and prints one figure for each.
+struct BenchmarkCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "pushsweep-benchmarks",
+        abstract: "Measures Pushsweep against what it promises.")
+
+    /// How figures are printed.
+    enum Format: String, ExpressibleByArgument { case text, json }
+
+    @Argument(help: "Benchmarks to run; all without a name.")
+    var names: [String] = []
+
+    @Option(help: "text or json (one object per line).")
+    var format = Format.text
+
+    @Option(help: "Size of the data; 1 is what the promises are made for.")
+    var scale = 1.0
+
+    @Option(help: "How often each measurement is repeated.")
+    var runs = 5
+
+    @Flag(help: "Print names and what they measure.")
+    var list = false
+
+    @Flag(help: "Print what the benchmarks need besides this program, then end.")
+    var needs = false
+
+    func run() throws {
+        let chosen = try names.isEmpty ? Benchmark.all : names.map(Self.benchmark)
+        if list {
+            for benchmark in chosen { print("\(benchmark.name): \(benchmark.summary)") }
+            return
+        }
+        if needs {
+            if chosen.contains(where: \.needsMariaDB) { print("mariadb") }
+            return
+        }
+        let context = BenchmarkContext(scale: scale, runs: runs) { note in
+            FileHandle.standardError.write(Data("\(note)\n".utf8))
+        }
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.sortedKeys]
+        for benchmark in chosen {
+            let figure = try benchmark.run(context)
+            switch format {
+            case .text: print(figure.text)
+            case .json: print(String(decoding: try encoder.encode(figure), as: UTF8.self))
+            }
+            fflush(nil)
+        }
+    }
+
+    private static func benchmark(_ name: String) throws -> Benchmark {
+        guard let known = Benchmark.all.first(where: { $0.name == name }) else {
+            let names = Benchmark.all.map(\.name).joined(separator: ", ")
+            throw ValidationError("there is no benchmark \(name), only \(names)")
+        }
+        return known
+    }
+}
+
+BenchmarkCommand.main()

@@ -2,13 +2,15 @@
 # A private MariaDB for tests and benchmarks: own data folder, own port and socket, TLS on, gone
 # afterwards. Source this file, then:
 #
-#   mariadb_start [buffer pool, such as 256M]   starts it and exports PUSHSWEEP_TEST_MARIADB_*
-#   mariadb_stop                                stops it and removes everything it left
+#   mariadb_start [buffer pool [option...]]  starts it and exports PUSHSWEEP_TEST_MARIADB_*; the
+#                                            pool is a size such as 256M, options are mariadbd's
+#   mariadb_stop                             stops it and removes everything it left
 #
 # Works as root and as anybody else. Uses nothing of a server that the system may run.
 
 mariadb_start() {
     local pool=${1:-256M} as_root=() tool
+    [ $# -gt 0 ] && shift
     for tool in mariadbd mariadb-install-db mariadb openssl; do
         if ! command -v "$tool" >/dev/null && [ ! -x "/usr/sbin/$tool" ]; then
             echo "mariadb_start: $tool is missing; apt-get install mariadb-server openssl" >&2
@@ -34,7 +36,7 @@ mariadb_start() {
             --ssl-ca="$home/tls/ca.pem" --ssl-cert="$home/tls/server.pem" \
             --ssl-key="$home/tls/server.key" --innodb-buffer-pool-size="$pool" \
             --innodb-log-file-size=512M --max-connections=200 --skip-name-resolve \
-            --performance-schema=OFF --local-infile=OFF >>"$log" 2>&1 &
+            --performance-schema=OFF --local-infile=OFF "$@" >>"$log" 2>&1 &
         MARIADB_PID=$!
         if mariadb_await "$home/sock" "$MARIADB_PID"; then break; fi
         MARIADB_PID=

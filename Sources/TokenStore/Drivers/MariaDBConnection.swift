@@ -68,11 +68,9 @@ package final class MariaDBConnection: SQLConnection {
                 UInt(CLIENT_FOUND_ROWS))
         }
         guard opened != nil else {
-            let failure = lastFailure(handle)
-            // A server that goes away during the handshake is as absent as one that never answers.
-            throw failure.kind == .lost
-                ? SQLFailure(kind: .unreachable, code: failure.code, message: failure.message)
-                : failure
+            throw .mariaDB(
+                code: mysql_errno(handle), message: String(cString: mysql_error(handle)),
+                whileConnecting: true)
         }
     }
 

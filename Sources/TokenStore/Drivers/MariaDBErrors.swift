@@ -6,9 +6,16 @@ import CMariaDB
 
 extension SQLFailure {
     /// Sorts an error of libmariadb.
-    static func mariaDB(code: UInt32, message: String) -> SQLFailure {
-        SQLFailure(
-            kind: kind(ofMariaDB: Int(code)), code: Int(code),
+    static func mariaDB(
+        code: UInt32, message: String, whileConnecting: Bool = false
+    ) -> SQLFailure {
+        var kind = kind(ofMariaDB: Int(code))
+        // A connection that ends without notice shows as a TLS error once it stands, and a server
+        // that goes away during the handshake is as absent as one that never answers.
+        if kind == .untrusted && !whileConnecting { kind = .lost }
+        if kind == .lost && whileConnecting { kind = .unreachable }
+        return SQLFailure(
+            kind: kind, code: Int(code),
             // The server quotes the offending value here, which may be a whole token.
             message: code == 1062 ? "duplicate entry for a unique key" : message)
     }

@@ -3,6 +3,7 @@ import CMariaDB
 /// One prepared statement with the memory its parameters and columns travel through. Everything
 /// allocated in C style lives exactly as long as this object.
 final class MariaDBStatement {
+    private let handle: UnsafeMutablePointer<MYSQL>
     private let statement: UnsafeMutablePointer<MYSQL_STMT>
     private let parameters: MariaDBParameters
     private let columns: MariaDBColumns?
@@ -17,6 +18,7 @@ final class MariaDBStatement {
             mysql_stmt_close(statement)
             throw failure
         }
+        self.handle = handle
         self.statement = statement
         parameters = MariaDBParameters(count: Int(mysql_stmt_param_count(statement)))
         let width = Int(mysql_stmt_field_count(statement))
@@ -74,7 +76,13 @@ final class MariaDBStatement {
                 mysql_stmt_free_result(statement)
                 return rows
             default:
-                let failure = Self.failure(statement)
+                // An error among the rows, such as a lock that was not to be had, is left on the
+                // connection and not copied to the statement (Connector/C 3.3).
+                let failure =
+                    mysql_stmt_errno(statement) != 0
+                    ? Self.failure(statement)
+                    : .mariaDB(
+                        code: mysql_errno(handle), message: String(cString: mysql_error(handle)))
                 mysql_stmt_free_result(statement)
                 throw failure
             }

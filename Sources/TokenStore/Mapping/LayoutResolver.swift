@@ -17,12 +17,16 @@ struct LayoutResolver {
                     + "registration would look like a mark; drop its ON UPDATE CURRENT_TIMESTAMP")
         }
         let movesItself = registration.flatMap { table.column($0.name) }?.movesItself ?? false
+        let token = try token()
+        let app = try partition(mapping.app, setting: "app", values: [:])
+        let environment = try partition(
+            mapping.environment, setting: "environment",
+            values: mapping.environmentValues)
+        let index = table.index(
+            onToken: token.name, after: [app?.name, environment?.name].compactMap { $0 })
         return TableLayout(
-            table: table.name, key: try key(), token: try token(),
-            app: try partition(mapping.app, setting: "app", values: [:]),
-            environment: try partition(
-                mapping.environment, setting: "environment",
-                values: mapping.environmentValues),
+            table: table.name, key: try key(), token: token, tokenIndex: index?.name, app: app,
+            environment: environment,
             registration: registration, registrationMovesItself: movesItself, mark: mark,
             reason: mark == nil
                 ? nil
@@ -59,8 +63,8 @@ struct LayoutResolver {
         }
         guard !names.isEmpty else {
             throw refusal(
-                "it has no primary key; name columns that identify a row under "
-                    + "store.active-users.key")
+                "it has no primary key that the account may see; name columns that identify a row "
+                    + "under store.active-users.key, or grant SELECT on them")
         }
         var columns: [TableLayout.KeyColumn] = []
         for name in names {

@@ -9,6 +9,8 @@ struct TableLayout: Hashable, Sendable {
     let key: [KeyColumn]
     /// The token.
     let token: TokenColumn
+    /// The index that serves lookups by token, where there is one.
+    let tokenIndex: String?
     /// The app, where the table tells.
     let app: PartitionColumn?
     /// The environment, where the table tells.

@@ -24,8 +24,7 @@ struct LayoutExamination {
     }
 
     private var tokenIndex: StoreFinding? {
-        let leading = [layout.app?.name, layout.environment?.name].compactMap { $0 }
-        if table.hasIndex(onToken: layout.token.name, after: leading) { return nil }
+        if layout.tokenIndex != nil { return nil }
         return StoreFinding(
             .warning,
             "column \(layout.token.name) of \(layout.table) has no index, so every lookup reads "

@@ -45,7 +45,7 @@ extension TokenStore {
                 statements.append(
                     OwnTable.activeUsers.addition(of: column, to: name, dialect))
             }
-            if !existing.hasIndex(onToken: mapping.token) {
+            if existing.index(onToken: mapping.token) == nil {
                 let index = OwnTable.Index(
                     name: "pushsweep_token", columns: [mapping.token], isUnique: false)
                 statements.append(OwnTable.activeUsers.creation(of: index, on: name, dialect))
@@ -93,12 +93,11 @@ extension TableMapping {
 }
 
 extension CatalogTable {
-    /// Whether a lookup by token alone, or by token within app and environment, can use an index.
-    func hasIndex(onToken token: String, after leading: [String] = []) -> Bool {
+    /// The index that serves a lookup by token alone, or by token within app and environment.
+    func index(onToken token: String, after leading: [String] = []) -> CatalogIndex? {
         let token = token.lowercased()
         let leading = Set(leading.map { $0.lowercased() })
-        if primaryKey.first?.lowercased() == token { return true }
-        return indexes.contains { index in
+        return indexes.first { index in
             let columns = index.columns.map { $0.lowercased() }
             return columns.first { !leading.contains($0) } == token
         }

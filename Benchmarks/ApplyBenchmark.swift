@@ -1,0 +1,193 @@
+import Foundation
+import Synchronization
+import TokenHygiene
+import TokenStore
+
+// What it costs to apply evidence, against the least the engine can do it for: the same changes and
+// the same ledger rows by two set-based statements over a staging table that is loaded already, in
+// one transaction. Nobody can run that on a live table, because it blocks registrations for seconds;
+// it is the floor. Ours is everything: a pass that classifies, locking reads, judging, changes,
+// before-images, ledger, marker and a commit for every chunk.
+
+/// Measures the application of evidence to a large table.
+struct ApplyBenchmark {
+    let action: RemovalPolicy.Action
+    let context: BenchmarkContext
+    private let partition = Partition(app: "chat", environment: "production")
+    private var policy: RemovalPolicy { RemovalPolicy(action: action) }
+
+    init(action: RemovalPolicy.Action, context: BenchmarkContext) {
+        self.action = action
+        self.context = context
+    }
+
+    /// One run of ours.
+    private struct Run {
+        var total = 0.0
+        var classifying = 0.0
+        /// Milliseconds between commits, the longest.
+        var longest = 0.0
+    }
+
+    private func table() throws -> TokenTable {
+        try TokenTable(rows: context.scaled(5_000_000), context)
+    }
+
+    func againstFloor() throws -> Figure {
+        let table = try table()
+        var ours: [Run] = []
+        var floors: [Double] = []
+        var fingerprints: Set<String> = []
+        for run in 1...context.runs {
+            try table.restore()
+            floors.append(try seconds { try floor(table) }.0)
+            fingerprints.insert(try table.fingerprint())
+            try table.restore()
+            ours.append(try apply(table))
+            fingerprints.insert(try table.fingerprint())
+            context.note(
+                "run \(run): floor \(floors[run - 1]) s, ours \(ours[run - 1].total) s, of which "
+                    + "classifying \(ours[run - 1].classifying) s")
+        }
+        guard fingerprints.count == 1 else {
+            throw BenchmarkFailure(
+                description: "floor and application left different rows: \(fingerprints)")
+        }
+        let latency = try registrations(table)
+        let perToken = 1e6 / Double(table.evidence.count)
+        let value = median(ours.map(\.total)) * perToken
+        let reference = median(floors) * perToken
+        var figure = Figure(
+            name: action == .mark ? "apply-mark" : "apply-delete", value: value,
+            unit: "us/token", reference: reference, ratio: value / reference,
+            target: "at most 1.4")
+        figure.extra = [
+            "classifying": median(ours.map(\.classifying)) * perToken,
+            "longest-transaction-ms": median(ours.map(\.longest)),
+            "registration-p50-ms": percentile(latency, 0.5),
+            "registration-p99-ms": percentile(latency, 0.99),
+            "tokens": Double(table.evidence.count),
+        ]
+        figure.met =
+            value / reference <= 1.4 && median(ours.map(\.longest)) <= 150
+            && percentile(latency, 0.99) < 60
+        return figure
+    }
+
+    func againstRows() throws -> Figure {
+        let table = try table()
+        let perToken = 1e6 / Double(table.evidence.count)
+        var ours: [Double] = []
+        var rows: [Double] = []
+        for _ in 1...context.runs {
+            try table.restore()
+            rows.append(try rowByRow(table))
+            try table.restore()
+            ours.append(try apply(table).total * perToken)
+        }
+        let (value, reference) = (median(ours), median(rows))
+        return Figure(
+            name: "apply-vs-rows", value: value, unit: "us/token", reference: reference,
+            ratio: reference / value, target: "at least 8 times faster",
+            met: reference / value >= 8)
+    }
+
+    private func apply(_ table: TokenTable) throws -> Run {
+        let store = try TokenStore(table.settings)
+        var run = Run()
+        let application = FeedApplication(
+            run: "run", feed: UUID().uuidString.lowercased(), partition: partition, policy: policy,
+            source: .feedback)
+        run.total = try seconds {
+            var walk = OrderedEvidence(rest: table.evidence[...])
+            run.classifying = try seconds {
+                _ = try store.classify(&walk, in: partition, policy: policy)
+            }.0
+            walk = OrderedEvidence(rest: table.evidence[...])
+            var last = StorePacing.uptime()
+            _ = try store.apply(
+                &walk, application,
+                report: { _ in
+                    let now = StorePacing.uptime()
+                    run.longest = max(run.longest, now - last)
+                    last = now
+                })
+        }.0
+        return run
+    }
+
+    /// The engine's floor; the ledger's text is the text we write.
+    private func floor(_ table: TokenTable) throws {
+        let join =
+            "active_users a JOIN staging s ON a.device_token = s.token AND a.app_id = 'chat' "
+            + "AND a.environment = 'production'"
+        let stale = "WHERE a.registered_at <= s.dead"
+        let image =
+            action == .mark
+            ? "NULL"
+            : """
+            CONCAT('{"id":', a.id, ',"user_id":"', a.user_id, '","app_id":"', a.app_id, \
+            '","environment":"', a.environment, '","device_token":{"hex":"', \
+            LOWER(HEX(a.device_token)), '"},"registered_at":"', a.registered_at, \
+            '000","invalidated_at":null,"invalid_reason":null}')
+            """
+        try table.sql.begin()
+        try table.sql.run(
+            "INSERT INTO pushsweep_change SELECT 'run', 'feed', 0, a.id, '\(action.rawValue)', a.id, "
+                + "\(image), s.dead, 'feedback' FROM \(join) \(stale)")
+        try table.sql.run(
+            action == .mark
+                ? "UPDATE \(join) SET a.invalidated_at = s.dead, a.invalid_reason = 'feedback' "
+                    + stale
+                : "DELETE a FROM \(join) \(stale)")
+        try table.sql.commit()
+    }
+
+    /// A statement and a commit for every token of a sample, without a ledger: microseconds per
+    /// token.
+    private func rowByRow(_ table: TokenTable) throws -> Double {
+        let step = max(1, table.evidence.count / 10_000)
+        let sample = stride(from: 0, to: table.evidence.count, by: step).map { table.evidence[$0] }
+        let time = try seconds {
+            for item in sample {
+                let clock = SQLValue.wallClock(
+                    WallClock(microseconds: item.time.rawValue * 1_000))
+                _ = try table.sql.execute(
+                    "UPDATE active_users SET invalidated_at = ?, invalid_reason = 'feedback' WHERE "
+                        + "device_token = ? AND app_id = 'chat' AND environment = 'production' "
+                        + "AND registered_at <= ?", [clock, .bytes(item.token.bytes), clock])
+            }
+        }.0
+        return time * 1e6 / Double(sample.count)
+    }
+
+    /// What registrations on another connection take while evidence is applied, in milliseconds.
+    private func registrations(_ table: TokenTable) throws -> [Double] {
+        try table.restore()
+        let isOver = Mutex(false)
+        let latencies = Mutex<[Double]>([])
+        let finished = DispatchSemaphore(value: 0)
+        let (settings, rows) = (table.settings, table.rows)
+        let thread = Thread {
+            defer { finished.signal() }
+            guard let sql = try? TokenTable.connection(settings) else { return }
+            var id = 1
+            while !isOver.withLock({ $0 }) {
+                id = (id + 7_368_787) % rows
+                let time = try? seconds {
+                    _ = try sql.execute(
+                        "UPDATE active_users SET registered_at = UTC_TIMESTAMP(3) WHERE "
+                            + "device_token = UNHEX(SHA2(?, 256)) AND app_id = 'chat' AND "
+                            + "environment = 'production'", [.integer(Int64(id))])
+                }.0
+                if let time { latencies.withLock { $0.append(time * 1_000) } }
+                usleep(1_000)
+            }
+        }
+        thread.start()
+        _ = try apply(table)
+        isOver.withLock { $0 = true }
+        finished.wait()
+        return latencies.withLock { $0 }
+    }
+}

@@ -1,0 +1,109 @@
+// How fast a feed is read, journaled durably and decoded, against a drain of the same bytes over
+// the same TLS connection that keeps and decodes nothing. The gateway computes its tuples in a
+// process of its own, so both sides have a core.
+
+import APNsConnection
+import APNsProtocol
+import APNsSimulator
+import EvidenceJournal
+import Foundation
+import Operations
+import SecureTransport
+import TokenHygiene
+
+/// The figure `feed-read`.
+struct FeedReadBenchmark {
+    private let context: BenchmarkContext
+    private let tuples: Int
+
+    init(_ context: BenchmarkContext) {
+        self.context = context
+        tuples = context.scaled(1_000_000)
+    }
+
+    /// Million tuples per second, ours and the raw drain's, in turn; medians.
+    func run() throws -> Figure {
+        let place = try BenchmarkFolder()
+        let certificates = try SimulatorCertificates(directory: place.file("certificates"))
+        var ours: [Double] = []
+        var raw: [Double] = []
+        // The first round warms caches up and does not count.
+        for round in 0...context.runs {
+            context.note("feed-read: round \(round) of \(context.runs)")
+            raw.append(try rate(certificates) { try drain(certificates, $0) })
+            ours.append(try rate(certificates) { try capture(certificates, $0, place) })
+        }
+        let (value, reference) = (median(Array(ours.dropFirst())), median(Array(raw.dropFirst())))
+        return Figure(
+            name: "feed-read", value: value, unit: "million tuples/s", reference: reference,
+            ratio: value / reference, target: "at least 0.33 of the raw drain",
+            met: value / reference >= 1.0 / 3)
+    }
+
+    private func rate(
+        _ certificates: SimulatorCertificates, _ work: (UInt16) throws -> Void
+    ) throws -> Double {
+        let gateway = try GatewayProcess(
+            certificates, ["--generate", "\(tuples)", "--seed", "7"])
+        let (time, _) = try seconds { try work(gateway.port) }
+        return Double(tuples) / time / 1e6
+    }
+
+    private func drain(_ certificates: SimulatorCertificates, _ port: UInt16) throws {
+        guard let address = try NameResolution.resolve(host: "127.0.0.1", port: port).first else {
+            throw BenchmarkFailure(description: "127.0.0.1 has no address")
+        }
+        let connection = try TLSConnection.connect(
+            to: address, hostName: "127.0.0.1", context: certificates.clientContext(),
+            connectDeadline: .in(.seconds(5)), handshakeTimeout: .seconds(5), interrupt: nil)
+        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 1 << 20, alignment: 16)
+        defer { buffer.deallocate() }
+        var bytes = 0
+        while case .bytes(let count) = try connection.read(into: buffer, deadline: .never) {
+            bytes += count
+        }
+        connection.close()
+        guard bytes == tuples * 38 else {
+            throw BenchmarkFailure(description: "the drain lost bytes")
+        }
+    }
+
+    private func capture(
+        _ certificates: SimulatorCertificates, _ port: UInt16, _ place: BenchmarkFolder
+    ) throws {
+        let state = place.file("state")
+        try? FileManager.default.removeItem(atPath: state)
+        let journal = try EvidenceJournal(in: StateFolder(state))
+        let now = EpochMilliseconds.current
+        let capture = try journal.beginFeed(
+            run: "benchmark", partition: Partition(app: "chat", environment: "production"),
+            source: "benchmark", at: now)
+        let reader = FeedbackReader(
+            host: "127.0.0.1", port: port, context: try certificates.clientContext(),
+            interrupt: try Interrupt())
+        guard case .captured(let end, _) = try reader.read(into: { try capture.append($0) }) else {
+            throw BenchmarkFailure(description: "the feed was not captured")
+        }
+        try capture.close(end, at: now)
+        var decoder = FeedbackDecoder()
+        var found: [FeedbackTuple] = []
+        var count = 0
+        try journal.forEachChunk(of: capture.id) { chunk in
+            found.removeAll(keepingCapacity: true)
+            decoder.decode(chunk, into: &found)
+            count += found.count
+        }
+        guard count == tuples else {
+            throw BenchmarkFailure(description: "the capture lost tuples")
+        }
+    }
+}
+
+extension SimulatorCertificates {
+    /// What a client of the simulator connects with.
+    func clientContext() throws -> TLSClientContext {
+        try TLSClientContext(
+            trust: .file(authority),
+            identity: TLSIdentity.load(file: certificate(.client), key: key(.client)))
+    }
+}

@@ -1,0 +1,50 @@
+import Foundation
+
+/// One measured number beside what it is measured against. Absolute times belong to the machine
+/// they were taken on, so what counts is the ratio, taken in one run on one machine.
+struct Figure: Encodable {
+    /// The figure's name in the registry.
+    let name: String
+    /// The measured number.
+    let value: Double
+    /// Its unit.
+    let unit: String
+    /// The same number for what it is compared with; nil where nothing is.
+    var reference: Double?
+    /// `value` over `reference`, or the other way round where `target` says "at least".
+    var ratio: Double?
+    /// What was promised, in words.
+    var target: String?
+    /// Whether the promise holds.
+    var met: Bool?
+    /// Numbers that belong to it.
+    var extra: [String: Double] = [:]
+
+    /// One line for people.
+    var text: String {
+        func short(_ value: Double) -> String { String(format: "%.2f", value) }
+        var line = "\(name): \(short(value)) \(unit)"
+        if let reference { line += ", reference \(short(reference)) \(unit)" }
+        if let ratio { line += ", ratio \(short(ratio))" }
+        if let target { line += ", target \(target): \(met == true ? "met" : "MISSED")" }
+        for key in extra.keys.sorted() { line += ", \(key) \(short(extra[key] ?? 0))" }
+        return line
+    }
+}
+
+/// The middle one of some measurements.
+func median(_ values: [Double]) -> Double { percentile(values, 0.5) }
+
+/// The value that a share of the measurements does not exceed.
+func percentile(_ values: [Double], _ share: Double) -> Double {
+    let sorted = values.sorted()
+    guard !sorted.isEmpty else { return .nan }
+    return sorted[min(Int(Double(sorted.count) * share), sorted.count - 1)]
+}
+
+/// Seconds a body takes on a clock that nobody sets.
+func seconds<R>(_ body: () throws -> R) rethrows -> (Double, R) {
+    let began = DispatchTime.now().uptimeNanoseconds
+    let result = try body()
+    return (Double(DispatchTime.now().uptimeNanoseconds - began) / 1e9, result)
+}

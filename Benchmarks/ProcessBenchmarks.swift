@@ -1,0 +1,76 @@
+// What a whole process of `pushsweep sweep` costs: memory at its peak, and CPU time for an empty
+// feed. Both come from the kernel's own accounting of the finished process (wait4(2)).
+
+import APNsSimulator
+import Foundation
+import Operations
+
+/// The figures `memory` and `start`.
+struct ProcessBenchmarks {
+    private let context: BenchmarkContext
+    private let place: BenchmarkFolder
+    private let certificates: SimulatorCertificates
+
+    init(_ context: BenchmarkContext) throws {
+        self.context = context
+        place = try BenchmarkFolder()
+        certificates = try SimulatorCertificates(directory: place.file("certificates"))
+    }
+
+    /// Peak resident size for ten million tuples against ten thousand.
+    func memory() throws -> Figure {
+        let large = context.scaled(10_000_000)
+        let small = try (0..<context.runs).map { _ in try sweep(10_000).peakMiB }
+        let big = try (0..<max(1, context.runs / 2)).map { _ in
+            context.note("memory: \(large) tuples")
+            return try sweep(large).peakMiB
+        }
+        let (value, reference) = (median(big), median(small))
+        return Figure(
+            name: "memory", value: value, unit: "MiB", reference: reference,
+            ratio: value / reference,
+            target: "within 20 % of ten thousand tuples, under 64 MiB",
+            met: value / reference <= 1.2 && value < 64)
+    }
+
+    /// CPU time and peak memory for an empty feed.
+    func start() throws -> Figure {
+        let runs = try (0...context.runs).map { _ in try sweep(0) }.dropFirst()
+        let cpu = median(runs.map(\.cpuMilliseconds))
+        let peak = median(runs.map(\.peakMiB))
+        return Figure(
+            name: "start", value: cpu, unit: "ms of CPU", reference: 50, ratio: cpu / 50,
+            target: "an empty feed costs under 50 ms of CPU and 32 MiB",
+            met: cpu < 50 && peak < 32, extra: ["peakMiB": peak])
+    }
+
+    private func sweep(_ tuples: Int) throws -> FinishedProcess {
+        let state = place.file("state")
+        try? FileManager.default.removeItem(atPath: state)
+        let gateway = try GatewayProcess(
+            certificates, tuples == 0 ? ["--hex", ""] : ["--generate", "\(tuples)"])
+        let settings = place.file("pushsweep.yaml")
+        try """
+        state: \(state)
+        store: {url: "sqlite://tokens.sqlite"}
+        apps:
+          - name: chat
+            topic: com.example.chat
+            environment: production
+            certificate: {file: \(certificates.certificate(.client)), \
+        key: \(certificates.key(.client))}
+            feedback: {host: 127.0.0.1, port: \(gateway.port), ca: \(certificates.authority)}
+
+        """.write(toFile: settings, atomically: true, encoding: .utf8)
+        let work = SchemaWork(
+            settings: try Settings.load(configFile: settings, environment: [:]), upgrade: false,
+            dryRun: false)
+        _ = try work.run()
+        let finished = try FinishedProcess(
+            "pushsweep", ["sweep", "--config", settings, "--format", "json"])
+        guard finished.exit == 0 else {
+            throw BenchmarkFailure(description: "the sweep ended with \(finished.exit)")
+        }
+        return finished
+    }
+}

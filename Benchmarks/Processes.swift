@@ -1,0 +1,90 @@
+import APNsSimulator
+import Foundation
+
+/// A folder of one benchmark, gone with the object.
+final class BenchmarkFolder {
+    let path: String
+
+    init() throws {
+        path =
+            FileManager.default.temporaryDirectory.path
+            + "/pushsweep-bench-" + UUID().uuidString.prefix(8).lowercased()
+        try FileManager.default.createDirectory(
+            atPath: path, withIntermediateDirectories: true,
+            attributes: [.posixPermissions: 0o700])
+    }
+
+    deinit { try? FileManager.default.removeItem(atPath: path) }
+
+    func file(_ name: String) -> String { path + "/" + name }
+}
+
+/// The programs built beside the benchmarks.
+enum BuiltProgram {
+    static func url(_ name: String) -> URL {
+        URL(fileURLWithPath: CommandLine.arguments[0]).resolvingSymlinksInPath()
+            .deletingLastPathComponent().appendingPathComponent(name)
+    }
+}
+
+/// A simulated gateway in a process of its own; ended with the object.
+final class GatewayProcess {
+    let port: UInt16
+    private let process = Process()
+
+    init(_ certificates: SimulatorCertificates, _ feed: [String]) throws {
+        process.executableURL = BuiltProgram.url("apns-simulator")
+        process.arguments =
+            ["feedback", "--port", "0", "--directory", certificates.directory] + feed
+        let output = Pipe()
+        process.standardOutput = output
+        try process.run()
+        var line = Data()
+        while !line.contains(UInt8(ascii: "\n")) {
+            let more = output.fileHandleForReading.availableData
+            guard !more.isEmpty else { break }
+            line += more
+        }
+        let first = line.prefix { $0 != UInt8(ascii: "\n") }
+        let object = try JSONSerialization.jsonObject(with: Data(first)) as? [String: Any]
+        guard let address = object?["listening"] as? String,
+            let number = address.split(separator: ":").last.flatMap({ UInt16($0) })
+        else { throw BenchmarkFailure(description: "the simulator did not say where it listens") }
+        port = number
+    }
+
+    deinit {
+        process.terminate()
+        process.waitUntilExit()
+    }
+}
+
+/// A program that has run, with the kernel's account of it.
+struct FinishedProcess {
+    let exit: Int32
+    let cpuMilliseconds: Double
+    let peakMiB: Double
+
+    init(_ name: String, _ arguments: [String]) throws {
+        let words = [BuiltProgram.url(name).path] + arguments
+        var pointers = words.map { strdup($0) }
+        defer { pointers.forEach { free($0) } }
+        pointers.append(nil)
+        var actions = posix_spawn_file_actions_t()
+        posix_spawn_file_actions_init(&actions)
+        defer { posix_spawn_file_actions_destroy(&actions) }
+        posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0)
+        var pid = pid_t()
+        guard posix_spawn(&pid, words[0], &actions, nil, pointers, environ) == 0 else {
+            throw BenchmarkFailure(description: "\(name) could not be started")
+        }
+        var status: Int32 = 0
+        var usage = rusage()
+        wait4(pid, &status, 0, &usage)
+        exit = (status >> 8) & 0xff
+        let user = Double(usage.ru_utime.tv_sec) * 1e3 + Double(usage.ru_utime.tv_usec) / 1e3
+        let system = Double(usage.ru_stime.tv_sec) * 1e3 + Double(usage.ru_stime.tv_usec) / 1e3
+        cpuMilliseconds = user + system
+        peakMiB = Double(usage.ru_maxrss) / 1024
+    }
+}

@@ -1,0 +1,54 @@
+/// What a benchmark may be told.
+struct BenchmarkContext {
+    /// 1 is the size the promises are made for; less is for trying out.
+    let scale: Double
+    /// How often each measurement is repeated.
+    let runs: Int
+    /// Tells a person how far it is.
+    let note: (String) -> Void
+
+    /// A number of things at full scale, at this scale.
+    func scaled(_ full: Int) -> Int { max(1_000, Int(Double(full) * scale)) }
+}
+
+/// A benchmark by name.
+struct Benchmark: Sendable {
+    let name: String
+    /// What it measures, in one line.
+    let summary: String
+    /// Whether it needs the MariaDB that the environment names.
+    let needsMariaDB: Bool
+    let run: @Sendable (BenchmarkContext) throws -> Figure
+
+    /// All benchmarks, in the order in which they run.
+    static let all: [Benchmark] = [
+        Benchmark(
+            name: "feed-read",
+            summary:
+                "reading, journaling and decoding a million tuples over TLS, against a drain of the "
+                + "same bytes",
+            needsMariaDB: false, run: { try FeedReadBenchmark($0).run() }),
+        Benchmark(
+            name: "memory", summary: "peak memory for ten million tuples, against ten thousand",
+            needsMariaDB: false, run: { try ProcessBenchmarks($0).memory() }),
+        Benchmark(
+            name: "start", summary: "CPU time and memory for an empty feed", needsMariaDB: false,
+            run: { try ProcessBenchmarks($0).start() }),
+        Benchmark(
+            name: "apply-mark",
+            summary:
+                "marking by 500,000 statements in a table of 5 million, per token, against two "
+                + "set-based statements over a staging table",
+            needsMariaDB: true,
+            run: { try ApplyBenchmark(action: .mark, context: $0).againstFloor() }),
+        Benchmark(
+            name: "apply-delete", summary: "the same for deleting", needsMariaDB: true,
+            run: { try ApplyBenchmark(action: .delete, context: $0).againstFloor() }),
+        Benchmark(
+            name: "apply-vs-rows",
+            summary:
+                "marking on one connection, per token, against one statement and commit per row",
+            needsMariaDB: true,
+            run: { try ApplyBenchmark(action: .mark, context: $0).againstRows() }),
+    ]
+}

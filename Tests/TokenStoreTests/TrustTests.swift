@@ -1,0 +1,119 @@
+import Foundation
+import TestSupport
+import Testing
+import TokenStore
+
+@Suite("Trust in the server")
+struct TrustTests {
+    private static func failure(_ settings: StoreSettings) -> StoreFailure? {
+        #expect(throws: StoreFailure.self) { try TokenStore(settings, pacing: hurried()) }
+    }
+
+    /// The first packet of a MySQL server that offers no TLS.
+    private static let plaintextGreeting: [UInt8] = {
+        var body: [UInt8] = [10] + Array("5.7.0-plain".utf8) + [0, 1, 0, 0, 0]
+        body += Array("abcdefgh".utf8) + [0]
+        // CLIENT_PROTOCOL_41, SECURE_CONNECTION, PLUGIN_AUTH, CONNECT_WITH_DB; not CLIENT_SSL.
+        let capabilities: UInt32 = 0x0008_820B
+        body += [UInt8(capabilities & 0xFF), UInt8(capabilities >> 8 & 0xFF), 33, 2, 0]
+        body += [UInt8(capabilities >> 16 & 0xFF), UInt8(capabilities >> 24), 21]
+        body += [UInt8](repeating: 0, count: 10) + Array("ijklmnopqrst".utf8) + [0]
+        body += Array("mysql_native_password".utf8) + [0]
+        return [UInt8(body.count), 0, 0, 0] + body
+    }()
+
+    @Test("a server without TLS is refused before the user name is sent")
+    func plaintext() throws {
+        let server = try SilentServer(saying: Self.plaintextGreeting)
+        var settings = StoreSettings(
+            location: try StoreLocation("mysql://tellnobody@127.0.0.1:\(server.port)/push"),
+            password: "secret")
+        settings.timeouts = StoreTimeouts(connect: 2, read: 2, write: 2)
+        let failure = Self.failure(settings)
+        #expect(failure?.code == .untrusted, "\(failure as Any)")
+        #expect(!String(decoding: server.heard, as: UTF8.self).contains("tellnobody"))
+    }
+
+    @Test("a server that never speaks is given up after the timeout")
+    func silence() throws {
+        let server = try SilentServer(saying: [])
+        var settings = StoreSettings(
+            location: try StoreLocation("mysql://u@127.0.0.1:\(server.port)/push"))
+        settings.timeouts = StoreTimeouts(connect: 1, read: 1, write: 1)
+        var pacing = hurried()
+        pacing.tries = 1
+        let failure = #expect(throws: StoreFailure.self) {
+            try TokenStore(settings, pacing: pacing)
+        }
+        #expect(failure?.code == .unreachable, "\(failure as Any)")
+    }
+
+    @Test(
+        "a certificate of an unknown authority is refused",
+        .enabled(if: MariaDBServer.fromEnvironment != nil, Comment(rawValue: MariaDBServer.absence))
+    )
+    func wrongAuthority() throws {
+        let server = try #require(MariaDBServer.fromEnvironment)
+        var settings = server.settings(database: "mysql")
+        settings.tls = .verify(ca: nil)
+        #expect(Self.failure(settings)?.code == .untrusted)
+    }
+
+    @Test(
+        "a certificate that names another host is refused",
+        .enabled(if: MariaDBServer.fromEnvironment != nil, Comment(rawValue: MariaDBServer.absence))
+    )
+    func wrongHost() throws {
+        let server = try #require(MariaDBServer.fromEnvironment)
+        var settings = server.settings(database: "mysql")
+        // The same address in a spelling that the certificate does not carry.
+        settings.location = server.location(database: "mysql", host: "127.1")
+        let failure = Self.failure(settings)
+        #expect(failure?.code == .untrusted, "\(failure as Any)")
+    }
+
+    @Test(
+        "a unix socket needs no TLS, and TCP without TLS has to be asked for",
+        .enabled(if: MariaDBServer.fromEnvironment != nil, Comment(rawValue: MariaDBServer.absence))
+    )
+    func unixSocket() throws {
+        let server = try #require(MariaDBServer.fromEnvironment)
+        let location = try StoreLocation(
+            "mysql+unix://\(server.socket)?db=mysql&user=\(server.user)")
+        let settings = StoreSettings(location: location, password: server.password)
+        let report = try TokenStore(settings).examine(.read)
+        #expect(report.server.encryption == nil)
+        let tls = try TokenStore(server.settings(database: "mysql")).examine(.read)
+        #expect(tls.server.encryption?.hasPrefix("TLSv1.") == true)
+        #expect(StoreTLS.usual(for: location) == .off)
+        #expect(StoreTLS.usual(for: server.location(database: "x")) == .verify(ca: nil))
+    }
+
+    @Test("store addresses are read, and a password inside one is refused")
+    func addresses() throws {
+        #expect(
+            try StoreLocation("mysql://db.internal/push")
+                == .server(
+                    .init(
+                        address: .tcp(host: "db.internal", port: 3306), user: "pushsweep",
+                        database: "push")))
+        #expect(
+            try StoreLocation("sqlite:///var/lib/t.sqlite") == .sqlite(path: "/var/lib/t.sqlite"))
+        let secret = #expect(throws: StoreFailure.self) {
+            try StoreLocation("mysql://u:hush@h/push")
+        }
+        #expect(secret?.code == .configuration)
+        #expect(secret?.sentence.contains("password-file") == true)
+        #expect(secret?.sentence.contains("hush") == false)
+        for wrong in [
+            "", "postgres://h/d", "mysql://h", "mysql:///d", "sqlite://relative/t", "sqlite://",
+            "mysql://h:99999/d", "mysql+unix://?db=x", "mysql+unix:///s", "mysql://h/d?ssl=0",
+            "mysql+unix:///s?db=x&password=hush",
+        ] {
+            #expect(throws: StoreFailure.self, "\(wrong)") { try StoreLocation(wrong) }
+        }
+        let settings = StoreSettings(
+            location: .sqlite(path: "/t"), password: "hush")
+        #expect(!"\(settings)".contains("hush"))
+    }
+}
