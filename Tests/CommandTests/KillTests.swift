@@ -109,7 +109,9 @@ private struct KillStage {
         let durable = (try? stage.journaledBytes()) ?? []
         guard bytes.starts(with: durable) else { return "the journal is no prefix of the feed" }
         let result = try stage.sweep()
-        let read = try stage.journaledBytes()
+        guard let read = try? stage.journaledBytes() else {
+            return "no journal after exit \(result.exit): \(result.error)"
+        }
         guard read.starts(with: durable) else { return "durable bytes changed" }
         let isCut = read.count % 38 != 0
         guard result.exit == (isCut ? 65 : 0) else {

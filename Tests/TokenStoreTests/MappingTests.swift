@@ -194,13 +194,6 @@ struct MappingTests {
                 ("declare type epoch-seconds", { $0.registeredAt.column = .named("n") }),
                 ("declare encoding hex", { $0.encoding = .binary }),
                 (
-                    "zones with summer time",
-                    {
-                        $0.registeredAt = TimeMapping(
-                            column: .named("n"), type: .epochSeconds, zone: "Europe/Berlin")
-                    }
-                ),
-                (
                     "cannot hold datetime",
                     {
                         $0.registeredAt = TimeMapping(column: .named("n"), type: .datetime)

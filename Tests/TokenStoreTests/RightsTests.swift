@@ -158,7 +158,7 @@ struct RightsTests {
         }
         #expect(nowhere?.code == .configuration)
         var down = database.settings
-        down.location = try StoreLocation("mysql://u@127.0.0.1:1/push")
+        down.location = try StoreLocation("mysql://u@127.0.0.1:1/push", relativeTo: "/")
         let absent = #expect(throws: StoreFailure.self) { try TokenStore(down, pacing: hurried()) }
         #expect(absent?.code == .unreachable)
     }

@@ -82,12 +82,13 @@ struct TimeTests {
         let token = DeviceToken.numbered(1)
         try database.execute(
             "INSERT INTO devices VALUES (1, ?, \(variant.registered), NULL)", [.text(token.hex)])
+        let zone = try #require(ZoneOffset(variant.zone))
         let store = try database.store {
             $0.table = "devices"
             $0.registeredAt = TimeMapping(
-                column: .named("seen"), type: variant.declared, zone: variant.zone)
+                column: .named("seen"), type: variant.declared, zone: zone)
             $0.invalidatedAt = TimeMapping(
-                column: .named("dead"), type: variant.declared, zone: variant.zone)
+                column: .named("dead"), type: variant.declared, zone: zone)
         }
         let noon: Int64 = 1_704_110_400_000
         func evidence(_ time: Int64) -> [TokenEvidence] {

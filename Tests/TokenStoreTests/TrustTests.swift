@@ -26,7 +26,8 @@ struct TrustTests {
     func plaintext() throws {
         let server = try SilentServer(saying: Self.plaintextGreeting)
         var settings = StoreSettings(
-            location: try StoreLocation("mysql://tellnobody@127.0.0.1:\(server.port)/push"),
+            location: try StoreLocation(
+                "mysql://tellnobody@127.0.0.1:\(server.port)/push", relativeTo: "/"),
             password: "secret")
         settings.timeouts = StoreTimeouts(connect: 2, read: 2, write: 2)
         let failure = Self.failure(settings)
@@ -38,7 +39,7 @@ struct TrustTests {
     func silence() throws {
         let server = try SilentServer(saying: [])
         var settings = StoreSettings(
-            location: try StoreLocation("mysql://u@127.0.0.1:\(server.port)/push"))
+            location: try StoreLocation("mysql://u@127.0.0.1:\(server.port)/push", relativeTo: "/"))
         settings.timeouts = StoreTimeouts(connect: 1, read: 1, write: 1)
         var pacing = hurried()
         pacing.tries = 1
@@ -79,7 +80,7 @@ struct TrustTests {
     func unixSocket() throws {
         let server = try #require(MariaDBServer.fromEnvironment)
         let location = try StoreLocation(
-            "mysql+unix://\(server.socket)?db=mysql&user=\(server.user)")
+            "mysql+unix://\(server.socket)?db=mysql&user=\(server.user)", relativeTo: "/")
         let settings = StoreSettings(location: location, password: server.password)
         let report = try TokenStore(settings).examine(.read)
         #expect(report.server.encryption == nil)
@@ -92,15 +93,16 @@ struct TrustTests {
     @Test("store addresses are read, and a password inside one is refused")
     func addresses() throws {
         #expect(
-            try StoreLocation("mysql://db.internal/push")
+            try StoreLocation("mysql://db.internal/push", relativeTo: "/")
                 == .server(
                     .init(
                         address: .tcp(host: "db.internal", port: 3306), user: "pushsweep",
                         database: "push")))
         #expect(
-            try StoreLocation("sqlite:///var/lib/t.sqlite") == .sqlite(path: "/var/lib/t.sqlite"))
+            try StoreLocation("sqlite:///var/lib/t.sqlite", relativeTo: "/")
+                == .sqlite(path: "/var/lib/t.sqlite"))
         let secret = #expect(throws: StoreFailure.self) {
-            try StoreLocation("mysql://u:hush@h/push")
+            try StoreLocation("mysql://u:hush@h/push", relativeTo: "/")
         }
         #expect(secret?.code == .configuration)
         #expect(secret?.sentence.contains("password-file") == true)
@@ -110,7 +112,9 @@ struct TrustTests {
             "mysql://h:99999/d", "mysql+unix://?db=x", "mysql+unix:///s", "mysql://h/d?ssl=0",
             "mysql+unix:///s?db=x&password=hush",
         ] {
-            #expect(throws: StoreFailure.self, "\(wrong)") { try StoreLocation(wrong) }
+            #expect(throws: StoreFailure.self, "\(wrong)") {
+                try StoreLocation(wrong, relativeTo: "/")
+            }
         }
         let settings = StoreSettings(
             location: .sqlite(path: "/t"), password: "hush")

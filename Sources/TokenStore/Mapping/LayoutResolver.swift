@@ -7,10 +7,8 @@ struct LayoutResolver {
 
     /// The layout the store works with.
     func layout() throws(StoreFailure) -> TableLayout {
-        let registration = try time(
-            mapping.registeredAt, setting: "registered-at")
-        let mark = try time(
-            mapping.invalidatedAt, setting: "invalidated-at")
+        let registration = try time(mapping.registeredAt, setting: "registered-at")
+        let mark = try time(mapping.invalidatedAt, setting: "invalidated-at")
         if let mark, table.column(mark.name)?.movesItself == true {
             throw refusal(
                 "column \(mark.name) sets itself to the present whenever the row changes, so a "
@@ -119,9 +117,7 @@ struct LayoutResolver {
     private func time(
         _ mapped: TimeMapping, setting: String
     ) throws(StoreFailure) -> TimeColumn? {
-        guard let column = try optional(mapped.column, setting: setting) else {
-            return nil
-        }
+        guard let column = try optional(mapped.column, setting: setting) else { return nil }
         let offset = mapped.zone.seconds
         let isClock = ["datetime", "timestamp"].contains(column.type)
         switch (mapped.type, dialect.engine) {
