@@ -49,6 +49,9 @@ struct RunTests {
             #expect(real.app()["applied"] as? Int == 1)
             #expect(real.app()["newer"] as? Int == 1)
             #expect(real.app(1)["tuples"] as? Int == 0)
+            let runs = try stage.database.texts(
+                "SELECT id, kind, ended IS NOT NULL FROM pushsweep_run")
+            #expect(runs == [[real.json["run"] as? String ?? "", "sweep", "1"]])
         }
     }
 

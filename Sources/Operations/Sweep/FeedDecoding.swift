@@ -36,17 +36,21 @@ struct FeedDecoding {
     private var refused: [Quarantined] = []
     private var place = 0
 
-    private init(_ feed: CapturedFeed, in journal: EvidenceJournal) {
+    private let sorts: Bool
+
+    private init(_ feed: CapturedFeed, in journal: EvidenceJournal, sorting: Bool) {
+        sorts = sorting
         self.feed = feed
         self.journal = journal
         bounds = EvidenceBounds(now: feed.opened)
     }
 
-    /// Reads the feed from the journal, notes its quarantine and sorts its evidence.
+    /// Reads the feed from the journal and notes its quarantine; sorts its evidence unless it is
+    /// only to be counted.
     static func decode(
-        _ feed: CapturedFeed, in journal: EvidenceJournal
+        _ feed: CapturedFeed, in journal: EvidenceJournal, sorting: Bool = true
     ) throws -> DecodedFeed {
-        var decoding = FeedDecoding(feed, in: journal)
+        var decoding = FeedDecoding(feed, in: journal, sorting: sorting)
         return try decoding.run()
     }
 
@@ -91,7 +95,7 @@ struct FeedDecoding {
                 Quarantined(
                     offset: start, length: tuple.encodedLength, reason: rejection.rawValue))
             if refused.count > Self.entriesPerBatch { try noteRefused() }
-        } else if let token = tuple.token {
+        } else if sorts, let token = tuple.token {
             if evidence == nil { evidence = try EvidenceTable(in: journal.folder) }
             try evidence?.add(token, EpochMilliseconds(tuple.time))
         }

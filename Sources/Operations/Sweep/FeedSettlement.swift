@@ -19,6 +19,8 @@ struct FeedSettlement {
     let plan: SweepPlan
     let context: RunContext
     let run: String
+    /// When the run began, for the records of the database.
+    let started: EpochMilliseconds
 
     /// What became of one feed.
     struct Result {
@@ -52,11 +54,12 @@ struct FeedSettlement {
     private func settle(
         _ feed: CapturedFeed, into entry: inout SweepReport.Feed
     ) throws -> ExitStatus {
-        let decoded = try FeedDecoding.decode(feed, in: journal)
+        let isHeld = feed.state == .held && !plan.releases(feed.id)
+        let decoded = try FeedDecoding.decode(feed, in: journal, sorting: !isHeld)
         var books = decoded.books
         entry.end = decoded.end.rawValue
         entry.detail = decoded.detail
-        if feed.state == .held && !plan.releases(feed.id) {
+        if isHeld {
             books.held = books.tuples - books.quarantined
             entry.enter(books)
             return .held
@@ -116,6 +119,10 @@ struct FeedSettlement {
         }
         let application = FeedApplication(
             run: run, feed: feed.id, partition: partition, policy: plan.policy, source: .feedback)
+        if decoded.evidence != nil {
+            try store.beginRun(
+                run, kind: plan.work.kind, host: context.host, started: started)
+        }
         var stream = Evidence(decoded.evidence?.stream(after: begun.position))
         defer { context.progress.clear() }
         return try store.apply(

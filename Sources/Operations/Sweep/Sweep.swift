@@ -46,14 +46,16 @@ package struct Sweep {
     private let plan: SweepPlan
     private let context: RunContext
     private let run = UUID().uuidString.lowercased()
+    private let started: EpochMilliseconds
     private var outcome: SweepOutcome
 
     private init(_ plan: SweepPlan, _ context: RunContext) {
         self.plan = plan
         self.context = context
+        started = context.now()
         outcome = SweepOutcome(
             report: SweepReport(
-                run: run, kind: plan.work.kind, dryRun: plan.dryRun, started: context.now()))
+                run: run, kind: plan.work.kind, dryRun: plan.dryRun, started: started))
     }
 
     /// Reads all gateways of the plan and applies what they say.
@@ -68,7 +70,7 @@ package struct Sweep {
     private mutating func keepingJournal() {
         do {
             let journal = try EvidenceJournal(in: StateFolder(plan.state))
-            try journal.beginRun(run, kind: plan.work.kind, at: context.now())
+            try journal.beginRun(run, kind: plan.work.kind, at: started)
             try journal.recoverInterrupted(at: context.now())
             do {
                 try work(journal)
@@ -90,19 +92,41 @@ package struct Sweep {
             return outcome.fail(storeUnusable(error, pending: left.count))
         }
         let settlement = FeedSettlement(
-            journal: journal, store: store, plan: plan, context: context, run: run)
+            journal: journal, store: store, plan: plan, context: context, run: run,
+            started: started)
+        try settleAll(left, settlement)
+        noteEnd(in: store)
+    }
+
+    private mutating func settleAll(
+        _ left: [CapturedFeed], _ settlement: FeedSettlement
+    ) throws {
+        let journal = settlement.journal
         switch plan.work {
         case .gateways(let sources):
-            for feed in left where settle(feed, with: settlement, resumed: true) { return }
+            // Held feeds come up in every run until somebody has decided, so that no run ends with
+            // 0 over them.
+            for feed in try journal.feeds(.held) + left
+            where settle(feed, with: settlement, resumed: true) { return }
             let collector = FeedCollector(journal: journal, context: context, run: run)
-            for source in sources where try sweep(source, collector, settlement) { break }
+            for source in sources where try sweep(source, collector, settlement) { return }
         case .file(let path, let partition):
             let feed = try FeedFile(path: path, partition: partition)
                 .capture(in: journal, run: run, context)
-            try settle(settlement.journal.feed(feed), with: settlement, resumed: false)
+            try settle(journal.feed(feed), with: settlement, resumed: false)
             if plan.dryRun { try journal.discard(feed) }
         case .journaled(let feed):
             try settle(journal.feed(feed), with: settlement, resumed: true)
+        }
+    }
+
+    /// The records of the database are for people; a run does not fail for want of them.
+    private func noteEnd(in store: TokenStore) {
+        guard !plan.dryRun, outcome.report.apps.contains(where: { $0.tuples > 0 }) else { return }
+        do {
+            try store.endRun(run, ended: context.now(), counts: outcome.report.jsonLine)
+        } catch {
+            context.log.warning("\(error)")
         }
     }
 
