@@ -100,10 +100,12 @@ package struct DeviceToken: Sendable {
 }
 
 extension DeviceToken: Hashable, Comparable, CustomStringConvertible {
+    /// Whether two tokens are the same bytes.
     package static func == (left: DeviceToken, right: DeviceToken) -> Bool {
         left.count == right.count && left.head == right.head && left.rest == right.rest
     }
 
+    /// Feeds all bytes and the length to the hasher.
     package func hash(into hasher: inout Hasher) {
         hasher.combine(head.0)
         hasher.combine(head.1)

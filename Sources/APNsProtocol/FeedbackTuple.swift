@@ -8,6 +8,7 @@ package struct EpochSeconds: Hashable, Comparable, Sendable {
     /// Wraps a count of seconds since the Unix epoch.
     package init(_ rawValue: UInt32) { self.rawValue = rawValue }
 
+    /// Whether one time is earlier.
     package static func < (left: EpochSeconds, right: EpochSeconds) -> Bool {
         left.rawValue < right.rawValue
     }

@@ -107,6 +107,7 @@ package final class EvidenceTable {
         fileprivate let table: EvidenceTable
         fileprivate var position: Data
 
+        /// The next at most `limit` tokens; throws `JournalFailure`.
         package mutating func next(_ limit: Int) throws -> [TokenEvidence] {
             let after = position
             let batch = try table.perform { db in

@@ -2,7 +2,7 @@ import GRDB
 import TokenHygiene
 
 /// One run of the tool as the journal remembers it.
-package struct RunRecord: Hashable, Sendable {
+package struct RunEntry: Hashable, Sendable {
     /// A random UUID, lower case.
     package let id: String
     /// `sweep`, `replay` and so on.
@@ -41,13 +41,13 @@ extension EvidenceJournal {
     }
 
     /// The latest runs, newest first.
-    package func runs(limit: Int) throws(JournalFailure) -> [RunRecord] {
+    package func runs(limit: Int) throws(JournalFailure) -> [RunEntry] {
         try perform("listing runs") { db in
             try Row.fetchAll(
                 db, sql: "SELECT * FROM run ORDER BY started DESC, rowid DESC LIMIT ?",
                 arguments: [limit]
             ).map { row in
-                RunRecord(
+                RunEntry(
                     id: row["id"], kind: row["kind"], started: EpochMilliseconds(row["started"]),
                     ended: (row["ended"] as Int64?).map { EpochMilliseconds($0) },
                     exit: row["exit"], summary: row["summary"])

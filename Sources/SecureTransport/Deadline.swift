@@ -54,6 +54,7 @@ package struct Deadline: Sendable, Comparable {
         return Int32(clamping: milliseconds)
     }
 
+    /// Whether one point comes first.
     package static func < (left: Deadline, right: Deadline) -> Bool {
         left.instant < right.instant
     }

@@ -12,6 +12,7 @@ package final class TLSServerContext: Sendable {
         /// RFC 8446.
         case tls13 = 0x0304
 
+        /// Whether one version is older.
         package static func < (left: Version, right: Version) -> Bool {
             left.rawValue < right.rawValue
         }

@@ -13,6 +13,7 @@ package struct EpochMilliseconds: Hashable, Comparable, Sendable {
     /// The first millisecond of a second.
     package init(_ seconds: EpochSeconds) { rawValue = Int64(seconds.rawValue) * 1000 }
 
+    /// Whether one time is earlier.
     package static func < (left: EpochMilliseconds, right: EpochMilliseconds) -> Bool {
         left.rawValue < right.rawValue
     }

@@ -71,6 +71,7 @@ package struct EvidenceList: EvidenceStream {
         rest = latest.values.sorted { $0.token < $1.token }[...]
     }
 
+    /// The next at most `limit` tokens.
     package mutating func next(_ limit: Int) -> [TokenEvidence] {
         defer { rest = rest.dropFirst(limit) }
         return Array(rest.prefix(limit))

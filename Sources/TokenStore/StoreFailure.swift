@@ -36,6 +36,7 @@ package struct StoreFailure: Error, Hashable, Sendable, CustomStringConvertible 
         self.sentence = sentence
     }
 
+    /// The sentence.
     package var description: String { sentence }
 
     /// Puts an engine's error into a sentence that begins with what was being done.

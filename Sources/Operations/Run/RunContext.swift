@@ -56,6 +56,8 @@ package protocol ProgressDisplay: Sendable {
 package struct NoProgress: ProgressDisplay {
     /// Makes the silent display.
     package init() {}
+    /// Shows nothing.
     package func show(_ phrase: String, _ count: Int, of total: Int?) {}
+    /// Has nothing to remove.
     package func clear() {}
 }

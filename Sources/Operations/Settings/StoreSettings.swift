@@ -59,7 +59,9 @@ extension Settings {
         /// The password itself, for the one call that needs it.
         package func reveal() -> String { value }
 
+        /// That there is a secret, and nothing of it.
         package var description: String { "(set)" }
+        /// An empty mirror, so that dumping a value shows no secret either.
         package var customMirror: Mirror { Mirror(self, children: [:]) }
     }
 }

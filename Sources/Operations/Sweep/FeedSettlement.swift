@@ -120,8 +120,9 @@ struct FeedSettlement {
         let application = FeedApplication(
             run: run, feed: feed.id, partition: partition, policy: plan.policy, source: .feedback)
         if decoded.evidence != nil {
-            try store.beginRun(
-                run, kind: plan.work.kind, host: context.host, started: started)
+            try store.record(
+                RunRecord(
+                    id: run, kind: plan.work.kind, started: started, host: context.host))
         }
         var stream = Evidence(decoded.evidence?.stream(after: begun.position))
         defer { context.progress.clear() }

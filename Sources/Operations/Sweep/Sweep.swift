@@ -124,7 +124,10 @@ package struct Sweep {
     private func noteEnd(in store: TokenStore) {
         guard !plan.dryRun, outcome.report.apps.contains(where: { $0.tuples > 0 }) else { return }
         do {
-            try store.endRun(run, ended: context.now(), counts: outcome.report.jsonLine)
+            try store.record(
+                RunRecord(
+                    id: run, kind: plan.work.kind, started: started, ended: context.now(),
+                    host: context.host, counts: outcome.report.jsonLine))
         } catch {
             context.log.warning("\(error)")
         }

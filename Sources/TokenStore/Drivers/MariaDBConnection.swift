@@ -14,6 +14,7 @@ import CMariaDB
 
 /// A connection to MariaDB, MySQL or whatever speaks their protocol.
 package final class MariaDBConnection: SQLConnection {
+    /// What MariaDB and MySQL spell differently.
     package let dialect = SQLDialect.mariaDB
 
     private let settings: StoreSettings
@@ -38,6 +39,7 @@ package final class MariaDBConnection: SQLConnection {
         handle = nil
     }
 
+    /// Connects and sets the session up; see `SQLConnection.connect`. Throws `SQLFailure`.
     package func connect() throws(SQLFailure) {
         disconnect()
         guard Self.library, let handle = mysql_init(nil) else {
@@ -145,12 +147,14 @@ package final class MariaDBConnection: SQLConnection {
         .mariaDB(code: mysql_errno(handle), message: String(cString: mysql_error(handle)))
     }
 
+    /// Prepares and runs a statement that returns rows, and fetches them all.
     package func query(_ sql: String, _ parameters: [SQLValue]) throws(SQLFailure) -> SQLRows {
         let statement = try prepared(sql)
         try statement.execute(parameters)
         return try statement.fetchAll()
     }
 
+    /// Prepares and runs a statement that changes rows; returns how many it found.
     package func execute(_ sql: String, _ parameters: [SQLValue]) throws(SQLFailure) -> Int {
         let statement = try prepared(sql)
         try statement.execute(parameters)
@@ -165,6 +169,7 @@ package final class MariaDBConnection: SQLConnection {
         return statement
     }
 
+    /// Runs a statement as it stands, unprepared.
     package func run(_ sql: String) throws(SQLFailure) {
         let handle = try opened()
         guard mysql_real_query(handle, sql, UInt(sql.utf8.count)) == 0 else {
@@ -174,6 +179,7 @@ package final class MariaDBConnection: SQLConnection {
         if let result = mysql_store_result(handle) { mysql_free_result(result) }
     }
 
+    /// What the connection is made of, for `check`.
     package func describe() throws(SQLFailure) -> ServerDescription {
         let handle = try opened()
         let rows = try query("SELECT VERSION(), @@session.time_zone, CURRENT_USER()")

@@ -13,6 +13,7 @@ import GRDB
 
 /// A connection to a SQLite file.
 package final class SQLiteConnection: SQLConnection {
+    /// What SQLite spells differently.
     package let dialect = SQLDialect.sqlite
 
     private let path: String
@@ -27,6 +28,7 @@ package final class SQLiteConnection: SQLConnection {
         self.settings = settings
     }
 
+    /// Opens the file; see `SQLConnection.connect`. Throws `SQLFailure`.
     package func connect() throws(SQLFailure) {
         queue = nil
         var configuration = Configuration()
@@ -51,6 +53,7 @@ package final class SQLiteConnection: SQLConnection {
 
     private static func isFile(_ path: String) -> Bool { access(path, F_OK) == 0 }
 
+    /// Prepares and runs a statement that returns rows, and fetches them all.
     package func query(_ sql: String, _ parameters: [SQLValue]) throws(SQLFailure) -> SQLRows {
         try perform { database in
             let statement = try database.cachedStatement(sql: sql)
@@ -64,6 +67,7 @@ package final class SQLiteConnection: SQLConnection {
         }
     }
 
+    /// Prepares and runs a statement that changes rows; returns how many it found.
     package func execute(_ sql: String, _ parameters: [SQLValue]) throws(SQLFailure) -> Int {
         try perform { database in
             let statement = try database.cachedStatement(sql: sql)
@@ -73,10 +77,12 @@ package final class SQLiteConnection: SQLConnection {
         }
     }
 
+    /// Runs a statement as it stands, unprepared.
     package func run(_ sql: String) throws(SQLFailure) {
         try perform { try $0.execute(sql: sql) }
     }
 
+    /// What the connection is made of, for `check`.
     package func describe() throws(SQLFailure) -> ServerDescription {
         let version = try query("SELECT sqlite_version()").scalar?.text ?? ""
         return ServerDescription(

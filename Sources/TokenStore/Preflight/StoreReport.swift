@@ -35,6 +35,7 @@ package struct StoreFinding: Hashable, Sendable, CustomStringConvertible {
 
     init(_ failure: StoreFailure) { self.init(.failure(failure.code), failure.sentence) }
 
+    /// The sentence.
     package var description: String { sentence }
 }
 

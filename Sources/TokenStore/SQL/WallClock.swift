@@ -26,6 +26,7 @@ package struct WallClock: Hashable, Sendable, Comparable {
         microseconds = Int64(seconds) * 1_000_000 + Int64(microsecond)
     }
 
+    /// Whether one reading is earlier.
     package static func < (left: WallClock, right: WallClock) -> Bool {
         left.microseconds < right.microseconds
     }
