@@ -48,3 +48,11 @@ func seconds<R>(_ body: () throws -> R) rethrows -> (Double, R) {
     let result = try body()
     return (Double(DispatchTime.now().uptimeNanoseconds - began) / 1e9, result)
 }
+
+/// Seconds of processor time this process has used, in all its threads.
+func processorTime() -> Double {
+    var usage = rusage()
+    getrusage(__rusage_who_t(RUSAGE_SELF.rawValue), &usage)
+    let times = [usage.ru_utime, usage.ru_stime]
+    return times.reduce(0) { $0 + Double($1.tv_sec) + Double($1.tv_usec) / 1e6 }
+}

@@ -38,7 +38,7 @@ struct Benchmark: Sendable {
             name: "apply-mark",
             summary:
                 "marking by 500,000 statements in a table of 5 million, per token, against two "
-                + "set-based statements over a staging table",
+                + "set-based statements over a staging table (two connections)",
             needsMariaDB: true,
             run: { try ApplyBenchmark(action: .mark, context: $0).againstFloor() }),
         Benchmark(

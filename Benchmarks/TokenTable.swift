@@ -48,7 +48,7 @@ final class TokenTable {
         }
         context.note("filling a table of \(rows) rows")
         try Self.fill(sql, rows)
-        evidence = try Self.evidence(sql)
+        evidence = try Self.evidence(sql, rows)
         try stage()
         context.note("\(evidence.count) statements of evidence staged")
     }
@@ -79,14 +79,14 @@ final class TokenTable {
         try sql.run("ANALYZE TABLE active_users")
     }
 
-    private static func evidence(_ sql: any SQLConnection) throws -> [TokenEvidence] {
-        let rows = try sql.query(
-            "SELECT device_token FROM active_users WHERE id % 10 = 0 UNION ALL "
-                + "SELECT UNHEX(SHA2(CONCAT('unknown', id), 256)) FROM active_users "
-                + "WHERE id % 90 = 0 ORDER BY 1")
+    private static func evidence(_ sql: any SQLConnection, _ rows: Int) throws -> [TokenEvidence] {
+        let found = try sql.query(
+            "SELECT device_token FROM active_users WHERE id % 10 = 0 AND id <= \(rows * 9 / 10) "
+                + "UNION ALL SELECT UNHEX(SHA2(CONCAT('unknown', id), 256)) FROM active_users "
+                + "WHERE id % 90 = 0 AND id <= \(rows * 9 / 10) ORDER BY 1")
         let june: Int64 = 1_717_200_000_000
-        return (0..<rows.count).compactMap { row in
-            guard case .bytes(let bytes) = rows[row, 0], let token = DeviceToken(bytes) else {
+        return (0..<found.count).compactMap { row in
+            guard case .bytes(let bytes) = found[row, 0], let token = DeviceToken(bytes) else {
                 return nil
             }
             let seconds = Int64(row) &* 7_919 % 8_000_000
@@ -154,7 +154,12 @@ final class TokenTable {
 
 /// Evidence that lies in order already, as the journal hands it out.
 struct OrderedEvidence: EvidenceStream {
-    var rest: ArraySlice<TokenEvidence>
+    private var rest: ArraySlice<TokenEvidence>
+
+    /// The entries from a token on.
+    init(rest: ArraySlice<TokenEvidence>, from token: DeviceToken?) {
+        self.rest = rest.drop { item in token.map { item.token < $0 } ?? false }
+    }
 
     mutating func next(_ limit: Int) -> [TokenEvidence] {
         defer { rest = rest.dropFirst(limit) }

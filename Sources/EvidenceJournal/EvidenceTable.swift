@@ -5,26 +5,128 @@
 // the last token done.
 //
 // The scratch file can be made again from the journal at any moment, so it is written without
-// journal or sync, and is removed when it is no longer needed.
+// journal or sync, and is removed when nobody needs it any more.
 
 import APNsProtocol
 import Foundation
 import GRDB
 import TokenHygiene
 
-/// The evidence of one feed, each token once, in token order, on disk.
+/// Collects what a feed says, in any order.
 package final class EvidenceTable {
     private static let tuplesPerInsert = 256
 
-    private let database: DatabaseQueue
-    private let path: String
+    private let scratch: ScratchDatabase
     private var waiting: [(token: DeviceToken, time: EpochMilliseconds)] = []
 
     /// Makes an empty table in the state folder; an abandoned one is replaced.
+    ///
+    /// - Throws: `cannotCreate` or `inputOutput`.
     package init(in folder: StateFolder) throws(JournalFailure) {
-        path = folder.file("scratch.sqlite")
+        scratch = try ScratchDatabase(path: folder.file("scratch.sqlite"))
+        waiting.reserveCapacity(Self.tuplesPerInsert)
+    }
+
+    /// Lays a statement about a token into the table.
+    ///
+    /// - Throws: `inputOutput`, as when the disk is full.
+    package func add(_ token: DeviceToken, _ time: EpochMilliseconds) throws(JournalFailure) {
+        waiting.append((token, time))
+        if waiting.count == Self.tuplesPerInsert { try insertWaiting() }
+    }
+
+    private func insertWaiting() throws(JournalFailure) {
+        guard !waiting.isEmpty else { return }
+        defer { waiting.removeAll(keepingCapacity: true) }
+        let rows = waiting
+        try scratch.perform { db in
+            let places = Array(repeating: "(?,?)", count: rows.count).joined(separator: ",")
+            let statement = try db.cachedStatement(
+                sql: "INSERT INTO statement VALUES \(places)")
+            var values: [DatabaseValue] = []
+            values.reserveCapacity(rows.count * 2)
+            for (token, time) in rows {
+                values.append(Data(token.bytes).databaseValue)
+                values.append(time.rawValue.databaseValue)
+            }
+            try statement.execute(arguments: StatementArguments(values))
+        }
+    }
+
+    /// Groups what was added. Call once, after the last `add`.
+    ///
+    /// - Throws: `inputOutput`, as when the disk is full.
+    package func seal() throws(JournalFailure) -> SortedEvidence {
+        try insertWaiting()
+        let tokens = try scratch.perform { db in
+            try db.execute(
+                sql: """
+                    INSERT INTO evidence
+                        SELECT token, MAX(time), COUNT(*) FROM statement GROUP BY token
+                        ORDER BY token;
+                    DROP TABLE statement;
+                    """)
+            return try Int.fetchOne(db, sql: "SELECT COUNT(*) FROM evidence") ?? 0
+        }
+        return SortedEvidence(scratch: scratch, tokens: tokens)
+    }
+}
+
+/// The evidence of one feed, each token once, in token order, on disk. Any number of threads may
+/// walk over it.
+package struct SortedEvidence: Sendable {
+    fileprivate let scratch: ScratchDatabase
+    /// How many tokens there are.
+    package let tokens: Int
+
+    /// The evidence from a token on, and after another, where these are given.
+    package func stream(
+        from first: DeviceToken? = nil, after position: DeviceToken? = nil
+    ) -> Stream {
+        if let position, first.map({ $0 <= position }) ?? true {
+            return Stream(scratch: scratch, position: Data(position.bytes), isIncluded: false)
+        }
+        return Stream(
+            scratch: scratch, position: first.map { Data($0.bytes) } ?? Data(), isIncluded: true)
+    }
+
+    /// A walk over the evidence.
+    package struct Stream: EvidenceStream {
+        fileprivate let scratch: ScratchDatabase
+        fileprivate var position: Data
+        fileprivate var isIncluded: Bool
+
+        /// The next at most `limit` tokens; throws `JournalFailure`.
+        package mutating func next(_ limit: Int) throws -> [TokenEvidence] {
+            let (start, comparison) = (position, isIncluded ? ">=" : ">")
+            let batch = try scratch.perform { db in
+                try Row.fetchAll(
+                    db.cachedStatement(
+                        sql: """
+                            SELECT token, time, statements FROM evidence
+                            WHERE token \(comparison) ? ORDER BY token LIMIT ?
+                            """), arguments: [start, limit]
+                ).compactMap(TokenEvidence.init)
+            }
+            if let last = batch.last {
+                position = Data(last.token.bytes)
+                isIncluded = false
+            }
+            return batch
+        }
+    }
+}
+
+/// The scratch file, gone with the last who uses it.
+private final class ScratchDatabase: Sendable {
+    private let database: DatabaseQueue
+    private let path: String
+
+    init(path: String) throws(JournalFailure) {
+        self.path = path
         unlink(path)
         var configuration = Configuration()
+        configuration.allowsUnsafeTransactions = true
         configuration.prepareDatabase { db in
             try db.execute(
                 sql: """
@@ -40,87 +142,20 @@ package final class EvidenceTable {
                     BEGIN;
                     """)
         }
-        configuration.allowsUnsafeTransactions = true
         do {
             database = try DatabaseQueue(path: path, configuration: configuration)
         } catch {
             throw .wrapping(error, while: "making the scratch table \(path)")
         }
-        waiting.reserveCapacity(Self.tuplesPerInsert)
     }
 
     deinit { unlink(path) }
 
-    /// Lays a statement about a token into the table.
-    package func add(_ token: DeviceToken, _ time: EpochMilliseconds) throws(JournalFailure) {
-        waiting.append((token, time))
-        if waiting.count == Self.tuplesPerInsert { try insertWaiting() }
-    }
-
-    private func insertWaiting() throws(JournalFailure) {
-        guard !waiting.isEmpty else { return }
-        defer { waiting.removeAll(keepingCapacity: true) }
-        try perform { [waiting] db in
-            let places = Array(repeating: "(?,?)", count: waiting.count).joined(separator: ",")
-            let statement = try db.cachedStatement(
-                sql: "INSERT INTO statement VALUES \(places)")
-            var values: [DatabaseValue] = []
-            values.reserveCapacity(waiting.count * 2)
-            for (token, time) in waiting {
-                values.append(Data(token.bytes).databaseValue)
-                values.append(time.rawValue.databaseValue)
-            }
-            try statement.execute(arguments: StatementArguments(values))
-        }
-    }
-
-    /// Groups what was added. Call once, after the last `add`; returns the number of tokens.
-    package func seal() throws(JournalFailure) -> Int {
-        try insertWaiting()
-        return try perform { db in
-            try db.execute(
-                sql: """
-                    INSERT INTO evidence
-                        SELECT token, MAX(time), COUNT(*) FROM statement GROUP BY token
-                        ORDER BY token;
-                    DROP TABLE statement;
-                    """)
-            return try Int.fetchOne(db, sql: "SELECT COUNT(*) FROM evidence") ?? 0
-        }
-    }
-
-    /// The evidence after a token, or all of it.
-    package func stream(after position: DeviceToken?) -> Stream {
-        Stream(table: self, position: position.map { Data($0.bytes) } ?? Data())
-    }
-
-    private func perform<T>(_ work: (Database) throws -> T) throws(JournalFailure) -> T {
+    func perform<T>(_ work: (Database) throws -> T) throws(JournalFailure) -> T {
         do {
             return try database.unsafeReentrantWrite(work)
         } catch {
             throw .wrapping(error, while: "sorting the feed in \(path)")
-        }
-    }
-
-    /// A walk over the table.
-    package struct Stream: EvidenceStream {
-        fileprivate let table: EvidenceTable
-        fileprivate var position: Data
-
-        /// The next at most `limit` tokens; throws `JournalFailure`.
-        package mutating func next(_ limit: Int) throws -> [TokenEvidence] {
-            let after = position
-            let batch = try table.perform { db in
-                try Row.fetchAll(
-                    db.cachedStatement(
-                        sql: """
-                            SELECT token, time, statements FROM evidence WHERE token > ?
-                            ORDER BY token LIMIT ?
-                            """), arguments: [after, limit]
-                ).compactMap(TokenEvidence.init)
-            }
-            if let last = batch.last { position = Data(last.token.bytes) }
-            return batch
         }
     }
 }

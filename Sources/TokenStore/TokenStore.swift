@@ -131,9 +131,26 @@ package final class TokenStore {
         }
     }
 
-    /// How far a feed (or part of one) is applied; nil if nothing of it was ever begun.
-    package func progress(
-        of feed: String, part: Int = 0
+    /// How far a feed is applied, all of its parts together; nil if nothing of it was ever begun.
+    package func progress(of feed: String) throws(StoreFailure) -> FeedProgress? {
+        guard let count = try parts(of: feed) else { return nil }
+        var parts: [FeedProgress?] = []
+        for part in FeedPart.parts(count) { parts.append(try progress(of: feed, part: part)) }
+        return FeedProgress(of: parts)
+    }
+
+    /// In how many parts a feed was begun; nil if it was not.
+    func parts(of feed: String) throws(StoreFailure) -> Int? {
+        try attempts.retrying("reading the marker of feed \(feed)") { () throws(SQLFailure) in
+            try connection.query(
+                "SELECT parts FROM pushsweep_feed WHERE feed = ? ORDER BY part", [.text(feed)]
+            ).scalar?.count
+        }
+    }
+
+    /// How far one part of a feed is applied; nil if nothing of it was ever begun.
+    func progress(
+        of feed: String, part: FeedPart
     ) throws(StoreFailure) -> FeedProgress? {
         let marker = FeedMarker(feed: feed, part: part, dialect: connection.dialect)
         return try attempts.retrying("reading the marker of feed \(feed)") {

@@ -15,7 +15,7 @@ struct EvidenceTableTests {
         folder = try StateFolder(temporary.file("state"))
     }
 
-    private func all(_ stream: EvidenceTable.Stream, by limit: Int) throws -> [TokenEvidence] {
+    private func all(_ stream: SortedEvidence.Stream, by limit: Int) throws -> [TokenEvidence] {
         var stream = stream
         var result: [TokenEvidence] = []
         while case let batch = try stream.next(limit), !batch.isEmpty { result += batch }
@@ -36,11 +36,21 @@ struct EvidenceTableTests {
         for item in evidence { try table.add(item.token, item.time) }
         var list = EvidenceList(evidence)
         let expected = list.next(.max)
-        #expect(try table.seal() == expected.count)
-        #expect(try all(table.stream(after: nil), by: 7) == expected, "seed \(random.seed)")
+        let sorted = try table.seal()
+        #expect(sorted.tokens == expected.count)
+        #expect(try all(sorted.stream(), by: 7) == expected, "seed \(random.seed)")
         let middle = expected[expected.count / 2].token
         var rest = EvidenceList(evidence, after: middle)
-        #expect(try all(table.stream(after: middle), by: 900) == rest.next(.max))
+        #expect(try all(sorted.stream(after: middle), by: 900) == rest.next(.max))
+        #expect(
+            try all(sorted.stream(from: middle), by: 900)
+                == expected.filter { $0.token >= middle })
+        #expect(
+            try all(sorted.stream(from: expected[3].token, after: middle), by: 900)
+                == expected.filter { $0.token > middle })
+        #expect(
+            try all(sorted.stream(from: middle, after: expected[3].token), by: 900)
+                == expected.filter { $0.token >= middle })
     }
 
     @Test("leaves nothing behind")
@@ -48,7 +58,7 @@ struct EvidenceTableTests {
         do {
             let table = try EvidenceTable(in: folder)
             try table.add(try #require(DeviceToken([1])), EpochMilliseconds(1))
-            #expect(try table.seal() == 1)
+            #expect(try table.seal().tokens == 1)
             #expect(FileManager.default.fileExists(atPath: folder.file("scratch.sqlite")))
         }
         #expect(!FileManager.default.fileExists(atPath: folder.file("scratch.sqlite")))

@@ -19,9 +19,10 @@ struct DecodedFeed {
     /// What is to be said about the end; nil for a complete list.
     let detail: String?
     /// The evidence, each token once, in token order; nil where there is none.
-    let evidence: EvidenceTable?
+    let evidence: SortedEvidence?
+
     /// Distinct tokens in the evidence.
-    let tokens: Int
+    var tokens: Int { evidence?.tokens ?? 0 }
 }
 
 /// Decodes one captured feed.
@@ -79,10 +80,10 @@ struct FeedDecoding {
                 "decoding feed \(feed.id): the journal noted \(feed.bytes) bytes and returned "
                     + "\(books.bytes); keep the state folder and check the disk")
         }
-        let tokens = try evidence?.seal() ?? 0
+        let sorted = try evidence?.seal()
         return DecodedFeed(
             feed: feed, books: books, end: end, detail: detail(decoder.ending),
-            evidence: tokens > 0 ? evidence : nil, tokens: tokens)
+            evidence: sorted)
     }
 
     private mutating func take(_ tuple: FeedbackTuple) throws {

@@ -14,6 +14,9 @@ import TokenStore
 
 /// Applies pending feeds of the journal to the token database.
 struct FeedSettlement {
+    /// Tokens from which on a second connection gains more than it costs.
+    private static let tokensWorthSharing = 5_000
+
     let journal: EvidenceJournal
     let store: TokenStore
     let plan: SweepPlan
@@ -71,7 +74,7 @@ struct FeedSettlement {
                 "applying feed \(feed.id): the settings no longer name \(feed.partition); name it "
                     + "again under apps, then run again")
         }
-        let judged = try judge(decoded, in: partition, &entry)
+        let judged = try judge(decoded, in: partition)
         books.outcome = judged.counts
         entry.enter(books)
         entry.rowsChanged = judged.rowsChanged
@@ -98,63 +101,74 @@ struct FeedSettlement {
     }
 
     /// Judges the evidence: a forecast first, then, unless this is a dry run, the rows themselves.
-    private func judge(
-        _ decoded: DecodedFeed, in partition: Partition, _ entry: inout SweepReport.Feed
-    ) throws -> FeedProgress {
+    private func judge(_ decoded: DecodedFeed, in partition: Partition) throws -> FeedProgress {
         let feed = decoded.feed
         let known = try store.progress(of: feed.id)
         if let known, known.isApplied { return known }
-        let begun = known ?? FeedProgress()
-        let forecast = try forecast(decoded, in: partition, after: begun)
+        let workers = StoreWorkers(
+            plan.store, count: decoded.tokens < Self.tokensWorthSharing ? 1 : 2)
+        let forecast = try forecast(decoded, in: partition, workers)
         context.log.debug(
             "feed judged",
             metadata: [
                 "partition": "\(feed.partition)", "tokens": "\(decoded.tokens)",
                 "candidates": "\(forecast.counts.applied)",
             ])
-        if plan.dryRun {
-            var total = begun
-            total.counts += forecast.counts
-            return total
-        }
-        let application = FeedApplication(
-            run: run, feed: feed.id, partition: partition, policy: plan.policy, source: .feedback)
+        if plan.dryRun { return FeedProgress(counts: forecast.counts) }
         if decoded.evidence != nil {
             try store.record(
                 RunRecord(
                     id: run, kind: plan.work.kind, started: started, host: context.host))
         }
-        var stream = Evidence(decoded.evidence?.stream(after: begun.position))
-        defer { context.progress.clear() }
-        return try store.apply(
-            &stream, application, shouldStop: { context.interrupt.isTripped },
-            report: { progress in
-                context.progress.show(
-                    "applying \(feed.partition) (tuples)", progress.counts.total,
-                    of: decoded.books.tuples)
-            })
+        let application = FeedApplication(
+            run: run, feed: feed.id, partition: partition, policy: plan.policy, source: .feedback)
+        return try apply(application, decoded, workers, isBegun: known != nil)
     }
 
     private func forecast(
-        _ decoded: DecodedFeed, in partition: Partition, after begun: FeedProgress
+        _ decoded: DecodedFeed, in partition: Partition, _ workers: StoreWorkers
     ) throws -> Classification {
-        var stream = Evidence(decoded.evidence?.stream(after: begun.position))
-        defer { context.progress.clear() }
-        return try store.classify(
-            &stream, in: partition, policy: plan.policy,
-            shouldStop: { context.interrupt.isTripped },
-            report: { forecast in
-                context.progress.show(
-                    "comparing \(decoded.feed.partition) (tuples)", forecast.counts.total,
-                    of: decoded.books.tuples)
-            })
+        let (evidence, context) = (decoded.evidence, context)
+        guard workers.count > 1 else {
+            var stream = Evidence(evidence?.stream())
+            return try store.classify(
+                &stream, in: partition, policy: plan.policy,
+                shouldStop: { context.interrupt.isTripped })
+        }
+        return try workers.classify(
+            in: partition, policy: plan.policy,
+            evidence: { Evidence(evidence?.stream(from: $0.lowerBound)) },
+            shouldStop: { context.interrupt.isTripped })
     }
 
-    /// The evidence table of a feed, or nothing where it holds no usable evidence.
-    private struct Evidence: EvidenceStream {
-        var stream: EvidenceTable.Stream?
+    /// A feed that was begun goes on in the parts in which it was begun, which the workers know.
+    private func apply(
+        _ application: FeedApplication, _ decoded: DecodedFeed, _ workers: StoreWorkers,
+        isBegun: Bool
+    ) throws -> FeedProgress {
+        let (evidence, context) = (decoded.evidence, context)
+        let (partition, tuples) = (decoded.feed.partition, decoded.books.tuples)
+        let report: @Sendable (FeedProgress) -> Void = { progress in
+            context.progress.show(
+                "applying \(partition) (tuples)", progress.counts.total, of: tuples)
+        }
+        defer { context.progress.clear() }
+        guard workers.count > 1 || isBegun else {
+            var stream = Evidence(evidence?.stream())
+            return try store.apply(
+                &stream, application, shouldStop: { context.interrupt.isTripped }, report: report)
+        }
+        return try workers.apply(
+            application,
+            evidence: { Evidence(evidence?.stream(from: $0.lowerBound, after: $1)) },
+            shouldStop: { context.interrupt.isTripped }, report: report)
+    }
 
-        init(_ stream: EvidenceTable.Stream?) { self.stream = stream }
+    /// The sorted evidence of a feed, or nothing where it holds no usable evidence.
+    private struct Evidence: EvidenceStream {
+        var stream: SortedEvidence.Stream?
+
+        init(_ stream: SortedEvidence.Stream?) { self.stream = stream }
 
         mutating func next(_ limit: Int) throws -> [TokenEvidence] {
             try stream?.next(limit) ?? []

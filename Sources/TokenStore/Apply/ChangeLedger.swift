@@ -70,7 +70,7 @@ struct ChangeLedger {
             for entry in rest.prefix(length) {
                 values.append(.text(application.run))
                 values.append(.text(application.feed))
-                values.append(.integer(Int64(application.part)))
+                values.append(.integer(Int64(application.part.index)))
                 values.append(.integer(Int64(number)))
                 values.append(.text(entry.action))
                 values.append(.text(entry.key))

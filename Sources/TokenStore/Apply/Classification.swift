@@ -15,7 +15,16 @@ package struct Classification: Hashable, Sendable {
     package var isComplete = false
 
     /// Starts empty.
-    package init() {}
+    package init(isComplete: Bool = false) { self.isComplete = isComplete }
+
+    /// Adds what another part of the evidence would do.
+    static func += (left: inout Classification, right: Classification) {
+        left.counts += right.counts
+        left.candidateRows += right.candidateRows
+        left.undecidedRows += right.undecidedRows
+        left.undatedRows += right.undatedRows
+        left.isComplete = left.isComplete && right.isComplete
+    }
 }
 
 /// Walks evidence over the rows of a partition and counts.

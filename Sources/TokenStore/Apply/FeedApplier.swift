@@ -57,7 +57,13 @@ struct FeedApplier {
             () throws(SQLFailure) in
             let marker = transaction.marker
             if let known = try marker.read(connection, locking: false) { return known }
-            try marker.insert(application, table: layout.table, connection)
+            do throws(SQLFailure) {
+                try marker.insert(application, table: layout.table, connection)
+            } catch {
+                guard error.isDuplicate else { throw error }
+                throw SQLFailure(
+                    kind: .conflict, code: error.code, message: "another run began the feed")
+            }
             return FeedProgress()
         }
     }
@@ -92,7 +98,9 @@ struct FeedApplier {
             let began = pacing.monotonic()
             do {
                 let next = try transaction.apply(chunk, isLast: isLast, after: progress)
-                sizing.committed(chunk.count, in: pacing.monotonic() - began)
+                let milliseconds = pacing.monotonic() - began
+                sizing.committed(chunk.count, in: milliseconds)
+                pacing.transactionTook(milliseconds)
                 waiting.removeFirst(chunk.count)
                 return next
             } catch {

@@ -6,7 +6,7 @@ import TokenHygiene
 /// numbers of affected rows over retries.
 struct FeedMarker {
     let feed: String
-    let part: Int
+    let part: FeedPart
     let dialect: SQLDialect
 
     /// The marker as committed, or as locked for this transaction; nil before the first run.
@@ -16,7 +16,7 @@ struct FeedMarker {
         let rows = try connection.query(
             "SELECT last_token, applied, already, newer, unknown_tokens, rows_changed, state "
                 + "FROM pushsweep_feed WHERE feed = ? AND part = ?"
-                + (locking ? dialect.rowLock : ""), [.text(feed), .integer(Int64(part))])
+                + (locking ? dialect.rowLock : ""), [.text(feed), .integer(Int64(part.index))])
         guard rows.count > 0 else { return nil }
         var position: DeviceToken?
         if case .bytes(let bytes) = rows[0, 0] { position = DeviceToken(bytes) }
@@ -33,10 +33,11 @@ struct FeedMarker {
         _ application: FeedApplication, table: TableName, _ connection: any SQLConnection
     ) throws(SQLFailure) {
         _ = try connection.execute(
-            "INSERT INTO pushsweep_feed (feed, part, run, app, environment, source, table_name, "
-                + "state) VALUES (?, ?, ?, ?, ?, ?, ?, 'applying')",
+            "INSERT INTO pushsweep_feed (feed, part, parts, run, app, environment, source, table_name, "
+                + "state) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'applying')",
             [
-                .text(feed), .integer(Int64(part)), .text(application.run),
+                .text(feed), .integer(Int64(part.index)), .integer(Int64(part.count)),
+                .text(application.run),
                 .text(application.partition.app), .text(application.partition.environment),
                 .text(application.source.rawValue), .text(table.description),
             ])
@@ -57,7 +58,7 @@ struct FeedMarker {
                 .integer(Int64(counts.newer)), .integer(Int64(counts.unknown)),
                 .integer(Int64(progress.rowsChanged)),
                 .text(progress.isApplied ? "applied" : "applying"), .text(feed),
-                .integer(Int64(part)),
+                .integer(Int64(part.index)),
             ])
     }
 }

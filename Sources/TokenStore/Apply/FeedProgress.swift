@@ -7,8 +7,8 @@ package struct FeedApplication: Hashable, Sendable {
     package let run: String
     /// The captured feed, as a UUID in text. Applying the same feed again changes nothing.
     package let feed: String
-    /// Which part of the feed, 0 for a feed applied whole. Parts hold disjoint tokens.
-    package let part: Int
+    /// Which part of the feed.
+    package let part: FeedPart
     /// The rows concerned.
     package let partition: Partition
     /// What becomes of stale rows.
@@ -18,7 +18,8 @@ package struct FeedApplication: Hashable, Sendable {
 
     /// States what to apply.
     package init(
-        run: String, feed: String, part: Int = 0, partition: Partition, policy: RemovalPolicy,
+        run: String, feed: String, part: FeedPart = .whole, partition: Partition,
+        policy: RemovalPolicy,
         source: EvidenceSource
     ) {
         self.run = run
@@ -28,11 +29,18 @@ package struct FeedApplication: Hashable, Sendable {
         self.policy = policy
         self.source = source
     }
+
+    /// The same for one part of the feed.
+    func part(_ part: FeedPart) -> FeedApplication {
+        FeedApplication(
+            run: run, feed: feed, part: part, partition: partition, policy: policy, source: source)
+    }
 }
 
 /// How far a feed is applied, as the database has it.
 package struct FeedProgress: Hashable, Sendable {
-    /// The last token done; nil before the first. Application goes on after it.
+    /// The last token done; nil before the first. Application goes on after it. Nil also for
+    /// several parts taken together.
     package var position: DeviceToken?
     /// What became of the statements up to `position`.
     package var counts: OutcomeCounts
@@ -50,5 +58,15 @@ package struct FeedProgress: Hashable, Sendable {
         self.counts = counts
         self.rowsChanged = rowsChanged
         self.isApplied = isApplied
+    }
+
+    /// How far several parts are together; nil for a part not begun.
+    init(of parts: [FeedProgress?]) {
+        self.init(position: parts.count == 1 ? parts[0]?.position : nil)
+        for case let part? in parts {
+            counts += part.counts
+            rowsChanged += part.rowsChanged
+        }
+        isApplied = !parts.isEmpty && parts.allSatisfy { $0?.isApplied == true }
     }
 }

@@ -13,6 +13,8 @@ package struct StorePacing: Sendable {
     package var sleep: @Sendable (Int) -> Void
     /// A number from 0 up to 1.
     package var random: @Sendable () -> Double
+    /// Hears how many milliseconds each committed chunk held its locks, on the chunk's thread.
+    package var transactionTook: @Sendable (Double) -> Void = { _ in }
 
     /// States pacing; the usual one tries five times and really sleeps.
     package init(

@@ -39,6 +39,9 @@ package struct SQLFailure: Error, Hashable, Sendable {
         self.message = String(printable.prefix(240))
     }
 
+    /// Whether a row with the same key is there already: 1062 of servers, SQLITE_CONSTRAINT.
+    var isDuplicate: Bool { code == 1062 || code == 19 }
+
     /// Whether the connection has to be opened again before anything else works.
     var needsConnection: Bool {
         switch kind {

@@ -63,6 +63,7 @@ extension OwnTable {
         columns: [
             column("feed", uuid),
             Column("part", "SMALLINT NOT NULL DEFAULT 0", "INTEGER NOT NULL DEFAULT 0"),
+            Column("parts", "SMALLINT NOT NULL DEFAULT 1", "INTEGER NOT NULL DEFAULT 1"),
             column("run", uuid), column("app", word), column("environment", word),
             column("source", word),
             Column("table_name", "VARCHAR(129) NOT NULL", "TEXT NOT NULL"),
