@@ -89,35 +89,4 @@ struct TrustTests {
         #expect(StoreTLS.usual(for: location) == .off)
         #expect(StoreTLS.usual(for: server.location(database: "x")) == .verify(ca: nil))
     }
-
-    @Test("store addresses are read, and a password inside one is refused")
-    func addresses() throws {
-        #expect(
-            try StoreLocation("mysql://db.internal/push", relativeTo: "/")
-                == .server(
-                    .init(
-                        address: .tcp(host: "db.internal", port: 3306), user: "pushsweep",
-                        database: "push")))
-        #expect(
-            try StoreLocation("sqlite:///var/lib/t.sqlite", relativeTo: "/")
-                == .sqlite(path: "/var/lib/t.sqlite"))
-        let secret = #expect(throws: StoreFailure.self) {
-            try StoreLocation("mysql://u:hush@h/push", relativeTo: "/")
-        }
-        #expect(secret?.code == .configuration)
-        #expect(secret?.sentence.contains("password-file") == true)
-        #expect(secret?.sentence.contains("hush") == false)
-        for wrong in [
-            "", "postgres://h/d", "mysql://h", "mysql:///d", "sqlite://relative/t", "sqlite://",
-            "mysql://h:99999/d", "mysql+unix://?db=x", "mysql+unix:///s", "mysql://h/d?ssl=0",
-            "mysql+unix:///s?db=x&password=hush",
-        ] {
-            #expect(throws: StoreFailure.self, "\(wrong)") {
-                try StoreLocation(wrong, relativeTo: "/")
-            }
-        }
-        let settings = StoreSettings(
-            location: .sqlite(path: "/t"), password: "hush")
-        #expect(!"\(settings)".contains("hush"))
-    }
 }
