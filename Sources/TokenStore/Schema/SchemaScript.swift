@@ -63,6 +63,7 @@ extension TokenStore {
     ///
     /// - Throws: `permission` where the account may not change the schema; statements before the
     ///   refused one stand (servers commit each by itself).
+    @discardableResult
     package func applySchema() throws(StoreFailure) -> SchemaScript {
         let script = try missingSchema()
         for statement in script.statements {
