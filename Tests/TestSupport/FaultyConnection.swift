@@ -22,6 +22,8 @@ package final class FaultyConnection: SQLConnection {
     private let faults: [Fault]
     /// Operations so far.
     package private(set) var operations = 0
+    /// Statements with their values, in the order in which they were asked for.
+    package private(set) var log: [(String, [SQLValue])] = []
     /// Connections made so far.
     package private(set) var connections = 0
     /// Whether connecting is refused from the first fault on.
@@ -55,11 +57,13 @@ package final class FaultyConnection: SQLConnection {
     }
 
     package func query(_ sql: String, _ parameters: [SQLValue]) throws(SQLFailure) -> SQLRows {
-        try meeting { () throws(SQLFailure) in try real.query(sql, parameters) }
+        log.append((sql, parameters))
+        return try meeting { () throws(SQLFailure) in try real.query(sql, parameters) }
     }
 
     package func execute(_ sql: String, _ parameters: [SQLValue]) throws(SQLFailure) -> Int {
-        try meeting { () throws(SQLFailure) in try real.execute(sql, parameters) }
+        log.append((sql, parameters))
+        return try meeting { () throws(SQLFailure) in try real.execute(sql, parameters) }
     }
 
     package func run(_ sql: String) throws(SQLFailure) {

@@ -53,12 +53,12 @@ struct ContentionTests {
         }
         let evidence = (0..<pairs).map { TokenEvidence.dead($0, at: dead) }
         let ticks = Mutex(0.0)
-        // A clock by which every chunk takes the 100 ms aimed at: chunks stay small and many.
+        // A clock by which every chunk takes the time aimed at: chunks stay small and many.
         let pacing = StorePacing(
             tries: 50, firstChunk: 100,
             monotonic: {
                 ticks.withLock {
-                    $0 += 100
+                    $0 += 75
                     return $0
                 }
             })

@@ -69,24 +69,45 @@ struct RowLookup {
     ) throws(SQLFailure) -> [MatchedRow] {
         var found: [MatchedRow] = []
         found.reserveCapacity(evidence.count)
-        let limit = StatementShape.longest / layout.token.spellings
         var rest = evidence
         while !rest.isEmpty {
-            let run = rest.prefix(limit)
-            rest = rest.dropFirst(limit)
-            var values: [SQLValue] = []
-            values.reserveCapacity(StatementShape.longest + condition.values.count)
-            for item in run { layout.token.appendSearchValues(for: item.token, to: &values) }
+            var values = searchValues(&rest)
+            // Nothing to ask for where every token is longer than any column.
+            guard !values.isEmpty else { continue }
             values = StatementShape.padded(values)
             let sql = selection(values.count, locking: locking)
             let rows = try connection.query(sql, values + condition.values)
             for index in 0..<rows.count {
-                if let match = match(rows.row(index), in: run) { found.append(match) }
+                if let match = match(rows.row(index), in: evidence) { found.append(match) }
             }
         }
         found.sort { $0.evidence < $1.evidence }
         return found
     }
+
+    /// Takes evidence off the front for one statement, as many tokens as its list and its size have
+    /// room for, and gives the values to search them by.
+    private func searchValues(_ rest: inout ArraySlice<TokenEvidence>) -> [SQLValue] {
+        let limit = StatementShape.longest / layout.token.spellings
+        var values: [SQLValue] = []
+        values.reserveCapacity(StatementShape.longest + condition.values.count)
+        var bytes = 0
+        var taken = 0
+        for item in rest.prefix(limit) where bytes < Self.mostBytes {
+            taken += 1
+            guard item.token.count <= Self.longestToken else { continue }
+            layout.token.appendSearchValues(for: item.token, to: &values)
+            bytes += item.token.count * 2 * layout.token.spellings
+        }
+        rest.removeFirst(taken)
+        return values
+    }
+
+    /// Bytes of the longest token that is looked up. No table holds longer ones, and a peer that
+    /// sends them must not make statements of any size.
+    private static let longestToken = SideMarks.longestToken
+    /// Bytes of tokens in one statement, far below the 1 MiB that every server takes.
+    private static let mostBytes = 256 * 1_024
 
     private func selection(_ length: Int, locking: Bool) -> String {
         let list = columns.map(dialect.quoted).joined(separator: ", ")
@@ -108,7 +129,9 @@ struct RowLookup {
     ) -> MatchedRow? {
         let start = values.startIndex
         guard let token = layout.token.token(values[start + token]),
-            let index = evidence.index(of: token)
+            let index = evidence.index(of: token),
+            // A row without a key cannot be named. Only SQLite lets a primary key be NULL.
+            key.allSatisfy({ values[start + $0] != .null })
         else { return nil }
         for (column, value) in inexact where values[start + column] != value { return nil }
         return MatchedRow(

@@ -60,10 +60,18 @@ extension TokenStore {
         let dialect = connection.dialect
         var statements: [String] = []
         for table in OwnTable.sideTables {
+            let name = TableName(name: table.name)
             let known = try attempts.retrying("reading the schema") { () throws(SQLFailure) in
-                try Catalog(connection: connection).table(TableName(name: table.name))
+                try Catalog(connection: connection).table(name)
             }
-            if known == nil { statements += table.creation(dialect) }
+            guard let known else {
+                statements += table.creation(dialect)
+                continue
+            }
+            // These tables are ours, so what an older version lacks is added without being asked.
+            for column in table.columns where known.column(column.name) == nil {
+                statements.append(table.addition(of: column, to: name, dialect))
+            }
         }
         return statements
     }
@@ -72,6 +80,7 @@ extension TokenStore {
     ///
     /// - Throws: `permission` where the account may not change the schema; statements before the
     ///   refused one stand (servers commit each by itself).
+    @discardableResult
     package func applySchema(upgrading: Bool) throws(StoreFailure) -> SchemaScript {
         let script = try missingSchema(upgrading: upgrading)
         for statement in script.statements {

@@ -1,0 +1,187 @@
+import APNsProtocol
+import TestSupport
+import Testing
+import TokenHygiene
+import TokenStore
+
+@Suite("Examination before use")
+struct PreflightTests {
+    private static let marking = StoreNeed.apply(RemovalPolicy())
+
+    private static func devices(
+        _ engine: TestEngine, _ token: String, _ values: [SQLValue] = []
+    ) throws -> TokenDatabase {
+        let database = try TokenDatabase(engine)
+        try database.createSideTables()
+        try database.execute("CREATE TABLE devices (id INTEGER PRIMARY KEY, device_token \(token))")
+        for (row, value) in values.enumerated() {
+            try database.execute(
+                "INSERT INTO devices (id, device_token) VALUES (?, ?)",
+                [.integer(Int64(row)), value])
+        }
+        return database
+    }
+
+    @Test("our own schema has nothing to refuse, in either mode", arguments: TestEngine.available)
+    func ownSchema(_ engine: TestEngine) throws {
+        let database = try TokenDatabase(engine)
+        try database.createOwnSchema()
+        try database.register(0..<50, at: start)
+        let before = try database.marks()
+        for policy in [RemovalPolicy(), RemovalPolicy(action: .delete)] {
+            let report = try database.store().examine(.apply(policy))
+            #expect(report.passesCheck, "\(report.findings)")
+            #expect(!report.findings.contains { $0.severity == .warning }, "\(report.findings)")
+            #expect(report.sample?.count(.bytes) == 50)
+        }
+        #expect(try database.marks() == before)
+        #expect(try database.count("SELECT COUNT(*) FROM pushsweep_feed") == 0)
+    }
+
+    @Test(
+        "a column too narrow for long tokens fails a check but no sweep",
+        .enabled(if: MariaDBServer.fromEnvironment != nil, Comment(rawValue: MariaDBServer.absence))
+    )
+    func narrowColumn() throws {
+        let database = try Self.devices(.mariaDB, "VARCHAR(64)")
+        let report = try database.store { $0.table = "devices" }.preflight(Self.marking)
+        #expect(!report.passesCheck && report.firstFailure == nil)
+        let finding = try #require(report.findings.first { $0.severity == .refusedByCheck })
+        #expect(finding.sentence.contains("schema print"))
+        #expect(finding.sentence.contains("token: {longest: 32}"))
+        let declared = try database.store {
+            $0.table = "devices"
+            $0.longestToken = 32
+        }
+        #expect(try declared.examine(Self.marking).passesCheck)
+    }
+
+    @Test("missing side tables are named with their cure", arguments: TestEngine.available)
+    func sideTables(_ engine: TestEngine) throws {
+        let database = try TokenDatabase(engine)
+        try database.createOwnSchema()
+        try database.execute("DROP TABLE pushsweep_change")
+        try database.execute("ALTER TABLE pushsweep_feed DROP COLUMN rows_changed")
+        // The table has marks of its own, so this one may be missing.
+        try database.execute("DROP TABLE pushsweep_invalid")
+        let report = try database.store().examine(Self.marking)
+        let failures = report.findings.filter { $0.severity == .failure(.configuration) }
+        #expect(failures.count == 2, "\(failures)")
+        #expect(failures.allSatisfy { $0.sentence.contains("pushsweep schema apply") })
+        #expect(failures.first?.sentence.contains("lacks the columns rows_changed") == true)
+        #expect(throws: StoreFailure.self) { try database.store().preflight(Self.marking) }
+        #expect(try database.store().preflight(.read).firstFailure == nil)
+    }
+
+    @Test(
+        "tokens that no signal would ever find are refused or counted",
+        .enabled(if: MariaDBServer.fromEnvironment != nil, Comment(rawValue: MariaDBServer.absence))
+    )
+    func spellings() throws {
+        let hex = DeviceToken.numbered(1).hex
+        let grouped = SQLValue.text("<a5a5a5a5 \(hex.dropFirst(8))>")
+        let short = SQLValue.text("{length = 32, bytes = 0xc9d4c07c fbbc26d6 ... f715defc }")
+        let base64 = SQLValue.text("ydTAfPu8Jtbvh6RNU+FpgxCWpdX9glR1VmWd3fcV3vw=")
+        let hexInBytes = SQLValue.bytes(Array(hex.utf8))
+        let cases: [(String, [SQLValue], StoreFinding.Severity)] = [
+            ("VARBINARY(200)", [hexInBytes], .failure(.configuration)),
+            ("VARCHAR(255)", [base64, base64, .text(hex)], .failure(.configuration)),
+            ("VARCHAR(255)", [grouped, short, .text(hex), .text(hex), .text(hex)], .warning),
+            ("VARCHAR(255)", [.text(hex), .text("0"), .text("")], .ok),
+            ("VARCHAR(255)", [.text("0"), .text("")], .ok),
+        ]
+        for (type, values, severity) in cases {
+            let database = try Self.devices(.mariaDB, type, values)
+            let report = try database.store { $0.table = "devices" }.examine(.read)
+            let finding = report.findings.last { $0.sentence.contains("sampled") }
+            #expect(finding?.severity == severity, "\(report.findings)")
+            #expect(report.sample?.total == values.count)
+            #expect(finding?.sentence.contains(hex) == false)
+        }
+    }
+
+    @Test("a token column without an index is a warning", arguments: TestEngine.available)
+    func noIndex(_ engine: TestEngine) throws {
+        let database = try Self.devices(engine, "VARCHAR(255)")
+        let report = try database.store { $0.table = "devices" }.preflight(Self.marking)
+        #expect(
+            report.findings.contains {
+                $0.severity == .warning && $0.sentence.contains("has no index")
+            })
+    }
+
+    @Test(
+        "the locking read goes through the token's index, however small the table",
+        .enabled(if: MariaDBServer.fromEnvironment != nil, Comment(rawValue: MariaDBServer.absence))
+    )
+    func locksIndexFirst() throws {
+        let database = try TokenDatabase(.mariaDB)
+        try database.createOwnSchema()
+        try database.register(0..<20, at: start)
+        let connection = FaultyConnection(database.driver(), [])
+        let store = try TokenStore(database.settings, connection, hurried())
+        try store.apply((0..<20).map { .dead($0, at: start + 60_000) })
+        let (sql, values) = try #require(
+            connection.log.first { $0.0.contains("device_token") && $0.0.hasSuffix("FOR UPDATE") })
+        let plan = try database.sql.query("EXPLAIN " + sql, values)
+        #expect(plan.row(0).contains(.text("device")), "\(plan.row(0))")
+    }
+
+    @Test(
+        "a schema is applied once, and what it makes passes the check",
+        arguments: TestEngine.available)
+    func schemaFromNothing(_ engine: TestEngine) throws {
+        let database = try TokenDatabase(engine)
+        let store = try database.store()
+        #expect(
+            try store.applySchema(upgrading: true)
+                == TokenStore.schema(for: database.settings.location))
+        #expect(try store.missingSchema(upgrading: true).statements.isEmpty)
+        #expect(try store.applySchema(upgrading: true).statements.isEmpty)
+        #expect(try database.store().examine(Self.marking).passesCheck)
+    }
+
+    @Test(
+        "an existing table gains what marks need and keeps its rows",
+        arguments: TestEngine.available)
+    func schemaUpgrade(_ engine: TestEngine) throws {
+        let database = try TokenDatabase(engine)
+        try database.execute(
+            "CREATE TABLE active_users (udid varchar(40) NOT NULL PRIMARY KEY, "
+                + "device_token varchar(255) NOT NULL)")
+        try database.execute(
+            "INSERT INTO active_users VALUES ('u', ?)", [.text(DeviceToken.numbered(1).hex)])
+        try database.store().applySchema(upgrading: true)
+        #expect(try database.store().missingSchema(upgrading: true).statements.isEmpty)
+        let report = try database.store().preflight(Self.marking)
+        #expect(!report.findings.contains { $0.severity == .warning }, "\(report.findings)")
+        try database.execute("INSERT INTO active_users (udid, device_token) VALUES ('v', '0')")
+        try database.store().apply([.dead(1, at: start)])
+        #expect(
+            try database.texts("SELECT udid, invalid_reason FROM active_users ORDER BY udid") == [
+                ["u", "feedback"], ["v", "NULL"],
+            ])
+    }
+
+    @Test("columns declared absent are not added", arguments: TestEngine.available)
+    func schemaRespectsMapping(_ engine: TestEngine) throws {
+        let database = try Self.devices(engine, "VARCHAR(255)")
+        let script = try database.store {
+            $0.table = "devices"
+            $0.registeredAt.column = .absent
+            $0.invalidatedAt.column = .absent
+            $0.reason = .absent
+        }.missingSchema(upgrading: true)
+        #expect(script.statements.count == 1 && script.text.contains("INDEX"))
+        #expect(script.text.hasSuffix(";\n"))
+    }
+
+    @Test("a SQLite file that is not there is not made by looking for it")
+    func missingFile() throws {
+        let database = try TokenDatabase(.sqlite)
+        var settings = database.settings
+        settings.location = .sqlite(path: "/nonexistent/\(database.name)")
+        let failure = #expect(throws: StoreFailure.self) { try TokenStore(settings) }
+        #expect(failure?.code == .configuration)
+    }
+}
