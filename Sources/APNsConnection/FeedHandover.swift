@@ -52,13 +52,25 @@ final class FeedHandover: Sendable {
     init(unsyncedBytes: Int) {
         let buffers = (0..<2).map { _ in ReadBuffer(capacity: unsyncedBytes / 2) }
         state = Mutex(State(free: buffers))
-        buffersFree = DispatchSemaphore(value: buffers.count)
+        // Counted up from 0: a semaphore that ends below its first value traps, and at the end of a
+        // conversation both buffers are taken.
+        buffersFree = DispatchSemaphore(value: 0)
+        for _ in buffers { buffersFree.signal() }
     }
 
     /// For the reading thread: waits for an empty buffer; nil when nobody keeps bytes any more.
     func emptyBuffer() -> ReadBuffer? {
         buffersFree.wait()
         return state.withLock { $0.isAbandoned ? nil : $0.free.popLast() }
+    }
+
+    /// For the reading thread, at the end: waits until all that was let go is durable, or nobody
+    /// keeps it any more.
+    func awaitKept() {
+        for _ in 0..<2 {
+            guard !state.withLock({ $0.isAbandoned }) else { return }
+            buffersFree.wait()
+        }
     }
 
     /// For the reading thread: lets a buffer, or the end, go.

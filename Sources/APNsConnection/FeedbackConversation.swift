@@ -9,6 +9,9 @@
 //   reading     bytes go to the journal until the feed ends
 //   ended       with what is known about the end
 //
+// A connection that was lost after the handshake and before the first byte may have cleared the
+// list as well. It is tried again, but an empty list on the next try is then not called clean.
+//
 // A refusal that cannot change by itself (certificate, host name, no TLS) ends the conversation at
 // once. The conversation is a value: events in, actions out; `FeedbackReader` performs them.
 
@@ -64,6 +67,7 @@ package struct FeedbackConversation: Equatable, Sendable {
     }
 
     private var state = State.resolving(attempt: 1)
+    private var hasLostConnection = false
 
     /// Starts before the first try.
     package init() {}
@@ -106,9 +110,14 @@ package struct FeedbackConversation: Equatable, Sendable {
             state = .reading(attempt: attempt, bytes: bytes + more)
             return .read
         case .failed(let failure) where bytes == 0:
+            hasLostConnection = true
             return tryAgain(after: attempt, failure)
         case .ended(.reset) where bytes == 0:
+            hasLostConnection = true
             return tryAgain(after: attempt, .resetBeforeFirstByte)
+        case .ended(.closeNotify) where bytes == 0 && hasLostConnection,
+            .idle where bytes == 0 && hasLostConnection:
+            return finish(.reset)
         case .failed: return finish(.broken)
         case .ended(.closeNotify): return finish(.closeNotify)
         case .ended(.cut): return finish(.cut)

@@ -1,7 +1,8 @@
 // Performs a feedback conversation: the socket on a thread of its own, the journal on the caller's.
 //
 // Bytes are lost if we die between reading and syncing them, so the window is bounded: at most
-// 1 MiB or 50 ms of reading are un-synced, and nothing is once the socket has been idle for 5 ms.
+// 1 MiB or 50 ms of reading (two buffers of half as much) are un-synced, and nothing is once the
+// socket has been idle for 5 ms. The connection is closed after the last byte is durable.
 // While a burst lasts, whole MiBs are committed at once, which is what keeps up with the network;
 // without the 5 ms, each of the gateway's own pauses for breath would cost a sync.
 
@@ -39,7 +40,7 @@ package struct FeedbackReader: Sendable {
 
     /// The most bytes that are read and not yet durable: 1 MiB.
     package static let unsyncedBytes = 1 << 20
-    /// The longest time for which a byte read is not yet durable.
+    /// The longest time for which reading goes on before it is synced, both buffers together.
     package static let unsyncedTime = Duration.milliseconds(50)
 
     /// How long the socket may be silent before what was read is synced.
@@ -102,11 +103,16 @@ package struct FeedbackReader: Sendable {
         var connection: TLSConnection?
         var bytes = 0
         let deadline = Deadline.in(limits.tries)
-        defer { connection?.close() }
+        var lastFailure: TransportFailure?
+        defer {
+            handover.awaitKept()
+            connection?.close()
+        }
         while true {
             let event: FeedbackConversation.Event
             switch action {
             case .resolve(let attempt):
+                if let lastFailure, deadline.hasPassed { return .unreachable(lastFailure) }
                 connection?.close()
                 connection = nil
                 event = resolve(attempt: attempt, into: &addresses, deadline)
@@ -127,6 +133,7 @@ package struct FeedbackReader: Sendable {
             case .giveUp(let failure): return .unreachable(failure)
             case .stop: return .stopped
             }
+            if case .failed(let failure) = event { lastFailure = failure }
             action = conversation.take(event)
         }
     }
@@ -153,7 +160,7 @@ package struct FeedbackReader: Sendable {
             connection = try TLSConnection.connect(
                 to: address, hostName: hostName, context: context,
                 connectDeadline: .earlier(of: .in(limits.connect), deadline),
-                handshakeTimeout: limits.handshake, interrupt: interrupt)
+                handshakeTimeout: min(limits.handshake, deadline.remaining), interrupt: interrupt)
             return .connected
         } catch {
             return .failed(error)
@@ -182,7 +189,7 @@ package struct FeedbackReader: Sendable {
             }
             switch outcome {
             case .bytes(let count):
-                if waits { sync = .in(Self.unsyncedTime) }
+                if waits { sync = .in(Self.unsyncedTime / 2) }
                 buffer.count += count
                 if buffer.isFull || buffer.count >= room || sync.hasPassed {
                     return .received(buffer.count)

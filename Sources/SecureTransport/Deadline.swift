@@ -40,6 +40,11 @@ package struct Deadline: Sendable, Comparable {
         instant != .max && instant <= Self.monotonicNanoseconds()
     }
 
+    /// The time left: zero when due, a day for `never` and anything longer.
+    package var remaining: Duration {
+        instant == .max ? .seconds(86_400) : .milliseconds(Int64(max(0, remainingMilliseconds)))
+    }
+
     /// What poll(2) takes as its timeout: milliseconds rounded up, so that a wait that ran its
     /// time has reached the deadline; 0 when due, -1 for `never`.
     package var remainingMilliseconds: Int32 {

@@ -18,6 +18,21 @@ struct Pushsweep: ParsableCommand {
             SweepCommand.self, ReplayCommand.self, CheckCommand.self, SchemaCommand.self,
             QuarantineCommand.self, DemoCommand.self,
         ])
+
+    /// Runs what was typed; a mistake in it ends with the closing line too.
+    static func main() {
+        do {
+            var command = try parseAsRoot()
+            try command.run()
+        } catch {
+            let code = exitCode(for: error)
+            guard code.rawValue == ExitStatus.usage.rawValue else { exit(withError: error) }
+            StandardStreams.story(fullMessage(for: error))
+            StandardStreams.story(
+                "code=64 stage=usage pending=0 applied=0 held=0 next=usage")
+            exit(withError: code)
+        }
+    }
 }
 
 /// The version of this build.

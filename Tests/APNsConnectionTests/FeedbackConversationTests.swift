@@ -64,6 +64,22 @@ struct FeedbackConversationTests {
         #expect(actions(.resolved(addresses: 1), .connected, .idle).last == .finish(.idle))
     }
 
+    @Test("does not call an empty list clean after a connection was lost before the first byte")
+    func emptyAfterLoss() {
+        for event in [Event.ended(.closeNotify), .idle] {
+            #expect(
+                actions(
+                    .resolved(addresses: 1), .connected, .ended(.reset), .resolved(addresses: 1),
+                    .connected, event
+                ).last == .finish(.reset))
+        }
+        #expect(
+            actions(
+                .resolved(addresses: 1), .connected, .ended(.reset), .resolved(addresses: 1),
+                .connected, .received(38), .ended(.closeNotify)
+            ).last == .finish(.closeNotify))
+    }
+
     @Test(
         "gives up at once where trying again cannot help",
         arguments: [

@@ -174,7 +174,8 @@ struct FeedTests {
         #expect(later.app()["feed"] as? String == id)
         #expect(later.app()["held"] as? Int == 2_000)
         let release = try stage.run("replay", "--feed", id, "--format", "json")
-        #expect(release.app()["applied"] as? Int == 1, "\(release.error)")
+        #expect(release.exit == 0, "\(release.error)")
+        #expect(release.app()["applied"] as? Int == 1)
         #expect(release.app()["state"] as? String == "applied")
     }
 }

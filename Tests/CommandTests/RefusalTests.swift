@@ -74,7 +74,7 @@ struct GatewayRefusalTests {
         behaviour.opening = .plaintext
         let stage = try SweepStage(feeds: [feed], behaviour: behaviour)
         let result = try stage.sweep()
-        #expect(result.exit == 69)
+        #expect(result.exit == 76)
         #expect(result.error.contains("TLS"))
     }
 

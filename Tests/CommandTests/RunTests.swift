@@ -103,6 +103,8 @@ struct RunTests {
         #expect(stage.gateway.records(atLeast: 1).count == 1)
         stage.lines.feedbackOptions = "idle-timeout: 200ms"
         let third = try stage.sweep()
+        #expect(third.exit == 0, "\(third.error)")
+        #expect(third.error.contains("told to stop"))
         #expect(third.app()["resumed"] as? Bool == true)
         #expect(third.app()["applied"] as? Int == 1)
     }
@@ -128,6 +130,8 @@ struct RunTests {
         let file = try stage.folder.write(
             "feed.bin", FeedbackTuple.bytes([.dead(1, at: start), .dead(2, at: start)]))
         let dry = try stage.run("replay", file, "--dry-run", "--format", "json")
+        #expect(!FileManager.default.fileExists(atPath: stage.state + "/trial"))
+        #expect((try? stage.journaledBytes())?.isEmpty ?? true)
         #expect(dry.exit == 0, "\(dry.error)")
         #expect(dry.app()["applied"] as? Int == 1)
         let first = try stage.run("replay", file, "--format", "json")
@@ -140,7 +144,9 @@ struct RunTests {
         #expect(second.app()["rowsChanged"] as? Int == 0)
         #expect(try checksum(stage) == rows)
         #expect(stage.gateway.records.isEmpty)
-        #expect(try stage.run("replay").exit == 64)
+        let wrong = try stage.run("replay")
+        #expect(wrong.exit == 64)
+        #expect(wrong.closingLine == "code=64 stage=usage pending=0 applied=0 held=0 next=usage")
         #expect(try stage.run("replay", "/no/such/file").exit == 64)
     }
 
@@ -172,7 +178,9 @@ struct RunTests {
         for arguments in [
             ["check"], ["sweep", "--verbose"], ["sweep", "--verbose"],
             ["sweep", "--format", "json"],
-            ["quarantine", "list"], ["schema", "print"],
+            ["quarantine", "list"], ["schema", "print"], ["schema", "apply"],
+            ["replay", try stage.folder.write("canary.bin", FeedbackTuple.bytes([tuple]))],
+            ["quarantine", "discard", "no-such-feed"],
         ] {
             seen.append(
                 try stage.start(

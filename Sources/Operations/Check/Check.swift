@@ -3,6 +3,7 @@
 // looking there would clear the list.
 
 import EvidenceJournal
+import Glibc
 import SecureTransport
 import TokenHygiene
 import TokenStore
@@ -43,7 +44,26 @@ package struct Check {
         }
     }
 
+    /// Looks at a state folder that is there and ours; a check makes none, lest it belong to the
+    /// wrong user.
     private mutating func examineState() {
+        var facts = stat()
+        guard stat(settings.state, &facts) == 0 else {
+            report.note(
+                "state", .ok, "\(settings.state) is not there yet; the first run makes it")
+            return
+        }
+        guard facts.st_uid == geteuid() else {
+            report.note(
+                "state", .warning,
+                "\(settings.state) belongs to another user (number \(facts.st_uid)); run check as "
+                    + "the user who sweeps")
+            return
+        }
+        guard access(settings.state + "/journal.sqlite", F_OK) == 0 else {
+            report.note("state", .ok, "\(settings.state) holds no journal yet")
+            return
+        }
         do {
             let folder = try StateFolder(settings.state)
             try folder.ensureRoom()

@@ -26,10 +26,26 @@ package struct FeedExport {
         }
         let file = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
         var bytes = 0
-        try journal.forEachChunk(of: feed) { chunk in
-            try file.write(contentsOf: Data(chunk))
-            bytes += chunk.count
+        do {
+            try journal.forEachChunk(of: feed) { chunk in
+                try write(chunk, to: file)
+                bytes += chunk.count
+            }
+        } catch {
+            unlink(path)
+            throw error
         }
         return bytes
+    }
+
+    private func write(_ chunk: UnsafeRawBufferPointer, to file: FileHandle) throws(RunFailure) {
+        do {
+            try file.write(contentsOf: Data(chunk))
+        } catch {
+            throw RunFailure(
+                .cannotCreate, .report,
+                "writing feed \(feed) to \(path): \(error.localizedDescription); free disk space or "
+                    + "name a file elsewhere")
+        }
     }
 }

@@ -56,10 +56,11 @@ extension JournalFailure {
 
 extension TransportFailure {
     /// The exit code that follows when a gateway could not be read: 78 where our own side has to
-    /// change, else 69.
+    /// change, 76 where it speaks another protocol, else 69.
     package var exit: ExitStatus {
         switch code {
         case .clientCertificateRefused, .credentialsUnusable: .configuration
+        case .notTLS, .protocolVersion, .protocolError: .protocolBroken
         default: .unreachable
         }
     }
@@ -90,7 +91,9 @@ extension StoreFailure {
     var exit: ExitStatus {
         switch code {
         case .unreachable: .unreachable
-        case .busy, .readOnly, .commitUnknown, .evidence: .pending
+        case .busy, .readOnly, .commitUnknown: .pending
+        // The evidence lies in our own state folder.
+        case .evidence: .journal
         case .permission: .permission
         // A server that cannot prove who it is stays so until somebody changes a setting or a
         // certificate.

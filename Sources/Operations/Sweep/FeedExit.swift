@@ -17,10 +17,11 @@ extension ExitStatus {
             }
         let connection: ExitStatus =
             switch capture {
-            case .closeNotify, .idle, .file, .crashed: .done
+            case .closeNotify, .idle, .file: .done
             case .cut, .reset, .broken: .protocolBroken
-            case .full: .held
-            case .stopped: .pending
+            // Our own doing, and told in words: the gateway kept to the protocol, and what was read
+            // is applied.
+            case .crashed, .stopped, .full: .done
             }
         return worse(bytes, connection)
     }

@@ -34,7 +34,11 @@ struct FeedSettlement {
 
         /// Whether other feeds would fail the same way: the database or the journal is at fault,
         /// not this feed.
-        var endsRun: Bool { failure.map { $0.stage != .settings } ?? false }
+        var endsRun: Bool {
+            guard let failure else { return false }
+            return failure.exit != .invariant && failure.stage != .settings
+                && failure.stage != .decode
+        }
     }
 
     /// Decodes one pending feed and brings its evidence to the database.
@@ -48,10 +52,18 @@ struct FeedSettlement {
             return Result(entry: entry, exit: exit, failure: nil)
         } catch {
             let failure = RunFailure.wrapping(error, at: .apply)
+            enterProgress(of: feed, into: &entry)
             entry.detail = [entry.detail, failure.description].compactMap { $0 }
                 .joined(separator: "; ")
             return Result(entry: entry, exit: failure.exit, failure: failure)
         }
+    }
+
+    /// After a failure: how far the database says that the feed came.
+    private func enterProgress(of feed: CapturedFeed, into entry: inout SweepReport.Feed) {
+        guard !plan.dryRun, let known = try? store.progress(of: feed.id) else { return }
+        entry.enter(known.counts)
+        entry.rowsChanged = known.rowsChanged
     }
 
     private func settle(
@@ -103,7 +115,8 @@ struct FeedSettlement {
     /// Judges the evidence: a forecast first, then, unless this is a dry run, the rows themselves.
     private func judge(_ decoded: DecodedFeed, in partition: Partition) throws -> FeedProgress {
         let feed = decoded.feed
-        let known = try store.progress(of: feed.id)
+        // A dry run gets by with the right to read the token table.
+        let known = plan.dryRun ? nil : try store.progress(of: feed.id)
         if let known, known.isApplied { return known }
         let workers = StoreWorkers(
             plan.store, count: decoded.tokens < Self.tokensWorthSharing ? 1 : 2)
@@ -114,6 +127,11 @@ struct FeedSettlement {
                 "partition": "\(feed.partition)", "tokens": "\(decoded.tokens)",
                 "candidates": "\(forecast.counts.applied)",
             ])
+        guard forecast.isComplete else {
+            throw RunFailure(
+                .pending, .apply,
+                "comparing feed \(feed.id) with the table: stopped before its end; run again")
+        }
         if plan.dryRun { return FeedProgress(counts: forecast.counts) }
         if decoded.evidence != nil {
             try store.record(

@@ -24,6 +24,8 @@ package struct SweepOutcome: Sendable {
     package var exit = ExitStatus.done
     /// What went wrong, in order.
     package var failures: [RunFailure] = []
+    /// Whether everything planned had its turn.
+    var isWhole = false
 
     /// Notes a failure.
     mutating func fail(_ failure: RunFailure) {
@@ -62,14 +64,15 @@ package struct Sweep {
     package static func run(_ plan: SweepPlan, _ context: RunContext) -> SweepOutcome {
         var sweep = Sweep(plan, context)
         sweep.keepingJournal()
-        sweep.outcome.report.ended = context.now().rfc3339
-        sweep.outcome.report.exit = sweep.outcome.exit.rawValue
+        sweep.stampReport()
         return sweep.outcome
     }
 
     private mutating func keepingJournal() {
         do {
-            let journal = try EvidenceJournal(in: StateFolder(plan.state))
+            let folder = try StateFolder(plan.state)
+            let trial = try TrialFolder(for: plan, in: folder)
+            let journal = try EvidenceJournal(in: trial?.folder ?? folder)
             try journal.beginRun(run, kind: plan.work.kind, at: started)
             try journal.recoverInterrupted(at: context.now())
             do {
@@ -77,10 +80,28 @@ package struct Sweep {
             } catch {
                 outcome.fail(.wrapping(error, at: .state))
             }
+            try countWaiting(in: journal)
             try record(in: journal)
+            withExtendedLifetime(folder) {}
         } catch {
             outcome.fail(.wrapping(error, at: .state))
         }
+    }
+
+    /// No run ends with 0 while evidence waits, whatever kept it from being applied: a stop signal,
+    /// a gateway of another app, an earlier run.
+    private mutating func countWaiting(in journal: EvidenceJournal) throws {
+        guard !plan.isTrial else { return }
+        if context.interrupt.isTripped, outcome.exit == .done, !outcome.isWhole {
+            outcome.fail(.stopped)
+        }
+        if try !journal.feeds(.pending).isEmpty { outcome.exit = .worse(outcome.exit, .pending) }
+        if try !journal.feeds(.held).isEmpty { outcome.exit = .worse(outcome.exit, .held) }
+    }
+
+    private mutating func stampReport() {
+        outcome.report.ended = context.now().rfc3339
+        outcome.report.exit = outcome.exit.rawValue
     }
 
     private mutating func work(_ journal: EvidenceJournal) throws {
@@ -94,35 +115,38 @@ package struct Sweep {
         let settlement = FeedSettlement(
             journal: journal, store: store, plan: plan, context: context, run: run,
             started: started)
-        try settleAll(left, settlement)
+        outcome.isWhole = try settleAll(left, settlement)
         noteEnd(in: store)
     }
 
+    /// Gives everything planned its turn; false when the run has to end before.
     private mutating func settleAll(
         _ left: [CapturedFeed], _ settlement: FeedSettlement
-    ) throws {
+    ) throws -> Bool {
         let journal = settlement.journal
         switch plan.work {
         case .gateways(let sources):
-            // Held feeds come up in every run until somebody has decided, so that no run ends with
-            // 0 over them.
+            // Held feeds come up in every run until somebody has decided.
             for feed in try journal.feeds(.held) + left
-            where settle(feed, with: settlement, resumed: true) { return }
+            where settle(feed, with: settlement, resumed: true) { return false }
             let collector = FeedCollector(journal: journal, context: context, run: run)
-            for source in sources where try sweep(source, collector, settlement) { return }
+            for source in sources where try sweep(source, collector, settlement) {
+                return source.partition == sources.last?.partition
+            }
         case .file(let path, let partition):
             let feed = try FeedFile(path: path, partition: partition)
                 .capture(in: journal, run: run, context)
             try settle(journal.feed(feed), with: settlement, resumed: false)
-            if plan.dryRun { try journal.discard(feed) }
         case .journaled(let feed):
             try settle(journal.feed(feed), with: settlement, resumed: true)
         }
+        return true
     }
 
     /// The records of the database are for people; a run does not fail for want of them.
-    private func noteEnd(in store: TokenStore) {
+    private mutating func noteEnd(in store: TokenStore) {
         guard !plan.dryRun, outcome.report.apps.contains(where: { $0.tuples > 0 }) else { return }
+        stampReport()
         do {
             try store.record(
                 RunRecord(
@@ -138,7 +162,8 @@ package struct Sweep {
         let report = try store.preflight(plan.dryRun ? .read : .apply(plan.policy))
         for finding in report.findings
         where finding.severity == .warning || finding.severity == .refusedByCheck {
-            context.log.warning("\(finding)")
+            // `check` warns; an hourly run that repeated it would mail it every hour.
+            context.log.notice("\(finding)")
         }
         return store
     }
@@ -162,7 +187,20 @@ package struct Sweep {
         warnOfExpiry(source)
         var entry = SweepReport.Feed(source.partition, source: source.name, end: .clean)
         entry.certificateExpires = source.certificateEnds?.rfc3339
-        switch try collector.collect(source) {
+        let collected: FeedCollector.Outcome
+        do {
+            collected = try collector.collect(source)
+        } catch {
+            // What was synced before is in the journal; the next run takes it up.
+            let failure = RunFailure.wrapping(error, at: .read)
+            entry.end = FeedEnd.truncated.rawValue
+            entry.detail = failure.description
+            entry.state = FeedState.pending.rawValue
+            outcome.report.apps.append(entry)
+            outcome.fail(failure)
+            return true
+        }
+        switch collected {
         case .stopped:
             outcome.fail(.stopped)
             return true
@@ -197,7 +235,7 @@ package struct Sweep {
         outcome.report.apps.append(entry)
         if let failure = result.failure {
             outcome.fail(failure)
-        } else if result.exit != .done {
+        } else {
             outcome.exit = .worse(outcome.exit, result.exit)
             if let detail = entry.detail {
                 context.log.warning("\(feed.partition): \(detail)")
@@ -216,8 +254,7 @@ package struct Sweep {
     }
 
     private mutating func record(in journal: EvidenceJournal) throws {
-        outcome.report.ended = context.now().rfc3339
-        outcome.report.exit = outcome.exit.rawValue
+        stampReport()
         try journal.endRun(
             run, exit: outcome.exit.rawValue, summary: outcome.report.jsonLine, at: context.now())
         if !plan.dryRun { try journal.purge(at: context.now()) }

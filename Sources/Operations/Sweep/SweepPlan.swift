@@ -59,6 +59,12 @@ package struct SweepPlan: Sendable {
     /// Feeds are read and kept, but no row changes.
     package var dryRun: Bool
 
+    /// Whether a file is only tried: nothing of it is kept.
+    var isTrial: Bool {
+        guard dryRun, case .file = work else { return false }
+        return true
+    }
+
     /// Whether a person named this feed, so that it is applied even though it is held.
     func releases(_ feed: String) -> Bool {
         if case .journaled(feed) = work { return true }

@@ -55,14 +55,19 @@ package struct SweepReport: Codable, Hashable, Sendable {
             self.end = end.rawValue
         }
 
+        /// Copies what became of the tuples.
+        mutating func enter(_ outcome: OutcomeCounts) {
+            applied = outcome.applied
+            already = outcome.already
+            newer = outcome.newer
+            unknown = outcome.unknown
+        }
+
         /// Copies the books of the feed.
         package mutating func enter(_ books: FeedAccounting) {
             bytes = books.bytes
             tuples = books.tuples
-            applied = books.outcome.applied
-            already = books.outcome.already
-            newer = books.outcome.newer
-            unknown = books.outcome.unknown
+            enter(books.outcome)
             held = books.held
             quarantined = books.quarantined
             quarantinedBytes = books.quarantinedBytes

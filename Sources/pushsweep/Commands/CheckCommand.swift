@@ -29,7 +29,7 @@ struct CheckCommand: ParsableCommand {
     func run() throws {
         try common.finish { context in
             if example {
-                StandardStreams.write(SettingsTable.sampleFile(), to: STDOUT_FILENO)
+                StandardStreams.result(String(SettingsTable.sampleFile().dropLast()))
                 return .done
             }
             let report = Check.run(try common.settings(), context)

@@ -50,9 +50,15 @@ struct CommonOptions: ParsableArguments {
     /// Runs a job and ends the process with its exit code; a failure that keeps the job from
     /// starting is told in the same way.
     func finish(_ job: (RunContext) throws -> ExitStatus) throws -> Never {
-        let code: ExitStatus
+        var code: ExitStatus
         do {
             code = try job(try context())
+            if StandardStreams.resultWasLost.load(ordering: .relaxed) {
+                StandardStreams.story(
+                    "pushsweep: error: writing the result to stdout failed; what the run did "
+                        + "stands, see its record in the state folder")
+                code = .worse(code, .cannotCreate)
+            }
         } catch {
             let failure = RunFailure.wrapping(error, at: .settings)
             StandardStreams.story("pushsweep: error: \(failure)")

@@ -18,19 +18,29 @@ enum StandardStreams {
         }
     }
 
-    /// Writes a line to stdout. A closed stdout is a quiet end, not an error.
-    static func result(_ line: String) { write(line + "\n", to: STDOUT_FILENO) }
+    /// Set once a result could not be written for another reason than a reader that left.
+    static let resultWasLost = Atomic<Bool>(false)
+
+    /// Writes a line to stdout. A closed stdout is a quiet end, not an error; a full disk is one.
+    static func result(_ line: String) {
+        if !write(line + "\n", to: STDOUT_FILENO) {
+            resultWasLost.store(true, ordering: .relaxed)
+        }
+    }
 
     /// Writes a line to stderr.
-    static func story(_ line: String) { write(line + "\n", to: STDERR_FILENO) }
+    static func story(_ line: String) { _ = write(line + "\n", to: STDERR_FILENO) }
 
-    static func write(_ text: String, to descriptor: Int32) {
+    /// Writes text whole; false where it could not, unless the reader has left.
+    static func write(_ text: String, to descriptor: Int32) -> Bool {
         var rest = Array(text.utf8)[...]
         while !rest.isEmpty {
             let written = rest.withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }
-            guard written > 0 else { return }
+            if written < 0 && errno == EINTR { continue }
+            guard written > 0 else { return errno == EPIPE }
             rest = rest.dropFirst(written)
         }
+        return true
     }
 }
 
@@ -73,7 +83,7 @@ final class TerminalProgress: ProgressDisplay {
         }
         guard isDue else { return }
         let share = total.flatMap { $0 > 0 ? " of \($0) (\(count * 100 / $0) %)" : nil } ?? ""
-        StandardStreams.write("\r\u{1B}[K\(phrase): \(count)\(share)", to: STDERR_FILENO)
+        _ = StandardStreams.write("\r\u{1B}[K\(phrase): \(count)\(share)", to: STDERR_FILENO)
     }
 
     func clear() {
@@ -81,6 +91,6 @@ final class TerminalProgress: ProgressDisplay {
             defer { last = nil }
             return last != nil
         }
-        if wasShown { StandardStreams.write("\r\u{1B}[K", to: STDERR_FILENO) }
+        if wasShown { _ = StandardStreams.write("\r\u{1B}[K", to: STDERR_FILENO) }
     }
 }
