@@ -58,7 +58,7 @@ struct ContentionTests {
             tries: 50, firstChunk: 100,
             monotonic: {
                 ticks.withLock {
-                    $0 += 75
+                    $0 += 50
                     return $0
                 }
             })
