@@ -39,60 +39,91 @@ let package = Package(
             name: "APNsConnection", dependencies: ["APNsProtocol", "SecureTransport"],
             swiftSettings: strict),
         .target(
-            name: "EvidenceJournal", dependencies: ["TokenHygiene", grdb], swiftSettings: strict),
+            name: "EvidenceJournal", dependencies: ["APNsProtocol", "TokenHygiene", grdb],
+            swiftSettings: strict),
         .target(
-            name: "TokenStore", dependencies: ["TokenHygiene", "CMariaDB", grdb],
+            name: "TokenStore", dependencies: ["APNsProtocol", "TokenHygiene", "CMariaDB", grdb],
             swiftSettings: strict),
         .target(
             name: "Operations",
-            dependencies: ["APNsConnection", "EvidenceJournal", "TokenStore", yams, logging],
+            dependencies: [
+                "APNsConnection", "APNsProtocol", "EvidenceJournal", "SecureTransport",
+                "TokenHygiene", "TokenStore", yams, logging,
+            ],
             swiftSettings: strict),
         .target(
             name: "APNsSimulator", dependencies: ["APNsProtocol", "SecureTransport"],
             swiftSettings: strict),
         .executableTarget(
-            name: "pushsweep", dependencies: ["Operations", "APNsSimulator", argumentParser],
+            name: "pushsweep",
+            dependencies: [
+                "APNsProtocol", "APNsSimulator", "EvidenceJournal", "Operations",
+                "SecureTransport", "TokenHygiene", "TokenStore", argumentParser, logging,
+            ],
             swiftSettings: strict),
         .executableTarget(
-            name: "apns-simulator", dependencies: ["APNsSimulator", argumentParser],
+            name: "apns-simulator",
+            dependencies: ["APNsSimulator", "SecureTransport", argumentParser],
             swiftSettings: strict),
         .executableTarget(
             name: "pushsweep-benchmarks",
-            dependencies: ["Operations", "APNsSimulator", argumentParser],
+            dependencies: [
+                "APNsConnection", "APNsProtocol", "APNsSimulator", "EvidenceJournal",
+                "Operations", "SecureTransport", "TokenHygiene", "TokenStore", argumentParser,
+            ],
             path: "Benchmarks", swiftSettings: strict),
 
         .target(
-            name: "TestSupport", dependencies: ["Operations", "APNsSimulator"],
+            name: "TestSupport",
+            dependencies: [
+                "APNsProtocol", "APNsSimulator", "SecureTransport", "TokenHygiene", "TokenStore",
+            ],
             path: "Tests/TestSupport", swiftSettings: strict),
         .testTarget(
             name: "APNsProtocolTests", dependencies: ["APNsProtocol", "TestSupport"],
             swiftSettings: strict),
         .testTarget(
-            name: "TokenHygieneTests", dependencies: ["TokenHygiene", "TestSupport"],
+            name: "TokenHygieneTests",
+            dependencies: ["APNsProtocol", "TokenHygiene", "TestSupport"],
             swiftSettings: strict),
         .testTarget(
             name: "SecureTransportTests", dependencies: ["SecureTransport", "TestSupport"],
             swiftSettings: strict),
         .testTarget(
             name: "APNsConnectionTests",
-            dependencies: ["APNsConnection", "APNsSimulator", "TestSupport"],
+            dependencies: [
+                "APNsConnection", "APNsProtocol", "APNsSimulator", "SecureTransport",
+                "TestSupport",
+            ],
             swiftSettings: strict),
         .testTarget(
             name: "APNsSimulatorTests",
-            dependencies: ["APNsSimulator", "TestSupport", "apns-simulator"],
+            dependencies: [
+                "APNsProtocol", "APNsSimulator", "SecureTransport", "TestSupport",
+                "apns-simulator",
+            ],
             swiftSettings: strict),
         .testTarget(
-            name: "EvidenceJournalTests", dependencies: ["EvidenceJournal", "TestSupport"],
+            name: "EvidenceJournalTests",
+            dependencies: ["EvidenceJournal", "APNsProtocol", "TokenHygiene", "TestSupport", grdb],
             swiftSettings: strict),
         .testTarget(
-            name: "TokenStoreTests", dependencies: ["TokenStore", "TestSupport"],
+            name: "TokenStoreTests",
+            dependencies: ["APNsProtocol", "TokenHygiene", "TokenStore", "TestSupport"],
             swiftSettings: strict),
         .testTarget(
-            name: "OperationsTests", dependencies: ["Operations", "TestSupport"],
+            name: "OperationsTests",
+            dependencies: [
+                "APNsProtocol", "EvidenceJournal", "Operations", "TokenHygiene", "TokenStore",
+                "TestSupport",
+            ],
             swiftSettings: strict),
         .testTarget(
             name: "CommandTests",
-            dependencies: ["Operations", "APNsSimulator", "TestSupport", "pushsweep"],
+            dependencies: [
+                "APNsProtocol", "APNsSimulator", "Operations", "SecureTransport", "TokenStore",
+                "TestSupport", "pushsweep",
+            ],
             swiftSettings: strict),
     ]
 )

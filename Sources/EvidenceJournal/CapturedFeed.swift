@@ -3,7 +3,7 @@ import GRDB
 import TokenHygiene
 
 /// Where a captured feed stands: in exactly one of these.
-package enum FeedState: String, Hashable, Sendable {
+package enum FeedState: String, CaseIterable, Hashable, Sendable {
     /// Being read by the run that holds the lock.
     case reading
     /// Durable, not yet applied.
@@ -32,20 +32,28 @@ package struct CapturedFeed: Hashable, Sendable {
     package let state: FeedState
     /// Why it is held, if it is.
     package let cause: String?
+    /// When it was last moved on by `settle`; nil before.
+    package let settled: EpochMilliseconds?
+    /// Whether its bytes were dropped after the retention.
+    package let isPurged: Bool
 }
 
 extension CapturedFeed {
     /// Reads a row of the table `feed`.
-    init?(_ row: Row) {
-        guard let state = FeedState(rawValue: row["state"]) else { return nil }
-        id = row["id"]
-        partition = Partition(app: row["app"], environment: row["environment"])
-        source = row["source"]
-        opened = EpochMilliseconds(row["opened"])
-        bytes = row["bytes"]
-        end = (row["end"] as String?).flatMap(CaptureEnd.init(rawValue:))
-        self.state = state
-        cause = row["cause"]
+    ///
+    /// - Throws: `UnreadableRow` where a value makes no sense; a feed is never left out for that.
+    init(_ row: Row) throws {
+        id = try row.value("id")
+        partition = Partition(
+            app: try row.value("app"), environment: try row.value("environment"))
+        source = try row.value("source")
+        opened = EpochMilliseconds(try row.value("opened"))
+        bytes = try row.value("bytes")
+        end = try row.optional("end").map { try row.word($0, in: "end") }
+        state = try row.word(row.value("state"), in: "state")
+        cause = try row.optional("cause")
+        settled = try row.optional("settled").map { EpochMilliseconds($0) }
+        isPurged = try row.value("purged")
     }
 }
 

@@ -28,22 +28,47 @@ package final class EvidenceJournal {
 
     /// Opens the journal, creates it on first use, and sets aside a damaged one.
     ///
-    /// - Throws: `damaged` after setting a file aside, `cannotCreate`, `inputOutput`.
+    /// - Throws: `damaged` after setting a file aside, or where the file is another program's;
+    ///   `cannotCreate`, `inputOutput`.
     package init(in folder: StateFolder) throws(JournalFailure) {
         self.folder = folder
-        let path = folder.file("journal.sqlite")
+        let path = folder.file(StateFolder.journalName)
+        let header = try folder.makePrivate(StateFolder.journalName)
+        try Self.checkOwner(of: path, header)
         do {
-            database = try Self.open(path)
+            database = try Self.open(path, isNew: header.isEmpty)
         } catch let error as DatabaseError
             where error.resultCode == .SQLITE_NOTADB || error.resultCode == .SQLITE_CORRUPT
         {
-            throw Self.setAside(path, because: error.message ?? "damaged")
+            throw folder.setJournalAside(because: error.message ?? "damaged")
         } catch {
             throw .wrapping(error, while: "opening the journal \(path)")
         }
     }
 
-    private static func open(_ path: String) throws -> DatabaseQueue {
+    /// Journals set aside as damaged, by file name. They may hold feeds that were not applied.
+    package var damagedFiles: [String] {
+        get throws(JournalFailure) { try folder.damagedFiles }
+    }
+
+    /// Refuses the database of another program before SQLite has touched it: to set it aside would
+    /// break that program, and to use it would mix its tables with ours.
+    private static func checkOwner(of path: String, _ header: [UInt8]) throws(JournalFailure) {
+        // The application's number stands at byte 68, big-endian (SQLite file format, 1.3). What
+        // is no SQLite file at all is for SQLite to judge, after it has rolled back a transaction.
+        guard header.count >= 72, header.starts(with: Array("SQLite format 3\0".utf8)) else {
+            return
+        }
+        let number = header[68..<72].reduce(UInt32(0)) { $0 << 8 | UInt32($1) }
+        guard number != JournalSchema.applicationID else { return }
+        throw JournalFailure(
+            .damaged,
+            "opening the journal \(path): it is an SQLite database of another program (application "
+                + "id \(number)) and was left alone; move it away, or name another folder in state:"
+        )
+    }
+
+    private static func open(_ path: String, isNew: Bool) throws -> DatabaseQueue {
         var configuration = Configuration()
         configuration.busyMode = .timeout(10)
         configuration.prepareDatabase { db in
@@ -55,22 +80,14 @@ package final class EvidenceJournal {
                     PRAGMA journal_size_limit = 1048576;
                     PRAGMA trusted_schema = OFF;
                     """)
+            // Before the first table: a run killed in between must leave a file that is ours.
+            if try isNew || Int.fetchOne(db, sql: "PRAGMA page_count") == 0 {
+                try db.execute(sql: "PRAGMA application_id = \(JournalSchema.applicationID)")
+            }
         }
-        umask(0o077)
         let queue = try DatabaseQueue(path: path, configuration: configuration)
         try JournalSchema.migrator.migrate(queue)
         return queue
-    }
-
-    private static func setAside(_ path: String, because cause: String) -> JournalFailure {
-        let kept = path + ".damaged-\(Int(Date().timeIntervalSince1970))"
-        for suffix in ["", "-journal"] where access(path + suffix, F_OK) == 0 {
-            rename(path + suffix, kept + suffix)
-        }
-        return JournalFailure(
-            .damaged,
-            "the journal \(path) cannot be read (\(cause)); it was set aside as \(kept) and may "
-                + "hold feeds that were not applied: keep it, and run again to start a new one")
     }
 
     /// Does work on the database and words its errors.
@@ -99,17 +116,25 @@ package final class EvidenceJournal {
         }
     }
 
-    /// Drops the bytes of applied feeds older than the retention, except those with quarantined
-    /// bytes, which a person has to look at first.
+    /// Drops the bytes of feeds applied longer ago than the retention, except those with
+    /// quarantined bytes, which a person has to look at first. That there was such a feed stays.
     package func purge(at now: EpochMilliseconds) throws(JournalFailure) {
         let oldest = now.advanced(by: -Self.retentionDays * 86_400_000)
         try perform("dropping old feeds from the journal") { db in
-            try db.execute(
-                sql: """
-                    DELETE FROM chunk WHERE feed IN (
-                        SELECT id FROM feed WHERE state = ? AND closed < ?
-                        AND id NOT IN (SELECT feed FROM quarantine))
-                    """, arguments: [FeedState.applied.rawValue, oldest.rawValue])
+            try db.inTransaction(.immediate) {
+                try db.execute(
+                    sql: """
+                        UPDATE feed SET purged = 1 WHERE state = ? AND settled < ? AND purged = 0
+                        AND id NOT IN (SELECT feed FROM quarantine)
+                        """, arguments: [FeedState.applied.rawValue, oldest.rawValue])
+                if db.changesCount > 0 {
+                    try db.execute(
+                        sql: """
+                            DELETE FROM chunk WHERE feed IN (SELECT id FROM feed WHERE purged = 1)
+                            """)
+                }
+                return .commit
+            }
         }
     }
 }

@@ -23,7 +23,7 @@ package final class EvidenceTable {
     ///
     /// - Throws: `cannotCreate` or `inputOutput`.
     package init(in folder: StateFolder) throws(JournalFailure) {
-        scratch = try ScratchDatabase(path: folder.file("scratch.sqlite"))
+        scratch = try ScratchDatabase(in: folder)
         waiting.reserveCapacity(Self.tuplesPerInsert)
     }
 
@@ -106,7 +106,7 @@ package struct SortedEvidence: Sendable {
                             SELECT token, time, statements FROM evidence
                             WHERE token \(comparison) ? ORDER BY token LIMIT ?
                             """), arguments: [start, limit]
-                ).compactMap(TokenEvidence.init)
+                ).map(TokenEvidence.init)
             }
             if let last = batch.last {
                 position = Data(last.token.bytes)
@@ -122,9 +122,10 @@ private final class ScratchDatabase: Sendable {
     private let database: DatabaseQueue
     private let path: String
 
-    init(path: String) throws(JournalFailure) {
-        self.path = path
+    init(in folder: StateFolder) throws(JournalFailure) {
+        path = folder.file("scratch.sqlite")
         unlink(path)
+        _ = try folder.makePrivate("scratch.sqlite")
         var configuration = Configuration()
         configuration.allowsUnsafeTransactions = true
         configuration.prepareDatabase { db in
@@ -161,9 +162,12 @@ private final class ScratchDatabase: Sendable {
 }
 
 extension TokenEvidence {
-    fileprivate init?(_ row: Row) {
-        let bytes: Data = row[0]
-        guard let token = bytes.withUnsafeBytes({ DeviceToken($0) }) else { return nil }
-        self.init(token: token, time: EpochMilliseconds(row[1]), statements: row[2])
+    fileprivate init(_ row: Row) throws {
+        guard let bytes = Data.fromDatabaseValue(row[0]),
+            let token = bytes.withUnsafeBytes({ DeviceToken($0) }),
+            let time = Int64.fromDatabaseValue(row[1]),
+            let statements = Int.fromDatabaseValue(row[2])
+        else { throw UnreadableRow(column: "token, time or statements") }
+        self.init(token: token, time: EpochMilliseconds(time), statements: statements)
     }
 }

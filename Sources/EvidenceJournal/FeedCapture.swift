@@ -85,11 +85,17 @@ extension EvidenceJournal {
     /// The feeds in a state, oldest first.
     package func feeds(_ states: FeedState...) throws(JournalFailure) -> [CapturedFeed] {
         try perform("listing the feeds of the journal") { db in
-            let places = databaseQuestionMarks(count: states.count)
+            // A state that is none of ours is fetched too, to be told rather than passed over.
+            let all = FeedState.allCases
             return try Row.fetchAll(
-                db, sql: "SELECT * FROM feed WHERE state IN (\(places)) ORDER BY opened, rowid",
-                arguments: StatementArguments(states.map(\.rawValue))
-            ).compactMap(CapturedFeed.init)
+                db,
+                sql: """
+                    SELECT * FROM feed WHERE state IN (\(databaseQuestionMarks(count: states.count)))
+                    OR state NOT IN (\(databaseQuestionMarks(count: all.count)))
+                    ORDER BY opened, rowid
+                    """,
+                arguments: StatementArguments((states + all).map(\.rawValue))
+            ).map(CapturedFeed.init)
         }
     }
 
@@ -99,7 +105,7 @@ extension EvidenceJournal {
     package func feed(_ id: String) throws(JournalFailure) -> CapturedFeed {
         let found = try perform("looking for feed \(id) in the journal") { db in
             try Row.fetchOne(db, sql: "SELECT * FROM feed WHERE id = ?", arguments: [id])
-                .flatMap(CapturedFeed.init)
+                .map(CapturedFeed.init)
         }
         guard let found else {
             throw JournalFailure(
@@ -123,10 +129,24 @@ extension EvidenceJournal {
         }
     }
 
+    /// Makes sure that the bytes of a feed were not dropped after the retention.
+    ///
+    /// - Throws: `unknownFeed`, also where the journal never had the feed.
+    package func ensureBytes(of id: String) throws(JournalFailure) {
+        guard try feed(id).isPurged else { return }
+        throw JournalFailure(
+            .unknownFeed,
+            "reading feed \(id) from the journal: it was applied and its bytes were dropped "
+                + "\(Self.retentionDays) days later; nothing can be done with it any more")
+    }
+
     /// Lends the bytes of a feed in order, in the pieces in which they were kept.
+    ///
+    /// - Throws: what the body throws, and `JournalFailure`, also where the bytes were dropped.
     package func forEachChunk(
         of feed: String, _ body: (UnsafeRawBufferPointer) throws -> Void
     ) throws {
+        try ensureBytes(of: feed)
         var start = 0
         while let chunk = try chunk(of: feed, at: start) {
             try chunk.withUnsafeBytes(body)
@@ -142,14 +162,15 @@ extension EvidenceJournal {
         }
     }
 
-    /// Moves a feed on after the database has confirmed it, or holds it for a person.
+    /// Moves a feed on after the database has confirmed it, or holds it for a person. The
+    /// retention of an applied feed begins at `now`.
     package func settle(
-        _ feed: String, as state: FeedState, cause: String? = nil
+        _ feed: String, as state: FeedState, cause: String? = nil, at now: EpochMilliseconds
     ) throws(JournalFailure) {
         try perform("noting feed \(feed) as \(state.rawValue)") { db in
             try db.execute(
-                sql: "UPDATE feed SET state = ?, cause = ? WHERE id = ?",
-                arguments: [state.rawValue, cause, feed])
+                sql: "UPDATE feed SET state = ?, cause = ?, settled = ? WHERE id = ?",
+                arguments: [state.rawValue, cause, now.rawValue, feed])
         }
     }
 }

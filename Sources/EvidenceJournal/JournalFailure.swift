@@ -12,9 +12,10 @@ package struct JournalFailure: Error, Hashable, Sendable, CustomStringConvertibl
         case permission
         /// Reading or writing failed; what is durable is unknown, so nothing is assumed.
         case inputOutput
-        /// The file is not ours or is damaged; it was set aside under a new name.
+        /// The file is damaged and was set aside under a new name, or is another program's and was
+        /// left alone.
         case damaged
-        /// The journal has no feed of this name.
+        /// The journal has no feed of this name, or no longer has its bytes.
         case unknownFeed
     }
 

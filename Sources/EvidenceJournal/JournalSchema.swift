@@ -3,12 +3,14 @@ import GRDB
 /// The tables of the journal. Times are milliseconds since 1970 UTC; a released migration is never
 /// edited, a new one follows it.
 enum JournalSchema {
+    /// What marks an SQLite file as our journal, in its header.
+    static let applicationID: UInt32 = 1_349_873_719
+
     static var migrator: DatabaseMigrator {
         var migrator = DatabaseMigrator()
         migrator.registerMigration("1 feeds and runs") { db in
             try db.execute(
                 sql: """
-                    PRAGMA application_id = 1349873719;
                     CREATE TABLE run (
                         id TEXT NOT NULL PRIMARY KEY, kind TEXT NOT NULL,
                         started INTEGER NOT NULL, ended INTEGER, exit INTEGER, summary TEXT);
@@ -16,7 +18,8 @@ enum JournalSchema {
                         id TEXT NOT NULL PRIMARY KEY, run TEXT NOT NULL, app TEXT NOT NULL,
                         environment TEXT NOT NULL, source TEXT NOT NULL, opened INTEGER NOT NULL,
                         closed INTEGER, bytes INTEGER NOT NULL DEFAULT 0, end TEXT,
-                        state TEXT NOT NULL, cause TEXT);
+                        state TEXT NOT NULL, cause TEXT, settled INTEGER,
+                        purged INTEGER NOT NULL DEFAULT 0);
                     CREATE INDEX feed_state ON feed (state, opened);
                     CREATE TABLE chunk (
                         id INTEGER PRIMARY KEY, feed TEXT NOT NULL, start INTEGER NOT NULL,

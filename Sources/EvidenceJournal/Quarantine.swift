@@ -30,13 +30,19 @@ extension EvidenceJournal {
         }
     }
 
-    /// What of a feed is quarantined, in feed order.
-    package func quarantined(of feed: String) throws(JournalFailure) -> [Quarantined] {
+    /// What of a feed is quarantined, in feed order, at most `limit` places.
+    package func quarantined(
+        of feed: String, limit: Int = .max
+    ) throws(JournalFailure) -> [Quarantined] {
         try perform("listing the quarantine of feed \(feed)") { db in
             try Row.fetchAll(
-                db, sql: "SELECT * FROM quarantine WHERE feed = ? ORDER BY start",
-                arguments: [feed]
-            ).map { Quarantined(offset: $0["start"], length: $0["length"], reason: $0["reason"]) }
+                db, sql: "SELECT * FROM quarantine WHERE feed = ? ORDER BY start LIMIT ?",
+                arguments: [feed, limit]
+            ).map { row in
+                Quarantined(
+                    offset: try row.value("start"), length: try row.value("length"),
+                    reason: try row.value("reason"))
+            }
         }
     }
 
@@ -50,10 +56,10 @@ extension EvidenceJournal {
                     FROM quarantine JOIN feed ON feed.id = quarantine.feed
                     GROUP BY feed.id ORDER BY feed.opened
                     """
-            ).compactMap { row in
-                CapturedFeed(row).map {
-                    QuarantinedFeed(feed: $0, places: row["places"], bytes: row["amount"])
-                }
+            ).map { row in
+                QuarantinedFeed(
+                    feed: try CapturedFeed(row), places: try row.value("places"),
+                    bytes: try row.value("amount"))
             }
         }
     }

@@ -48,9 +48,10 @@ extension EvidenceJournal {
                 arguments: [limit]
             ).map { row in
                 RunEntry(
-                    id: row["id"], kind: row["kind"], started: EpochMilliseconds(row["started"]),
-                    ended: (row["ended"] as Int64?).map { EpochMilliseconds($0) },
-                    exit: row["exit"], summary: row["summary"])
+                    id: try row.value("id"), kind: try row.value("kind"),
+                    started: EpochMilliseconds(try row.value("started")),
+                    ended: try row.optional("ended").map { EpochMilliseconds($0) },
+                    exit: try row.optional("exit"), summary: try row.optional("summary"))
             }
         }
     }

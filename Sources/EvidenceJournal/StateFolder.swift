@@ -51,6 +51,34 @@ package final class StateFolder {
         }
     }
 
+    /// Makes a file that only its owner may read, before SQLite would make one that follows the
+    /// umask; what SQLite lays beside it (a rollback journal) gets the same mode.
+    ///
+    /// - Returns: the first 100 bytes of the file, fewer where there are fewer.
+    func makePrivate(_ name: String) throws(JournalFailure) -> [UInt8] {
+        let path = file(name)
+        let descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+        guard descriptor >= 0 else {
+            throw JournalFailure(
+                .cannotCreate,
+                "opening \(path): \(Self.lastError()); check owner, mode and mount of the folder")
+        }
+        defer { close(descriptor) }
+        guard fchmod(descriptor, 0o600) == 0 else {
+            throw JournalFailure(
+                .permission,
+                "setting the mode of \(path) to 600: \(Self.lastError()); it must belong to this "
+                    + "user")
+        }
+        var header = [UInt8](repeating: 0, count: 100)
+        let count = header.withUnsafeMutableBytes { pread(descriptor, $0.baseAddress, $0.count, 0) }
+        guard count >= 0 else {
+            throw JournalFailure(
+                .inputOutput, "reading \(path): \(Self.lastError()); check the disk")
+        }
+        return Array(header[..<count])
+    }
+
     private static func create(_ path: String) throws(JournalFailure) {
         do {
             try FileManager.default.createDirectory(

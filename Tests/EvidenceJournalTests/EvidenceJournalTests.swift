@@ -73,10 +73,10 @@ struct EvidenceJournalTests {
     func states() throws {
         let journal = try EvidenceJournal(in: StateFolder(state))
         let id = try journal.capture([[1, 2, 3]])
-        try journal.settle(id, as: .held, cause: "too many")
+        try journal.settle(id, as: .held, cause: "too many", at: noon)
         #expect(try journal.feeds(.pending, .applied).isEmpty)
         #expect(try journal.feeds(.held).map(\.cause) == ["too many"])
-        try journal.settle(id, as: .applied)
+        try journal.settle(id, as: .applied, at: noon)
         #expect(try journal.feeds(.held, .pending).isEmpty)
         #expect(try journal.feed(id).state == .applied)
         #expect(try journal.feed(id).cause == nil)
@@ -93,6 +93,7 @@ struct EvidenceJournalTests {
         try journal.quarantine(entries, of: id)
         try journal.quarantine(entries, of: id)
         #expect(try journal.quarantined(of: id) == entries)
+        #expect(try journal.quarantined(of: id, limit: 1) == [entries[0]])
     }
 
     @Test("drops the bytes of old applied feeds, never of pending or quarantined ones")
@@ -101,16 +102,37 @@ struct EvidenceJournalTests {
         let applied = try journal.capture([[1]])
         let doubtful = try journal.capture([[2]])
         let pending = try journal.capture([[3]])
-        try journal.settle(applied, as: .applied)
-        try journal.settle(doubtful, as: .applied)
+        try journal.settle(applied, as: .applied, at: noon)
+        try journal.settle(doubtful, as: .applied, at: noon)
         try journal.quarantine([Quarantined(offset: 0, length: 1, reason: "tail")], of: doubtful)
         let days = EvidenceJournal.retentionDays * 86_400_000
         try journal.purge(at: noon.advanced(by: days))
         #expect(try journal.bytes(of: applied) == [1])
         try journal.purge(at: noon.advanced(by: days + 1))
-        #expect(try journal.bytes(of: applied).isEmpty)
+        #expect(try journal.feed(applied).isPurged)
+        #expect {
+            _ = try journal.bytes(of: applied)
+        } throws: { error in
+            (error as? JournalFailure)?.code == .unknownFeed
+                && "\(error)".contains("dropped 30 days later")
+        }
         #expect(try journal.bytes(of: doubtful) == [2])
         #expect(try journal.bytes(of: pending) == [3])
+    }
+
+    @Test("keeps a feed that waited for months for another 30 days after it is applied")
+    func purgeAfterWaiting() throws {
+        let journal = try EvidenceJournal(in: StateFolder(state))
+        let feed = try journal.capture([[1, 2]])
+        let (day, settled) = (Int64(86_400_000), noon.advanced(by: 100 * 86_400_000))
+        try journal.settle(feed, as: .applied, at: settled)
+        try journal.purge(at: settled)
+        #expect(try journal.bytes(of: feed) == [1, 2])
+        try journal.purge(at: settled.advanced(by: 30 * day))
+        #expect(try journal.bytes(of: feed) == [1, 2])
+        try journal.purge(at: settled.advanced(by: 30 * day + 1))
+        #expect(try journal.feed(feed).isPurged)
+        #expect(try journal.feed(feed).settled == settled)
     }
 
     @Test("remembers runs with their exit code and summary")
@@ -123,22 +145,6 @@ struct EvidenceJournalTests {
         #expect(runs.map(\.id) == ["b", "a"])
         #expect(runs.first?.exit == 65)
         #expect(runs.last?.ended == nil)
-    }
-
-    @Test("sets a damaged file aside by name and starts anew only on the next run")
-    func damage() throws {
-        do { _ = try EvidenceJournal(in: StateFolder(state)).capture([[1]]) }
-        try Data("this is no database at all, only text".utf8).write(
-            to: URL(fileURLWithPath: state + "/journal.sqlite"))
-        #expect {
-            _ = try EvidenceJournal(in: StateFolder(state))
-        } throws: { error in
-            (error as? JournalFailure)?.code == .damaged
-                && "\(error)".contains("journal.sqlite.damaged-")
-        }
-        let kept = try FileManager.default.contentsOfDirectory(atPath: state)
-        #expect(kept.contains { $0.hasPrefix("journal.sqlite.damaged-") })
-        #expect(try EvidenceJournal(in: StateFolder(state)).feeds(.pending).isEmpty)
     }
 
     @Test("says which feed it does not know")
@@ -158,16 +164,40 @@ struct StateFolderTests {
 
     init() throws { temporary = try TemporaryFolder() }
 
-    @Test("is made private, and so is everything in it")
+    @Test("is made private, and so is everything in it, whatever the umask")
     func modes() throws {
         let state = temporary.file("a/b/state")
         let folder = try StateFolder(state)
-        _ = try EvidenceJournal(in: folder)
-        for name in ["", "/lock", "/journal.sqlite"] {
-            let facts = try FileManager.default.attributesOfItem(atPath: state + name)
-            let mode = try #require(facts[.posixPermissions] as? NSNumber)
-            #expect(mode.intValue & 0o077 == 0, "\(name) has mode \(mode)")
+        let journal = try EvidenceJournal(in: folder)
+        try journal.beginRun("a", kind: "sweep", at: noon)
+        let table = try EvidenceTable(in: folder)
+        try table.add(try #require(DeviceToken([1])), noon)
+        let names = try FileManager.default.contentsOfDirectory(atPath: state)
+        #expect(
+            names.sorted() == [
+                "journal.sqlite", "journal.sqlite-journal", "lock", "scratch.sqlite",
+            ]
+        )
+        for name in names {
+            #expect(try mode(of: state + "/" + name) == 0o600, "\(name)")
         }
+        #expect(try mode(of: state) == 0o700)
+        withExtendedLifetime(table) {}
+    }
+
+    @Test("makes a journal private that was left open to others")
+    func mendsMode() throws {
+        let state = temporary.file("state")
+        do { _ = try EvidenceJournal(in: StateFolder(state)) }
+        try FileManager.default.setAttributes(
+            [.posixPermissions: 0o644], ofItemAtPath: state + "/journal.sqlite")
+        _ = try EvidenceJournal(in: StateFolder(state))
+        #expect(try mode(of: state + "/journal.sqlite") == 0o600)
+    }
+
+    private func mode(of path: String) throws -> Int {
+        let facts = try FileManager.default.attributesOfItem(atPath: path)
+        return try #require(facts[.posixPermissions] as? NSNumber).intValue
     }
 
     @Test("open to others is refused with the command that mends it")

@@ -28,6 +28,8 @@ struct DecodedFeed {
 /// Decodes one captured feed.
 struct FeedDecoding {
     private static let entriesPerBatch = 1_000
+    /// Places that are named one by one; a hostile feed shall not make a row of each of its tuples.
+    static let placesNamed = 10_000
 
     private let journal: EvidenceJournal
     private let feed: CapturedFeed
@@ -35,6 +37,10 @@ struct FeedDecoding {
     private var books = FeedAccounting()
     private var evidence: EvidenceTable?
     private var refused: [Quarantined] = []
+    /// Places named in the journal already.
+    private var placesNoted = 0
+    /// Where the first place begins that is not named by itself.
+    private var unnamed: Int?
     private var place = 0
 
     private let sorts: Bool
@@ -74,6 +80,7 @@ struct FeedDecoding {
                     reason: "\(decoder.ending)"))
         }
         try noteRefused()
+        try noteUnnamed(upTo: decoder.bytesSeen)
         if feed.bytes != books.bytes {
             throw RunFailure(
                 .journal, .decode,
@@ -104,17 +111,31 @@ struct FeedDecoding {
 
     /// Neighbours refused for one reason become one entry.
     private mutating func refuse(_ entry: Quarantined) {
-        if let last = refused.last, last.reason == entry.reason,
+        if unnamed == nil, let last = refused.last, last.reason == entry.reason,
             last.offset + last.length == entry.offset
         {
             refused[refused.count - 1] = Quarantined(
                 offset: last.offset, length: last.length + entry.length, reason: last.reason)
-        } else {
+        } else if placesNoted + refused.count < Self.placesNamed {
             refused.append(entry)
+        } else if unnamed == nil {
+            unnamed = entry.offset
         }
     }
 
+    /// One entry for all that follows the last place with an entry of its own.
+    private mutating func noteUnnamed(upTo end: Int) throws {
+        guard let unnamed else { return }
+        try journal.quarantine(
+            [
+                Quarantined(
+                    offset: unnamed, length: end - unnamed,
+                    reason: "more than \(Self.placesNamed) places")
+            ], of: feed.id)
+    }
+
     private mutating func noteRefused() throws {
+        placesNoted += refused.count
         try journal.quarantine(refused, of: feed.id)
         refused.removeAll(keepingCapacity: true)
     }

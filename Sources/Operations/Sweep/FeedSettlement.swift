@@ -107,7 +107,7 @@ struct FeedSettlement {
                 "accounting for feed \(feed.id): \(imbalance); the feed stays in the journal, "
                     + "please report this")
         }
-        try journal.settle(feed.id, as: .applied)
+        try journal.settle(feed.id, as: .applied, at: context.now())
         entry.state = FeedState.applied.rawValue
         return .following(decoded.end, feed.end ?? .crashed, books)
     }

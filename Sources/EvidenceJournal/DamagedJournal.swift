@@ -1,0 +1,64 @@
+import Foundation
+import Glibc
+
+extension StateFolder {
+    static let journalName = "journal.sqlite"
+    private static let damagedPrefix = journalName + ".damaged-"
+
+    /// Journals set aside as damaged, by file name, oldest first. They may hold feeds that were not
+    /// applied, so they are worth a warning until a person has moved them away.
+    package var damagedFiles: [String] {
+        get throws(JournalFailure) {
+            do {
+                return try FileManager.default.contentsOfDirectory(atPath: path).filter {
+                    $0.hasPrefix(Self.damagedPrefix) && !$0.hasSuffix("-journal")
+                }.sorted()
+            } catch {
+                throw JournalFailure(
+                    .inputOutput, "listing the state folder \(path): \(error); check the disk")
+            }
+        }
+    }
+
+    /// Gives a journal that cannot be read a new name, so that the next run can start another.
+    /// Returns what is to be thrown.
+    func setJournalAside(because cause: String) -> JournalFailure {
+        let journal = file(Self.journalName)
+        let kept = unusedName()
+        // The rollback journal first: without its database it is nothing, but left behind it would
+        // be taken for that of the next one.
+        let hasRollback = access(journal + "-journal", F_OK) == 0
+        if hasRollback, rename(journal + "-journal", kept + "-journal") != 0 {
+            return cannotSetAside(journal, cause)
+        }
+        guard rename(journal, kept) == 0 else {
+            let failure = cannotSetAside(journal, cause)
+            if hasRollback { _ = rename(kept + "-journal", journal + "-journal") }
+            return failure
+        }
+        return JournalFailure(
+            .damaged,
+            "the journal \(journal) cannot be read (\(cause)); it was set aside as \(kept) and may "
+                + "hold feeds that were not applied: keep it, and run again to start a new one")
+    }
+
+    /// Never the name of an earlier one: `rename` would replace it.
+    private func unusedName() -> String {
+        let stem = file(Self.damagedPrefix + "\(Int(Date().timeIntervalSince1970))")
+        var name = stem
+        var number = 1
+        while access(name, F_OK) == 0 || access(name + "-journal", F_OK) == 0 {
+            number += 1
+            name = "\(stem)-\(number)"
+        }
+        return name
+    }
+
+    private func cannotSetAside(_ journal: String, _ cause: String) -> JournalFailure {
+        JournalFailure(
+            .inputOutput,
+            "the journal \(journal) cannot be read (\(cause)) and could not be set aside "
+                + "(\(String(cString: strerror(errno)))); it may hold feeds that were not applied: "
+                + "move it to a safe place, then run again")
+    }
+}

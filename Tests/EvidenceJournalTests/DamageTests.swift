@@ -1,0 +1,128 @@
+import APNsProtocol
+import EvidenceJournal
+import Foundation
+import GRDB
+import TestSupport
+import Testing
+import TokenHygiene
+
+private let noon = EpochMilliseconds(1_700_000_000_000)
+
+@Suite("A damaged or foreign journal")
+struct DamageTests {
+    private let temporary: TemporaryFolder
+    private let state: String
+    private var file: String { state + "/journal.sqlite" }
+
+    init() throws {
+        temporary = try TemporaryFolder()
+        state = temporary.file("state")
+    }
+
+    private func capture() throws -> String {
+        let journal = try EvidenceJournal(in: StateFolder(state))
+        let feed = try journal.beginFeed(
+            run: "run", partition: Partition(app: "chat", environment: "production"),
+            source: "gateway:2196", at: noon)
+        try [UInt8](0...9).withUnsafeBytes { try feed.append($0) }
+        try feed.close(.closeNotify, at: noon)
+        try journal.quarantine([Quarantined(offset: 0, length: 1, reason: "x")], of: feed.id)
+        try journal.beginRun("run", kind: "sweep", at: noon)
+        return feed.id
+    }
+
+    private func overwrite() throws {
+        try Data("this is no database at all, only text".utf8).write(
+            to: URL(fileURLWithPath: file))
+    }
+
+    @Test("is set aside by name, and named in every later run, however many there are")
+    func setAside() throws {
+        for count in 1...2 {
+            _ = try capture()
+            try overwrite()
+            #expect {
+                _ = try EvidenceJournal(in: StateFolder(state))
+            } throws: { error in
+                (error as? JournalFailure)?.code == .damaged
+                    && "\(error)".contains("journal.sqlite.damaged-")
+            }
+            let journal = try EvidenceJournal(in: StateFolder(state))
+            #expect(try journal.feeds(.pending).isEmpty)
+            let names = try journal.damagedFiles
+            #expect(names.count == count)
+            for name in names {
+                #expect(name.hasPrefix("journal.sqlite.damaged-"))
+                #expect(
+                    try Data(contentsOf: URL(fileURLWithPath: state + "/" + name)).starts(
+                        with: Data("this is no database".utf8)))
+            }
+        }
+    }
+
+    @Test("of another program is refused by name and not touched")
+    func foreign() throws {
+        let folder = try StateFolder(state)
+        do {
+            let other = try DatabaseQueue(path: file)
+            try other.inDatabase { try $0.execute(sql: "CREATE TABLE other (id INTEGER)") }
+            try other.close()
+        }
+        let before = try Data(contentsOf: URL(fileURLWithPath: file))
+        for _ in 0..<2 {
+            #expect {
+                _ = try EvidenceJournal(in: folder)
+            } throws: { error in
+                (error as? JournalFailure)?.code == .damaged && "\(error)".contains(file)
+                    && "\(error)".contains("another program")
+            }
+        }
+        #expect(try Data(contentsOf: URL(fileURLWithPath: file)) == before)
+        #expect(try folder.damagedFiles.isEmpty)
+    }
+
+    @Test("that was killed before its first table is taken up again")
+    func interruptedCreation() throws {
+        _ = try StateFolder(state)
+        try Data().write(to: URL(fileURLWithPath: file))
+        let id = try capture()
+        let number = try DatabaseQueue(path: file).read {
+            try Int.fetchOne($0, sql: "PRAGMA application_id")
+        }
+        #expect(number == 1_349_873_719)
+        #expect(try EvidenceJournal(in: StateFolder(state)).feed(id).bytes == 10)
+    }
+
+    @Test(
+        "with a value that was never written says so and goes on living",
+        arguments: [
+            "UPDATE feed SET opened = 'x'", "UPDATE feed SET bytes = x'ff'",
+            "UPDATE feed SET state = 'pendinh'", "UPDATE feed SET state = 7",
+            "UPDATE feed SET end = 'close-notifx'", "UPDATE feed SET settled = 'x'",
+            "UPDATE feed SET id = x'ff'", "UPDATE feed SET cause = x'ff'",
+        ])
+    func unreadableFeed(statement: String) throws {
+        _ = try capture()
+        try DatabaseQueue(path: file).inDatabase { try $0.execute(sql: statement) }
+        let journal = try EvidenceJournal(in: StateFolder(state))
+        #expect {
+            _ = try journal.feeds(.pending)
+        } throws: {
+            ($0 as? JournalFailure)?.code == .inputOutput && "\($0)".contains("never written")
+        }
+        #expect(try journal.runs(limit: 1).count == 1)
+    }
+
+    @Test("with an unreadable run or quarantine says so")
+    func unreadableRest() throws {
+        let id = try capture()
+        try DatabaseQueue(path: file).inDatabase {
+            try $0.execute(
+                sql: "UPDATE run SET started = 'x'; UPDATE quarantine SET length = 'x'")
+        }
+        let journal = try EvidenceJournal(in: StateFolder(state))
+        #expect(throws: JournalFailure.self) { _ = try journal.runs(limit: 1) }
+        #expect(throws: JournalFailure.self) { _ = try journal.quarantined(of: id) }
+        #expect(try journal.feeds(.pending).count == 1)
+    }
+}
