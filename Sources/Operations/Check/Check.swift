@@ -68,6 +68,9 @@ package struct Check {
             let folder = try StateFolder(settings.state)
             try folder.ensureRoom()
             let journal = try EvidenceJournal(in: folder)
+            for file in try folder.damagedFiles {
+                report.note("state", .warning, folder.damage(file))
+            }
             report.note("state", .ok, "\(settings.state) is private and writable")
             for feed in try journal.feeds(.reading, .pending, .held) {
                 report.note(

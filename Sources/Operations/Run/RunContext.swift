@@ -1,3 +1,4 @@
+import EvidenceJournal
 import Foundation
 import Logging
 import SecureTransport
@@ -41,6 +42,14 @@ extension EpochMilliseconds {
     package var rfc3339: String {
         Date(timeIntervalSince1970: Double(rawValue) / 1000).formatted(
             Date.ISO8601FormatStyle(includingFractionalSeconds: true))
+    }
+}
+
+extension StateFolder {
+    /// The warning about a journal that was set aside; it comes back until somebody has moved it.
+    func damage(_ file: String) -> String {
+        "\(path)/\(file) is a damaged journal that was set aside and may hold feeds that were not "
+            + "applied; keep it for repair elsewhere, and move it out of this folder"
     }
 }
 

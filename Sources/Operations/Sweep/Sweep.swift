@@ -73,6 +73,7 @@ package struct Sweep {
             let folder = try StateFolder(plan.state)
             let trial = try TrialFolder(for: plan, in: folder)
             let journal = try EvidenceJournal(in: trial?.folder ?? folder)
+            for file in try folder.damagedFiles { context.log.warning("\(folder.damage(file))") }
             try journal.beginRun(run, kind: plan.work.kind, at: started)
             try journal.recoverInterrupted(at: context.now())
             do {

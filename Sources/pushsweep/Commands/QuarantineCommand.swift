@@ -27,7 +27,7 @@ struct QuarantineCommand: ParsableCommand {
                         "\(entry.feed.id) \(entry.feed.partition) from \(entry.feed.source), "
                             + "opened \(entry.feed.opened.rfc3339): \(entry.bytes) bytes in "
                             + "\(entry.places) places")
-                    for place in try journal.quarantined(of: entry.feed.id).prefix(20) {
+                    for place in try journal.quarantined(of: entry.feed.id, limit: 20) {
                         StandardStreams.result(
                             "  at byte \(place.offset), \(place.length) bytes: \(place.reason)")
                     }
