@@ -77,6 +77,7 @@ struct RowLookup {
             values = StatementShape.padded(values)
             let sql = selection(values.count, locking: locking)
             let rows = try connection.query(sql, values + condition.values)
+            try rows.require(width: columns.count)
             for index in 0..<rows.count {
                 if let match = match(rows.row(index), in: evidence) { found.append(match) }
             }
