@@ -179,6 +179,19 @@ package final class MariaDBConnection: SQLConnection {
         if let result = mysql_store_result(handle) { mysql_free_result(result) }
     }
 
+    /// Runs a statement without limit on the time until its answer. A peer that vanishes is found
+    /// out by TCP keep-alive.
+    package func runSchemaChange(_ sql: String) throws(SQLFailure) {
+        let handle = try opened()
+        var unlimited: UInt32 = 0
+        var usual = UInt32(settings.timeouts.read)
+        guard mysql_options(handle, MYSQL_OPT_READ_TIMEOUT, &unlimited) == 0 else {
+            throw refusal(of: MYSQL_OPT_READ_TIMEOUT)
+        }
+        defer { _ = mysql_options(handle, MYSQL_OPT_READ_TIMEOUT, &usual) }
+        try run(sql)
+    }
+
     /// What the connection is made of, for `check`.
     package func describe() throws(SQLFailure) -> ServerDescription {
         let handle = try opened()

@@ -19,11 +19,18 @@ package protocol SQLConnection: AnyObject {
     /// settings, transaction control, DDL.
     func run(_ sql: String) throws(SQLFailure)
 
+    /// Runs a statement that changes the schema, and waits for it as long as it takes: an index over
+    /// a large table takes minutes.
+    func runSchemaChange(_ sql: String) throws(SQLFailure)
+
     /// What the connection is made of, for `check`.
     func describe() throws(SQLFailure) -> ServerDescription
 }
 
 extension SQLConnection {
+    /// Runs it like any other statement: right where answers are waited for without limit anyway.
+    package func runSchemaChange(_ sql: String) throws(SQLFailure) { try run(sql) }
+
     /// Opens the transaction of a chunk.
     package func begin() throws(SQLFailure) { try run(dialect.begin) }
 
