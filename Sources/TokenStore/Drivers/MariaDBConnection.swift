@@ -149,9 +149,16 @@ package final class MariaDBConnection: SQLConnection {
 
     /// Prepares and runs a statement that returns rows, and fetches them all.
     package func query(_ sql: String, _ parameters: [SQLValue]) throws(SQLFailure) -> SQLRows {
+        try query(sql, parameters, mostBytes: .max)
+    }
+
+    /// Prepares and runs a statement that returns rows, and fetches so many bytes of them.
+    package func query(
+        _ sql: String, _ parameters: [SQLValue], mostBytes: Int
+    ) throws(SQLFailure) -> SQLRows {
         let statement = try prepared(sql)
         try statement.execute(parameters)
-        return try statement.fetchAll()
+        return try statement.fetch(mostBytes: mostBytes)
     }
 
     /// Prepares and runs a statement that changes rows; returns how many it found.

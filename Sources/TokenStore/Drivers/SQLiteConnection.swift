@@ -64,12 +64,19 @@ package final class SQLiteConnection: SQLConnection {
 
     /// Prepares and runs a statement that returns rows, and fetches them all.
     package func query(_ sql: String, _ parameters: [SQLValue]) throws(SQLFailure) -> SQLRows {
+        try query(sql, parameters, mostBytes: .max)
+    }
+
+    /// Prepares and runs a statement that returns rows, and fetches so many bytes of them.
+    package func query(
+        _ sql: String, _ parameters: [SQLValue], mostBytes: Int
+    ) throws(SQLFailure) -> SQLRows {
         try perform { database in
             let statement = try database.cachedStatement(sql: sql)
             try statement.setArguments(StatementArguments(parameters.map(\.databaseValue)))
             var rows = SQLRows(width: statement.columnCount)
             let cursor = try Row.fetchCursor(statement)
-            while let row = try cursor.next() {
+            while rows.bytes <= mostBytes, let row = try cursor.next() {
                 for value in row.databaseValues { rows.append(SQLValue(value)) }
             }
             return rows

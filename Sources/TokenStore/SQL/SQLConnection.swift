@@ -12,6 +12,12 @@ package protocol SQLConnection: AnyObject {
     /// Runs a statement that returns rows.
     func query(_ sql: String, _ parameters: [SQLValue]) throws(SQLFailure) -> SQLRows
 
+    /// Runs a statement that returns rows, and takes no more of them once they have more than
+    /// `mostBytes` bytes. So a result with more was cut short and is of no use.
+    func query(
+        _ sql: String, _ parameters: [SQLValue], mostBytes: Int
+    ) throws(SQLFailure) -> SQLRows
+
     /// Runs a statement that changes rows and returns how many rows it found, changed or not.
     func execute(_ sql: String, _ parameters: [SQLValue]) throws(SQLFailure) -> Int
 
@@ -28,6 +34,13 @@ package protocol SQLConnection: AnyObject {
 }
 
 extension SQLConnection {
+    /// Takes all rows: right where memory is of no concern.
+    package func query(
+        _ sql: String, _ parameters: [SQLValue], mostBytes: Int
+    ) throws(SQLFailure) -> SQLRows {
+        try query(sql, parameters)
+    }
+
     /// Runs it like any other statement: right where answers are waited for without limit anyway.
     package func runSchemaChange(_ sql: String) throws(SQLFailure) { try run(sql) }
 

@@ -51,6 +51,9 @@ package struct SQLRows: Sendable {
     /// Starts an empty result of rows of `width` columns.
     package init(width: Int) { self.width = max(width, 1) }
 
+    /// The bytes of all texts and byte strings, which is what makes rows large.
+    package private(set) var bytes = 0
+
     /// The number of whole rows.
     package var count: Int { values.count / width }
 
@@ -77,7 +80,14 @@ package struct SQLRows: Sendable {
     }
 
     /// Adds the next value in reading order.
-    package mutating func append(_ value: SQLValue) { values.append(value) }
+    package mutating func append(_ value: SQLValue) {
+        switch value {
+        case .text(let text): bytes += text.utf8.count
+        case .bytes(let content): bytes += content.count
+        default: break
+        }
+        values.append(value)
+    }
 
     /// The first value of the first row, for queries that return one.
     package var scalar: SQLValue? { values.first }
