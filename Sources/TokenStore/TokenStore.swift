@@ -73,11 +73,23 @@ package final class TokenStore {
         return table
     }
 
-    /// Whether `pushsweep_invalid` is there and visible. An audit of an untouched database does
+    /// Whether `pushsweep_invalid` is there and may be read. An audit of an untouched database does
     /// without it.
     func hasSideMarks() throws(StoreFailure) -> Bool {
-        try attempts.retrying("looking for pushsweep_invalid") { () throws(SQLFailure) in
-            try Catalog(connection: connection).table(TableName(name: OwnTable.invalid.name)) != nil
+        try canRead("pushsweep_invalid", "token, invalidated_at")
+    }
+
+    /// Whether a table of ours can be read. Asked by reading, since an account with some other right
+    /// on a table sees it in the catalog too.
+    private func canRead(_ table: String, _ columns: String) throws(StoreFailure) -> Bool {
+        try attempts.retrying("looking for \(table)") { () throws(SQLFailure) in
+            do throws(SQLFailure) {
+                _ = try connection.query("SELECT \(columns) FROM \(table) WHERE 1 = 0")
+                return true
+            } catch {
+                guard error.isAbsentOrHidden else { throw error }
+                return false
+            }
         }
     }
 
@@ -137,6 +149,12 @@ package final class TokenStore {
         var parts: [FeedProgress?] = []
         for part in FeedPart.parts(count) { parts.append(try progress(of: feed, part: part)) }
         return FeedProgress(of: parts)
+    }
+
+    /// The same for dry runs, whose account may see nothing but the token table: nil also where
+    /// `pushsweep_feed` is missing or may not be read.
+    package func progressIfVisible(of feed: String) throws(StoreFailure) -> FeedProgress? {
+        try canRead("pushsweep_feed", "parts") ? try progress(of: feed) : nil
     }
 
     /// In how many parts a feed was begun; nil if it was not.

@@ -4,29 +4,14 @@ import Testing
 import TokenHygiene
 import TokenStore
 
-/// A reproducible sequence (SplitMix64).
-struct SeededGenerator: RandomNumberGenerator {
-    private var state: UInt64
-
-    init(seed: UInt64) { state = seed }
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var value = state
-        value = (value ^ (value >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        value = (value ^ (value >> 27)) &* 0x94D0_49BB_1331_11EB
-        return value ^ (value >> 31)
-    }
-}
-
 @Suite("Order of evidence")
 struct OrderTests {
     @Test(
         "any order, repetition and overlap of the same evidence leaves the same rows",
         arguments: TestEngine.available, 0..<4)
     func commutes(_ engine: TestEngine, _ round: Int) throws {
-        let seed = UInt64.random(in: 0...UInt64.max)
-        var random = SeededGenerator(seed: seed)
+        var random = SeededGenerator("order of evidence")
+        let seed = random.seed
         let action: RemovalPolicy.Action = round % 2 == 0 ? .mark : .delete
         let tokens = 60
         let registrations = (0..<tokens).map { _ in

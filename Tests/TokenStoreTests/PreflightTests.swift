@@ -100,6 +100,101 @@ struct PreflightTests {
         }
     }
 
+    @Test(
+        "an app that the table cannot hold is refused before anything is read",
+        arguments: TestEngine.available)
+    func numberedApps(_ engine: TestEngine) throws {
+        let database = try TokenDatabase(engine)
+        try database.createSideTables()
+        try database.execute(
+            "CREATE TABLE devices (id INTEGER PRIMARY KEY, device_token VARCHAR(255), app_id INTEGER)"
+        )
+        try database.execute("INSERT INTO devices VALUES (1, 'a5', 3)")
+        let store = try database.store { $0.table = "devices" }
+        #expect(try store.examine(.read).firstFailure == nil)
+        let wrong = [
+            Partition(app: "chat", environment: "production"),
+            Partition(app: "chat", environment: "sandbox"),
+        ]
+        let failure = #expect(throws: StoreFailure.self) {
+            try store.preflight(.read, partitions: wrong)
+        }
+        #expect(failure?.code == .configuration)
+        #expect(failure?.sentence.contains("column app_id holds whole numbers") == true)
+        let right = [Partition(app: "3", environment: "production")]
+        let report = try store.preflight(.read, partitions: right)
+        #expect(!report.findings.contains { $0.sentence.contains("no row has") })
+    }
+
+    @Test(
+        "an app or environment that no row has is a warning, and an empty table none",
+        arguments: TestEngine.available)
+    func absentApps(_ engine: TestEngine) throws {
+        let database = try TokenDatabase(engine)
+        try database.createSideTables()
+        try database.execute(
+            "CREATE TABLE active_users (id INTEGER PRIMARY KEY, device_token VARCHAR(255), "
+                + "app_id VARCHAR(64), environment VARCHAR(16))")
+        let partitions = [
+            Partition(app: "chat", environment: "production"),
+            Partition(app: "mail", environment: "sandbox"),
+        ]
+        func warnings() throws -> [String] {
+            try database.store { $0.environmentValues = ["production": "prod"] }
+                .preflight(.read, partitions: partitions).findings.map(\.sentence)
+                .filter { $0.contains("no row has") }
+        }
+        #expect(try warnings().isEmpty)
+        // The collation of the server would take CHAT for chat, the judgement of rows does not.
+        try database.execute(
+            "INSERT INTO active_users VALUES (1, ?, 'CHAT', 'sandbox'), (2, ?, 'mail', 'sandbox')",
+            [.text(DeviceToken.numbered(1).hex), .text(DeviceToken.numbered(2).hex)])
+        let found = try warnings()
+        #expect(found.count == 2, "\(found)")
+        #expect(found.first?.contains("no row has `chat` in column app_id") == true)
+        #expect(found.last?.contains("no row has `prod` in column environment") == true)
+        #expect(found.last?.contains("environment.values") == true)
+        try database.execute(
+            "UPDATE active_users SET app_id = 'chat', environment = 'prod' WHERE id = 1")
+        #expect(try warnings().isEmpty)
+    }
+
+    @Test(
+        "a column that fills tokens up with zeros is a warning",
+        .enabled(if: MariaDBServer.fromEnvironment != nil, Comment(rawValue: MariaDBServer.absence))
+    )
+    func paddedTokens() throws {
+        for (type, isWarned) in [("BINARY(100)", true), ("BINARY(32)", false)] {
+            let database = try Self.devices(.mariaDB, type)
+            let report = try database.store { $0.table = "devices" }.examine(.read)
+            let warned = report.findings.contains {
+                $0.severity == .warning && $0.sentence.contains("with zeros")
+            }
+            #expect(warned == isWarned, "\(type): \(report.findings)")
+        }
+    }
+
+    @Test("hex text kept as bytes in SQLite is found, or said to be lost")
+    func hexAsBytes() throws {
+        let hex = DeviceToken.numbered(1).hex
+        for value in [SQLValue.bytes(Array(hex.utf8)), .text(hex), .text(hex.uppercased())] {
+            let database = try Self.devices(.sqlite, "BLOB", [value])
+            let store = try database.store {
+                $0.table = "devices"
+                $0.encoding = .hex
+            }
+            #expect(try store.examine(.read).passesCheck)
+            #expect(try store.classify([.dead(1, at: start)]).counts == OutcomeCounts(applied: 1))
+        }
+        let database = try Self.devices(
+            .sqlite, "VARCHAR(64)", [.text(hex), .text(hex), .bytes(Array(hex.utf8))])
+        let report = try database.store { $0.table = "devices" }.examine(.read)
+        #expect(
+            report.findings.contains {
+                $0.severity == .warning && $0.sentence.contains("no signal finds 1 of them")
+            }, "\(report.findings)")
+    }
+
     @Test("a token column without an index is a warning", arguments: TestEngine.available)
     func noIndex(_ engine: TestEngine) throws {
         let database = try Self.devices(engine, "VARCHAR(255)")
@@ -107,6 +202,7 @@ struct PreflightTests {
         #expect(
             report.findings.contains {
                 $0.severity == .warning && $0.sentence.contains("has no index")
+                    && $0.sentence.contains("`pushsweep schema apply --upgrade`")
             })
     }
 
@@ -161,6 +257,24 @@ struct PreflightTests {
             try database.texts("SELECT udid, invalid_reason FROM active_users ORDER BY udid") == [
                 ["u", "feedback"], ["v", "NULL"],
             ])
+    }
+
+    @Test(
+        "an index that leads to tokens through the app is index enough",
+        arguments: TestEngine.available)
+    func leadingIndex(_ engine: TestEngine) throws {
+        let database = try TokenDatabase(engine)
+        try database.createOwnSchema()
+        try database.execute("DROP TABLE active_users")
+        try database.execute(
+            "CREATE TABLE active_users (id INTEGER PRIMARY KEY, app_id VARCHAR(64), device_token "
+                + "VARCHAR(255), registered_at DATETIME, invalidated_at DATETIME, invalid_reason "
+                + "VARCHAR(64))")
+        #expect(try database.store().missingSchema(upgrading: true).statements.count == 1)
+        try database.execute("CREATE UNIQUE INDEX t ON active_users (app_id, device_token)")
+        #expect(try database.store().missingSchema(upgrading: true).statements.isEmpty)
+        let report = try database.store().examine(Self.marking)
+        #expect(!report.findings.contains { $0.sentence.contains("has no index") })
     }
 
     @Test("columns declared absent are not added", arguments: TestEngine.available)

@@ -27,7 +27,7 @@ struct RightsTests {
         deinit { try? admin.run("DROP USER '\(name)'@'%'") }
 
         func run(_ grants: some Sequence<String>) throws {
-            for grant in grants { try admin.run(grant.filter { $0 != ";" }) }
+            for grant in grants { try admin.run(grant) }
         }
     }
 
@@ -98,6 +98,23 @@ struct RightsTests {
         }
     }
 
+    @Test("grants name the account as the server sees it and close without a semicolon")
+    func grantedAccount() throws {
+        let database = try TokenDatabase(.mariaDB)
+        try database.createOwnSchema()
+        let account = try #require(
+            try database.sql.query("SELECT CURRENT_USER()").scalar?.text?.split(separator: "@"))
+        let store = try database.store()
+        let grants = try store.grants(for: RemovalPolicy())
+        #expect(!grants.isEmpty)
+        #expect(grants.allSatisfy { $0.hasSuffix(" TO '\(account[0])'@'\(account[1])'") })
+        let odd = try store.grants(for: RemovalPolicy(), user: "a@b'\u{301}@localhost")
+        #expect(odd.allSatisfy { $0.hasSuffix(" TO 'a@b''\u{301}'@'localhost'") }, "\(odd)")
+        let bare = try store.grants(for: RemovalPolicy(), user: "pushsweep")
+        #expect(bare.allSatisfy { $0.hasSuffix(" TO 'pushsweep'@'%'") })
+        #expect(bare.allSatisfy { !$0.contains("DELETE") })
+    }
+
     @Test("an account that marks cannot delete rows or change tokens")
     func leastPrivilege() throws {
         let database = try TokenDatabase(.mariaDB)
@@ -141,6 +158,34 @@ struct RightsTests {
                 try store.apply([.dead(1, at: start + 60_000)])
             }
             #expect(failure?.code == .permission)
+        }
+    }
+
+    @Test("a dry run needs nothing but SELECT on the token table, with or without our tables")
+    func readsTokenTableOnly() throws {
+        for hasSideTables in [true, false] {
+            let database = try TokenDatabase(.mariaDB)
+            if hasSideTables { try database.createSideTables() }
+            try database.execute(
+                "CREATE TABLE active_users (udid varchar(40) PRIMARY KEY, device_token varchar(255) "
+                    + "NOT NULL, KEY (device_token))")
+            try Self.fill(database, "PushChat")
+            let account = try Account(database)
+            // Seen in the catalog, and not to be read all the same.
+            let grants =
+                ["GRANT SELECT ON \(database.name).active_users TO '\(account.name)'@'%'"]
+                + (hasSideTables
+                    ? [
+                        "GRANT INSERT ON \(database.name).pushsweep_invalid TO '\(account.name)'@'%'"
+                    ]
+                    : [])
+            try account.run(grants)
+            let store = try TokenStore(account.settings)
+            try store.preflight(.read)
+            let result = try store.classify((0..<30).map { .dead($0, at: start + 60_000) })
+            #expect(result.counts == OutcomeCounts(applied: 20, unknown: 10))
+            #expect(try store.progressIfVisible(of: "f") == nil)
+            #expect(throws: StoreFailure.self) { try store.progress(of: "f") }
         }
     }
 

@@ -24,6 +24,21 @@ struct SizingTests {
         #expect(sizing.size == 5_000)
     }
 
+    @Test("rows too large shrink the chunk down to one token, and growth respects their size")
+    func bytes() {
+        var sizing = ChunkSizing(first: 900)
+        sizing.exceeded(900, rows: 3)
+        #expect(sizing.size == 2)
+        sizing.lost()
+        #expect(sizing.size == 2)
+        sizing.exceeded(2, rows: 2)
+        #expect(sizing.size == 1)
+        sizing.committed(1, in: 1, bytes: ChunkSizing.mostBytes)
+        #expect(sizing.size == 1)
+        sizing.committed(1, in: 1, bytes: ChunkSizing.mostBytes / 40)
+        #expect(sizing.size == 30)
+    }
+
     @Test("a short last chunk does not change the size")
     func ignoresShort() {
         var sizing = ChunkSizing(first: 900)

@@ -205,4 +205,35 @@ struct TimeTests {
             #expect(WallClock(text: text) == nil)
         }
     }
+
+    @Test("a zone in a text counts for more than the one declared, and half a zone for nothing")
+    func statedZones() throws {
+        let noon = start + 12 * 3_600_000
+        let cases: [(String, Int64?)] = [
+            ("2024-01-01T12:00:00Z", noon), ("2024-01-01 12:00:00.000z", noon),
+            ("2024-01-01T17:30:00+05:30", noon), ("2024-01-01 04:00-08:00", noon),
+            ("2024-01-01T12:00:00", noon - 3_600_000),
+            ("2024-01-01T12:00:00+05", nil), ("2024-01-01T12:00:00 Z", nil),
+            ("2024-01-01T12:00:00+99:00", nil), ("2024-01-01T12:00:00ZZ", nil),
+        ]
+        for (text, instant) in cases {
+            let database = try TokenDatabase(.sqlite)
+            try database.createOwnSchema()
+            try database.execute(
+                "INSERT INTO active_users (user_id, app_id, device_token, registered_at) "
+                    + "VALUES ('u', 'chat', ?, ?)",
+                [.bytes(DeviceToken.numbered(1).bytes), .text(text)])
+            let store = try database.store {
+                $0.registeredAt.zone = ZoneOffset(seconds: 3_600)
+            }
+            // Dead a millisecond before the registration: the row lives. A second after: it is stale.
+            let before = try store.classify([.dead(1, at: (instant ?? noon) - 1)])
+            #expect(before.counts == OutcomeCounts(newer: 1), "\(text)")
+            let after = try store.classify([.dead(1, at: (instant ?? noon) + 1_000_000)])
+            #expect(
+                after.counts
+                    == (instant == nil ? OutcomeCounts(newer: 1) : OutcomeCounts(applied: 1)),
+                "\(text)")
+        }
+    }
 }

@@ -55,8 +55,31 @@ struct ChangeLedger {
             before: mark.former.map { .text(String($0.rawValue)) } ?? .null, time: mark.time)
     }
 
-    /// Writes entries, numbered from `first` on.
+    /// Writes entries, numbered from `first` on, and holds no more of them than one statement takes.
     func write(
+        _ entries: some Sequence<Entry>, from first: Int, _ connection: any SQLConnection
+    ) throws(SQLFailure) {
+        var batch: [Entry] = []
+        var bytes = 0
+        var number = first
+        for entry in entries {
+            var size = 0
+            if case .text(let image) = entry.before { size = image.utf8.count }
+            let isFull = batch.count == Self.lengths[0] || bytes + size > Self.mostImageBytes
+            if !batch.isEmpty && isFull {
+                try write(batch, from: number, connection)
+                number += batch.count
+                batch.removeAll(keepingCapacity: true)
+                bytes = 0
+            }
+            batch.append(entry)
+            bytes += size
+        }
+        try write(batch, from: number, connection)
+    }
+
+    /// Writes the entries of one batch, in statements of a few lengths.
+    private func write(
         _ entries: [Entry], from first: Int, _ connection: any SQLConnection
     ) throws(SQLFailure) {
         let time = dialect.ownTime("evidence_at")
@@ -64,7 +87,7 @@ struct ChangeLedger {
         var rest = entries[...]
         var number = first
         while !rest.isEmpty {
-            let length = Self.length(for: rest)
+            let length = Self.lengths.first { $0 <= rest.count } ?? 1
             var values: [SQLValue] = []
             values.reserveCapacity(length * Self.columns.count)
             for entry in rest.prefix(length) {
@@ -85,16 +108,5 @@ struct ChangeLedger {
                     + "VALUES \(rows)", values)
             rest = rest.dropFirst(length)
         }
-    }
-
-    private static func length(for entries: ArraySlice<Entry>) -> Int {
-        var bytes = 0
-        var fitting = 0
-        for entry in entries.prefix(lengths[0]) {
-            if case .text(let image) = entry.before { bytes += image.utf8.count }
-            if bytes > mostImageBytes { break }
-            fitting += 1
-        }
-        return lengths.first { $0 <= fitting } ?? 1
     }
 }

@@ -34,18 +34,34 @@ struct ChunkTransaction {
             layout: layout)
     }
 
-    /// Applies a chunk that follows `progress`, and commits. `isLast` calls the feed applied.
+    /// What came of a chunk.
+    enum Outcome {
+        /// It is committed; its rows had so many bytes.
+        case applied(FeedProgress, bytes: Int)
+        /// Nothing was done: its rows are too large to be held together. So many were read.
+        case tooLarge(rows: Int)
+    }
+
+    /// Applies a chunk that follows `progress`, and commits. `isLast` calls the feed applied. Gives up
+    /// where the rows have more than `mostBytes` bytes.
     ///
     /// - Throws: a conflict if the marker stands elsewhere: another run applies the same feed.
     func apply(
-        _ chunk: ArraySlice<TokenEvidence>, isLast: Bool, after progress: FeedProgress
-    ) throws(SQLFailure) -> FeedProgress {
+        _ chunk: ArraySlice<TokenEvidence>, isLast: Bool, after progress: FeedProgress,
+        mostBytes: Int
+    ) throws(SQLFailure) -> Outcome {
         try connection.begin()
         guard try marker.read(connection, locking: true) == progress else {
             throw SQLFailure(
                 kind: .conflict, code: 0, message: "the feed's marker was moved by another run")
         }
-        let rows = try lookup.rows(for: chunk, connection, locking: true)
+        let found = try lookup.rows(
+            for: chunk, connection, locking: true, mostBytes: mostBytes)
+        guard !found.isCutShort else {
+            connection.rollBack()
+            return .tooLarge(rows: found.rows.count)
+        }
+        let rows = found.rows
         var marks: [DeviceToken: EpochMilliseconds] = [:]
         if layout.mark == nil && !rows.isEmpty {
             let tokens = Set(rows.map(\.evidence)).map { chunk[$0].token }.sorted()
@@ -54,9 +70,12 @@ struct ChunkTransaction {
         let judgement = ChunkJudgement(chunk, rows, marks: marks, layout, application.policy)
         try writer.write(judgement.changes, connection)
         try sideMarks.write(judgement.sideMarks, connection)
+        // Lazily: a before-image in JSON is larger than the row it tells of.
         try ledger.write(
-            judgement.changes.map(ledger.entry) + judgement.sideMarks.map(ledger.entry),
-            from: progress.rowsChanged, connection)
+            judgement.changes.lazy.map(ledger.entry), from: progress.rowsChanged, connection)
+        try ledger.write(
+            judgement.sideMarks.lazy.map(ledger.entry),
+            from: progress.rowsChanged + judgement.changes.count, connection)
         var next = progress
         next.position = chunk.last?.token ?? progress.position
         next.counts += judgement.counts
@@ -64,6 +83,6 @@ struct ChunkTransaction {
         next.isApplied = isLast
         try marker.update(next, run: application.run, connection)
         try connection.commit()
-        return next
+        return .applied(next, bytes: found.bytes)
     }
 }

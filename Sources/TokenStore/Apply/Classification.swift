@@ -40,7 +40,7 @@ struct FeedClassifier {
     func classify(
         _ batch: [TokenEvidence], into result: inout Classification, _ lookup: RowLookup
     ) throws(SQLFailure) {
-        let rows = try lookup.rows(for: batch[...], connection, locking: false)
+        let rows = try lookup.rows(for: batch[...], connection, locking: false).rows
         var marks: [DeviceToken: EpochMilliseconds] = [:]
         if readsSideMarks && !rows.isEmpty {
             let tokens = Set(rows.map(\.evidence)).map { batch[$0].token }.sorted()

@@ -97,9 +97,17 @@ struct FeedApplier {
             let isLast = isEnded && chunk.count == waiting.count
             let began = pacing.monotonic()
             do {
-                let next = try transaction.apply(chunk, isLast: isLast, after: progress)
+                let outcome = try transaction.apply(
+                    chunk, isLast: isLast, after: progress,
+                    mostBytes: chunk.count > 1 ? ChunkSizing.mostBytes : .max)
+                guard case .applied(let next, let bytes) = outcome else {
+                    if case .tooLarge(let rows) = outcome {
+                        sizing.exceeded(chunk.count, rows: rows)
+                    }
+                    continue
+                }
                 let milliseconds = pacing.monotonic() - began
-                sizing.committed(chunk.count, in: milliseconds)
+                sizing.committed(chunk.count, in: milliseconds, bytes: bytes)
                 pacing.transactionTook(milliseconds)
                 waiting.removeFirst(chunk.count)
                 return next

@@ -18,6 +18,7 @@ struct FeedMarker {
                 + "FROM pushsweep_feed WHERE feed = ? AND part = ?"
                 + (locking ? dialect.rowLock : ""), [.text(feed), .integer(Int64(part.index))])
         guard rows.count > 0 else { return nil }
+        try rows.require(width: 7)
         var position: DeviceToken?
         if case .bytes(let bytes) = rows[0, 0] { position = DeviceToken(bytes) }
         return FeedProgress(

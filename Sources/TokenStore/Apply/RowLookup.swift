@@ -13,6 +13,16 @@ struct MatchedRow {
     let mark: EpochMilliseconds?
 }
 
+/// Rows found for some evidence.
+struct FoundRows {
+    /// The rows, in the order of the evidence.
+    var rows: [MatchedRow] = []
+    /// Bytes of the rows read.
+    var bytes = 0
+    /// Whether there was more than could be taken, so that some rows are missing.
+    var isCutShort = false
+}
+
 /// Finds the rows of one partition that carry given tokens, for classification and for changes.
 struct RowLookup {
     /// What is selected, in order.
@@ -63,12 +73,13 @@ struct RowLookup {
         self.columns = columns
     }
 
-    /// The rows that carry tokens of the evidence, in the order of the evidence.
+    /// The rows that carry tokens of the evidence, until they have more than `mostBytes` bytes.
     func rows(
-        for evidence: ArraySlice<TokenEvidence>, _ connection: any SQLConnection, locking: Bool
-    ) throws(SQLFailure) -> [MatchedRow] {
-        var found: [MatchedRow] = []
-        found.reserveCapacity(evidence.count)
+        for evidence: ArraySlice<TokenEvidence>, _ connection: any SQLConnection, locking: Bool,
+        mostBytes: Int = .max
+    ) throws(SQLFailure) -> FoundRows {
+        var found = FoundRows()
+        found.rows.reserveCapacity(evidence.count)
         var rest = evidence
         while !rest.isEmpty {
             var values = searchValues(&rest)
@@ -76,12 +87,19 @@ struct RowLookup {
             guard !values.isEmpty else { continue }
             values = StatementShape.padded(values)
             let sql = selection(values.count, locking: locking)
-            let rows = try connection.query(sql, values + condition.values)
+            let rows = try connection.query(
+                sql, values + condition.values, mostBytes: mostBytes - found.bytes)
+            try rows.require(width: columns.count)
             for index in 0..<rows.count {
-                if let match = match(rows.row(index), in: evidence) { found.append(match) }
+                if let match = match(rows.row(index), in: evidence) { found.rows.append(match) }
+            }
+            found.bytes += rows.bytes
+            if found.bytes > mostBytes {
+                found.isCutShort = true
+                return found
             }
         }
-        found.sort { $0.evidence < $1.evidence }
+        found.rows.sort { $0.evidence < $1.evidence }
         return found
     }
 

@@ -149,9 +149,16 @@ package final class MariaDBConnection: SQLConnection {
 
     /// Prepares and runs a statement that returns rows, and fetches them all.
     package func query(_ sql: String, _ parameters: [SQLValue]) throws(SQLFailure) -> SQLRows {
+        try query(sql, parameters, mostBytes: .max)
+    }
+
+    /// Prepares and runs a statement that returns rows, and fetches so many bytes of them.
+    package func query(
+        _ sql: String, _ parameters: [SQLValue], mostBytes: Int
+    ) throws(SQLFailure) -> SQLRows {
         let statement = try prepared(sql)
         try statement.execute(parameters)
-        return try statement.fetchAll()
+        return try statement.fetch(mostBytes: mostBytes)
     }
 
     /// Prepares and runs a statement that changes rows; returns how many it found.
@@ -177,6 +184,19 @@ package final class MariaDBConnection: SQLConnection {
         }
         // Results of no interest have to be taken off the wire all the same.
         if let result = mysql_store_result(handle) { mysql_free_result(result) }
+    }
+
+    /// Runs a statement without limit on the time until its answer. A peer that vanishes is found
+    /// out by TCP keep-alive.
+    package func runSchemaChange(_ sql: String) throws(SQLFailure) {
+        let handle = try opened()
+        var unlimited: UInt32 = 0
+        var usual = UInt32(settings.timeouts.read)
+        guard mysql_options(handle, MYSQL_OPT_READ_TIMEOUT, &unlimited) == 0 else {
+            throw refusal(of: MYSQL_OPT_READ_TIMEOUT)
+        }
+        defer { _ = mysql_options(handle, MYSQL_OPT_READ_TIMEOUT, &usual) }
+        try run(sql)
     }
 
     /// What the connection is made of, for `check`.

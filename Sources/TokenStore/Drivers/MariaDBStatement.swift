@@ -59,8 +59,9 @@ final class MariaDBStatement {
         return count == .max ? 0 : Int(clamping: count)
     }
 
-    /// Takes all rows off the wire.
-    func fetchAll() throws(SQLFailure) -> SQLRows {
+    /// Takes all rows off the wire, and keeps those up to the one that makes them more than
+    /// `mostBytes`.
+    func fetch(mostBytes: Int) throws(SQLFailure) -> SQLRows {
         guard let columns else { return SQLRows(width: 1) }
         var rows = SQLRows(width: columns.count)
         guard mysql_stmt_bind_result(statement, columns.binds) == 0 else {
@@ -71,6 +72,11 @@ final class MariaDBStatement {
             case 0, MYSQL_DATA_TRUNCATED:
                 for column in 0..<columns.count {
                     rows.append(try columns.value(column, of: statement))
+                }
+                if rows.bytes > mostBytes {
+                    // Takes the others off the wire one by one and drops them.
+                    mysql_stmt_free_result(statement)
+                    return rows
                 }
             case MYSQL_NO_DATA:
                 mysql_stmt_free_result(statement)

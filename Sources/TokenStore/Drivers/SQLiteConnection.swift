@@ -45,22 +45,38 @@ package final class SQLiteConnection: SQLConnection {
                 throw SQLFailure(
                     kind: .configuration, code: 14, message: "there is no database file")
             }
+            if creates { Self.makeFile(path) }
             queue = try DatabaseQueue(path: path, configuration: configuration)
         } catch {
             throw Self.failure(error)
         }
     }
 
+    /// Makes the file for its owner alone, since it will hold whole tokens; SQLite would leave the
+    /// mode to the process. The files beside it take theirs from this one. Whatever goes wrong shows
+    /// again, and better told, when SQLite opens the file.
+    private static func makeFile(_ path: String) {
+        let descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+        if descriptor >= 0 { close(descriptor) }
+    }
+
     private static func isFile(_ path: String) -> Bool { access(path, F_OK) == 0 }
 
     /// Prepares and runs a statement that returns rows, and fetches them all.
     package func query(_ sql: String, _ parameters: [SQLValue]) throws(SQLFailure) -> SQLRows {
+        try query(sql, parameters, mostBytes: .max)
+    }
+
+    /// Prepares and runs a statement that returns rows, and fetches so many bytes of them.
+    package func query(
+        _ sql: String, _ parameters: [SQLValue], mostBytes: Int
+    ) throws(SQLFailure) -> SQLRows {
         try perform { database in
             let statement = try database.cachedStatement(sql: sql)
             try statement.setArguments(StatementArguments(parameters.map(\.databaseValue)))
             var rows = SQLRows(width: statement.columnCount)
             let cursor = try Row.fetchCursor(statement)
-            while let row = try cursor.next() {
+            while rows.bytes <= mostBytes, let row = try cursor.next() {
                 for value in row.databaseValues { rows.append(SQLValue(value)) }
             }
             return rows

@@ -95,7 +95,8 @@ struct LayoutResolver {
         return TokenColumn(
             name: column.name, encoding: encoding,
             isBinary: column.isBinary && dialect.engine == .mariaDB,
-            tellsCaseApart: column.isBinary || !collation.contains("_ci"))
+            tellsCaseApart: column.isBinary || !collation.contains("_ci"),
+            mixesTextAndBytes: dialect.engine == .sqlite && !column.isText)
     }
 
     private func partition(

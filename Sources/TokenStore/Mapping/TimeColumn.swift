@@ -71,8 +71,8 @@ struct TimeColumn: Hashable, Sendable {
         case (.wallClock, .text): return .none
         case (.text(let offset), .text(let text)):
             if text.allSatisfy({ $0 == " " }) { return .none }
-            guard let clock = WallClock(text: text) else { return .unreadable }
-            return .instant(instant(clock, offset, rounding))
+            guard let stated = WallClock.stated(in: text) else { return .unreadable }
+            return .instant(instant(stated.clock, stated.offset ?? offset, rounding))
         case (.epochSeconds, .integer(let seconds)):
             if seconds <= 0 { return .none }
             let (milliseconds, overflow) = seconds.multipliedReportingOverflow(by: 1_000)

@@ -19,8 +19,14 @@ struct TokenColumn: Hashable, Sendable {
     /// Whether equality tells upper from lower case.
     let tellsCaseApart: Bool
 
+    /// Whether hex text may stand there as text or as bytes, which never equal each other: a column of
+    /// SQLite that is not declared to hold text keeps whichever was bound.
+    var mixesTextAndBytes = false
+
     /// How many values a token is searched by.
-    var spellings: Int { encoding == .hex && tellsCaseApart ? 2 : 1 }
+    var spellings: Int {
+        encoding == .hex ? (tellsCaseApart ? 2 : 1) * (mixesTextAndBytes ? 2 : 1) : 1
+    }
 
     /// Appends the values to search a token by.
     func appendSearchValues(for token: DeviceToken, to values: inout [SQLValue]) {
@@ -34,7 +40,16 @@ struct TokenColumn: Hashable, Sendable {
     }
 
     private func append(_ hex: String, to values: inout [SQLValue]) {
-        values.append(isBinary ? .bytes(Array(hex.utf8)) : .text(hex))
+        if isBinary || mixesTextAndBytes { values.append(.bytes(Array(hex.utf8))) }
+        if !isBinary { values.append(.text(hex)) }
+    }
+
+    /// Whether no search finds a value because it is hex text kept as bytes where text is searched.
+    func isMisplaced(_ value: SQLValue) -> Bool {
+        guard encoding == .hex, !isBinary, !mixesTextAndBytes, case .bytes = value else {
+            return false
+        }
+        return token(value) != nil
     }
 
     /// The token a stored value stands for; nil for NULL, placeholders and anything that is none.

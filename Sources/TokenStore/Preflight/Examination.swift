@@ -5,24 +5,27 @@ import TokenHygiene
 // statements that change nothing.
 
 extension TokenStore {
-    /// Examines the database for a use, and throws the first finding that forbids it.
+    /// Examines the database for a use, and throws the first finding that forbids it. `partitions` are
+    /// those whose rows will be asked for.
     ///
     /// - Throws: `permission`, `configuration` or `readOnly` as found; any failure of asking.
     @discardableResult
-    package func preflight(_ need: StoreNeed) throws(StoreFailure) -> StoreReport {
-        let report = try examine(need)
+    package func preflight(
+        _ need: StoreNeed, partitions: [Partition] = []
+    ) throws(StoreFailure) -> StoreReport {
+        let report = try examine(need, partitions: partitions)
         if let failure = report.firstFailure { throw failure }
         return report
     }
 
-    /// Examines the database for a use and reports all there is to say.
+    /// Examines the database for a use and reports all there is to say. `partitions` are those whose
+    /// rows will be asked for, apps by the value that the table holds.
     ///
     /// - Throws: only if the database cannot be asked at all.
-    package func examine(_ need: StoreNeed) throws(StoreFailure) -> StoreReport {
-        let server = try attempts.retrying("asking \(settings.location) what it is") {
-            () throws(SQLFailure) in
-            try connection.describe()
-        }
+    package func examine(
+        _ need: StoreNeed, partitions: [Partition] = []
+    ) throws(StoreFailure) -> StoreReport {
+        let server = try describe()
         var report = StoreReport(server: server)
         report.findings += findings(on: server)
         let layout: TableLayout
@@ -37,24 +40,39 @@ extension TokenStore {
             report.findings.append(StoreFinding(error))
             return report
         }
+        report.findings += partitionFindings(layout, partitions)
         report.findings += try sideTableFindings(layout, need)
         if !report.findings.contains(where: { $0.severity == .failure(.configuration) }) {
-            report.findings += try rightsFindings(layout, need)
+            report.findings += try rightsFindings(layout, need, server.account)
         }
         if report.firstFailure == nil { try sample(layout, into: &report) }
+        if let sample = report.sample, sample.total > 0 {
+            report.findings += try absentValues(layout, partitions)
+        }
         return report
     }
 
-    /// The GRANT statements an account (`name` or `name@host`) needs for a policy, exactly. Empty
-    /// for SQLite, where the file's mode decides.
+    /// The GRANT statements an account (`name` or `name@host`) needs for a policy, exactly, without
+    /// closing semicolons. Unless told otherwise for the account of this connection, as the server
+    /// names it. Empty for SQLite, where the file's mode decides.
     ///
     /// - Throws: `configuration` if the table does not fit the settings.
-    package func grants(for policy: RemovalPolicy, user: String) throws(StoreFailure) -> [String] {
+    package func grants(
+        for policy: RemovalPolicy, user: String? = nil
+    ) throws(StoreFailure) -> [String] {
         guard case .server(let server) = settings.location else { return [] }
+        let account: String
+        if let user { account = user } else { account = try describe().account ?? server.user }
         let plan = RightsPlan(
             try layout(), connection.dialect, database: server.database, need: .apply(policy),
             hasSideMarks: true)
-        return plan.grants(to: user)
+        return plan.grants(to: account)
+    }
+
+    private func describe() throws(StoreFailure) -> ServerDescription {
+        try attempts.retrying("asking \(settings.location) what it is") { () throws(SQLFailure) in
+            try connection.describe()
+        }
     }
 
     private func findings(on server: ServerDescription) -> [StoreFinding] {
@@ -110,11 +128,12 @@ extension TokenStore {
     }
 
     private func rightsFindings(
-        _ layout: TableLayout, _ need: StoreNeed
+        _ layout: TableLayout, _ need: StoreNeed, _ account: String?
     ) throws(StoreFailure) -> [StoreFinding] {
         guard case .server(let server) = settings.location else {
             return try fileFindings(need)
         }
+        let account = account ?? server.user
         let plan = RightsPlan(
             layout, connection.dialect, database: server.database, need: need,
             hasSideMarks: layout.mark == nil ? try hasSideMarks() : false)
@@ -141,11 +160,11 @@ extension TokenStore {
                     StoreFinding(
                         .failure(.permission),
                         "\(doing): the account may not; run "
-                            + right.grant(to: server.user)))
+                            + right.grant(to: account)))
             }
         }
         if findings.isEmpty {
-            findings.append(StoreFinding(.ok, "account \(server.user) has the rights it needs"))
+            findings.append(StoreFinding(.ok, "account \(account) has the rights it needs"))
         }
         return findings
     }

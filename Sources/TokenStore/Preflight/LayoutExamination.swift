@@ -8,7 +8,8 @@ struct LayoutExamination {
     let need: StoreNeed
 
     var findings: [StoreFinding] {
-        [layoutSummary] + [tokenIndex, tokenRoom, reasonRoom, registration].compactMap { $0 }
+        [layoutSummary]
+            + [tokenIndex, tokenRoom, tokenPadding, reasonRoom, registration].compactMap { $0 }
     }
 
     private var layoutSummary: StoreFinding {
@@ -28,7 +29,7 @@ struct LayoutExamination {
         return StoreFinding(
             .warning,
             "column \(layout.token.name) of \(layout.table) has no index, so every lookup reads "
-                + "the whole table; `pushsweep schema apply` adds one")
+                + "the whole table; `pushsweep schema apply --upgrade` adds one")
     }
 
     private var tokenRoom: StoreFinding? {
@@ -44,6 +45,23 @@ struct LayoutExamination {
                 + "when they register, and no signal finds them; widen it (see `pushsweep schema "
                 + "print`), or declare token: {longest: \(bytes)} under store.active-users")
     }
+
+    /// BINARY(n) fills values up with zero bytes, and a token that was filled up equals no token.
+    private var tokenPadding: StoreFinding? {
+        guard let column = table.column(layout.token.name), column.type == "binary",
+            let length = column.length
+        else { return nil }
+        let bytes = layout.token.encoding == .hex ? length / 2 : length
+        guard bytes > Self.usualToken else { return nil }
+        return StoreFinding(
+            .warning,
+            "column \(layout.token.name) of \(layout.table) fills tokens shorter than \(bytes) bytes up "
+                + "with zeros (BINARY), and no signal finds those; tokens have \(Self.usualToken) "
+                + "bytes today; make it VARBINARY and cut the zeros off")
+    }
+
+    /// Bytes of the tokens that Apple gives out.
+    private static let usualToken = 32
 
     private var reasonRoom: StoreFinding? {
         guard let reason = layout.reason, let length = table.column(reason)?.length,
@@ -73,9 +91,13 @@ struct LayoutExamination {
                 "nothing is deleted, only marked"
             default: "a device that came back after a signal cannot be told from one that did not"
             }
+        let cure =
+            mapping.registeredAt.column == .absent
+            ? "name one under store.active-users.registered-at"
+            : "`pushsweep schema apply --upgrade` adds one"
         return StoreFinding(
             .warning,
             "\(layout.table) has no column for the time of registration: \(consequence); "
-                + "`pushsweep schema apply` adds one")
+                + cure)
     }
 }

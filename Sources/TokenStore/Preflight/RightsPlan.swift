@@ -128,12 +128,23 @@ struct RightsPlan {
 }
 
 extension RightsPlan.Right {
-    /// The GRANT statement that gives this right to `name` or `name@host`.
+    /// The GRANT statement that gives this right to `name` or `name@host`, as CURRENT_USER() spells
+    /// it: the last `@` separates the host, names may have others. Without closing semicolon.
     func grant(to user: String) -> String {
-        let parts = user.split(separator: "@", maxSplits: 1, omittingEmptySubsequences: false)
-        let quoted = [String(parts.first ?? ""), parts.count > 1 ? String(parts[1]) : "%"].map {
-            "'" + $0.replacing("'", with: "''").replacing("\\", with: "\\\\") + "'"
+        let at = user.unicodeScalars.lastIndex(of: "@")
+        let name = at.map { String(user.unicodeScalars[..<$0]) } ?? user
+        let host = at.map { String(user.unicodeScalars[$0...].dropFirst()) } ?? "%"
+        return "GRANT \(privileges) ON \(table) TO \(Self.literal(name))@\(Self.literal(host))"
+    }
+
+    /// A text in quotes; escaped by scalars, since a quote may carry a combining mark.
+    private static func literal(_ text: String) -> String {
+        var literal = String.UnicodeScalarView(["'"])
+        for scalar in text.unicodeScalars {
+            if scalar == "'" || scalar == "\\" { literal.append(scalar) }
+            literal.append(scalar)
         }
-        return "GRANT \(privileges) ON \(table) TO \(quoted[0])@\(quoted[1]);"
+        literal.append("'")
+        return String(literal)
     }
 }

@@ -18,10 +18,12 @@ extension TokenStore {
             try connection.query(sql)
         }
         var sample = TokenSample()
+        var misplaced = 0
         var unreadable = 0
         var milliseconds = 0
         for row in 0..<rows.count {
             sample.add(rows[row, 0])
+            if layout.token.isMisplaced(rows[row, 0]) { misplaced += 1 }
             guard let registration = layout.registration else { continue }
             if registration.isUnreadable(rows[row, 1]) { unreadable += 1 }
             if registration.storage == .epochSeconds,
@@ -31,7 +33,7 @@ extension TokenStore {
             }
         }
         report.sample = sample
-        report.findings += Self.findings(on: sample, layout)
+        report.findings += Self.findings(on: sample, misplaced: misplaced, layout)
         if let registration = layout.registration {
             report.findings += Self.findings(
                 unreadable: unreadable, milliseconds: milliseconds, of: rows.count, registration,
@@ -40,7 +42,7 @@ extension TokenStore {
     }
 
     private static func findings(
-        on sample: TokenSample, _ layout: TableLayout
+        on sample: TokenSample, misplaced: Int, _ layout: TableLayout
     ) -> [StoreFinding] {
         let column = "column \(layout.token.name) of \(layout.table)"
         let spelled = sample.total - sample.count(.blank, .placeholder)
@@ -53,7 +55,7 @@ extension TokenStore {
         }
         let fitting =
             layout.token.encoding == .binary
-            ? sample.count(.bytes) : hex + sample.count(.grouped)
+            ? sample.count(.bytes) : hex - misplaced + sample.count(.grouped)
         if fitting * 2 < spelled {
             return [
                 StoreFinding(
@@ -64,7 +66,7 @@ extension TokenStore {
             ]
         }
         let unfindable =
-            spelled - (layout.token.encoding == .binary ? fitting : hex)
+            spelled - (layout.token.encoding == .binary ? fitting : hex - misplaced)
             + (layout.token.tellsCaseApart ? sample.count(.mixedHex) : 0)
         let severity: StoreFinding.Severity = unfindable > 0 ? .warning : .ok
         let note = unfindable > 0 ? "; no signal finds \(unfindable) of them" : ""

@@ -12,6 +12,12 @@ package protocol SQLConnection: AnyObject {
     /// Runs a statement that returns rows.
     func query(_ sql: String, _ parameters: [SQLValue]) throws(SQLFailure) -> SQLRows
 
+    /// Runs a statement that returns rows, and takes no more of them once they have more than
+    /// `mostBytes` bytes. So a result with more was cut short and is of no use.
+    func query(
+        _ sql: String, _ parameters: [SQLValue], mostBytes: Int
+    ) throws(SQLFailure) -> SQLRows
+
     /// Runs a statement that changes rows and returns how many rows it found, changed or not.
     func execute(_ sql: String, _ parameters: [SQLValue]) throws(SQLFailure) -> Int
 
@@ -19,11 +25,25 @@ package protocol SQLConnection: AnyObject {
     /// settings, transaction control, DDL.
     func run(_ sql: String) throws(SQLFailure)
 
+    /// Runs a statement that changes the schema, and waits for it as long as it takes: an index over
+    /// a large table takes minutes.
+    func runSchemaChange(_ sql: String) throws(SQLFailure)
+
     /// What the connection is made of, for `check`.
     func describe() throws(SQLFailure) -> ServerDescription
 }
 
 extension SQLConnection {
+    /// Takes all rows: right where memory is of no concern.
+    package func query(
+        _ sql: String, _ parameters: [SQLValue], mostBytes: Int
+    ) throws(SQLFailure) -> SQLRows {
+        try query(sql, parameters)
+    }
+
+    /// Runs it like any other statement: right where answers are waited for without limit anyway.
+    package func runSchemaChange(_ sql: String) throws(SQLFailure) { try run(sql) }
+
     /// Opens the transaction of a chunk.
     package func begin() throws(SQLFailure) { try run(dialect.begin) }
 

@@ -10,13 +10,11 @@ package struct SQLDialect: Hashable, Sendable {
     /// The family.
     package let engine: Engine
     /// The character around identifiers.
-    let quote: Character
+    let quote: Unicode.Scalar
     /// Opens a transaction that will write.
     let begin: String
     /// Ends a SELECT whose rows are going to be changed.
     let rowLock: String
-    /// Equality for which NULL equals NULL.
-    let nullSafeEquality: String
     /// Whether one statement for many rows is cheaper than many prepared ones. SQLite runs in our
     /// own process, so its statements travel nowhere.
     let changesRowsInBatches: Bool
@@ -24,18 +22,25 @@ package struct SQLDialect: Hashable, Sendable {
     /// MariaDB, MySQL and what speaks their protocol.
     static let mariaDB = SQLDialect(
         engine: .mariaDB, quote: "`", begin: "START TRANSACTION", rowLock: " FOR UPDATE",
-        nullSafeEquality: "<=>", changesRowsInBatches: true)
+        changesRowsInBatches: true)
 
     /// SQLite. BEGIN IMMEDIATE takes the write lock at once: a transaction that reads first and
     /// writes later can fail with SQLITE_BUSY without waiting.
     static let sqlite = SQLDialect(
         engine: .sqlite, quote: "\"", begin: "BEGIN IMMEDIATE", rowLock: "",
-        nullSafeEquality: "IS", changesRowsInBatches: false)
+        changesRowsInBatches: false)
 
     /// An identifier as it stands in a statement, whatever characters it has.
     func quoted(_ name: String) -> String {
-        let escaped = name.map { $0 == quote ? "\(quote)\(quote)" : "\($0)" }.joined()
-        return "\(quote)\(escaped)\(quote)"
+        // By scalars: servers know no characters, and a quote with a combining mark after it is one
+        // character that equals no quote.
+        var quoted = String.UnicodeScalarView([quote])
+        for scalar in name.unicodeScalars {
+            if scalar == quote { quoted.append(quote) }
+            quoted.append(scalar)
+        }
+        quoted.append(quote)
+        return String(quoted)
     }
 
     /// Inserts one row or overwrites the other columns of the row with the same key. Needs INSERT

@@ -42,6 +42,12 @@ package struct SQLFailure: Error, Hashable, Sendable {
     /// Whether a row with the same key is there already: 1062 of servers, SQLITE_CONSTRAINT.
     var isDuplicate: Bool { code == 1062 || code == 19 }
 
+    /// Whether a table is missing, or may not be read, which servers tell apart only for those who may
+    /// know: 1146 and SQLite's "no such table", 1142, and 1143 for some of its columns.
+    var isAbsentOrHidden: Bool {
+        [1_142, 1_143, 1_146].contains(code) || code == 1 && message.hasPrefix("no such table")
+    }
+
     /// Whether the connection has to be opened again before anything else works.
     var needsConnection: Bool {
         switch kind {

@@ -51,11 +51,28 @@ package struct SQLRows: Sendable {
     /// Starts an empty result of rows of `width` columns.
     package init(width: Int) { self.width = max(width, 1) }
 
+    /// The bytes of all texts and byte strings, which is what makes rows large.
+    package private(set) var bytes = 0
+
     /// The number of whole rows.
     package var count: Int { values.count / width }
 
-    /// The value in a row and column, both from 0.
-    package subscript(row: Int, column: Int) -> SQLValue { values[row * width + column] }
+    /// The value in a row and column, both from 0; NULL where the result has no such row or column,
+    /// since what a server answers must not decide whether this process lives.
+    package subscript(row: Int, column: Int) -> SQLValue {
+        guard (0..<count).contains(row), (0..<width).contains(column) else { return .null }
+        return values[row * width + column]
+    }
+
+    /// Refuses a result that is narrower or wider than what was asked for, before rows are judged by
+    /// values that are not theirs.
+    func require(width expected: Int) throws(SQLFailure) {
+        guard width == expected || count == 0 else {
+            throw SQLFailure(
+                kind: .other, code: 0,
+                message: "the database answered \(width) columns where \(expected) were asked for")
+        }
+    }
 
     /// The values of one row in column order.
     package func row(_ index: Int) -> ArraySlice<SQLValue> {
@@ -63,7 +80,14 @@ package struct SQLRows: Sendable {
     }
 
     /// Adds the next value in reading order.
-    package mutating func append(_ value: SQLValue) { values.append(value) }
+    package mutating func append(_ value: SQLValue) {
+        switch value {
+        case .text(let text): bytes += text.utf8.count
+        case .bytes(let content): bytes += content.count
+        default: break
+        }
+        values.append(value)
+    }
 
     /// The first value of the first row, for queries that return one.
     package var scalar: SQLValue? { values.first }

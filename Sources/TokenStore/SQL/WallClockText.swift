@@ -32,11 +32,30 @@ extension WallClock {
         return String(decoding: text, as: UTF8.self)
     }
 
-    /// Reads `YYYY-MM-DD HH:MM[:SS[.f…]]`, with `T` for the space and a closing `Z` allowed, as
-    /// SQLite's date functions and ISO 8601 write it; nil for anything else.
-    package init?(text: String) {
+    /// Reads `YYYY-MM-DD HH:MM[:SS[.f…]]`, with `T` for the space allowed, as SQLite's date functions
+    /// and ISO 8601 write it; nil for anything else, a text with a zone among it.
+    package init?(text: String) { self.init(Array(text.utf8)[...]) }
+
+    /// Reads the same with a closing `Z`, `+HH:MM` or `-HH:MM`, which counts for more than any zone
+    /// declared: gives the reading and the seconds the clock is ahead of UTC, nil for a text that
+    /// does not say; nil for anything else.
+    static func stated(in text: String) -> (clock: WallClock, offset: Int?)? {
         var rest = Array(text.utf8)[...]
-        if rest.last == UInt8(ascii: "Z") { rest.removeLast() }
+        var offset: Int?
+        if rest.last == UInt8(ascii: "Z") || rest.last == UInt8(ascii: "z") {
+            rest.removeLast()
+            offset = 0
+        } else if rest.count > 16,
+            let zone = ZoneOffset(String(decoding: rest.suffix(6), as: UTF8.self))
+        {
+            rest.removeLast(6)
+            offset = zone.seconds
+        }
+        return WallClock(rest).map { ($0, offset) }
+    }
+
+    private init?(_ text: ArraySlice<UInt8>) {
+        var rest = text
         func number(_ width: Int) -> Int? {
             guard rest.count >= width else { return nil }
             var value = 0

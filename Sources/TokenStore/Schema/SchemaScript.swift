@@ -45,7 +45,8 @@ extension TokenStore {
                 statements.append(
                     OwnTable.activeUsers.addition(of: column, to: name, dialect))
             }
-            if existing.index(onToken: mapping.token) == nil {
+            let leading = [mapping.app.name, mapping.environment.name].compactMap { $0 }
+            if existing.index(onToken: mapping.token, after: leading) == nil {
                 let index = OwnTable.Index(
                     name: "pushsweep_token", columns: [mapping.token], isUnique: false)
                 statements.append(OwnTable.activeUsers.creation(of: index, on: name, dialect))
@@ -76,7 +77,9 @@ extension TokenStore {
         return statements
     }
 
-    /// Executes what is missing and returns it. A second call finds nothing to do.
+    /// Executes what is missing and returns it. A second call finds nothing to do. Nothing is tried
+    /// again by itself: adding a column or an index twice is an error, so after a lost connection the
+    /// catalog has to be read before anything else is said.
     ///
     /// - Throws: `permission` where the account may not change the schema; statements before the
     ///   refused one stand (servers commit each by itself).
@@ -85,9 +88,18 @@ extension TokenStore {
         let script = try missingSchema(upgrading: upgrading)
         for statement in script.statements {
             let subject = statement.split(separator: "(").first ?? ""
-            try attempts.retrying("changing the schema (\(subject.prefix(80)))") {
-                () throws(SQLFailure) in
-                try connection.run(statement)
+            let doing = "changing the schema (\(subject.prefix(80)))"
+            do {
+                try connection.runSchemaChange(statement)
+            } catch {
+                connection.rollBack()
+                guard error.kind == .lost else { throw StoreFailure(error, while: doing) }
+                throw StoreFailure(
+                    .busy,
+                    "\(doing): \(error.message) (\(error.code)), so it may be done, undone or still "
+                        + "under way; when the database answers run `pushsweep schema apply"
+                        + (upgrading ? " --upgrade" : "") + "` again, which looks first at what is "
+                        + "there")
             }
         }
         return script
