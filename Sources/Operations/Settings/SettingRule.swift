@@ -80,6 +80,12 @@ package struct SettingRule: Sendable {
     /// Whether only the environment may hold it.
     package var isEnvironmentOnly: Bool { kind.isSecret }
 
+    /// Whether setting it has an effect in this version. What has none yet is read and checked all
+    /// the same, so that a file can be written for the version to come.
+    package var isInForce: Bool {
+        !SettingsTable.groupsNotInForce.contains { key.hasPrefix($0 + ".") }
+    }
+
     /// The words of the key, a list's name with its `[]`.
     let path: [String]
 

@@ -32,6 +32,7 @@ extension SettingsTable {
             rule.kind.words, isRequired ? "required" : "default: \(rule.fallback.words)",
         ]
         if rule.isEnvironmentOnly { facts.append("secret, from the environment only") }
+        if !rule.isInForce { facts.append("**not in force yet**") }
         var text = "- `\(rule.key)`: \(facts.joined(separator: "; ")).  \n  \(rule.summary)"
         if let variable = rule.variable { text += "  \n  `\(variable)`" }
         return text + "\n"
@@ -72,6 +73,7 @@ extension SettingsTable {
         - `<NAME>` in a variable is the app's name in capitals, with `_` for all but letters and
           digits. Where two apps come out the same, the environment follows: `CHAT_SANDBOX`.
           Variables override the apps of the file and cannot add one.
+        - What is marked as not in force yet is read and checked, and changes nothing in this version.
         - Variables that start with `PUSHSWEEP_TEST_` belong to the tests and are ignored.
 
         """

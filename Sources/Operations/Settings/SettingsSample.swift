@@ -47,7 +47,8 @@ extension SettingsTable {
         let isFirstOfItem = groups.last?.hasSuffix("[]") == true && rule.key == "apps[].name"
         let indent = indentation(Array(groups))
         let dash = isFirstOfItem ? String(indent.dropLast(2)) + "- " : indent
-        let comment = "\(indent)# \(rule.summary)"
+        let comment =
+            "\(indent)# \(rule.summary)" + (rule.isInForce ? "" : " Not in force yet.")
         switch rule.sample {
         case .written(let value): return [comment, "\(dash)\(name): \(quoted(value))"]
         case .comment(let value): return [comment, "\(indent)#\(name): \(quoted(value))"]

@@ -53,6 +53,20 @@ struct SettingsDocumentationTests {
         for rule in rules { #expect(rule.summary.hasSuffix("."), "\(rule.key)") }
     }
 
+    @Test("what is not in force yet says so, in the reference and in the example")
+    func notInForce() {
+        let idle = SettingsTable.rules.filter { !$0.isInForce }
+        for group in SettingsTable.groupsNotInForce {
+            #expect(idle.contains { $0.key.hasPrefix(group + ".") }, "\(group) has no settings")
+        }
+        #expect(SettingsTable.rules.contains { $0.key == "policy.action" && $0.isInForce })
+        let reference = SettingsTable.reference()
+        #expect(reference.ranges(of: "**not in force yet**").count == idle.count)
+        #expect(
+            SettingsTable.sampleFile().ranges(of: "Not in force yet.").count
+                == idle.count { !$0.isEnvironmentOnly })
+    }
+
     @Test("the example is a valid file as it stands")
     func sample() throws {
         try fixture.write("hunter2\n", to: "db-password")
