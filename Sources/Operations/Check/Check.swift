@@ -38,6 +38,11 @@ package struct Check {
         if settings.apps.isEmpty {
             report.note("settings", .warning, "no app is named, so a sweep has nothing to read")
         }
+        for setting in settings.origins where setting.origin != .builtIn {
+            guard let rule = SettingsTable.rule(setting.key), !rule.isInForce else { continue }
+            report.note(
+                "settings", .warning, "\(setting.key) is set, but nothing uses it in this version")
+        }
         for app in settings.apps where app.feedback == nil {
             report.note(
                 "settings", .ok, "\(app.partition) has no feedback gateway and is not swept")
@@ -136,12 +141,12 @@ package struct Check {
             let wanted = StoreSettings(settings)
             let policy = RemovalPolicy(settings.policy)
             let store = try TokenStore(wanted)
-            for finding in try store.examine(.apply(policy)).findings {
+            for finding in try store.examine(
+                .apply(policy), partitions: settings.apps.map(\.storedPartition)
+            ).findings {
                 enter(finding)
             }
-            if case .server(let server) = wanted.location {
-                report.grants = (try? store.grants(for: policy, user: server.user)) ?? []
-            }
+            report.grants = (try? store.grants(for: policy)) ?? []
         } catch {
             report.fail("database", .wrapping(error, at: .store))
         }

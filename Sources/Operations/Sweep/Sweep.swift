@@ -160,7 +160,9 @@ package struct Sweep {
 
     private func openStore() throws -> TokenStore {
         let store = try TokenStore(plan.store)
-        let report = try store.preflight(plan.dryRun ? .read : .apply(plan.policy))
+        let report = try store.preflight(
+            plan.dryRun ? .read : .apply(plan.policy),
+            partitions: Array(plan.partitions.values))
         for finding in report.findings
         where finding.severity == .warning || finding.severity == .refusedByCheck {
             // `check` warns; an hourly run that repeated it would mail it every hour.
