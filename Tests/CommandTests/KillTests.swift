@@ -1,6 +1,10 @@
 // kill -9 at random moments of reading, journaling and applying. What the journal held durably at
 // the moment of the kill is the truth that the next run has to live up to: all of it applied,
-// nothing else touched, and counted once.
+// nothing else touched, and counted once. (That nothing read lingers outside the journal is tested
+// beside the reader, where it can be seen without a race.)
+//
+// Moments drawn from the length of a run hit short phases by luck only, so every other kill waits
+// until a phase is seen.
 
 import APNsProtocol
 import APNsSimulator
@@ -24,12 +28,16 @@ struct KillTests {
             let clock = ContinuousClock.now
             #expect(try whole.stage.sweep().exit == 0)
             let length = ContinuousClock.now - clock
-            var moments: [String: Int] = [:]
+            var moments: [Phase: Int] = [:]
             for round in 0..<Self.kills {
                 let stage = try KillStage(
                     engine, deleting: round % 2 == 1, random: &random)
-                let moment = Double.random(in: 0...1.1, using: &random)
-                let phase = try stage.kill(after: length * moment)
+                // Rounds alternate between mark and delete, so moments alternate between pairs.
+                let moment: Moment =
+                    round / 2 % 2 == 0
+                    ? .after(length * Double.random(in: 0...1.1, using: &random))
+                    : .seen(Phase.aimedAt[round / 4 % Phase.aimedAt.count])
+                let phase = try stage.kill(moment)
                 moments[phase, default: 0] += 1
                 let problem = try stage.recover()
                 #expect(
@@ -37,9 +45,38 @@ struct KillTests {
                     "\(engine), seed \(random.seed), kill \(round) \(phase): \(problem ?? "")")
                 if problem != nil { return }
             }
-            print("kills on \(engine): \(moments.sorted { $0.key < $1.key })")
+            print(
+                "kills on \(engine): \(moments.sorted { $0.key < $1.key }.map { "\($0.value) \($0.key.rawValue)" })"
+            )
+            guard Self.kills >= 100 else { continue }
+            for phase in Phase.aimedAt {
+                #expect(
+                    moments[phase, default: 0] >= 3,
+                    "\(engine), seed \(random.seed): too few kills \(phase.rawValue): \(moments)")
+            }
         }
     }
+}
+
+/// How far a sweep had come when it was killed.
+private enum Phase: String, Comparable {
+    case early = "before the first byte"
+    case journaled = "with bytes in the journal"
+    case applying = "while applying"
+    case committed = "after the last commit"
+    case ended = "after the end"
+
+    /// What every long run of this test must have hit.
+    static let aimedAt: [Phase] = [.early, .journaled, .applying]
+
+    static func < (one: Phase, other: Phase) -> Bool { one.rawValue < other.rawValue }
+}
+
+/// When to kill.
+private enum Moment {
+    case after(Duration)
+    /// As soon as the phase is seen to have begun.
+    case seen(Phase)
 }
 
 /// One database, one gateway and one feed for a kill.
@@ -90,21 +127,35 @@ private struct KillStage {
     }
 
     /// Starts a sweep, kills it, and says how far it had come.
-    func kill(after duration: Duration) throws -> String {
+    func kill(_ moment: Moment) throws -> Phase {
         let run = try stage.start(["sweep"])
-        let (seconds, attoseconds) = duration.components
-        var pause = timespec(
-            tv_sec: Int(seconds), tv_nsec: Int(attoseconds / 1_000_000_000))
-        nanosleep(&pause, nil)
+        switch moment {
+        case .after(let duration):
+            let (seconds, attoseconds) = duration.components
+            var pause = timespec(
+                tv_sec: Int(seconds), tv_nsec: Int(attoseconds / 1_000_000_000))
+            nanosleep(&pause, nil)
+        case .seen(.early): break
+        case .seen(.journaled): stage.awaitJournal()
+        case .seen: try awaitStates()
+        }
         run.signal(SIGKILL)
-        let ended = run.wait().exit != 137
-        let durable = (try? stage.journaledBytes().count) ?? 0
-        let states = try stage.database.texts("SELECT state FROM pushsweep_feed")
-        if ended { return "after the end" }
-        if states.contains(["applying"]) { return "while applying" }
-        if !states.isEmpty { return "after the last commit" }
-        if durable == FeedbackTuple.bytes(feed).count { return "with the whole feed journaled" }
-        return durable > 0 ? "while reading" : "before the first byte"
+        let hasEnded = run.wait().exit != 137
+        if hasEnded { return .ended }
+        let states = try states()
+        if states.contains(["applying"]) { return .applying }
+        if !states.isEmpty { return .committed }
+        return ((try? stage.journaledBytes().count) ?? 0) > 0 ? .journaled : .early
+    }
+
+    private func states() throws -> [[String]] {
+        try stage.database.texts("SELECT state FROM pushsweep_feed")
+    }
+
+    /// Waits until the database knows the feed, at most 20 seconds.
+    private func awaitStates() throws {
+        let deadline = ContinuousClock.now + .seconds(20)
+        while try states().isEmpty, ContinuousClock.now < deadline {}
     }
 
     /// Runs again and compares everything; nil when all is as it must be.
