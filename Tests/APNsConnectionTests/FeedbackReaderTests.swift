@@ -117,8 +117,7 @@ struct FeedbackReaderTests {
     // The handover's semaphore starts at 2 and dies below that, which libdispatch answers by ending
     // the process. To be enabled with the change that starts it at 0.
     @Test(
-        "ends with the error of a sink that cannot keep the bytes, and keeps none after it",
-        .disabled("FeedHandover ends the process when a sink throws")
+        "ends with the error of a sink that cannot keep the bytes, and keeps none after it"
     )
     func throwingSink() throws {
         struct DiskFull: Error {}

@@ -16,7 +16,7 @@ package struct FeedExport {
     ///
     /// - Returns: the number of bytes.
     package func write(from journal: EvidenceJournal) throws -> Int {
-        _ = try journal.feed(feed)
+        try journal.ensureBytes(of: feed)
         let descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else {
             throw RunFailure(
