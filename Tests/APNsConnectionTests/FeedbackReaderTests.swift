@@ -114,11 +114,7 @@ struct FeedbackReaderTests {
         expect(reading, .idle, 380)
     }
 
-    // The handover's semaphore starts at 2 and dies below that, which libdispatch answers by ending
-    // the process. To be enabled with the change that starts it at 0.
-    @Test(
-        "ends with the error of a sink that cannot keep the bytes, and keeps none after it"
-    )
+    @Test("ends with the error of a sink that cannot keep the bytes, and keeps none after it")
     func throwingSink() throws {
         struct DiskFull: Error {}
         var behaviour = FeedbackBehaviour()
