@@ -141,7 +141,7 @@ struct PreflightTests {
         ]
         func warnings() throws -> [String] {
             try database.store { $0.environmentValues = ["production": "prod"] }
-                .preflight(.read, partitions: partitions).findings.map(\.sentence)
+                .examine(.read, partitions: partitions).findings.map(\.sentence)
                 .filter { $0.contains("no row has") }
         }
         #expect(try warnings().isEmpty)

@@ -6,14 +6,15 @@ import TokenHygiene
 
 extension TokenStore {
     /// Examines the database for a use, and throws the first finding that forbids it. `partitions` are
-    /// those whose rows will be asked for. Looks at no rows, so it costs the same for any table.
+    /// those whose rows will be asked for. Reads a sample of rows at the most, so it costs the same for
+    /// any table.
     ///
     /// - Throws: `permission`, `configuration` or `readOnly` as found; any failure of asking.
     @discardableResult
     package func preflight(
         _ need: StoreNeed, partitions: [Partition] = []
     ) throws(StoreFailure) -> StoreReport {
-        let report = try examine(need, partitions: partitions, looksAtRows: false)
+        let report = try examine(need, partitions: partitions, searchesRows: false)
         if let failure = report.firstFailure { throw failure }
         return report
     }
@@ -23,7 +24,7 @@ extension TokenStore {
     ///
     /// - Throws: only if the database cannot be asked at all.
     package func examine(
-        _ need: StoreNeed, partitions: [Partition] = [], looksAtRows: Bool = true
+        _ need: StoreNeed, partitions: [Partition] = [], searchesRows: Bool = true
     ) throws(StoreFailure) -> StoreReport {
         let server = try describe()
         var report = StoreReport(server: server)
@@ -45,9 +46,8 @@ extension TokenStore {
         if !report.findings.contains(where: { $0.severity == .failure(.configuration) }) {
             report.findings += try rightsFindings(layout, need, server.account)
         }
-        guard looksAtRows else { return report }
         if report.firstFailure == nil { try sample(layout, into: &report) }
-        if let sample = report.sample, sample.total > 0 {
+        if searchesRows, let sample = report.sample, sample.total > 0 {
             report.findings += try absentValues(layout, partitions)
         }
         return report
