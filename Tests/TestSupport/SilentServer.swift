@@ -1,17 +1,20 @@
 import Foundation
+import Synchronization
 
 /// A server on a free local port that says one thing to every caller and writes down what it hears
 /// in return.
+///
+/// Its thread alone closes the listening socket. Closed by anybody else, the number could be given
+/// to another test's socket while the thread still means to accept on it, and this server would
+/// answer callers of that one.
 package final class SilentServer: Sendable {
     package let port: Int
-    private let descriptor: Int32
-    private let lock = NSLock()
-    // Guarded by `lock`.
-    nonisolated(unsafe) private var bytes: [UInt8] = []
+    private let ear: Ear
 
     /// What callers have said so far.
-    package var heard: [UInt8] { lock.withLock { bytes } }
+    package var heard: [UInt8] { ear.state.withLock { $0.heard } }
 
+    /// Starts to listen.
     package init(saying greeting: [UInt8]) throws {
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
         var address = sockaddr_in()
@@ -26,30 +29,54 @@ package final class SilentServer: Sendable {
         }
         guard isListening else { throw TestFailure("no free port") }
         port = Int(UInt16(bigEndian: address.sin_port))
-        self.descriptor = descriptor
-        let thread = Thread { [weak self] in
-            while true {
-                let caller = accept(descriptor, nil, nil)
-                guard caller >= 0 else { return }
-                _ = greeting.withUnsafeBytes {
-                    send(caller, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL))
-                }
-                var buffer = [UInt8](repeating: 0, count: 4_096)
-                while true {
-                    let count = recv(caller, &buffer, buffer.count, 0)
-                    guard count > 0 else { break }
-                    self?.note(buffer.prefix(count))
-                }
-                close(caller)
-            }
-        }
+        let ear = Ear(descriptor)
+        self.ear = ear
+        let thread = Thread { ear.listen(greeting) }
         thread.start()
     }
 
-    deinit {
-        shutdown(descriptor, Int32(SHUT_RDWR))
-        close(descriptor)
+    deinit { ear.stop() }
+}
+
+/// What the thread holds, so that it does not keep the server itself alive.
+private final class Ear: Sendable {
+    struct State {
+        var heard: [UInt8] = []
+        var isStopped = false
+        var isClosed = false
     }
 
-    private func note(_ heard: ArraySlice<UInt8>) { lock.withLock { bytes += heard } }
+    let state = Mutex(State())
+    private let descriptor: Int32
+
+    init(_ descriptor: Int32) { self.descriptor = descriptor }
+
+    func listen(_ greeting: [UInt8]) {
+        while !state.withLock({ $0.isStopped }) {
+            let caller = accept(descriptor, nil, nil)
+            guard caller >= 0 else { continue }
+            _ = greeting.withUnsafeBytes {
+                send(caller, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL))
+            }
+            var buffer = [UInt8](repeating: 0, count: 4_096)
+            while true {
+                let count = recv(caller, &buffer, buffer.count, 0)
+                guard count > 0 else { break }
+                state.withLock { $0.heard += buffer.prefix(count) }
+            }
+            close(caller)
+        }
+        state.withLock {
+            $0.isClosed = true
+            close(descriptor)
+        }
+    }
+
+    /// Wakes the thread, which then closes the socket.
+    func stop() {
+        state.withLock {
+            $0.isStopped = true
+            if !$0.isClosed { shutdown(descriptor, Int32(SHUT_RDWR)) }
+        }
+    }
 }

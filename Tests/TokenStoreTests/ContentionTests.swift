@@ -170,6 +170,29 @@ struct ContentionTests {
     }
 
     @Test(
+        "between chunks SQLite leaves a gap for other writers, and servers need none",
+        arguments: TestEngine.available)
+    func leavesGaps(_ engine: TestEngine) throws {
+        let database = try TokenDatabase(engine)
+        try database.createOwnSchema()
+        try database.register(0..<300, at: start)
+        let ticks = Mutex(0.0)
+        let pauses = Mutex<[Int]>([])
+        // A clock by which every chunk takes the time aimed at, so all have 100 tokens.
+        let pacing = StorePacing(
+            firstChunk: 100,
+            monotonic: {
+                ticks.withLock {
+                    $0 += 50
+                    return $0
+                }
+            }, sleep: { pause in pauses.withLock { $0.append(pause) } })
+        try database.store(pacing: pacing).apply((0..<300).map { .dead($0, at: start + 60_000) })
+        // None after the last chunk.
+        #expect(pauses.withLock { $0 } == (engine == .sqlite ? [25, 25] : []))
+    }
+
+    @Test(
         "a killed connection is opened again and the feed goes on",
         .enabled(if: MariaDBServer.fromEnvironment != nil, Comment(rawValue: MariaDBServer.absence))
     )

@@ -23,6 +23,8 @@ struct FeedApplier {
     private var sizing: ChunkSizing
     private var waiting: [TokenEvidence] = []
     private var isEnded = false
+    /// Milliseconds the last committed chunk took.
+    private var lastTransaction = 0.0
 
     init(
         _ application: FeedApplication, _ layout: TableLayout, _ connection: any SQLConnection,
@@ -48,8 +50,17 @@ struct FeedApplier {
             try fill(from: &evidence, after: progress.position)
             progress = try applyChunk(after: progress)
             report(progress)
+            if !progress.isApplied { letOthersWrite() }
         }
         return progress
+    }
+
+    /// Leaves a gap as long as a writer that has waited for the last chunk sleeps before it asks
+    /// again: SQLite's busy handler by then sleeps about half of what it has slept already.
+    private func letOthersWrite() {
+        guard connection.dialect.writersPoll else { return }
+        let pause = Int(min(lastTransaction / 2, 50))
+        if pause > 0 { pacing.sleep(pause) }
     }
 
     private func start() throws(StoreFailure) -> FeedProgress {
@@ -108,6 +119,7 @@ struct FeedApplier {
                 }
                 let milliseconds = pacing.monotonic() - began
                 sizing.committed(chunk.count, in: milliseconds, bytes: bytes)
+                lastTransaction = milliseconds
                 pacing.transactionTook(milliseconds)
                 waiting.removeFirst(chunk.count)
                 return next
