@@ -109,7 +109,9 @@ let package = Package(
             swiftSettings: strict),
         .testTarget(
             name: "TokenStoreTests",
-            dependencies: ["APNsProtocol", "TokenHygiene", "TokenStore", "TestSupport"],
+            dependencies: [
+                "APNsProtocol", "APNsSimulator", "TokenHygiene", "TokenStore", "TestSupport",
+            ],
             swiftSettings: strict),
         .testTarget(
             name: "OperationsTests",

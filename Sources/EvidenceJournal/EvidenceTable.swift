@@ -131,11 +131,11 @@ private final class ScratchDatabase: Sendable {
         configuration.prepareDatabase { db in
             try db.execute(
                 sql: """
-                    PRAGMA page_size = 16384;
+                    PRAGMA page_size = 4096;
                     PRAGMA journal_mode = OFF;
                     PRAGMA synchronous = OFF;
                     PRAGMA locking_mode = EXCLUSIVE;
-                    PRAGMA cache_size = -4096;
+                    PRAGMA cache_size = -1024;
                     CREATE TABLE statement (token BLOB NOT NULL, time INTEGER NOT NULL);
                     CREATE TABLE evidence (
                         token BLOB NOT NULL PRIMARY KEY, time INTEGER NOT NULL,

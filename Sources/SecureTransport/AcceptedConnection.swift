@@ -58,6 +58,23 @@ package final class AcceptedConnection: Sendable {
         }
     }
 
+    /// Reads exactly so many bytes that come before TLS, as in protocols that ask for TLS first;
+    /// nil when the client closed or the deadline came before all were there. Takes no byte more.
+    package func readPlaintext(_ count: Int, deadline: Deadline) -> [UInt8]? {
+        let watched = descriptor.withLock { $0 }
+        var bytes: [UInt8] = []
+        while watched >= 0 && bytes.count < count {
+            guard case .ready = Poll.wait(watched, for: .reading, deadline: deadline, interrupt: nil)
+            else { return nil }
+            var rest = [UInt8](repeating: 0, count: count - bytes.count)
+            let taken = read(watched, &rest, rest.count)
+            guard taken > 0 || errno == EAGAIN || errno == EINTR else { return nil }
+            bytes += rest.prefix(max(0, taken))
+            guard taken != 0 else { return nil }
+        }
+        return bytes.count == count ? bytes : nil
+    }
+
     /// Drops what the client sends until it closes; true when it did, false when the deadline or
     /// the interrupt came first. Never answers.
     package func staySilent(deadline: Deadline, interrupt: Interrupt? = nil) -> Bool {

@@ -1,3 +1,4 @@
+import APNsSimulator
 import Foundation
 import TestSupport
 import Testing
@@ -9,22 +10,22 @@ struct TrustTests {
         #expect(throws: StoreFailure.self) { try TokenStore(settings, pacing: hurried()) }
     }
 
-    /// The first packet of a MySQL server that offers no TLS.
-    private static let plaintextGreeting: [UInt8] = {
+    /// The first packet of a MySQL server, one that offers TLS or one that does not.
+    private static func greeting(offersTLS: Bool) -> [UInt8] {
         var body: [UInt8] = [10] + Array("5.7.0-plain".utf8) + [0, 1, 0, 0, 0]
         body += Array("abcdefgh".utf8) + [0]
-        // CLIENT_PROTOCOL_41, SECURE_CONNECTION, PLUGIN_AUTH, CONNECT_WITH_DB; not CLIENT_SSL.
-        let capabilities: UInt32 = 0x0008_820B
+        // CLIENT_PROTOCOL_41, SECURE_CONNECTION, PLUGIN_AUTH, CONNECT_WITH_DB; CLIENT_SSL.
+        let capabilities: UInt32 = 0x0008_820B | (offersTLS ? 0x0800 : 0)
         body += [UInt8(capabilities & 0xFF), UInt8(capabilities >> 8 & 0xFF), 33, 2, 0]
         body += [UInt8(capabilities >> 16 & 0xFF), UInt8(capabilities >> 24), 21]
         body += [UInt8](repeating: 0, count: 10) + Array("ijklmnopqrst".utf8) + [0]
         body += Array("mysql_native_password".utf8) + [0]
         return [UInt8(body.count), 0, 0, 0] + body
-    }()
+    }
 
     @Test("a server without TLS is refused before the user name is sent")
     func plaintext() throws {
-        let server = try SilentServer(saying: Self.plaintextGreeting)
+        let server = try SilentServer(saying: Self.greeting(offersTLS: false))
         var settings = StoreSettings(
             location: try StoreLocation(
                 "mysql://tellnobody@127.0.0.1:\(server.port)/push", relativeTo: "/"),
@@ -33,6 +34,27 @@ struct TrustTests {
         let failure = Self.failure(settings)
         #expect(failure?.code == .untrusted, "\(failure as Any)")
         #expect(!String(decoding: server.heard, as: UTF8.self).contains("tellnobody"))
+    }
+
+    @Test(
+        "a certificate that has expired, or is not valid yet, or of another host is refused",
+        arguments: [
+            (SimulatorCertificates.Name.expiredServer, "expired"),
+            (.notYetValidServer, "not yet valid"), (.wrongHostServer, "host"),
+        ])
+    func badCertificate(_ name: SimulatorCertificates.Name, _ word: String) throws {
+        let folder = try TemporaryFolder()
+        let server = try EncryptedGreeter(
+            showing: name, of: SimulatorCertificates(directory: folder.path),
+            greeting: Self.greeting(offersTLS: true))
+        var settings = StoreSettings(
+            location: try StoreLocation(
+                "mysql://somebody@127.0.0.1:\(server.port)/push", relativeTo: "/"),
+            password: "secret", tls: .verify(ca: server.authority))
+        settings.timeouts = StoreTimeouts(connect: 5, read: 5, write: 5)
+        let failure = Self.failure(settings)
+        #expect(failure?.code == .untrusted, "\(failure as Any)")
+        #expect(failure?.description.contains(word) == true, "\(failure as Any)")
     }
 
     @Test("a server that never speaks is given up after the timeout")
