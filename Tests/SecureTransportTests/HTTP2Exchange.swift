@@ -19,6 +19,8 @@ struct HTTP2Drive {
     /// Prefix of each request's path; its key follows.
     var path = "/3/device/"
     var body = Array(#"{"aps":{"alert":"hi"}}"#.utf8)
+    /// Whether each request's body is its own.
+    var bodyHoldsKey = false
     /// What each request came to.
     var kinds: [UInt64: HTTP2Outcome.Kind] = [:]
     /// The bodies of answers that had one.
@@ -31,6 +33,14 @@ struct HTTP2Drive {
         self.session = session
     }
 
+    /// Exchanges until the peer's SETTINGS, which say something else than 100 streams, have come.
+    mutating func awaitSettings() {
+        let deadline = Deadline.in(patience)
+        while session.remoteMaximumStreams == 100, !deadline.hasPassed {
+            _ = exchange(until: .in(.milliseconds(5)))
+        }
+    }
+
     /// Submits a request under a key; false when there is no room.
     mutating func submit(_ key: UInt64) -> Bool {
         request.reset()
@@ -40,6 +50,7 @@ struct HTTP2Drive {
         request.append("id-\(key)")
         request.endValue()
         request.append(body)
+        if bodyHoldsKey { request.append("\(key)") }
         return session.submit(request, key: key)
     }
 

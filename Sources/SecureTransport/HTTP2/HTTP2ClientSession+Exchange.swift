@@ -93,9 +93,14 @@ extension HTTP2ClientSession {
 
     private func receive() {
         switch wire.receive() {
-        case .bytes:
+        case .bytes(let count):
             isPinging = false
             aliveUntil = .in(settings.keepAliveInterval)
+            state.pointee.idleBytes += count
+            if state.pointee.idleBytes > settings.maximumIdleBytes {
+                nghttp2_session_terminate_session(
+                    wire.session, NGHTTP2_ENHANCE_YOUR_CALM.rawValue)
+            }
         case .nothing:
             break
         case .refused(let error):
@@ -118,11 +123,13 @@ extension HTTP2ClientSession {
 
     /// nghttp2 has nothing more to read: after a GOAWAY, or because the peer broke the protocol.
     private func libraryEnd() -> HTTP2Close {
-        if state.pointee.idleFrames > settings.maximumIdleFrames {
+        if state.pointee.idleFrames > settings.maximumIdleFrames
+            || state.pointee.idleBytes > settings.maximumIdleBytes
+        {
             return HTTP2Close(
                 .peerBrokeProtocol,
-                "HTTP/2 with \(peer): the peer sent \(settings.maximumIdleFrames) frames that "
-                    + "bring nothing; ask its owner")
+                "HTTP/2 with \(peer): the peer floods us with \(state.pointee.idleFrames) frames "
+                    + "and \(state.pointee.idleBytes) bytes that answer nothing; ask its owner")
         }
         if let goAway = state.pointee.goAway, inFlight == 0 {
             return HTTP2Close(

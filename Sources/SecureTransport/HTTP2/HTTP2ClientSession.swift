@@ -76,6 +76,10 @@ package final class HTTP2ClientSession {
     /// The peer's last GOAWAY; from then on there is no room for requests.
     package var goAway: HTTP2GoAway? { state.pointee.goAway }
 
+    /// Whether no request will be taken any more, now or later: exchange until nothing is in
+    /// flight, close, and connect again.
+    package var isClosing: Bool { closed != nil || state.pointee.admission.isClosing }
+
     /// Requests whose outcome is still owed, and streams that are about to be reset.
     package var inFlight: Int { state.pointee.streams.count }
 
@@ -95,7 +99,12 @@ package final class HTTP2ClientSession {
         precondition(
             request.ends.count == request.template.valuesPerRequest,
             "a request must give the values that its template leaves open")
-        guard room > 0, nghttp2_session_check_request_allowed(wire.session) != 0 else {
+        guard room > 0 else {
+            return false
+        }
+        // After 2^30 requests the numbers for streams are used up.
+        guard nghttp2_session_check_request_allowed(wire.session) != 0 else {
+            state.pointee.admission.isClosing = true
             return false
         }
         let handle = state.pointee.streams.insert(key: key, deadline: .in(settings.requestTimeout))
@@ -123,7 +132,8 @@ package final class HTTP2ClientSession {
         for place in ends.indices {
             let field = template.fields + template.open[place]
             // nghttp2 copies these values and does not write to them.
-            field.pointee.value = UnsafeMutableRawPointer(mutating: bytes.baseAddress.map { $0 + start })?
+            field.pointee.value = UnsafeMutableRawPointer(
+                mutating: bytes.baseAddress.map { $0 + start })?
                 .assumingMemoryBound(to: UInt8.self)
             field.pointee.valuelen = ends[place] - start
             start = ends[place]

@@ -20,6 +20,8 @@ package struct HTTP2ClientSettings: Sendable {
     /// Frames that bring no request forward (PING, SETTINGS, empty DATA and the like) which the
     /// peer may send between two outcomes.
     package var maximumIdleFrames = 10_000
+    /// Bytes that the peer may send between two outcomes, in frames that we skip for instance.
+    package var maximumIdleBytes = 64 << 20
 
     /// The defaults.
     package init() {}

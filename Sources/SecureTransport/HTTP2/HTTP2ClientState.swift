@@ -14,6 +14,8 @@ struct HTTP2ClientState: ~Copyable {
     var libraryMessage = ""
     /// Frames since the last outcome that brought no request forward.
     var idleFrames = 0
+    /// Bytes received since the last outcome.
+    var idleBytes = 0
     private let maximumIdleFrames: Int
     private let maximumHeaderListSize: Int32
     private let maximumBodySize: Int
@@ -35,7 +37,7 @@ struct HTTP2ClientState: ~Copyable {
         }
         outcomes.add(kind, of: streams[index])
         streams.settle(index)
-        idleFrames = 0
+        (idleFrames, idleBytes) = (0, 0)
     }
 
     /// False when the answer's header list is too large.
@@ -100,8 +102,10 @@ struct HTTP2ClientState: ~Copyable {
         case NGHTTP2_HEADERS, NGHTTP2_DATA:
             let endsAnswer = header.flags & UInt8(NGHTTP2_FLAG_END_STREAM.rawValue) != 0
             guard endsAnswer, let index = streams.index(of: handle) else {
-                // Empty DATA and interim headers cost the peer little, and us more.
-                idleFrames += 1
+                // Empty DATA and interim headers bring an answer no nearer to its end.
+                if header.type == UInt8(NGHTTP2_DATA.rawValue), header.length > 0 {
+                    return true
+                }
                 break
             }
             streams[index].isAnswered = true

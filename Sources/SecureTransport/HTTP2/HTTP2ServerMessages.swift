@@ -32,6 +32,8 @@ package struct HTTP2ServerRequest: Sendable {
 
     init(_ streamID: Int32) {
         self.streamID = streamID
+        bytes.reserveCapacity(1024)
+        ends.reserveCapacity(32)
     }
 
     /// Number of fields, pseudo-header fields and repetitions included.
@@ -64,14 +66,31 @@ package struct HTTP2ServerRequest: Sendable {
     /// What followed the fields.
     package var body: ArraySlice<UInt8> { bytes[bodyStart...] }
 
+    /// False when the header list grows past `limit`. Trailers count and are dropped.
     mutating func addField(
-        _ name: UnsafeBufferPointer<UInt8>, _ value: UnsafeBufferPointer<UInt8>
-    ) {
-        bytes.append(contentsOf: name)
-        ends.append(bytes.count)
-        bytes.append(contentsOf: value)
-        ends.append(bytes.count)
-        bodyStart = bytes.count
+        _ name: UnsafeBufferPointer<UInt8>, _ value: UnsafeBufferPointer<UInt8>, limit: Int
+    ) -> Bool {
+        headerListSize += name.count + value.count + 32
+        guard headerListSize <= limit else {
+            return false
+        }
+        if bytes.count == bodyStart {
+            bytes.append(contentsOf: name)
+            ends.append(bytes.count)
+            bytes.append(contentsOf: value)
+            ends.append(bytes.count)
+            bodyStart = bytes.count
+        }
+        return true
+    }
+
+    /// False when the body grows past `limit`.
+    mutating func addBody(_ more: UnsafeBufferPointer<UInt8>, limit: Int) -> Bool {
+        guard bytes.count - bodyStart + more.count <= limit else {
+            return false
+        }
+        bytes.append(contentsOf: more)
+        return true
     }
 }
 

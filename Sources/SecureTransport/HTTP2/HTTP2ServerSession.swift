@@ -136,9 +136,12 @@ package final class HTTP2ServerSession {
         state.pointee.takeRequest()
     }
 
-    /// Sends what is queued by the deadline, says close_notify and closes.
+    /// Sends what is queued, says close_notify, waits for the client's end and closes; all by the
+    /// deadline.
     package func close(deadline: Deadline = .in(.seconds(5))) {
         wire.finish(deadline: deadline)
+        // Unread bytes would turn the end into a reset, which can overtake the last answers.
+        wire.connection.discardUntilEnd(deadline: deadline)
         wire.connection.close()
         closed = closed ?? HTTP2Close(.byUs, "HTTP/2 with \(peer): closed on this side")
     }

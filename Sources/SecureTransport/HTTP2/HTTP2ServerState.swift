@@ -39,31 +39,27 @@ struct HTTP2ServerState: ~Copyable {
     mutating func header(
         _ streamID: Int32, _ name: UnsafeBufferPointer<UInt8>, _ value: UnsafeBufferPointer<UInt8>
     ) -> Bool {
-        let size = name.count + value.count + 32
-        let total = (arriving[streamID]?.headerListSize ?? 0) + size
-        guard total <= maximumHeaderListSize else {
-            arriving[streamID] = nil
-            return false
+        guard let place = arriving.index(forKey: streamID) else {
+            return true
         }
-        arriving[streamID]?.headerListSize = total
-        // Fields after the body are trailers, which no request here needs.
-        if let request = arriving[streamID], request.bytes.count == request.bodyStart {
-            arriving[streamID]?.addField(name, value)
+        // In place: a copy taken out would be copied once more when it is changed.
+        let fits = arriving.values[place].addField(name, value, limit: maximumHeaderListSize)
+        if !fits {
+            arriving.remove(at: place)
         }
-        return true
+        return fits
     }
 
     /// False when the body is too large.
     mutating func data(_ streamID: Int32, _ bytes: UnsafeBufferPointer<UInt8>) -> Bool {
-        guard let request = arriving[streamID] else {
+        guard let place = arriving.index(forKey: streamID) else {
             return true
         }
-        guard request.bytes.count - request.bodyStart + bytes.count <= maximumBodySize else {
-            arriving[streamID] = nil
-            return false
+        let fits = arriving.values[place].addBody(bytes, limit: maximumBodySize)
+        if !fits {
+            arriving.remove(at: place)
         }
-        arriving[streamID]?.bytes.append(contentsOf: bytes)
-        return true
+        return fits
     }
 
     mutating func received(_ frame: UnsafePointer<nghttp2_frame>) {

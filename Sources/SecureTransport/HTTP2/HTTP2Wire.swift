@@ -91,7 +91,8 @@ final class HTTP2Wire {
     }
 
     enum Arrival {
-        case bytes
+        /// So many bytes.
+        case bytes(Int)
         case nothing
         /// nghttp2 cannot go on with this peer, by its error code.
         case refused(Int32)
@@ -112,7 +113,7 @@ final class HTTP2Wire {
             mayHoldMore = count == input.count
             let start = input.baseAddress?.assumingMemoryBound(to: UInt8.self)
             let result = nghttp2_session_mem_recv(session, start, count)
-            return result < 0 ? .refused(Int32(result)) : .bytes
+            return result < 0 ? .refused(Int32(result)) : .bytes(count)
         case .end(let end):
             return .ended(.ended(end, peer: connection.peer))
         case .timedOut, .interrupted:
