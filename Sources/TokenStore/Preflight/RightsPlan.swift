@@ -63,6 +63,66 @@ struct RightsPlan {
         self.rights = rights
     }
 
+    /// Plans for claiming rows of a queue and for writing results; with `enqueues` for adding rows.
+    init(queue layout: QueueLayout, _ dialect: SQLDialect, database: String, enqueues: Bool) {
+        let table = TableName(schema: layout.table.schema ?? database, name: layout.table.name)
+        let delivery = layout.delivery
+        let options =
+            [layout.app?.name, layout.environment?.name].compactMap { $0 }
+            + layout.options.names
+        var read = [layout.key, layout.token.name, layout.payload] + options
+        var written: [String] = []
+        if let sentAt = layout.sentAt { written.append(sentAt.name) }
+        if delivery.isInRow {
+            written += [
+                delivery.state, delivery.claim, delivery.attempts, delivery.reason,
+                delivery.notBefore.name, delivery.answeredAt.name,
+            ]
+        }
+        read += written
+        var rights = [Self.reading(read, of: table, dialect, lock: "")]
+        if !written.isEmpty {
+            rights.append(
+                Self.updating(written, of: table, dialect, purpose: "write results to"))
+        }
+        if enqueues {
+            let values =
+                options + [layout.token.name, layout.payload]
+                + [layout.queuedAt?.name].compactMap { $0 }
+                + (delivery.isInRow ? [delivery.notBefore.name] : [])
+            let columns = values.map(dialect.quoted).joined(separator: ", ")
+            rights.append(
+                Right(
+                    purpose: "add rows to", privileges: "INSERT (\(columns))",
+                    table: table.sql(dialect),
+                    probe: "INSERT INTO \(table.sql(dialect)) (\(columns)) SELECT \(columns) FROM "
+                        + "\(table.sql(dialect)) AS source WHERE 1 = 0"))
+        }
+        let change = ["SELECT", "INSERT", "UPDATE"]
+        rights.append(Self.sideTable(.queue, change, database, dialect))
+        rights.append(Self.sideTable(.claim, change, database, dialect))
+        let claims = TableName(schema: database, name: OwnTable.claim.name).sql(dialect)
+        rights.append(
+            Right(
+                purpose: "delete rows of", privileges: "DELETE", table: claims,
+                probe: "DELETE FROM \(claims) WHERE id = NULL"))
+        if !delivery.isInRow {
+            rights.append(Self.sideTable(.delivery, change, database, dialect))
+        }
+        self.rights = rights
+    }
+
+    private static func updating(
+        _ names: [String], of table: TableName, _ dialect: SQLDialect, purpose: String
+    ) -> Right {
+        let columns = names.map(dialect.quoted)
+        let assignments = columns.map { "\($0) = \($0)" }.joined(separator: ", ")
+        return Right(
+            purpose: purpose, privileges: "UPDATE (\(columns.joined(separator: ", ")))",
+            table: table.sql(dialect),
+            probe: "UPDATE \(table.sql(dialect)) SET \(assignments) WHERE 1 = 0")
+    }
+
     private static func readColumns(_ layout: TableLayout) -> [String] {
         var names = layout.key.map(\.name) + [layout.token.name]
         names += [layout.app?.name, layout.environment?.name, layout.registration?.name]
@@ -90,12 +150,7 @@ struct RightsPlan {
         if layout.registrationMovesItself, let registration = layout.registration {
             names.append(registration.name)
         }
-        let columns = names.map(dialect.quoted)
-        let assignments = columns.map { "\($0) = \($0)" }.joined(separator: ", ")
-        return Right(
-            purpose: "mark rows of", privileges: "UPDATE (\(columns.joined(separator: ", ")))",
-            table: table.sql(dialect),
-            probe: "UPDATE \(table.sql(dialect)) SET \(assignments) WHERE 1 = 0")
+        return updating(names, of: table, dialect, purpose: "mark rows of")
     }
 
     private static func sideTable(
