@@ -5,14 +5,15 @@ import TokenHygiene
 // by itself (`examine`): a sender applies evidence too.
 
 extension TokenStore {
-    /// Examines the queue for sending, and throws the first finding that forbids it.
+    /// Examines the queue for a use, and throws the first finding that forbids it. `partitions` are
+    /// those whose rows will be asked for.
     ///
     /// - Throws: `permission`, `configuration` or `readOnly` as found; any failure of asking.
     @discardableResult
     package func preflightQueue(
-        _ partitions: [Partition]
+        _ need: QueueNeed, partitions: [Partition]
     ) throws(StoreFailure) -> [StoreFinding] {
-        let findings = try examineQueue(partitions)
+        let findings = try examineQueue(need, partitions: partitions)
         for finding in findings {
             if case .failure(let code) = finding.severity {
                 throw StoreFailure(code, finding.sentence)
@@ -21,57 +22,67 @@ extension TokenStore {
         return findings
     }
 
-    /// Examines the queue for sending the notifications of some partitions and reports all there is
-    /// to say. Reads no rows, so it costs the same for any queue.
+    /// Examines the queue for a use and reports all there is to say. Reads no rows, so it costs the
+    /// same for any queue.
     ///
     /// - Throws: only if the database cannot be asked at all.
     package func examineQueue(
-        _ partitions: [Partition]
+        _ need: QueueNeed, partitions: [Partition]
     ) throws(StoreFailure) -> [StoreFinding] {
         let layout: QueueLayout
-        var findings: [StoreFinding] = []
+        var findings: [StoreFinding]
         do {
             layout = try queueLayout()
             for partition in partitions {
                 _ = try layout.partitionCondition(partition, connection.dialect)
             }
-            findings +=
+            findings =
                 QueueExamination(
                     layout: layout, table: try queueTable(),
                     longestToken: settings.mapping.longestToken, partitions: partitions
                 ).findings
         } catch {
             guard error.code == .configuration || error.code == .permission else { throw error }
-            return findings + [StoreFinding(error)]
+            return [StoreFinding(error)]
         }
-        let missing = try missingTables(
-            OwnTable.queueTables.filter { $0 != .delivery || !layout.delivery.isInRow })
-        findings += missing
-        guard missing.isEmpty, case .server(let server) = settings.location else {
-            return findings
+        if need == .send {
+            findings += try missingTables(
+                OwnTable.queueTables.filter { $0 != .delivery || !layout.delivery.isInRow })
         }
-        let plan = RightsPlan(
-            queue: layout, connection.dialect, database: server.database, enqueues: false)
-        let account = try describe().account ?? server.user
-        return findings + (try rightsFindings(plan, account))
+        let isUsable = !findings.contains { $0.severity == .failure(.configuration) }
+        guard isUsable, case .server(let server) = settings.location else { return findings }
+        let plan = try queueRights(need, layout, server)
+        return findings + (try rightsFindings(plan, describe().account ?? server.user))
     }
 
-    /// The GRANT statements an account (`name` or `name@host`) needs for claiming and for writing
-    /// results, besides those of `grants(for:user:)`, exactly, without closing semicolons. With
-    /// `enqueues` those for queueing too. Unless told otherwise for the account of this connection.
-    /// Empty for SQLite.
+    /// The GRANT statements an account (`name` or `name@host`) needs for a use of the queue, exactly,
+    /// without closing semicolons. For sending they stand beside those of `grants(for:user:)`, since a
+    /// sender looks tokens up and applies what it learns. Unless told otherwise for the account of
+    /// this connection. Empty for SQLite, where the file's mode decides.
     ///
     /// - Throws: `configuration` if the tables do not fit the settings.
     package func queueGrants(
-        user: String? = nil, enqueues: Bool = false
+        for need: QueueNeed, user: String? = nil
     ) throws(StoreFailure) -> [String] {
         guard case .server(let server) = settings.location else { return [] }
         let account: String
         if let user { account = user } else { account = try describe().account ?? server.user }
-        return RightsPlan(
-            queue: try queueLayout(), connection.dialect, database: server.database,
-            enqueues: enqueues
-        ).grants(to: account)
+        return try queueRights(need, queueLayout(), server).grants(to: account)
+    }
+
+    private func queueRights(
+        _ need: QueueNeed, _ layout: QueueLayout, _ server: StoreLocation.Server
+    ) throws(StoreFailure) -> RightsPlan {
+        var users: (table: TableName, column: String)?
+        if need == .enqueue, let column = try userColumn()?.name {
+            users = (try TableName(settings.mapping.table), column)
+        }
+        var hasDelivery = true
+        if need == .preview && !layout.delivery.isInRow { hasDelivery = try canReadDelivery() }
+        let plan = RightsPlan(
+            need, layout, connection.dialect, database: server.database, users: users)
+        // A dry run on an untouched database does without our table.
+        return hasDelivery ? plan : RightsPlan(rights: Array(plan.rights.prefix(1)))
     }
 }
 

@@ -22,6 +22,8 @@ struct RightsPlan {
 
     let rights: [Right]
 
+    init(rights: [Right]) { self.rights = rights }
+
     /// Plans for a layout. `database` is where unqualified tables are.
     init(
         _ layout: TableLayout, _ dialect: SQLDialect, database: String, need: StoreNeed,
@@ -63,56 +65,7 @@ struct RightsPlan {
         self.rights = rights
     }
 
-    /// Plans for claiming rows of a queue and for writing results; with `enqueues` for adding rows.
-    init(queue layout: QueueLayout, _ dialect: SQLDialect, database: String, enqueues: Bool) {
-        let table = TableName(schema: layout.table.schema ?? database, name: layout.table.name)
-        let delivery = layout.delivery
-        let options =
-            [layout.app?.name, layout.environment?.name].compactMap { $0 }
-            + layout.options.names
-        var read = [layout.key, layout.token.name, layout.payload] + options
-        var written: [String] = []
-        if let sentAt = layout.sentAt { written.append(sentAt.name) }
-        if delivery.isInRow {
-            written += [
-                delivery.state, delivery.claim, delivery.attempts, delivery.reason,
-                delivery.notBefore.name, delivery.answeredAt.name,
-            ]
-        }
-        read += written
-        var rights = [Self.reading(read, of: table, dialect, lock: "")]
-        if !written.isEmpty {
-            rights.append(
-                Self.updating(written, of: table, dialect, purpose: "write results to"))
-        }
-        if enqueues {
-            let values =
-                options + [layout.token.name, layout.payload]
-                + [layout.queuedAt?.name].compactMap { $0 }
-                + (delivery.isInRow ? [delivery.notBefore.name] : [])
-            let columns = values.map(dialect.quoted).joined(separator: ", ")
-            rights.append(
-                Right(
-                    purpose: "add rows to", privileges: "INSERT (\(columns))",
-                    table: table.sql(dialect),
-                    probe: "INSERT INTO \(table.sql(dialect)) (\(columns)) SELECT \(columns) FROM "
-                        + "\(table.sql(dialect)) AS source WHERE 1 = 0"))
-        }
-        let change = ["SELECT", "INSERT", "UPDATE"]
-        rights.append(Self.sideTable(.queue, change, database, dialect))
-        rights.append(Self.sideTable(.claim, change, database, dialect))
-        let claims = TableName(schema: database, name: OwnTable.claim.name).sql(dialect)
-        rights.append(
-            Right(
-                purpose: "delete rows of", privileges: "DELETE", table: claims,
-                probe: "DELETE FROM \(claims) WHERE id = NULL"))
-        if !delivery.isInRow {
-            rights.append(Self.sideTable(.delivery, change, database, dialect))
-        }
-        self.rights = rights
-    }
-
-    private static func updating(
+    static func updating(
         _ names: [String], of table: TableName, _ dialect: SQLDialect, purpose: String
     ) -> Right {
         let columns = names.map(dialect.quoted)
@@ -132,7 +85,7 @@ struct RightsPlan {
         return names.filter { seen.insert($0).inserted }
     }
 
-    private static func reading(
+    static func reading(
         _ columns: [String]?, of table: TableName, _ dialect: SQLDialect, lock: String
     ) -> Right {
         let list = columns?.map(dialect.quoted).joined(separator: ", ")
@@ -153,7 +106,7 @@ struct RightsPlan {
         return updating(names, of: table, dialect, purpose: "mark rows of")
     }
 
-    private static func sideTable(
+    static func sideTable(
         _ own: OwnTable, _ privileges: [String], _ database: String, _ dialect: SQLDialect
     ) -> Right {
         let name = TableName(schema: database, name: own.name).sql(dialect)

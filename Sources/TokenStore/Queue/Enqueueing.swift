@@ -86,7 +86,12 @@ extension TokenStore {
     ) throws(StoreFailure) -> [DeviceToken] {
         let layout = try layout()
         let dialect = connection.dialect
-        let column = try userColumn()
+        guard let column = try userColumn() else {
+            throw StoreFailure(
+                .configuration,
+                "looking up a user's tokens in \(layout.table): it has neither a column user_id "
+                    + "nor udid; name the column of users under store.active-users.user.column")
+        }
         let condition = try layout.partitionCondition(partition, dialect)
         let lookup =
             "SELECT \(dialect.quoted(layout.token.name)) "
@@ -111,23 +116,18 @@ extension TokenStore {
         return tokens.filter { refusals[$0] == nil }
     }
 
-    private func userColumn() throws(StoreFailure) -> TableLayout.PartitionColumn {
-        let table = try catalogTable()
+    /// The column of users; nil where the token table has none.
+    func userColumn() throws(StoreFailure) -> TableLayout.PartitionColumn? {
         let columns = ColumnResolver(
-            table: table, dialect: connection.dialect, group: "store.active-users")
-        var named: TableLayout.PartitionColumn?
-        for column in settings.mapping.user.map({ [$0] })
-            ?? [.detect("user_id"), .detect("udid")] where named == nil
-        {
-            named = try columns.partition(column, setting: "user.column", values: [:])
+            table: try catalogTable(), dialect: connection.dialect, group: "store.active-users")
+        let candidates =
+            settings.mapping.user.map { [$0] } ?? [.detect("user_id"), .detect("udid")]
+        for candidate in candidates {
+            if let column = try columns.partition(candidate, setting: "user.column", values: [:]) {
+                return column
+            }
         }
-        guard let named else {
-            throw StoreFailure(
-                .configuration,
-                "looking up a user's tokens in \(table.name): it has neither a column user_id nor "
-                    + "udid; name the column of users under store.active-users.user.column")
-        }
-        return named
+        return nil
     }
 }
 

@@ -185,7 +185,7 @@ package final class PushQueue {
         let judged = try store.judged(taken.rows, partition)
         var claim = QueueClaim(
             id: taken.id, partition: partition, notifications: judged.notifications,
-            open: taken.rows.count, lease: lease)
+            outstanding: Set(taken.rows.map(\.key)), lease: lease)
         guard !judged.skipped.isEmpty else { return claim }
         let outcome = try record(
             judged.skipped.map { DeliveryResult(key: $0.key, .skipped($0.reason)) }, of: &claim)

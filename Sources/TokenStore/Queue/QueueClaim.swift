@@ -38,11 +38,14 @@ package struct QueueClaim: Hashable, Sendable {
     package internal(set) var notifications: [QueuedNotification]
     /// Rows that were claimed and at once skipped, by reason.
     package internal(set) var skipped: [SkipReason: Int] = [:]
-    /// Rows without a result.
-    package internal(set) var open: Int
+    /// Keys of the rows without a result.
+    var outstanding: Set<Int64>
     /// Transactions of results so far.
     var written = 0
     let lease: QueueLease
+
+    /// Rows without a result.
+    package var open: Int { outstanding.count }
 
     /// All rows claimed.
     package var claimed: Int { notifications.count + skipped.values.reduce(0, +) }

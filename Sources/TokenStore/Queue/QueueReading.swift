@@ -45,7 +45,8 @@ extension TokenStore {
         return preview
     }
 
-    private func canReadDelivery() throws(StoreFailure) -> Bool {
+    /// Whether `pushsweep_delivery` is there and may be read.
+    func canReadDelivery() throws(StoreFailure) -> Bool {
         try canRead("pushsweep_delivery", "queue_key, state, claim")
     }
 

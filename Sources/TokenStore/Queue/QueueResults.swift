@@ -38,7 +38,7 @@ extension PushQueue {
     }
 
     /// Writes results of a claim down, all of them or none, in one transaction. Each row takes one
-    /// result; rows of other claims are not touched. After a lost connection the claim's own row
+    /// result, the first; what is no row of the claim is passed over. After a lost connection the claim's own row
     /// tells whether they are committed, so nothing is written twice.
     ///
     /// - Throws: any failure that outlasts the tries; the same results may be handed in again with
@@ -46,9 +46,11 @@ extension PushQueue {
     package func record(
         _ results: [DeliveryResult], of claim: inout QueueClaim
     ) throws(StoreFailure) -> ResultsOutcome {
+        var rest = claim.outstanding
+        let results = results.filter { rest.remove($0.key) != nil }
         guard !results.isEmpty else { return .recorded(missing: 0) }
         let before = claim
-        let isLast = results.count >= claim.open
+        let isLast = rest.isEmpty
         let id = SQLValue.integer(claim.id)
         var missing = 0
         let outcome = try store.attempts.retrying("writing results to \(name)") {
@@ -80,7 +82,7 @@ extension PushQueue {
         }
         guard case .recorded = outcome else { return outcome }
         finishedClaims = isLast ? [claim.id] : []
-        claim.open -= min(results.count, claim.open)
+        claim.outstanding = rest
         claim.written += 1
         return outcome
     }

@@ -120,7 +120,7 @@ struct QueueStatements {
             sql += ", \(name(column)) = ?"
             values.append(value)
         }
-        if let reason = change.reason { set(delivery.reason, .text(Self.stored(reason))) }
+        set(delivery.reason, change.reason.map { .text(Self.stored($0)) } ?? .null)
         if let notBefore = change.notBefore {
             set(delivery.notBefore.name, delivery.notBefore.value(notBefore))
         }
