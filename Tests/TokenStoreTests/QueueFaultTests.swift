@@ -31,13 +31,19 @@ struct QueueFaultTests {
         return (keys, skipped)
     }
 
+    /// Operations of a drain without faults.
+    private static func operations(_ queueCase: QueueCase) throws -> Int {
+        let stage = try stage(queueCase)
+        let (queue, connection) = try stage.queue([])
+        _ = try drain(queue)
+        return withExtendedLifetime(stage) { connection.operations }
+    }
+
     @Test(
         "a fault at any statement, before or after the database ran it, changes no result",
         arguments: QueueCase.all, [SQLFailure.Kind.lost, .conflict])
     func anyStatement(_ queueCase: QueueCase, _ kind: SQLFailure.Kind) throws {
-        let (queue, connection) = try Self.stage(queueCase).queue([])
-        _ = try Self.drain(queue)
-        let count = connection.operations
+        let count = try Self.operations(queueCase)
         #expect(count > 20)
         for operation in 1...count {
             for isExecuted in [false, true] {
@@ -65,9 +71,7 @@ struct QueueFaultTests {
         "a sender killed after any statement loses no row and has none sent twice",
         arguments: QueueCase.all)
     func kill(_ queueCase: QueueCase) throws {
-        let (queue, connection) = try Self.stage(queueCase).queue([])
-        _ = try Self.drain(queue)
-        for operation in 1...connection.operations {
+        for operation in 1...(try Self.operations(queueCase)) {
             let stage = try Self.stage(queueCase)
             let broken = FaultyConnection(
                 stage.database.driver(),
