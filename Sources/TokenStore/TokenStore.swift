@@ -81,7 +81,7 @@ package final class TokenStore {
 
     /// Whether a table of ours can be read. Asked by reading, since an account with some other right
     /// on a table sees it in the catalog too.
-    private func canRead(_ table: String, _ columns: String) throws(StoreFailure) -> Bool {
+    func canRead(_ table: String, _ columns: String) throws(StoreFailure) -> Bool {
         try attempts.retrying("looking for \(table)") { () throws(SQLFailure) in
             do throws(SQLFailure) {
                 _ = try connection.query("SELECT \(columns) FROM \(table) WHERE 1 = 0")

@@ -59,17 +59,37 @@ struct SettingsBuilder {
             uniqueKeysWithValues: Settings.Environment.words.map {
                 ($0, text("environment.values.\($0)"))
             })
+        users.user = detectableColumn("user.column")
         users.registeredAt = time("registered-at")
         users.invalidatedAt = time("invalidated-at")
         users.reason = column("reason.column")
         return users
     }
 
-    private func pushQueue() -> Settings.PushQueue {
-        Settings.PushQueue(
-            table: text("table"), key: text("key"), token: text("token.column"),
-            encoding: choice("token.encoding"), payload: text("payload"),
-            queuedAt: text("queued-at"), sentAt: text("sent-at"))
+    private func pushQueue() -> QueueMapping {
+        var queue = QueueMapping()
+        queue.table = text("table")
+        queue.key = optional("key")
+        queue.token = text("token.column")
+        queue.encoding = detectable("token.encoding")
+        queue.payload = text("payload")
+        queue.app = column("app")
+        queue.environment = column("environment")
+        queue.pushType = column("push-type")
+        queue.priority = column("priority")
+        queue.expiration = column("expiration")
+        queue.collapseID = column("collapse-id")
+        queue.queuedAt = detectableColumn("queued-at")
+        queue.sentAt = column("sent-at")
+        queue.state = column("state")
+        queue.claim = column("claim")
+        queue.attempts = column("attempts")
+        queue.reason = column("reason")
+        queue.notBefore = column("not-before")
+        queue.answeredAt = column("answered-at")
+        queue.timeType = detectable("time-type")
+        queue.zone = zone("zone")
+        return queue
     }
 
     private func app() -> Settings.App {
@@ -111,11 +131,14 @@ struct SettingsBuilder {
     }
 
     private func time(_ name: String) -> TimeMapping {
-        guard case .zone(let zone)? = resolved.values["\(prefix)\(name).zone"] else {
-            mismatch("\(name).zone")
-        }
-        return TimeMapping(
-            column: column("\(name).column"), type: detectable("\(name).type"), zone: zone)
+        TimeMapping(
+            column: column("\(name).column"), type: detectable("\(name).type"),
+            zone: zone("\(name).zone"))
+    }
+
+    private func zone(_ name: String) -> ZoneOffset {
+        guard case .zone(let zone)? = resolved.values[prefix + name] else { mismatch(name) }
+        return zone
     }
 
     private func optional(_ name: String) -> String? {
@@ -154,6 +177,11 @@ struct SettingsBuilder {
     private func column(_ name: String) -> OptionalColumn {
         guard case .column(let column)? = resolved.values[prefix + name] else { mismatch(name) }
         return column
+    }
+
+    /// A column that the table tells where it is not written.
+    private func detectableColumn(_ name: String) -> OptionalColumn? {
+        resolved.values[prefix + name] == nil ? nil : column(name)
     }
 
     private func columns(_ name: String) -> [String]? {

@@ -18,7 +18,7 @@ package enum SettingsTable {
 
     /// Groups that nothing uses yet. Whoever puts one to use removes it here.
     static let groupsNotInForce = [
-        "store.push-queue", "apps[].token-key", "apps[].provider", "apps[].binary", "guard",
+        "apps[].token-key", "apps[].provider", "apps[].binary", "guard",
         "report",
     ]
 
@@ -114,6 +114,10 @@ package enum SettingsTable {
             "store.active-users.environment.values.sandbox", .text, .text("sandbox"),
             "What that column holds for the sandbox."),
         SettingRule(
+            "store.active-users.user.column", .optionalColumn,
+            .detected("`user_id` or `udid`, whichever the table has"),
+            sample: .comment("user_id"), "Column of the user that notifications are queued for."),
+        SettingRule(
             "store.active-users.registered-at.column", .optionalColumn,
             usually(usual.registeredAt.column),
             "Column of the last registration, without which nothing is known to be older than a signal."
@@ -141,26 +145,78 @@ package enum SettingsTable {
             "Column for the reason of a mark."),
     ]
 
+    private static let queue = QueueMapping()
+
     private static let pushQueue: [SettingRule] = [
         SettingRule(
-            "store.push-queue.table", .table, .text("push_queue"),
+            "store.push-queue.table", .table, .text(queue.table),
             "Table of notifications to send."),
         SettingRule(
-            "store.push-queue.key", .column, .text("message_id"), "Column of its primary key."),
+            "store.push-queue.key", .column,
+            .detected("`message_id` or `id` if there is one, else the primary key"),
+            sample: .comment("message_id"),
+            "Column of whole numbers that names a row; rows are sent in its order."),
         SettingRule(
-            "store.push-queue.token.column", .column, .text("device_token"),
+            "store.push-queue.token.column", .column, .text(queue.token),
             "Column of the token to send to."),
         SettingRule(
-            "store.push-queue.token.encoding", .choice(TokenEncoding.words), .text("hex"),
-            "How that token is stored."),
+            "store.push-queue.token.encoding", .choice(TokenEncoding.words),
+            .detected("`binary` in a column of bytes, `hex` in one of text"),
+            sample: .comment("hex"), "How that token is stored."),
         SettingRule(
-            "store.push-queue.payload", .column, .text("payload"), "Column of the JSON to send."),
+            "store.push-queue.payload", .column, .text(queue.payload),
+            "Column of the JSON to send."),
         SettingRule(
-            "store.push-queue.queued-at", .column, .text("time_queued"),
+            "store.push-queue.app", .optionalColumn, usually(queue.app),
+            "Column of the app, with the same values as in the token table; none: all are of one."),
+        SettingRule(
+            "store.push-queue.environment", .optionalColumn, usually(queue.environment),
+            "Column of the environment, with the same values as in the token table."),
+        SettingRule(
+            "store.push-queue.push-type", .optionalColumn, usually(queue.pushType),
+            "Column of the push type; empty or none: alert."),
+        SettingRule(
+            "store.push-queue.priority", .optionalColumn, usually(queue.priority),
+            "Column of the priority, 10, 5 or 1; empty or none: the usual one of the push type."),
+        SettingRule(
+            "store.push-queue.expiration", .optionalColumn, usually(queue.expiration),
+            "Column of the second since 1970 after which APNs drops it, 0 for at once."),
+        SettingRule(
+            "store.push-queue.collapse-id", .optionalColumn, usually(queue.collapseID),
+            "Column of what the notification replaces on the device."),
+        SettingRule(
+            "store.push-queue.queued-at", .optionalColumn,
+            .detected("`time_queued` or `queued_at`, whichever the table has"),
+            sample: .comment("time_queued"),
             "Column of the time the notification was queued."),
         SettingRule(
-            "store.push-queue.sent-at", .column, .text("time_sent"),
-            "Column of the time it was sent, empty until then."),
+            "store.push-queue.sent-at", .optionalColumn, usually(queue.sentAt),
+            "Column of the time it was sent; stays empty for one that is not."),
+        SettingRule(
+            "store.push-queue.state", .optionalColumn, usually(queue.state),
+            "Column of what became of it; this and the next five all, or pushsweep_delivery."),
+        SettingRule(
+            "store.push-queue.claim", .optionalColumn, usually(queue.claim),
+            "Column of the number of the sender's claim, 0 for none."),
+        SettingRule(
+            "store.push-queue.attempts", .optionalColumn, usually(queue.attempts),
+            "Column of how often it was tried."),
+        SettingRule(
+            "store.push-queue.reason", .optionalColumn, usually(queue.reason),
+            "Column of why it was skipped, refused or put off."),
+        SettingRule(
+            "store.push-queue.not-before", .optionalColumn, usually(queue.notBefore),
+            "Column of the time before which it is not sent."),
+        SettingRule(
+            "store.push-queue.answered-at", .optionalColumn, usually(queue.answeredAt),
+            "Column of the time it came to its end, empty until then."),
+        SettingRule(
+            "store.push-queue.time-type", .choice(TimeColumnType.words),
+            detectedTime, sample: .comment("datetime"),
+            "How the queue's times are stored; of whole numbers the unit must be said."),
+        SettingRule(
+            "store.push-queue.zone", .zone, .text(ZoneOffset.utc.description),
+            "Zone of the queue's times if they are datetimes."),
     ]
 
     private static let app: [SettingRule] = [

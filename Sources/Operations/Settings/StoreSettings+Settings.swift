@@ -10,7 +10,7 @@ extension StoreSettings {
             timeouts: StoreTimeouts(
                 connect: store.connectTimeout.wholeSeconds, read: store.readTimeout.wholeSeconds,
                 write: store.writeTimeout.wholeSeconds),
-            mapping: store.activeUsers)
+            mapping: store.activeUsers, queue: store.pushQueue)
     }
 }
 

@@ -19,8 +19,8 @@ extension Settings {
         package let writeTimeout: Duration
         /// The table of registered devices; what is nil in it is found in the table itself.
         package let activeUsers: TableMapping
-        /// The table of notifications to send.
-        package let pushQueue: PushQueue
+        /// The table of notifications to send; what is nil in it is found in the table itself.
+        package let pushQueue: QueueMapping
 
         /// Protection of the connection.
         package enum TLSMode: String, Sendable, CaseIterable {
@@ -29,24 +29,6 @@ extension Settings {
             /// Plain text.
             case off
         }
-    }
-
-    /// The user's table of notifications to send.
-    package struct PushQueue: Sendable, Equatable {
-        /// `table` or `database.table`.
-        package let table: String
-        /// Column of the primary key.
-        package let key: String
-        /// Token column.
-        package let token: String
-        /// How it is spelled there.
-        package let encoding: TokenEncoding
-        /// Column of the JSON.
-        package let payload: String
-        /// Column of the time of queueing.
-        package let queuedAt: String
-        /// Column of the time of sending.
-        package let sentAt: String
     }
 
     /// A password. Prints as `(set)`, also in dumps of what contains it.

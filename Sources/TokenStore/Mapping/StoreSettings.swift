@@ -10,17 +10,21 @@ package struct StoreSettings: Sendable, CustomStringConvertible {
     package var timeouts: StoreTimeouts
     /// Which table and columns hold what.
     package var mapping: TableMapping
+    /// Which table and columns hold the notifications to send.
+    package var queue: QueueMapping
 
     /// States settings; TLS is verified over TCP and off on a unix socket unless said otherwise.
     package init(
         location: StoreLocation, password: String? = nil, tls: StoreTLS? = nil,
-        timeouts: StoreTimeouts = StoreTimeouts(), mapping: TableMapping = TableMapping()
+        timeouts: StoreTimeouts = StoreTimeouts(), mapping: TableMapping = TableMapping(),
+        queue: QueueMapping = QueueMapping()
     ) {
         self.location = location
         self.password = password
         self.tls = tls ?? .usual(for: location)
         self.timeouts = timeouts
         self.mapping = mapping
+        self.queue = queue
     }
 
     /// The location only, so that a password cannot stray into a message.

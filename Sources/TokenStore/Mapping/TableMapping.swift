@@ -18,6 +18,9 @@ package struct TableMapping: Hashable, Sendable {
     package var environment = OptionalColumn.detect("environment")
     /// What the environment column holds for `production` and `sandbox`, where it is not these words.
     package var environmentValues: [String: String] = [:]
+    /// The column that names the user a notification is queued for; nil: `user_id` or `udid`,
+    /// whichever there is.
+    package var user: OptionalColumn?
     /// When the device last registered its token.
     package var registeredAt = TimeMapping(column: .detect("registered_at"))
     /// When the token was found dead.

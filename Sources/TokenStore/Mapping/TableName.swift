@@ -11,13 +11,15 @@ struct TableName: Hashable, Sendable, CustomStringConvertible {
     }
 
     /// Reads `table` or `schema.table`.
-    init(_ text: String) throws(StoreFailure) {
+    init(
+        _ text: String, setting: String = "store.active-users.table"
+    ) throws(StoreFailure) {
         let parts = text.split(separator: ".", omittingEmptySubsequences: false).map(String.init)
         guard (1...2).contains(parts.count), parts.allSatisfy(Self.isUsable) else {
             throw StoreFailure(
                 .configuration,
                 "reading the table name `\(text.prefix(40))`: it is neither `table` nor "
-                    + "`schema.table`; correct store.active-users.table")
+                    + "`schema.table`; correct \(setting)")
         }
         schema = parts.count == 2 ? parts[0] : nil
         name = parts[parts.count - 1]

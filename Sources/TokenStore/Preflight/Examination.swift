@@ -70,7 +70,7 @@ extension TokenStore {
         return plan.grants(to: account)
     }
 
-    private func describe() throws(StoreFailure) -> ServerDescription {
+    func describe() throws(StoreFailure) -> ServerDescription {
         try attempts.retrying("asking \(settings.location) what it is") { () throws(SQLFailure) in
             try connection.describe()
         }
@@ -105,15 +105,21 @@ extension TokenStore {
         _ layout: TableLayout, _ need: StoreNeed
     ) throws(StoreFailure) -> [StoreFinding] {
         guard case .apply = need else { return [] }
+        // Without marks of its own a table needs pushsweep_invalid, else that one may be absent.
+        return try missingTables(
+            OwnTable.sideTables.filter { $0 != .invalid || layout.mark == nil })
+    }
+
+    /// Tables of ours that are not as they have to be.
+    func missingTables(_ tables: [OwnTable]) throws(StoreFailure) -> [StoreFinding] {
         var findings: [StoreFinding] = []
-        for own in OwnTable.sideTables {
+        for own in tables {
             let known = try attempts.retrying("looking for \(own.name)") {
                 () throws(SQLFailure) in
                 try Catalog(connection: connection).table(TableName(name: own.name))
             }
             let missing = own.columns.map(\.name).filter { known?.column($0) == nil }
-            // Without marks of its own a table needs pushsweep_invalid, else that one may be absent.
-            if missing.isEmpty || own == .invalid && layout.mark != nil { continue }
+            if missing.isEmpty { continue }
             let what =
                 known == nil
                 ? "is missing or hidden from the account"
@@ -134,10 +140,16 @@ extension TokenStore {
         guard case .server(let server) = settings.location else {
             return try fileFindings(need)
         }
-        let account = account ?? server.user
         let plan = RightsPlan(
             layout, connection.dialect, database: server.database, need: need,
             hasSideMarks: layout.mark == nil ? try hasSideMarks() : false)
+        return try rightsFindings(plan, account ?? server.user)
+    }
+
+    /// Tries every right of a plan.
+    func rightsFindings(
+        _ plan: RightsPlan, _ account: String
+    ) throws(StoreFailure) -> [StoreFinding] {
         var findings: [StoreFinding] = []
         for right in plan.rights {
             let doing = "checking the right to \(right.purpose) \(right.table)"

@@ -22,6 +22,8 @@ struct RightsPlan {
 
     let rights: [Right]
 
+    init(rights: [Right]) { self.rights = rights }
+
     /// Plans for a layout. `database` is where unqualified tables are.
     init(
         _ layout: TableLayout, _ dialect: SQLDialect, database: String, need: StoreNeed,
@@ -63,6 +65,17 @@ struct RightsPlan {
         self.rights = rights
     }
 
+    static func updating(
+        _ names: [String], of table: TableName, _ dialect: SQLDialect, purpose: String
+    ) -> Right {
+        let columns = names.map(dialect.quoted)
+        let assignments = columns.map { "\($0) = \($0)" }.joined(separator: ", ")
+        return Right(
+            purpose: purpose, privileges: "UPDATE (\(columns.joined(separator: ", ")))",
+            table: table.sql(dialect),
+            probe: "UPDATE \(table.sql(dialect)) SET \(assignments) WHERE 1 = 0")
+    }
+
     private static func readColumns(_ layout: TableLayout) -> [String] {
         var names = layout.key.map(\.name) + [layout.token.name]
         names += [layout.app?.name, layout.environment?.name, layout.registration?.name]
@@ -72,7 +85,7 @@ struct RightsPlan {
         return names.filter { seen.insert($0).inserted }
     }
 
-    private static func reading(
+    static func reading(
         _ columns: [String]?, of table: TableName, _ dialect: SQLDialect, lock: String
     ) -> Right {
         let list = columns?.map(dialect.quoted).joined(separator: ", ")
@@ -90,15 +103,10 @@ struct RightsPlan {
         if layout.registrationMovesItself, let registration = layout.registration {
             names.append(registration.name)
         }
-        let columns = names.map(dialect.quoted)
-        let assignments = columns.map { "\($0) = \($0)" }.joined(separator: ", ")
-        return Right(
-            purpose: "mark rows of", privileges: "UPDATE (\(columns.joined(separator: ", ")))",
-            table: table.sql(dialect),
-            probe: "UPDATE \(table.sql(dialect)) SET \(assignments) WHERE 1 = 0")
+        return updating(names, of: table, dialect, purpose: "mark rows of")
     }
 
-    private static func sideTable(
+    static func sideTable(
         _ own: OwnTable, _ privileges: [String], _ database: String, _ dialect: SQLDialect
     ) -> Right {
         let name = TableName(schema: database, name: own.name).sql(dialect)

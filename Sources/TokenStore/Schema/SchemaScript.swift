@@ -12,25 +12,52 @@ extension TokenStore {
     /// address. Needs no connection.
     package static func schema(for location: StoreLocation) -> SchemaScript {
         let dialect = dialect(for: location)
-        let tables = [OwnTable.activeUsers] + OwnTable.sideTables
+        let tables =
+            [OwnTable.activeUsers, .pushQueue] + OwnTable.sideTables + OwnTable.queueTables
         return SchemaScript(statements: tables.flatMap { $0.creation(dialect) })
     }
 
-    /// The side tables alone: what a database needs whose token table stays as it is.
+    /// The side tables alone: what a database needs whose own tables stay as they are.
     package static func sideTables(for location: StoreLocation) -> SchemaScript {
         let dialect = dialect(for: location)
-        return SchemaScript(statements: OwnTable.sideTables.flatMap { $0.creation(dialect) })
+        let tables = OwnTable.sideTables + OwnTable.queueTables
+        return SchemaScript(statements: tables.flatMap { $0.creation(dialect) })
     }
 
     private static func dialect(for location: StoreLocation) -> SQLDialect {
         if case .sqlite = location { .sqlite } else { .mariaDB }
     }
 
-    /// What is missing in this database. An existing token table is the user's: only `upgrading`
-    /// adds the columns and the index that make marks and lookups good. Empty when nothing is.
+    /// What is missing in this database. Existing tables of tokens and notifications are the user's:
+    /// only `upgrading` adds the columns and indexes that make marks and lookups good. Empty when
+    /// nothing is.
     package func missingSchema(
         upgrading: Bool
     ) throws(StoreFailure) -> SchemaScript {
+        SchemaScript(
+            statements: try missingTokenSchema(upgrading) + missingQueueSchema(upgrading)
+                + missingSideTables())
+    }
+
+    /// The queue, or the index that tells its open rows from those that are done.
+    private func missingQueueSchema(_ upgrading: Bool) throws(StoreFailure) -> [String] {
+        let dialect = connection.dialect
+        let name = try TableName(settings.queue.table, setting: "store.push-queue.table")
+        let existing = try attempts.retrying("reading the schema") { () throws(SQLFailure) in
+            try Catalog(connection: connection).table(name)
+        }
+        guard existing != nil else { return OwnTable.pushQueue.creation(dialect, named: name) }
+        guard upgrading else { return [] }
+        let layout = try queueLayout()
+        let closing = layout.delivery.isInRow ? layout.delivery.answeredAt : layout.sentAt
+        guard let closing, layout.openIndex == nil else { return [] }
+        let partition = [layout.app?.name, layout.environment?.name].compactMap { $0 }
+        let index = OwnTable.Index(
+            name: "pushsweep_open", columns: [closing.name] + partition, isUnique: false)
+        return [OwnTable.pushQueue.creation(of: index, on: name, dialect)]
+    }
+
+    private func missingTokenSchema(_ upgrading: Bool) throws(StoreFailure) -> [String] {
         let dialect = connection.dialect
         let name = try TableName(settings.mapping.table)
         let mapping = settings.mapping
@@ -39,7 +66,7 @@ extension TokenStore {
         }
         var statements: [String] = []
         if let existing {
-            guard upgrading else { return SchemaScript(statements: try missingSideTables()) }
+            guard upgrading else { return [] }
             for column in OwnTable.additions where existing.column(column.name) == nil {
                 guard mapping.isDetected(column.name) else { continue }
                 statements.append(
@@ -54,13 +81,13 @@ extension TokenStore {
         } else {
             statements += OwnTable.activeUsers.creation(dialect, named: name)
         }
-        return SchemaScript(statements: statements + (try missingSideTables()))
+        return statements
     }
 
     private func missingSideTables() throws(StoreFailure) -> [String] {
         let dialect = connection.dialect
         var statements: [String] = []
-        for table in OwnTable.sideTables {
+        for table in OwnTable.sideTables + OwnTable.queueTables {
             let name = TableName(name: table.name)
             let known = try attempts.retrying("reading the schema") { () throws(SQLFailure) in
                 try Catalog(connection: connection).table(name)

@@ -1,0 +1,106 @@
+/// Finds the columns that a group of settings names, in a table as the database describes it, and
+/// refuses those that cannot hold what they are named for.
+struct ColumnResolver {
+    let table: CatalogTable
+    let dialect: SQLDialect
+    /// The group that messages name, such as `store.active-users`.
+    let group: String
+
+    /// What is thrown about the table.
+    func refusal(_ reason: String) -> StoreFailure {
+        StoreFailure(.configuration, "reading the layout of \(table.name): \(reason)")
+    }
+
+    /// A column that has to be there.
+    func required(_ name: String, setting: String) throws(StoreFailure) -> CatalogColumn {
+        if let column = table.column(name) { return column }
+        let names = table.columns.prefix(20).map(\.name).joined(separator: ", ")
+        throw refusal(
+            "there is no column \(name.prefix(64)) that the account may see, only \(names); correct "
+                + "\(group).\(setting) or grant SELECT on the column")
+    }
+
+    /// A column that may be missing unless it was named.
+    func optional(
+        _ column: OptionalColumn, setting: String
+    ) throws(StoreFailure) -> CatalogColumn? {
+        switch column {
+        case .detect(let usual): table.column(usual)
+        case .absent: nil
+        case .named(let name): try required(name, setting: setting)
+        }
+    }
+
+    /// The column of tokens.
+    func token(
+        _ name: String, _ encoding: TokenEncoding?
+    ) throws(StoreFailure) -> TokenColumn {
+        let column = try required(name, setting: "token")
+        guard column.isBinary || column.isText || column.type.isEmpty else {
+            throw refusal("token column \(column.name) holds neither text nor bytes")
+        }
+        let encoding = encoding ?? (column.isBinary ? .binary : .hex)
+        if encoding == .binary && column.isText {
+            throw refusal(
+                "token column \(column.name) holds text, which raw bytes would never match; declare "
+                    + "encoding hex")
+        }
+        let collation = column.collation ?? ""
+        return TokenColumn(
+            name: column.name, encoding: encoding,
+            isBinary: column.isBinary && dialect.engine == .mariaDB,
+            tellsCaseApart: column.isBinary || !collation.contains("_ci"),
+            mixesTextAndBytes: dialect.engine == .sqlite && !column.isText)
+    }
+
+    /// A column of apps or environments.
+    func partition(
+        _ mapped: OptionalColumn, setting: String, values: [String: String]
+    ) throws(StoreFailure) -> TableLayout.PartitionColumn? {
+        guard let column = try optional(mapped, setting: setting) else { return nil }
+        guard column.isText || column.isInteger || column.type == "enum" else {
+            throw refusal(
+                "column \(column.name) holds neither text nor whole numbers; correct "
+                    + "\(group).\(setting)")
+        }
+        return .init(
+            name: column.name, isInteger: column.isInteger,
+            isExact: column.isInteger || column.type == "enum"
+                || column.collation?.contains("_bin") == true,
+            values: values)
+    }
+
+    /// A column of times.
+    func time(
+        _ mapped: TimeMapping, setting: String
+    ) throws(StoreFailure) -> TimeColumn? {
+        guard let column = try optional(mapped.column, setting: setting) else { return nil }
+        let offset = mapped.zone.seconds
+        let isClock = ["datetime", "timestamp"].contains(column.type)
+        switch (mapped.type, dialect.engine) {
+        case (nil, .mariaDB) where isClock, (.datetime, .mariaDB) where isClock:
+            // The session's zone is UTC, and a TIMESTAMP is converted to it whatever was declared.
+            let own = column.type == "timestamp" ? 0 : offset
+            return TimeColumn(
+                name: column.name, storage: .wallClock(fraction: column.fraction, offset: own))
+        case (nil, .sqlite) where !column.isInteger, (.datetime, .sqlite) where !column.isInteger:
+            return TimeColumn(name: column.name, storage: .text(offset: offset))
+        case (.epochSeconds, _) where column.isInteger,
+            (.epochSeconds, .sqlite) where !column.isText:
+            return TimeColumn(name: column.name, storage: .epochSeconds)
+        case (.epochMilliseconds, _) where column.type == "bigint",
+            (.epochMilliseconds, .sqlite) where !column.isText:
+            return TimeColumn(name: column.name, storage: .epochMilliseconds)
+        case (nil, _) where column.isInteger:
+            throw refusal(
+                "column \(column.name) holds whole numbers, which may be seconds or milliseconds; "
+                    + "declare type epoch-seconds or epoch-milliseconds under "
+                    + "\(group).\(setting)")
+        default:
+            throw refusal(
+                "column \(column.name) has type \(column.type), which cannot hold "
+                    + "\(mapped.type?.rawValue ?? "a date with time"); correct "
+                    + "\(group).\(setting)")
+        }
+    }
+}

@@ -1,0 +1,166 @@
+import TokenHygiene
+
+// Sending cannot be taken back, so everything that can be known about the queue's table is found out
+// before the first claim, with statements that change nothing. What the token table needs is examined
+// by itself (`examine`): a sender applies evidence too.
+
+extension TokenStore {
+    /// Examines the queue for a use, and throws the first finding that forbids it. `partitions` are
+    /// those whose rows will be asked for.
+    ///
+    /// - Throws: `permission`, `configuration` or `readOnly` as found; any failure of asking.
+    @discardableResult
+    package func preflightQueue(
+        _ need: QueueNeed, partitions: [Partition]
+    ) throws(StoreFailure) -> [StoreFinding] {
+        let findings = try examineQueue(need, partitions: partitions)
+        for finding in findings {
+            if case .failure(let code) = finding.severity {
+                throw StoreFailure(code, finding.sentence)
+            }
+        }
+        return findings
+    }
+
+    /// Examines the queue for a use and reports all there is to say. Reads no rows, so it costs the
+    /// same for any queue.
+    ///
+    /// - Throws: only if the database cannot be asked at all.
+    package func examineQueue(
+        _ need: QueueNeed, partitions: [Partition]
+    ) throws(StoreFailure) -> [StoreFinding] {
+        let layout: QueueLayout
+        var findings: [StoreFinding]
+        do {
+            layout = try queueLayout()
+            for partition in partitions {
+                _ = try layout.partitionCondition(partition, connection.dialect)
+            }
+            findings =
+                QueueExamination(
+                    layout: layout, table: try queueTable(),
+                    longestToken: settings.mapping.longestToken, partitions: partitions
+                ).findings
+        } catch {
+            guard error.code == .configuration || error.code == .permission else { throw error }
+            return [StoreFinding(error)]
+        }
+        if need == .send {
+            findings += try missingTables(
+                OwnTable.queueTables.filter { $0 != .delivery || !layout.delivery.isInRow })
+        }
+        let isUsable = !findings.contains { $0.severity == .failure(.configuration) }
+        guard isUsable, case .server(let server) = settings.location else { return findings }
+        let plan = try queueRights(need, layout, server)
+        return findings + (try rightsFindings(plan, describe().account ?? server.user))
+    }
+
+    /// The GRANT statements an account (`name` or `name@host`) needs for a use of the queue, exactly,
+    /// without closing semicolons. For sending they stand beside those of `grants(for:user:)`, since a
+    /// sender looks tokens up and applies what it learns. Unless told otherwise for the account of
+    /// this connection. Empty for SQLite, where the file's mode decides.
+    ///
+    /// - Throws: `configuration` if the tables do not fit the settings.
+    package func queueGrants(
+        for need: QueueNeed, user: String? = nil
+    ) throws(StoreFailure) -> [String] {
+        guard case .server(let server) = settings.location else { return [] }
+        let account: String
+        if let user { account = user } else { account = try describe().account ?? server.user }
+        return try queueRights(need, queueLayout(), server).grants(to: account)
+    }
+
+    private func queueRights(
+        _ need: QueueNeed, _ layout: QueueLayout, _ server: StoreLocation.Server
+    ) throws(StoreFailure) -> RightsPlan {
+        var users: (table: TableName, column: String)?
+        if need == .enqueue, let column = try userColumn()?.name {
+            users = (try TableName(settings.mapping.table), column)
+        }
+        var hasDelivery = true
+        if need == .preview && !layout.delivery.isInRow { hasDelivery = try canReadDelivery() }
+        let plan = RightsPlan(
+            need, layout, connection.dialect, database: server.database, users: users)
+        // A dry run on an untouched database does without our table.
+        return hasDelivery ? plan : RightsPlan(rights: Array(plan.rights.prefix(1)))
+    }
+}
+
+/// Looks at a resolved queue for what would lose notifications or surprise somebody.
+struct QueueExamination {
+    let layout: QueueLayout
+    let table: CatalogTable
+    /// Bytes of the longest token to be expected.
+    let longestToken: Int
+    let partitions: [Partition]
+
+    var findings: [StoreFinding] {
+        [summary] + [openIndex, tokenRoom, payloadRoom, sharedRows].compactMap { $0 }
+    }
+
+    private var summary: StoreFinding {
+        let options = layout.options
+        let parts = [
+            "key \(layout.key)", "token \(layout.token.name) (\(layout.token.encoding.rawValue))",
+            "payload \(layout.payload)", "app \(layout.app?.name ?? "none")",
+            "environment \(layout.environment?.name ?? "none")",
+            "options \(options.names.isEmpty ? "none" : options.names.joined(separator: " "))",
+            "sent \(layout.sentAt?.name ?? "none")",
+            "state \(layout.delivery.isInRow ? "in the row" : "in pushsweep_delivery")",
+        ]
+        return StoreFinding(.ok, "table \(layout.table): \(parts.joined(separator: ", "))")
+    }
+
+    private var openIndex: StoreFinding? {
+        guard layout.openIndex == nil else { return nil }
+        let closing = layout.delivery.isInRow ? layout.delivery.answeredAt : layout.sentAt
+        guard let closing else {
+            return StoreFinding(
+                .warning,
+                "\(layout.table) has no column for the time of sending, so every run reads all rows "
+                    + "it ever had; delete rows that are done, or name a column under "
+                    + "store.push-queue.sent-at")
+        }
+        return StoreFinding(
+            .warning,
+            "column \(closing.name) of \(layout.table) has no index, so every run reads all rows that "
+                + "are done to find those that are not; `pushsweep schema apply --upgrade` adds one"
+        )
+    }
+
+    private var tokenRoom: StoreFinding? {
+        guard let length = table.column(layout.token.name)?.length else { return nil }
+        let bytes = layout.token.encoding == .hex ? length / 2 : length
+        guard bytes < longestToken else { return nil }
+        return StoreFinding(
+            .warning,
+            "column \(layout.token.name) of \(layout.table) has room for tokens of \(bytes) bytes, and "
+                + "tokens may have \(longestToken): notifications to longer ones cannot be queued; "
+                + "widen it")
+    }
+
+    private var payloadRoom: StoreFinding? {
+        guard let length = table.column(layout.payload)?.length, length < 4_096 else { return nil }
+        return StoreFinding(
+            .warning,
+            "column \(layout.payload) of \(layout.table) has room for payloads of \(length) "
+                + (layout.payloadIsBinary ? "bytes" : "characters")
+                + ", and APNs takes 4096 bytes (5120 for VoIP): longer ones cannot be queued; widen it"
+        )
+    }
+
+    /// Without a column of apps every row would be claimed for each.
+    private var sharedRows: StoreFinding? {
+        let apps = Set(partitions.map(\.app))
+        let environments = Set(partitions.map(\.environment))
+        let isShared =
+            layout.app == nil && apps.count > 1
+            || layout.environment == nil && environments.count > 1
+        guard isShared else { return nil }
+        return StoreFinding(
+            .failure(.configuration),
+            "\(layout.table) does not tell which of \(partitions.count) apps a notification is for; "
+                + "name the columns under store.push-queue.app and environment, or send one app "
+                + "only (--app)")
+    }
+}

@@ -1,0 +1,96 @@
+import TestSupport
+import Testing
+import TokenHygiene
+
+@testable import TokenStore
+
+@Suite("The queue under faults")
+struct QueueFaultTests {
+    private static func stage(_ queueCase: QueueCase) throws -> QueueStage {
+        let stage = try QueueStage(queueCase)
+        try stage.register(0..<30)
+        try stage.enqueue(0..<40)
+        return stage
+    }
+
+    /// Drains the queue in batches, results in two parts; what was handed out, in order.
+    private static func drain(_ queue: PushQueue) throws -> (keys: [Int64], skipped: Int) {
+        var cursor = QueueCursor()
+        var keys: [Int64] = []
+        var skipped = 0
+        while var claim = try queue.claim(chat, limit: 15, from: &cursor) {
+            keys += claim.keys
+            skipped += claim.skipped.values.reduce(0, +)
+            guard !claim.notifications.isEmpty else { continue }
+            guard try queue.handOver(claim) else { throw TestFailure("lease lost") }
+            for part in claim.results(.sent).runs(of: 8) {
+                let outcome = try queue.record(Array(part), of: &claim)
+                guard case .recorded = outcome else { throw TestFailure("\(outcome)") }
+            }
+        }
+        return (keys, skipped)
+    }
+
+    /// Operations of a drain without faults.
+    private static func operations(_ queueCase: QueueCase) throws -> Int {
+        let stage = try stage(queueCase)
+        let (queue, connection) = try stage.queue([])
+        _ = try drain(queue)
+        return withExtendedLifetime(stage) { connection.operations }
+    }
+
+    @Test(
+        "a fault at any statement, before or after the database ran it, changes no result",
+        arguments: QueueCase.all, [SQLFailure.Kind.lost, .conflict])
+    func anyStatement(_ queueCase: QueueCase, _ kind: SQLFailure.Kind) throws {
+        let count = try Self.operations(queueCase)
+        #expect(count > 20)
+        for operation in 1...count {
+            for isExecuted in [false, true] {
+                // A conflict rolls back, so it cannot be reported of a commit that was executed.
+                if kind == .conflict && isExecuted { continue }
+                let stage = try Self.stage(queueCase)
+                let note: Comment = "operation \(operation) of \(count), executed: \(isExecuted)"
+                let (queue, _) = try stage.queue([
+                    .init(operation: operation, isExecuted: isExecuted, kind: kind)
+                ])
+                let drained = try Self.drain(queue)
+                #expect(drained.keys == Array(1...30), note)
+                #expect(drained.skipped == 10, note)
+                #expect(try stage.counts() == [.sent: 30, .skipped: 10], note)
+                #expect(
+                    try stage.states().allSatisfy {
+                        $0.contains(" sent 0 1 -") || $0.contains("unknown")
+                    },
+                    note)
+            }
+        }
+    }
+
+    @Test(
+        "a sender killed after any statement loses no row and has none sent twice",
+        arguments: QueueCase.all)
+    func kill(_ queueCase: QueueCase) throws {
+        for operation in 1...(try Self.operations(queueCase)) {
+            let stage = try Self.stage(queueCase)
+            let broken = FaultyConnection(
+                stage.database.driver(),
+                [.init(operation: operation, isExecuted: operation % 2 == 0, kind: .other)])
+            let store = try TokenStore(stage.database.settings, broken, hurried())
+            // Throws at its fault, and with that it is dead.
+            _ = try? Self.drain(PushQueue(store, QueueLease(run: "dead", host: "host")))
+            broken.rollBack()
+            try stage.endLeases()
+            let other = try stage.queue(run: "other")
+            let reclaimed = try other.reclaimExpired(resendUnknown: false)
+            let drained = try Self.drain(other)
+            let counts = try stage.counts()
+            let note: Comment = "killed at operation \(operation)"
+            #expect(counts.values.reduce(0, +) == 40, note)
+            #expect(counts[.skipped] == 10 && counts[.pending] == nil, note)
+            #expect((counts[.sent] ?? 0) + (counts[.unknown] ?? 0) == 30, note)
+            #expect(counts[.unknown] ?? 0 == reclaimed.unknown, note)
+            #expect(Set(drained.keys).count == drained.keys.count, note)
+        }
+    }
+}
