@@ -52,7 +52,8 @@ package struct NotificationAttributes: Hashable, Sendable {
         }
         try self.init(
             topic: APNsTopic(bundleID: bundleID, for: kind ?? .alert), type: kind ?? .alert,
-            priority: urgency, expiration: expiration.map(NotificationExpiration.init(headerValue:)),
+            priority: urgency,
+            expiration: expiration.map { NotificationExpiration(headerValue: $0) },
             collapseID: collapseID.map { (text) throws(RequestRefusal) in try CollapseID(text) })
     }
 
