@@ -81,14 +81,25 @@ package struct DeviceToken: Sendable {
     /// The canonical spelling: lower-case hex, two digits per byte. This is the whole, private
     /// token: for databases and requests, never for logs or reports.
     package var hex: String {
-        let digits = Array("0123456789abcdef".utf8)
-        let raw = bytes
-        return String(unsafeUninitializedCapacity: count * 2) { buffer in
-            for (index, byte) in raw.enumerated() {
-                buffer[index * 2] = digits[Int(byte >> 4)]
-                buffer[index * 2 + 1] = digits[Int(byte & 15)]
-            }
+        String(unsafeUninitializedCapacity: count * 2) { buffer in
+            writeHex(into: UnsafeMutableRawBufferPointer(buffer))
             return count * 2
+        }
+    }
+
+    /// Writes the canonical spelling, `count * 2` bytes, without a String in between.
+    ///
+    /// - Precondition: the buffer has room for them.
+    package func writeHex(into buffer: UnsafeMutableRawBufferPointer) {
+        precondition(buffer.count >= count * 2)
+        withHead { head in
+            for (index, byte) in head.enumerated() {
+                HexDigit.write(byte, into: buffer, at: index * 2)
+            }
+        }
+        guard let rest else { return }
+        for (index, byte) in rest.enumerated() {
+            HexDigit.write(byte, into: buffer, at: (Self.usualLength + index) * 2)
         }
     }
 

@@ -60,7 +60,7 @@ extension DeviceToken {
         bytes.reserveCapacity(rest.count / 2)
         var high: UInt8?
         for character in rest where character != UInt8(ascii: " ") {
-            guard let digit = Self.value(ofHexDigit: character) else { throw .notHex }
+            guard let digit = HexDigit.value(of: character) else { throw .notHex }
             if let first = high {
                 bytes.append(first << 4 | digit)
                 high = nil
@@ -72,15 +72,6 @@ extension DeviceToken {
         guard !bytes.isEmpty else { throw .blank }
         guard let token = DeviceToken(bytes) else { throw .notHex }
         self = token
-    }
-
-    private static func value(ofHexDigit character: UInt8) -> UInt8? {
-        switch character {
-        case UInt8(ascii: "0")...UInt8(ascii: "9"): character - UInt8(ascii: "0")
-        case UInt8(ascii: "a")...UInt8(ascii: "f"): character - UInt8(ascii: "a") + 10
-        case UInt8(ascii: "A")...UInt8(ascii: "F"): character - UInt8(ascii: "A") + 10
-        default: nil
-        }
     }
 }
 

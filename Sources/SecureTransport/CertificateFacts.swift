@@ -76,8 +76,9 @@ package struct CertificateFacts: Sendable, Equatable {
 }
 
 /// RFC 3339 in UTC, the way every message here spells a time.
-enum RFC3339 {
-    static func text(_ seconds: Int64) -> String {
+package enum RFC3339 {
+    /// A time in seconds since 1970-01-01T00:00:00Z, such as 2023-11-14T22:13:20Z.
+    package static func text(_ seconds: Int64) -> String {
         var time = time_t(seconds)
         var parts = tm()
         guard gmtime_r(&time, &parts) != nil else {

@@ -1,5 +1,4 @@
 import COpenSSL
-import Glibc
 
 /// Reads an identity from PEM files (RFC 7468; PEM_read_bio_PrivateKey(3)).
 struct PEMIdentity {
@@ -8,21 +7,13 @@ struct PEMIdentity {
     let key: CredentialFile?
     let passphrase: String?
 
-    private static let keyBoundary = "PRIVATE KEY-----"
-
     func load() throws(IdentityFailure) -> TLSIdentity {
         let keyFile = key ?? certificate
         try keyFile.requirePrivate()
-        if certificate.contains(Self.keyBoundary) {
+        if certificate.contains(PEMPrivateKey.boundary) {
             try certificate.requirePrivate()
         }
-        guard keyFile.contains(Self.keyBoundary) else {
-            throw IdentityFailure(
-                .malformed,
-                "reading \(keyFile.path): no private key in it; name the key's file in the settings"
-            )
-        }
-        let privateKey = try readKey(keyFile)
+        let privateKey = try PEMPrivateKey(file: keyFile, passphrase: passphrase).load()
         let certificates: [OpaquePointer]
         do {
             certificates = try readCertificates()
@@ -67,61 +58,5 @@ struct PEMIdentity {
                 .malformed, "reading \(certificate.path): \(problem); export it again")
         }
         return found
-    }
-
-    /// What the passphrase callback is given and leaves behind.
-    private struct Question {
-        let passphrase: [UInt8]?
-        var wasAsked = false
-    }
-
-    private func readKey(_ file: CredentialFile) throws(IdentityFailure) -> OpaquePointer {
-        var (key, question, fault) = attempt(file)
-        if key == nil, fault.isUnsupportedAlgorithm, LegacyProvider.isLoaded {
-            (key, question, fault) = attempt(file)
-        }
-        if let key {
-            return key
-        }
-        guard question.wasAsked else {
-            throw IdentityFailure(
-                .malformed,
-                "reading \(file.path): the private key in it is broken: \(fault.text); export it "
-                    + "again")
-        }
-        guard passphrase != nil else {
-            throw IdentityFailure(
-                .passphraseNeeded,
-                "reading \(file.path): the key is encrypted; name a passphrase file in the settings"
-            )
-        }
-        throw IdentityFailure(
-            .wrongPassphrase,
-            "reading \(file.path): the passphrase does not open the key; check the passphrase file")
-    }
-
-    private func attempt(_ file: CredentialFile) -> (OpaquePointer?, Question, OpenSSLFault) {
-        var question = Question(passphrase: passphrase.map { Array($0.utf8) })
-        guard let stream = MemoryStream(file.bytes) else {
-            return (nil, question, OpenSSLFault.drain())
-        }
-        OpenSSLFault.discard()
-        let key = withUnsafeMutablePointer(to: &question) { pointer in
-            PEM_read_bio_PrivateKey(
-                stream.bio, nil,
-                { buffer, size, _, argument in
-                    guard let buffer, let argument else {
-                        return -1
-                    }
-                    let question = argument.assumingMemoryBound(to: Question.self)
-                    question.pointee.wasAsked = true
-                    guard let secret = question.pointee.passphrase, secret.count <= size else {
-                        return -1
-                    }
-                    memcpy(buffer, secret, secret.count)
-                    return Int32(secret.count)
-                }, pointer)
-        }
-        return (key, question, OpenSSLFault.drain())
     }
 }

@@ -1,0 +1,100 @@
+// The name of one notification, chosen by us.
+//
+// APNs echoes it in the answer, and only with a name of our own that is stored before the first
+// attempt can a notification of unknown outcome be sent again without becoming another one. It is
+// sixteen bytes in the queue and a lower-case UUID on the wire; a hundred thousand of them are
+// written per second, so the text is made in the caller's buffer.
+
+/// The value of `apns-id`: 16 bytes, spelled as a lower-case UUID, 8-4-4-4-12 hex digits.
+/// Sources: Apple, "Sending notification requests to APNs"; RFC 9562 section 4.
+package struct APNsID: Hashable, Sendable, CustomStringConvertible {
+    /// Bytes of the spelling.
+    package static let textLength = 36
+
+    private let high: UInt64
+    private let low: UInt64
+
+    /// Makes a name of its two halves in big-endian order.
+    package init(high: UInt64, low: UInt64) {
+        self.high = high
+        self.low = low
+    }
+
+    /// Takes 16 bytes; nil for any other number.
+    package init?(bytes: some Collection<UInt8>) {
+        guard bytes.count == 16 else { return nil }
+        self.init(
+            high: bytes.prefix(8).reduce(0) { $0 << 8 | UInt64($1) },
+            low: bytes.dropFirst(8).reduce(0) { $0 << 8 | UInt64($1) })
+    }
+
+    /// A random name (RFC 9562 section 5.4, version 4).
+    package static func random(using generator: inout some RandomNumberGenerator) -> APNsID {
+        let (high, low) = (generator.next() as UInt64, generator.next() as UInt64)
+        return APNsID(
+            high: high & ~0xF000 | 0x4000, low: low & ~(0b11 << 62) | 0b10 << 62)
+    }
+
+    /// A random name from the system's generator.
+    package static func random() -> APNsID {
+        var generator = SystemRandomNumberGenerator()
+        return random(using: &generator)
+    }
+
+    /// Reads the spelling APNs uses: 36 bytes, lower-case digits; nil for any other. With
+    /// `anyCase`, as APNs does of others, upper-case digits too.
+    package init?(text: some Collection<UInt8>, anyCase: Bool = false) {
+        guard text.count == Self.textLength else { return nil }
+        var halves = (high: UInt64(0), low: UInt64(0))
+        var digits = 0
+        for (index, byte) in text.enumerated() {
+            if Self.isHyphen(index) {
+                guard byte == UInt8(ascii: "-") else { return nil }
+                continue
+            }
+            let isUpper = byte >= UInt8(ascii: "A") && byte <= UInt8(ascii: "F")
+            guard let digit = HexDigit.value(of: byte), anyCase || !isUpper else { return nil }
+            if digits < 16 {
+                halves.high = halves.high << 4 | UInt64(digit)
+            } else {
+                halves.low = halves.low << 4 | UInt64(digit)
+            }
+            digits += 1
+        }
+        self.init(high: halves.high, low: halves.low)
+    }
+
+    /// The 16 bytes.
+    package var bytes: [UInt8] {
+        withUnsafeBytes(of: (high.bigEndian, low.bigEndian)) { Array($0) }
+    }
+
+    /// Writes the spelling, 36 bytes.
+    ///
+    /// - Precondition: the buffer has room for `textLength` bytes.
+    package func writeText(into buffer: UnsafeMutableRawBufferPointer) {
+        precondition(buffer.count >= Self.textLength)
+        var position = 0
+        withUnsafeBytes(of: (high.bigEndian, low.bigEndian)) { bytes in
+            for byte in bytes {
+                if Self.isHyphen(position) {
+                    buffer[position] = UInt8(ascii: "-")
+                    position += 1
+                }
+                HexDigit.write(byte, into: buffer, at: position)
+                position += 2
+            }
+        }
+    }
+
+    /// The spelling.
+    package var description: String {
+        var text = [UInt8](repeating: 0, count: Self.textLength)
+        text.withUnsafeMutableBytes { writeText(into: $0) }
+        return String(decoding: text, as: UTF8.self)
+    }
+
+    private static func isHyphen(_ index: Int) -> Bool {
+        index == 8 || index == 13 || index == 18 || index == 23
+    }
+}

@@ -1,0 +1,58 @@
+/// Base64 with the alphabet for URLs and without padding (RFC 4648 section 5), as a JWT is made of.
+package enum Base64URL {
+    /// Appends the spelling of bytes.
+    package static func encode(_ bytes: some Sequence<UInt8>, into text: inout [UInt8]) {
+        var (held, count) = (UInt32(0), 0)
+        for byte in bytes {
+            held = held << 8 | UInt32(byte)
+            count += 8
+            while count >= 6 {
+                count -= 6
+                text.append(character(UInt8(truncatingIfNeeded: held >> UInt32(count)) & 63))
+            }
+        }
+        if count > 0 {
+            text.append(character(UInt8(truncatingIfNeeded: held << UInt32(6 - count)) & 63))
+        }
+    }
+
+    /// The bytes behind a spelling; nil for any character outside the alphabet, padding included, a
+    /// length that no bytes have, and unused bits other than zero.
+    package static func decode(_ text: some Sequence<UInt8>) -> [UInt8]? {
+        var bytes: [UInt8] = []
+        var (held, count) = (UInt32(0), 0)
+        for character in text {
+            guard let value = value(of: character) else { return nil }
+            held = held << 6 | UInt32(value)
+            count += 6
+            if count >= 8 {
+                count -= 8
+                bytes.append(UInt8(truncatingIfNeeded: held >> UInt32(count)))
+            }
+        }
+        // Six bits left over would be a character that says nothing.
+        guard count < 6, held & (1 << UInt32(count) - 1) == 0 else { return nil }
+        return bytes
+    }
+
+    private static func character(_ value: UInt8) -> UInt8 {
+        switch value {
+        case 0..<26: UInt8(ascii: "A") + value
+        case 26..<52: UInt8(ascii: "a") + value - 26
+        case 52..<62: UInt8(ascii: "0") + value - 52
+        case 62: UInt8(ascii: "-")
+        default: UInt8(ascii: "_")
+        }
+    }
+
+    private static func value(of character: UInt8) -> UInt8? {
+        switch character {
+        case UInt8(ascii: "A")...UInt8(ascii: "Z"): character - UInt8(ascii: "A")
+        case UInt8(ascii: "a")...UInt8(ascii: "z"): character - UInt8(ascii: "a") + 26
+        case UInt8(ascii: "0")...UInt8(ascii: "9"): character - UInt8(ascii: "0") + 52
+        case UInt8(ascii: "-"): 62
+        case UInt8(ascii: "_"): 63
+        default: nil
+        }
+    }
+}

@@ -1,0 +1,112 @@
+/// Why a provider token cannot be made or is not one.
+package enum ProviderTokenRefusal: Error, Hashable, Sendable, CustomStringConvertible {
+    /// The key id is not ten capital letters and digits.
+    case keyID(String)
+    /// The team id is not ten capital letters and digits.
+    case teamID(String)
+
+    /// One clause for messages.
+    package var description: String {
+        switch self {
+        case .keyID(let text):
+            "\"\(PlainASCII.text(text))\" is no key id: it has ten capital letters and digits, "
+                + "as in the name of Apple's file AuthKey_<key id>.p8"
+        case .teamID(let text):
+            "\"\(PlainASCII.text(text))\" is no team id: it has ten capital letters and digits, "
+                + "see the membership page of the developer account"
+        }
+    }
+}
+
+/// What a provider token says: a JSON Web Token (RFC 7519) signed with ES256.
+/// Source: Apple, "Establishing a token-based connection to APNs".
+package struct ProviderTokenClaims: Hashable, Sendable {
+    /// The key that signs: `kid` of the header, ten characters.
+    package let keyID: String
+    /// Whose key it is: the claim `iss`, ten characters.
+    package let teamID: String
+    /// The claim `iat`, in seconds. APNs takes a token for an hour from then on.
+    package private(set) var issuedAt: EpochSeconds
+
+    /// States the claims. Throws `keyID` or `teamID`.
+    package init(
+        keyID: String, teamID: String, issuedAt: EpochSeconds
+    ) throws(ProviderTokenRefusal) {
+        guard Self.isIdentifier(keyID) else { throw .keyID(keyID) }
+        guard Self.isIdentifier(teamID) else { throw .teamID(teamID) }
+        self.keyID = keyID
+        self.teamID = teamID
+        self.issuedAt = issuedAt
+    }
+
+    /// The same claims with another time.
+    package func issued(at time: EpochSeconds) -> ProviderTokenClaims {
+        var claims = self
+        claims.issuedAt = time
+        return claims
+    }
+
+    /// What is signed: header and claims in base64url with a dot between (RFC 7515 section 5.1).
+    package var signingInput: [UInt8] {
+        var text: [UInt8] = []
+        Base64URL.encode(#"{"alg":"ES256","kid":"\#(keyID)"}"#.utf8, into: &text)
+        text.append(UInt8(ascii: "."))
+        Base64URL.encode(
+            #"{"iss":"\#(teamID)","iat":\#(issuedAt.rawValue)}"#.utf8, into: &text)
+        return text
+    }
+
+    /// The whole token with a signature of `signingInput` (64 bytes, RFC 7518 section 3.4).
+    package func text(signature: [UInt8]) -> String {
+        var text = signingInput
+        text.append(UInt8(ascii: "."))
+        Base64URL.encode(signature, into: &text)
+        return String(decoding: text, as: UTF8.self)
+    }
+
+    private static func isIdentifier(_ text: String) -> Bool {
+        text.utf8.count == 10
+            && text.utf8.allSatisfy { byte in
+                byte >= UInt8(ascii: "A") && byte <= UInt8(ascii: "Z")
+                    || byte >= UInt8(ascii: "0") && byte <= UInt8(ascii: "9")
+            }
+    }
+}
+
+/// A provider token taken apart, its signature not yet checked.
+package struct ReceivedProviderToken: Hashable, Sendable {
+    /// What it says.
+    package let claims: ProviderTokenClaims
+    /// The bytes that were signed.
+    package let signingInput: [UInt8]
+    /// The signature as it came.
+    package let signature: [UInt8]
+
+    /// A longer text is not taken apart; Apple's have about 200 bytes.
+    private static let longest = 4_096
+
+    /// Takes a token apart; nil unless it has three parts, `alg` ES256, a `kid`, an `iss` and an
+    /// `iat` that is a whole number of seconds.
+    package init?(_ text: [UInt8]) {
+        let parts = text.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
+        guard text.count <= Self.longest, parts.count == 3,
+            let header = Self.object(parts[0]), let body = Self.object(parts[1]),
+            let signature = Base64URL.decode(parts[2]),
+            header["alg"] == .text("ES256"), case .text(let keyID) = header["kid"],
+            case .text(let teamID) = body["iss"], case .integer(let time) = body["iat"],
+            let issuedAt = UInt32(exactly: time),
+            let claims = try? ProviderTokenClaims(
+                keyID: keyID, teamID: teamID, issuedAt: EpochSeconds(issuedAt))
+        else { return nil }
+        self.claims = claims
+        self.signature = signature
+        signingInput = Array(text[..<(parts[2].startIndex - 1)])
+    }
+
+    private static func object(_ part: ArraySlice<UInt8>) -> JSONObject? {
+        guard let bytes = Base64URL.decode(part),
+            let object = bytes.withUnsafeBytes({ JSONObject($0) })
+        else { return nil }
+        return ["alg", "kid", "iss", "iat"].contains(where: object.isAmbiguous) ? nil : object
+    }
+}

@@ -1,0 +1,62 @@
+/// Why a notification is not sent: APNs would refuse it, and every refusal slows the connection
+/// down for the others (Apple, "Handling notification responses from APNs").
+package enum RequestRefusal: Error, Hashable, Sendable, CustomStringConvertible {
+    /// No payload; APNs says PayloadEmpty.
+    case emptyPayload
+    /// More bytes than the push type allows; APNs says PayloadTooLarge.
+    case payloadTooLarge(bytes: Int, limit: Int)
+    /// A `background` notification with priority 10; APNs says BadPriority.
+    case immediateBackground
+    /// A priority other than 10, 5 and 1; APNs says BadPriority.
+    case unknownPriority(Int)
+    /// A push type that is none of Apple's; APNs says InvalidPushType.
+    case unknownPushType(String)
+    /// A collapse id of no bytes; APNs says BadCollapseId.
+    case emptyCollapseID
+    /// A collapse id over 64 bytes; APNs says BadCollapseId.
+    case collapseIDTooLong(bytes: Int)
+    /// A collapse id with a character that no header value can carry; APNs says BadCollapseId.
+    case unprintableCollapseID
+    /// No topic; APNs says MissingTopic.
+    case emptyTopic
+    /// A topic with a character that none has; APNs says BadTopic.
+    case malformedTopic(String)
+    /// A topic that does not end as the push type demands; APNs says BadTopic.
+    case topicWithoutSuffix(topic: String, suffix: String)
+
+    /// One clause for messages and reports.
+    package var description: String {
+        switch self {
+        case .emptyPayload: "the payload is empty"
+        case .payloadTooLarge(let bytes, let limit):
+            "the payload has \(bytes) bytes, the limit is \(limit)"
+        case .immediateBackground: "a background notification must not have priority 10; use 5 or 1"
+        case .unknownPriority(let number): "priority \(number) is none of 10, 5 and 1"
+        case .unknownPushType(let text): "\"\(PlainASCII.text(text))\" is no push type"
+        case .emptyCollapseID: "the collapse id is empty"
+        case .collapseIDTooLong(let bytes):
+            "the collapse id has \(bytes) bytes, the limit is \(CollapseID.longest)"
+        case .unprintableCollapseID: "the collapse id has a character other than printable ASCII"
+        case .emptyTopic: "the topic is empty"
+        case .malformedTopic(let topic):
+            "the topic \"\(PlainASCII.text(topic))\" is no bundle id: "
+                + "letters, digits, - and . only, at most \(APNsTopic.longest) bytes"
+        case .topicWithoutSuffix(let topic, let suffix):
+            "the topic \(topic) must end in \(suffix) for this push type"
+        }
+    }
+}
+
+/// Text of unknown origin made safe to print: printable ASCII, at most 64 characters, `?` for the
+/// rest. Peers and databases must not write control characters to a terminal.
+enum PlainASCII {
+    static let longest = 64
+
+    static func text(_ text: String) -> String {
+        String(decoding: text.utf8.prefix(longest).map(shown), as: UTF8.self)
+    }
+
+    static func isPrintable(_ byte: UInt8) -> Bool { byte >= 0x20 && byte < 0x7F }
+
+    static func shown(_ byte: UInt8) -> UInt8 { isPrintable(byte) ? byte : UInt8(ascii: "?") }
+}

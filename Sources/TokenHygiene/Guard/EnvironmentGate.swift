@@ -1,0 +1,106 @@
+// The gate between one wrong setting and two million wrong verdicts.
+//
+// A certificate of the wrong environment, or a topic of another app, makes every token look bad,
+// and whoever believes that loses the whole population. No single answer shows it; their share
+// does. So answers are counted per environment, topic and credential, and sending stops when the
+// share of bad tokens is, beyond reasonable doubt, above anything a healthy population has.
+//
+// "Beyond reasonable doubt" is the lower end of Wilson's interval (E. B. Wilson, 1927) at 99.9 %:
+// with 12 bad of 50 the true share exceeds 10 % with that confidence, with 11 it need not. Unlike
+// the plain share or its normal approximation it is honest for small numbers. Looking after every
+// answer would give chance a new try each time and add up to many false alarms; so the gate looks
+// when the count has doubled: at 50, 100, 200, 400 and so on.
+//
+// A second rule needs no statistics: of the first 50 answers one at least must show that APNs knows
+// a token of ours.
+
+/// What an answer tells about the setting under which it was given.
+package enum TokenAcceptance: Hashable, Sendable, CaseIterable {
+    /// APNs knew the token: accepted, or once valid and now gone.
+    case known
+    /// The token is wrong, or the environment or topic is: BadDeviceToken, DeviceTokenNotForTopic,
+    /// binary status 8.
+    case bad
+    /// The request was refused for another reason: no sign that the setting is right.
+    case refused
+}
+
+/// Why sending was stopped.
+package enum EnvironmentSuspicion: Hashable, Sendable, CustomStringConvertible {
+    /// So many bad tokens that the host, credential or topic must be wrong.
+    case badShare(bad: Int, answers: Int)
+    /// APNs knew none of the first tokens.
+    case nothingKnown(bad: Int, answers: Int)
+
+    /// One clause for messages and reports.
+    package var description: String {
+        switch self {
+        case .badShare(let bad, let answers):
+            "environment mismatch suspected: APNs called \(bad) of \(answers) tokens bad"
+        case .nothingKnown(let bad, let answers):
+            "environment mismatch suspected: APNs knew none of the first \(answers) tokens and "
+                + "called \(bad) of them bad"
+        }
+    }
+}
+
+/// Counts the answers under one environment, topic and credential, and says when to stop.
+///
+/// Trouble of the server (5xx), throttling (429) and unknown outcomes say nothing about the setting
+/// and are not counted.
+package struct EnvironmentGate: Hashable, Sendable {
+    /// The number of answers at which the gate looks for the first time.
+    package static let firstLook = 50
+    /// The share of bad tokens that a healthy population may have.
+    package static let tolerance = 0.1
+    /// The 99.9 % quantile of the normal distribution.
+    private static let quantile = 3.090_232_306_167_813
+
+    /// Answers counted.
+    package private(set) var answers = 0
+    /// Of them, bad tokens.
+    package private(set) var bad = 0
+    /// Of them, tokens that APNs knew.
+    package private(set) var known = 0
+    /// Why the gate is shut; it stays so.
+    package private(set) var suspicion: EnvironmentSuspicion?
+
+    private var nextLook = EnvironmentGate.firstLook
+
+    /// An open gate that has seen nothing.
+    package init() {}
+
+    /// Counts one answer. The suspicion if this one shuts the gate, nil before and after.
+    package mutating func count(_ acceptance: TokenAcceptance) -> EnvironmentSuspicion? {
+        answers += 1
+        switch acceptance {
+        case .known: known += 1
+        case .bad: bad += 1
+        case .refused: break
+        }
+        guard answers == nextLook, suspicion == nil else { return nil }
+        nextLook *= 2
+        if known == 0 {
+            suspicion = .nothingKnown(bad: bad, answers: answers)
+        } else if Self.leastShare(of: bad, in: answers) > Self.tolerance {
+            suspicion = .badShare(bad: bad, answers: answers)
+        }
+        return suspicion
+    }
+
+    /// How many requests may be without an answer: before the first look only as many as are
+    /// missing to it, so that a wrong setting costs 50 notifications and no more; nil for any
+    /// number.
+    package var allowance: Int? {
+        answers < Self.firstLook ? Self.firstLook - answers : nil
+    }
+
+    /// The lower end of Wilson's 99.9 % interval for the share of `count` in `total`; 0 for none.
+    package static func leastShare(of count: Int, in total: Int) -> Double {
+        guard total > 0 else { return 0 }
+        let (share, size) = (Double(count) / Double(total), Double(total))
+        let square = quantile * quantile
+        let spread = (share * (1 - share) / size + square / (4 * size * size)).squareRoot()
+        return max(0, (share + square / (2 * size) - quantile * spread) / (1 + square / size))
+    }
+}

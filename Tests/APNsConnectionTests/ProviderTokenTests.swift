@@ -1,0 +1,153 @@
+import APNsConnection
+import APNsProtocol
+import Foundation
+import SecureTransport
+import Synchronization
+import TestSupport
+import Testing
+
+/// Two clocks that go only when told to.
+private final class TestClocks: Sendable {
+    private let state = Mutex(
+        (monotonic: ContinuousClock.now, wall: EpochSeconds(1_700_000_000)))
+
+    var clocks: ProviderTokenSource.Clocks {
+        ProviderTokenSource.Clocks(
+            monotonic: { self.state.withLock { $0.monotonic } },
+            wall: { self.state.withLock { $0.wall } })
+    }
+
+    /// Lets both clocks go on; the wall clock can be set on top.
+    func advance(minutes: Int, settingWallBy seconds: Int64 = 0) {
+        state.withLock { state in
+            state.monotonic += .seconds(minutes * 60)
+            let wall = Int64(state.wall.rawValue) + Int64(minutes) * 60 + seconds
+            state.wall = EpochSeconds(UInt32(wall))
+        }
+    }
+}
+
+@Suite("A provider token")
+struct ProviderTokenTests {
+    private let key: SigningKey
+    private let clocks = TestClocks()
+    private let source: ProviderTokenSource
+
+    init() throws {
+        key = try SigningKey()
+        source = ProviderTokenSource(
+            try .init(key: key, keyID: "ABC123DEFG", teamID: "DEF123GHIJ"),
+            clocks: clocks.clocks)
+    }
+
+    private func text(_ token: ProviderToken) -> [UInt8] {
+        Array(token.authorization.dropFirst("bearer ".count).utf8)
+    }
+
+    @Test("is the agreed signing input and a signature of 64 bytes that its key verifies")
+    func content() throws {
+        let token = try source.token()
+        #expect(token.authorization.hasPrefix("bearer "))
+        let text = text(token)
+        let vector =
+            "eyJhbGciOiJFUzI1NiIsImtpZCI6IkFCQzEyM0RFRkcifQ"
+            + ".eyJpc3MiOiJERUYxMjNHSElKIiwiaWF0IjoxNzAwMDAwMDAwfQ"
+        #expect(text.starts(with: vector.utf8))
+        let received = try #require(ReceivedProviderToken(text))
+        #expect(received.signature.count == 64)
+        #expect(received.signingInput == Array(vector.utf8))
+        #expect(key.verificationKey.verifies(received.signature, of: received.signingInput))
+        #expect(token.issuedAt == EpochSeconds(1_700_000_000))
+    }
+
+    @Test("is the same text for all who ask, until 50 minutes have gone by")
+    func renewal() throws {
+        let first = try source.token()
+        for _ in 0..<49 {
+            clocks.advance(minutes: 1)
+            #expect(try source.token() == first)
+        }
+        clocks.advance(minutes: 1)
+        let second = try source.token()
+        #expect(second.serial == first.serial + 1)
+        #expect(second.issuedAt == EpochSeconds(1_700_000_000 + 50 * 60))
+        #expect(second.authorization != first.authorization)
+    }
+
+    @Test("is renewed by its age, whatever the wall clock does")
+    func wallClockJumps() throws {
+        let first = try source.token()
+        clocks.advance(minutes: 49, settingWallBy: 100_000)
+        #expect(try source.token() == first)
+        clocks.advance(minutes: 1, settingWallBy: -200_000)
+        let second = try source.token()
+        #expect(second.issuedAt == EpochSeconds(1_700_000_000 + 50 * 60 - 100_000))
+    }
+
+    @Test("called expired after 20 minutes is renewed once, however many answers say so")
+    func expired() throws {
+        let first = try source.token()
+        clocks.advance(minutes: 20)
+        let second = try source.token(afterExpiryOf: first, serverTime: nil)
+        #expect(second.serial == 2)
+        #expect(try source.token(afterExpiryOf: first, serverTime: nil) == second)
+        #expect(try source.token() == second)
+    }
+
+    @Test("called expired before that means a wrong clock: both times are named, nothing renewed")
+    func clockFault() throws {
+        let first = try source.token()
+        clocks.advance(minutes: 19)
+        let fault = #expect(throws: ProviderClockFault.self) {
+            try source.token(
+                afterExpiryOf: first, serverTime: EpochSeconds(1_700_007_200))
+        }
+        let message = fault?.description ?? ""
+        #expect(message.contains("2023-11-14T22:32:20Z"))
+        #expect(message.contains("2023-11-15T00:13:20Z"))
+        #expect(!message.contains(first.authorization.suffix(40)))
+        #expect(try source.token() == first)
+        #expect(throws: ProviderClockFault.self) {
+            try source.token(afterExpiryOf: first, serverTime: nil)
+        }
+    }
+
+    @Test("is never renewed before 20 minutes and always after 50")
+    func policy() {
+        for minute in 0...120 {
+            let age = Duration.seconds(minute * 60)
+            #expect(ProviderTokenPolicy.decision(age: age) == (minute >= 50 ? .renew : .keep))
+            #expect(
+                ProviderTokenPolicy.decision(expiredAtAge: age) == (minute >= 20 ? .renew : nil))
+        }
+    }
+
+    @Test("is not made for ids that are none")
+    func identifiers() {
+        for text in ["", "ABC123DEF", "ABC123DEFGH", "abc123defg", "ABC123DEF\"", "ÄBC123DEF"] {
+            #expect(throws: ProviderTokenRefusal.keyID(text)) {
+                try ProviderTokenSource.Credential(key: key, keyID: text, teamID: "DEF123GHIJ")
+            }
+            #expect(throws: ProviderTokenRefusal.teamID(text)) {
+                try ProviderTokenSource.Credential(key: key, keyID: "ABC123DEFG", teamID: text)
+            }
+        }
+    }
+
+    @Test("asked for by eight threads at once is signed once")
+    func threads() throws {
+        let seen = Mutex<Set<ProviderToken>>([])
+        let source = source
+        let threads = try (0..<8).map { _ in
+            try WorkerThread {
+                for _ in 0..<100 {
+                    if let token = try? source.token() {
+                        seen.withLock { _ = $0.insert(token) }
+                    }
+                }
+            }
+        }
+        threads.forEach { $0.join() }
+        #expect(seen.withLock { $0.count } == 1)
+    }
+}

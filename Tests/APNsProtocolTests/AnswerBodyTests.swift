@@ -1,0 +1,170 @@
+import APNsProtocol
+import TestSupport
+import Testing
+
+/// A body of an answer and what may be taken from it.
+struct BodyCase: Sendable, CustomStringConvertible {
+    let text: String
+    let reason: ProviderReason?
+    let timestamp: AnswerTimestamp
+    let isMalformed: Bool
+
+    var description: String { String(text.prefix(60)) }
+
+    /// A body that can be read.
+    static func good(
+        _ text: String, _ reason: ProviderReason?, _ timestamp: AnswerTimestamp = .absent
+    ) -> BodyCase {
+        BodyCase(text: text, reason: reason, timestamp: timestamp, isMalformed: false)
+    }
+
+    /// A body from which nothing may be taken.
+    static func bad(_ text: String) -> BodyCase {
+        BodyCase(text: text, reason: nil, timestamp: .absent, isMalformed: true)
+    }
+
+    static let time = AnswerTimestamp.milliseconds(1_700_000_000_123)
+
+    static let readable: [BodyCase] = [
+        good(#"{"reason":"Unregistered","timestamp":1700000000123}"#, .unregistered, time),
+        good(#"{"timestamp":1700000000123,"reason":"ExpiredToken"}"#, .expiredToken, time),
+        good(
+            " \t\r\n{ \"reason\" : \"Unregistered\" , \"timestamp\" : 1700000000123 } \n",
+            .unregistered, time),
+        good(#"{"reason":"BadDeviceToken"}"#, .badDeviceToken),
+        good(#"{}"#, nil), good(#"{ }"#, nil), good("", nil),
+        good(#"{"timestamp":1700000000123}"#, nil, time),
+        good(#"{"reason":"Unregist\u0065red"}"#, .unregistered),
+        good(#"{"reason":null,"timestamp":null}"#, nil, .unusable),
+        good(#"{"reason":{"a":"b"}}"#, nil), good(#"{"reason":7}"#, nil),
+        good(#"{"Reason":"Unregistered"}"#, nil),
+        good(#"{"reason":"unregistered"}"#, .other("unregistered")),
+        good(#"{"reason":"Service Unavailable"}"#, .other("Service Unavailable")),
+        good(#"{"reason":""}"#, .other("")),
+        good(#"{"reason":"a\"b\\c\/d\n\u00e4"}"#, .other(#"a"b\c/d??"#)),
+        good(
+            #"{"x":[1,{"y":[]},"],}",-0.5e+3,true,[[]]],"reason":"Unregistered","z":{"reason":"Shutdown"}}"#,
+            .unregistered),
+    ]
+
+    static let timestamps: [(String, AnswerTimestamp)] = [
+        // Seconds, the boundary of the unit guard, and the largest number there is.
+        ("1700000000", .unusable), ("99999999999", .unusable),
+        ("100000000000", .milliseconds(100_000_000_000)),
+        ("9223372036854775807", .milliseconds(.max)), ("9223372036854775808", .unusable),
+        ("18446744073709551616", .unusable), (String(repeating: "9", count: 5_000), .unusable),
+        ("0", .unusable), ("-1700000000123", .unusable), ("-0", .unusable),
+        ("1700000000123.0", .unusable), ("1700000000123.5", .unusable),
+        ("1.700000000123e12", .unusable), ("1700000000123E0", .unusable),
+        (#""1700000000123""#, .unusable), ("true", .unusable), ("[1700000000123]", .unusable),
+        (#"{"ms":1700000000123}"#, .unusable), ("null", .unusable),
+    ]
+
+    static let unreadable: [BodyCase] = [
+        "{", "}", "{\"", "{\"reason", #"{"reason""#, #"{"reason":"#, #"{"reason":"Unregis"#,
+        #"{"reason":"Unregistered""#, #"{"reason":"Unregistered","#,
+        #"{"reason":"Unregistered",}"#, #"{"reason":"Unregistered","timestamp":1700000000123"#,
+        #"{"reason":"Unregistered","timestamp":}"#, #"{"reason":"Unregistered"} x"#,
+        #"{"reason":"Unregistered"}{}"#, #"[{"reason":"Unregistered"}]"#, #""Unregistered""#,
+        "null", "410", "<html>", "\u{FEFF}{}", #"{"reason":"Unregistered" "timestamp":1}"#,
+        #"{'reason':'Unregistered'}"#, #"{reason:"Unregistered"}"#,
+        // One key twice: which is meant?
+        #"{"reason":"Unregistered","reason":"Unregistered"}"#,
+        #"{"timestamp":1700000000123,"timestamp":1800000000123}"#,
+        #"{"timestamp":1700000000123,"timest\u0061mp":1700000000123}"#,
+        #"{"timestamp":01700000000123}"#, #"{"timestamp":+1700000000123}"#,
+        #"{"timestamp":1700000000123.}"#, #"{"timestamp":0x18BCFE5687B}"#,
+        #"{"timestamp":NaN}"#, #"{"timestamp":1e}"#, #"{"timestamp":-}"#,
+        #"{"a":tru}"#, #"{"a":[1,]}"#, #"{"a":{"b"}}"#, #"{"a":{"b":1,}}"#, #"{"a":[}]}"#,
+        #"{"a":"\x"}"#, #"{"a":"\u12"}"#, #"{"a":"\u12g4"}"#, "{\"a\":\"\n\"}", "{\"a\\",
+        "{\"reason\":\"Unregistered\0\"}",
+    ].map(bad)
+}
+
+@Suite("The body of an answer")
+struct AnswerBodyTests {
+    private func check(_ body: BodyCase, _ location: SourceLocation = #_sourceLocation) {
+        let read = AnswerBody(Array(body.text.utf8))
+        #expect(read.reason == body.reason, sourceLocation: location)
+        #expect(read.timestamp == body.timestamp, sourceLocation: location)
+        #expect(read.isMalformed == body.isMalformed, sourceLocation: location)
+    }
+
+    @Test("is read with white space, unknown keys and any order", arguments: BodyCase.readable)
+    func readable(body: BodyCase) {
+        check(body)
+    }
+
+    @Test("has a time only where the timestamp is an integer that can be milliseconds")
+    func timestamps() {
+        for (text, expected) in BodyCase.timestamps {
+            check(
+                .good(#"{"reason":"Unregistered","timestamp":\#(text)}"#, .unregistered, expected))
+            check(.good(#"{"timestamp":\#(text) }"#, nil, expected))
+        }
+    }
+
+    @Test("says nothing where it is no object of distinct keys", arguments: BodyCase.unreadable)
+    func unreadable(body: BodyCase) {
+        check(body)
+    }
+
+    @Test("cut anywhere says nothing")
+    func cut() {
+        let whole = Array(#"{"reason":"Unregistered","timestamp":1700000000123}"#.utf8)
+        for length in 1..<whole.count {
+            let body = AnswerBody(Array(whole[..<length]))
+            #expect(body.isMalformed && body.reason == nil && body.timestamp == .absent)
+        }
+    }
+
+    @Test("over 16 KiB is not looked at, up to there any nesting and length is harmless")
+    func size() {
+        let good = #"{"reason":"Unregistered","timestamp":1700000000123}"#
+        let spaces = String(repeating: " ", count: AnswerBody.longest - good.utf8.count)
+        check(.good(good + spaces, .unregistered, BodyCase.time))
+        check(.bad(good + spaces + " "))
+        check(.bad(good + String(repeating: " ", count: 1 << 20)))
+        check(.bad(#"{"a":"# + String(repeating: "[", count: 16_000)))
+        check(.bad(String(repeating: #"{"a":"#, count: 3_000)))
+        let nested = String(repeating: "[", count: 30) + String(repeating: "]", count: 30)
+        check(.good(#"{"a":\#(nested),"reason":"Shutdown"}"#, .shutdown))
+        let long = String(repeating: "x", count: 10_000)
+        check(.good(#"{"reason":"\#(long)"}"#, .other(String(long.prefix(64)))))
+    }
+
+    @Test("never traps and never yields a time from 50,000 damaged bodies that is not in them")
+    func damage() {
+        var random = SeededGenerator("damaged bodies")
+        let pieces: [[UInt8]] = [
+            "{", "}", "[", "]", ",", ":", "\"", "\\", "\\u00", "reason", "timestamp",
+            "\"reason\":", "\"timestamp\":", "1700000000123", "-", ".", "e", "0", "true", " ",
+            "\u{0}", "ä", "\"Unregistered\"",
+        ].map { Array($0.utf8) }
+        for _ in 0..<50_000 {
+            var bytes: [UInt8] = Bool.random(using: &random) ? Array("{".utf8) : []
+            for _ in 0..<Int.random(in: 0...12, using: &random) {
+                bytes += pieces.randomElement(using: &random) ?? []
+            }
+            if Int.random(in: 0..<8, using: &random) == 0 { bytes += random.bytes(3) }
+            let body = AnswerBody(bytes)
+            if body.isMalformed {
+                #expect(body.reason == nil && body.timestamp == .absent)
+            }
+            if case .milliseconds(let time) = body.timestamp {
+                let text = String(decoding: bytes, as: UTF8.self)
+                #expect(
+                    text.contains("\(time)") && time >= AnswerBody.leastMilliseconds,
+                    "seed \(random.seed): \(text)")
+            }
+        }
+    }
+
+    @Test("of a GOAWAY is read by the same rules")
+    func goAway() {
+        #expect(AnswerBody(Array(#"{"reason":"Shutdown"}"#.utf8)).reason == .shutdown)
+        #expect(
+            AnswerBody(Array(#"{"reason":"BadCertificate"}"#.utf8)).reason == .badCertificate)
+        #expect(AnswerBody(Array("maintenance".utf8)).reason == nil)
+    }
+}
