@@ -20,6 +20,8 @@ package struct CapturedFeed: Hashable, Sendable {
     package let id: String
     /// What the feed is about.
     package let partition: Partition
+    /// What its bytes are: a feedback list, or answers of APNs under one reason.
+    package let kind: EvidenceSource
     /// `host:port` or the file it came from.
     package let source: String
     /// When it was opened.
@@ -46,6 +48,7 @@ extension CapturedFeed {
         id = try row.value("id")
         partition = Partition(
             app: try row.value("app"), environment: try row.value("environment"))
+        kind = try row.word(row.value("kind"), in: "kind")
         source = try row.value("source")
         opened = EpochMilliseconds(try row.value("opened"))
         bytes = try row.value("bytes")

@@ -63,20 +63,22 @@ package final class FeedCapture {
 }
 
 extension EvidenceJournal {
-    /// Opens a capture before the gateway is asked for its list.
+    /// Opens a capture before the gateway is asked for its list, or of answers of APNs when the
+    /// first has come.
     package func beginFeed(
-        run: String, partition: Partition, source: String, at now: EpochMilliseconds
+        run: String, partition: Partition, source: String, kind: EvidenceSource = .feedback,
+        at now: EpochMilliseconds
     ) throws(JournalFailure) -> FeedCapture {
         let id = UUID().uuidString.lowercased()
         try perform("opening a feed in the journal") { db in
             try db.execute(
                 sql: """
-                    INSERT INTO feed (id, run, app, environment, source, opened, state)
-                    VALUES (?, ?, ?, ?, ?, ?, ?)
+                    INSERT INTO feed (id, run, app, environment, source, opened, state, kind)
+                    VALUES (?, ?, ?, ?, ?, ?, ?, ?)
                     """,
                 arguments: [
                     id, run, partition.app, partition.environment, source, now.rawValue,
-                    FeedState.reading.rawValue,
+                    FeedState.reading.rawValue, kind.rawValue,
                 ])
         }
         return FeedCapture(id: id, journal: self)

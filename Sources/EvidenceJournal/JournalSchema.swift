@@ -30,6 +30,10 @@ enum JournalSchema {
                         reason TEXT NOT NULL, PRIMARY KEY (feed, start));
                     """)
         }
+        migrator.registerMigration("2 answers beside feedback lists") { db in
+            try db.execute(
+                sql: "ALTER TABLE feed ADD COLUMN kind TEXT NOT NULL DEFAULT 'feedback'")
+        }
         return migrator
     }
 }

@@ -17,13 +17,13 @@ package enum RetryAfter {
 }
 
 /// An HTTP date (RFC 9110 section 5.6.7).
-enum HTTPDate {
+package enum HTTPDate {
     private static let months = [
         "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
     ]
 
     /// Seconds since the Unix epoch. `now` decides the century of two-digit years.
-    static func seconds(_ text: String, now: EpochSeconds) -> Int64? {
+    package static func seconds(_ text: String, now: EpochSeconds) -> Int64? {
         let words = text.split(separator: " ", omittingEmptySubsequences: true)
         switch words.count {
         case 6 where words[5] == "GMT":

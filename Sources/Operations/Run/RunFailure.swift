@@ -8,7 +8,7 @@ import TokenStore
 package struct RunFailure: Error, Hashable, Sendable, CustomStringConvertible {
     /// Where on the way from socket to report.
     package enum Stage: String, Hashable, Sendable {
-        case settings, state, identity, store, read, decode, apply, report
+        case settings, state, identity, store, read, send, decode, apply, report
     }
 
     /// What the run ends with because of this.

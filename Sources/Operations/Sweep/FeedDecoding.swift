@@ -62,25 +62,17 @@ struct FeedDecoding {
     }
 
     private mutating func run() throws -> DecodedFeed {
-        var decoder = FeedbackDecoder()
-        var tuples: [FeedbackTuple] = []
-        try journal.forEachChunk(of: feed.id) { chunk in
-            tuples.removeAll(keepingCapacity: true)
-            decoder.decode(chunk, into: &tuples)
-            for tuple in tuples { try take(tuple) }
-        }
-        books.bytes = decoder.bytesSeen
-        books.tupleBytes = decoder.wholeTupleBytes
-        books.quarantinedBytes = decoder.bytesSeen - decoder.wholeTupleBytes
-        let end = FeedEnd(feed.end ?? .crashed, decoder.ending)
+        let ending = feed.kind == .feedback ? try readTuples() : try readAnswers()
+        // Records of answers are committed whole, so a run that ended anyhow left nothing out.
+        let end = feed.kind == .feedback ? FeedEnd(feed.end ?? .crashed, ending) : .clean
         if books.quarantinedBytes > 0 {
             refuse(
                 Quarantined(
-                    offset: decoder.wholeTupleBytes, length: books.quarantinedBytes,
-                    reason: "\(decoder.ending)"))
+                    offset: books.tupleBytes, length: books.quarantinedBytes,
+                    reason: "\(ending)"))
         }
         try noteRefused()
-        try noteUnnamed(upTo: decoder.bytesSeen)
+        try noteUnnamed(upTo: books.bytes)
         if feed.bytes != books.bytes {
             throw RunFailure(
                 .journal, .decode,
@@ -89,23 +81,61 @@ struct FeedDecoding {
         }
         let sorted = try evidence?.seal()
         return DecodedFeed(
-            feed: feed, books: books, end: end, detail: detail(decoder.ending),
-            evidence: sorted)
+            feed: feed, books: books, end: end,
+            detail: feed.kind == .feedback ? detail(ending) : nil, evidence: sorted)
     }
 
-    private mutating func take(_ tuple: FeedbackTuple) throws {
+    private mutating func readTuples() throws -> FeedbackEnding {
+        var decoder = FeedbackDecoder()
+        var tuples: [FeedbackTuple] = []
+        try journal.forEachChunk(of: feed.id) { chunk in
+            tuples.removeAll(keepingCapacity: true)
+            decoder.decode(chunk, into: &tuples)
+            for tuple in tuples {
+                try take(
+                    tuple.token, EpochMilliseconds(tuple.time), tuple.encodedLength,
+                    bounds.rejection(of: tuple))
+            }
+        }
+        books.bytes = decoder.bytesSeen
+        books.tupleBytes = decoder.wholeTupleBytes
+        books.quarantinedBytes = decoder.bytesSeen - decoder.wholeTupleBytes
+        return decoder.ending
+    }
+
+    private mutating func readAnswers() throws -> FeedbackEnding {
+        try journal.forEachChunk(of: feed.id) { chunk in
+            guard let records = AnswerRecord.decode(chunk) else {
+                throw RunFailure(
+                    .journal, .decode,
+                    "decoding the answers of feed \(feed.id): a chunk is not made of whole "
+                        + "records; keep the state folder and check the disk")
+            }
+            for record in records {
+                try take(
+                    record.token, record.time, record.encodedLength,
+                    bounds.rejection(of: record.time))
+            }
+        }
+        books.bytes = place
+        books.tupleBytes = place
+        return .clean
+    }
+
+    private mutating func take(
+        _ token: DeviceToken?, _ time: EpochMilliseconds, _ length: Int,
+        _ rejection: EvidenceRejection?
+    ) throws {
         let start = place
-        place += tuple.encodedLength
+        place += length
         books.tuples += 1
-        if let rejection = bounds.rejection(of: tuple) {
+        if let rejection {
             books.quarantined += 1
-            refuse(
-                Quarantined(
-                    offset: start, length: tuple.encodedLength, reason: rejection.rawValue))
+            refuse(Quarantined(offset: start, length: length, reason: rejection.rawValue))
             if refused.count > Self.entriesPerBatch { try noteRefused() }
-        } else if sorts, let token = tuple.token {
+        } else if sorts, let token {
             if evidence == nil { evidence = try EvidenceTable(in: journal.folder) }
-            try evidence?.add(token, EpochMilliseconds(tuple.time))
+            try evidence?.add(token, time)
         }
     }
 

@@ -93,7 +93,7 @@ struct FeedSettlement {
         if plan.dryRun {
             guard case .file = plan.work else { return .pending }
             entry.state = nil
-            return .following(decoded.end, feed.end ?? .crashed, books)
+            return .following(decoded.end, feed.captureEnd, books)
         }
         guard judged.isApplied else {
             throw RunFailure(
@@ -109,7 +109,7 @@ struct FeedSettlement {
         }
         try journal.settle(feed.id, as: .applied, at: context.now())
         entry.state = FeedState.applied.rawValue
-        return .following(decoded.end, feed.end ?? .crashed, books)
+        return .following(decoded.end, feed.captureEnd, books)
     }
 
     /// Judges the evidence: a forecast first, then, unless this is a dry run, the rows themselves.
@@ -139,7 +139,8 @@ struct FeedSettlement {
                     id: run, kind: plan.work.kind, started: started, host: context.host))
         }
         let application = FeedApplication(
-            run: run, feed: feed.id, partition: partition, policy: plan.policy, source: .feedback)
+            run: run, feed: feed.id, partition: partition, policy: plan.policy,
+            source: feed.kind)
         return try apply(application, decoded, workers, isBegun: known != nil)
     }
 
@@ -192,4 +193,9 @@ struct FeedSettlement {
             try stream?.next(limit) ?? []
         }
     }
+}
+
+extension CapturedFeed {
+    /// How capturing ended, as far as the exit code asks. Answers of APNs are captured whole.
+    fileprivate var captureEnd: CaptureEnd { kind == .feedback ? end ?? .crashed : .file }
 }

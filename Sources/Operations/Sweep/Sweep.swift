@@ -140,6 +140,8 @@ package struct Sweep {
             try settle(journal.feed(feed), with: settlement, resumed: false)
         case .journaled(let feed):
             try settle(journal.feed(feed), with: settlement, resumed: true)
+        case .answers:
+            for feed in left where settle(feed, with: settlement, resumed: true) { return false }
         }
         return true
     }

@@ -37,11 +37,16 @@ package struct SweepPlan: Sendable {
         case file(String, Partition)
         /// A feed of the journal, by its name.
         case journaled(String)
+        /// The answers of a sender's own run.
+        case answers
 
         /// The kind of run, as records name it.
         var kind: String {
-            if case .gateways = self { return "sweep" }
-            return "replay"
+            switch self {
+            case .gateways: "sweep"
+            case .file, .journaled: "replay"
+            case .answers: "send"
+            }
         }
     }
 

@@ -1,0 +1,251 @@
+// Performs what ProviderConversation decides: one thread, one connection at a time. The thread takes
+// notifications while the session has room, waits for answers, and hands them over in batches; it
+// connects when the first notification waits and keeps the connection for as long as it is good.
+
+import APNsProtocol
+import SecureTransport
+
+/// One connection after another to a provider, on one thread.
+struct ProviderConnection: ~Copyable {
+    /// How long to wait for something to do before the connection is asked for a sign of life.
+    private static let idleMilliseconds = 1_000
+    /// How long one exchange waits, so that a request to stop is seen.
+    private static let exchange = Duration.milliseconds(200)
+
+    private let plan: ProviderPlan
+    private let mailbox: ProviderMailbox
+    private let interrupt: Interrupt
+    private var conversation: ProviderConversation
+    private var session: HTTP2ClientSession?
+    private var flight = ProviderFlight()
+    private var again: [ProviderItem] = []
+    private var done: [ProviderOutcome] = []
+    private var writer: ProviderRequestWriter
+    private var lastFailure: ProviderFailure?
+
+    init(_ plan: ProviderPlan, _ mailbox: ProviderMailbox, _ interrupt: Interrupt) {
+        self.plan = plan
+        self.mailbox = mailbox
+        self.interrupt = interrupt
+        conversation = ProviderConversation(usesToken: plan.tokens != nil)
+        writer = ProviderRequestWriter(plan)
+    }
+
+    /// Sends until told to stop, or until the provider has to be given up; then why.
+    mutating func run() -> ProviderFailure? {
+        while true {
+            do {
+                guard try step() else { break }
+            } catch {
+                lastFailure = error
+                break
+            }
+        }
+        // Nothing of this was processed; whoever goes on may send it.
+        deliver(again.map { ProviderOutcome(key: $0.key, kind: .untouched) })
+        again = []
+        session?.close(deadline: .in(.seconds(1)))
+        deliver(
+            flight.removeAll().map {
+                ProviderOutcome(key: $0.key, kind: .unknown("the connection was closed"))
+            })
+        return mailbox.isStopping ? nil : lastFailure
+    }
+
+    /// One round; false when the thread is to end.
+    private mutating func step() throws(ProviderFailure) -> Bool {
+        if mailbox.isStopping && (interrupt.isTripped || flight.isEmpty) { return false }
+        guard let session else {
+            if again.isEmpty && mailbox.count == 0 {
+                mailbox.awaitItems(within: Self.idleMilliseconds)
+                return true
+            }
+            return try connect()
+        }
+        try fill(session)
+        if flight.isEmpty && again.isEmpty && !session.isClosing && !conversation.isDraining {
+            mailbox.awaitItems(within: Self.idleMilliseconds)
+            if mailbox.count > 0 || mailbox.isStopping { return true }
+            return try exchange(session, until: .now)
+        }
+        return try exchange(session, until: .in(Self.exchange))
+    }
+
+    private mutating func fill(_ session: HTTP2ClientSession) throws(ProviderFailure) {
+        guard !conversation.isDraining && !session.isClosing else { return }
+        if conversation.refusalPause > 0 && flight.isEmpty {
+            _ = interrupt.wait(until: .in(.milliseconds(conversation.refusalPause)))
+        }
+        session.maximumStreams = conversation.streams
+        if session.room > again.count && !mailbox.isStopping {
+            again += mailbox.take(session.room - again.count)
+        }
+        try writer.renewToken()
+        var sent = 0
+        while sent < again.count, session.room > 0 {
+            again[sent].sends += 1
+            let slot = flight.insert(again[sent], tokenSerial: writer.token?.serial)
+            guard writer.submit(again[sent], to: session, under: slot) else {
+                flight.remove(slot)
+                again[sent].sends -= 1
+                break
+            }
+            sent += 1
+        }
+        again.removeFirst(sent)
+    }
+
+    private mutating func exchange(
+        _ session: HTTP2ClientSession, until deadline: Deadline
+    ) throws(ProviderFailure) -> Bool {
+        switch session.exchange(until: deadline) {
+        case .outcomes, .closed: try take(session)
+        case .timedOut, .interrupted: break
+        }
+        deliver(done)
+        done.removeAll(keepingCapacity: true)
+        guard session.closed != nil || flight.isEmpty && mustEnd(session) else { return true }
+        return try end(session)
+    }
+
+    private func mustEnd(_ session: HTTP2ClientSession) -> Bool {
+        session.isClosing || conversation.isDraining
+    }
+
+    private mutating func take(_ session: HTTP2ClientSession) throws(ProviderFailure) {
+        let batch = session.outcomes
+        done.reserveCapacity(batch.count)
+        for outcome in batch {
+            guard let (item, serial) = flight.take(outcome.key) else { continue }
+            switch outcome.kind {
+            case .response(let status):
+                try answered(answer(status, outcome, batch), item, serial, outcome, batch)
+            case .notProcessed(let why):
+                let decision = conversation.notProcessed(
+                    refused: why == .refused, sends: item.sends)
+                if decision == .deliver {
+                    done.append(ProviderOutcome(key: item.key, kind: .untouched))
+                } else {
+                    again.append(item)
+                }
+            case .outcomeUnknown(let why):
+                done.append(ProviderOutcome(key: item.key, kind: .unknown(why.clause)))
+            }
+        }
+    }
+
+    private func answer(
+        _ status: Int, _ outcome: HTTP2Outcome, _ batch: HTTP2OutcomeBatch
+    ) -> ProviderAnswer {
+        guard status != 200 else { return ProviderAnswer(status: 200) }
+        let after = batch.value(of: ProviderRequestWriter.retryAfter, in: outcome)
+        return batch.body(of: outcome).withUnsafeBytes {
+            ProviderAnswer(
+                status: status, body: $0,
+                retryAfter: after.map { (Array($0), plan.now()) })
+        }
+    }
+
+    private mutating func answered(
+        _ answer: ProviderAnswer, _ item: ProviderItem, _ serial: Int?, _ outcome: HTTP2Outcome,
+        _ batch: HTTP2OutcomeBatch
+    ) throws(ProviderFailure) {
+        switch conversation.answered(answer.meaning, sends: item.sends) {
+        case .deliver: done.append(ProviderOutcome(key: item.key, kind: .answered(answer)))
+        case .sendAgain: again.append(item)
+        case .sendWithNewToken:
+            again.append(item)
+            let date = batch.value(of: ProviderRequestWriter.date, in: outcome)
+                .flatMap { HTTPDate.seconds(String(decoding: $0, as: UTF8.self), now: plan.now()) }
+            try writer.replaceToken(
+                serial: serial, serverTime: date.map { EpochSeconds(UInt32(clamping: $0)) })
+        }
+    }
+
+    private func deliver(_ outcomes: [ProviderOutcome]) { mailbox.deliver(outcomes) }
+
+    private mutating func end(_ session: HTTP2ClientSession) throws(ProviderFailure) -> Bool {
+        session.close()
+        if let goAway = session.goAway {
+            let reason = AnswerBody(goAway.debug).reason.map { " (\($0))" } ?? ""
+            plan.story("\(plan.name) said GOAWAY, \(goAway.code)\(reason)")
+        }
+        self.session = nil
+        let close = session.closed
+        lastFailure =
+            close?.failure.map { ProviderFailure($0) }
+            ?? ProviderFailure(
+                close?.code == .peerBrokeProtocol ? .protocolBroken : .unreachable,
+                close?.description ?? "HTTP/2 with \(plan.name): the connection ended")
+        return try pause()
+    }
+
+    /// Waits before the next connection; false when there is to be none.
+    private mutating func pause() throws(ProviderFailure) -> Bool {
+        switch conversation.ended() {
+        case .milliseconds(0): return true
+        case .milliseconds(let most):
+            let pause = Duration.milliseconds(Int.random(in: most / 2...most))
+            return !interrupt.wait(until: .in(pause))
+        case .giveUp:
+            if let lastFailure { throw lastFailure }
+            return false
+        }
+    }
+
+    private mutating func connect() throws(ProviderFailure) -> Bool {
+        let failure: TransportFailure
+        do throws(TransportFailure) {
+            session = try open()
+            conversation.connected()
+            return true
+        } catch {
+            failure = error
+        }
+        guard failure.code != .interrupted else { return false }
+        let told = ProviderFailure(failure)
+        lastFailure = told
+        plan.story("\(told)")
+        if told.code == .credential { throw told }
+        return try pause()
+    }
+
+    /// Connects to the first address that takes us; names are looked up anew each time, since APNs
+    /// moves (Apple, "Communicating with APNs").
+    private func open() throws(TransportFailure) -> HTTP2ClientSession {
+        var failure: TransportFailure?
+        for address in try NameResolution.resolve(host: plan.host, port: plan.port) {
+            do throws(TransportFailure) {
+                let connection = try TLSConnection.connect(
+                    to: address, hostName: plan.hostName, context: plan.context,
+                    connectDeadline: .in(plan.limits.connect),
+                    handshakeTimeout: plan.limits.handshake, interrupt: interrupt)
+                var settings = HTTP2ClientSettings()
+                settings.maximumStreams = conversation.streams
+                settings.requestTimeout = plan.limits.request
+                settings.keptFields = ProviderRequestWriter.keptFields
+                let session = try HTTP2ClientSession(connection, settings: settings)
+                plan.story("connected to \(plan.name) at \(address)")
+                return session
+            } catch {
+                failure = error
+            }
+        }
+        throw failure
+            ?? TransportFailure(
+                .nameNotFound, "connecting to \(plan.name): it has no address; check the name")
+    }
+}
+
+extension HTTP2Outcome.Unknown {
+    /// A few words for the queue and for reports.
+    fileprivate var clause: String {
+        switch self {
+        case .reset(let code): "stream reset (\(code))"
+        case .connectionLost: "connection lost"
+        case .deadline: "no answer in time"
+        case .malformedAnswer: "malformed answer"
+        case .headersTooLarge: "answer's headers too large"
+        }
+    }
+}

@@ -1,0 +1,117 @@
+// What a connection to APNs decides, as a value: outcomes in, decisions out. The thread that owns
+// the socket performs them.
+//
+// A notification is sent again, here and at once, only when APNs certainly has not acted on it: its
+// stream was refused or lay above the last one of a GOAWAY, the connection was at its end, or the
+// credential was refused and another one can be had. All else goes back to the caller, who knows
+// what the settings say about it.
+//
+// States of a connection: probing (one stream, until APNs has taken our provider token once: Apple,
+// "Sending notification requests to APNs"), open, draining (nothing new is sent; what is in flight
+// comes home), ended. Between two connections there is a pause that doubles while none of them
+// brings an answer, because rapid connecting counts as an attack, and after some of these the
+// provider is given up.
+
+import APNsProtocol
+
+/// Decides for one connection after another.
+struct ProviderConversation: Hashable, Sendable {
+    /// Streams we want on a connection.
+    static let fullStreams = 1_000
+    /// Times a notification is put on a stream before it goes back to the caller.
+    static let mostSends = 5
+    /// Connections in a row without an answer before the provider is given up.
+    static let mostFailures = 4
+
+    /// What happens to a notification.
+    enum Decision: Hashable, Sendable {
+        /// Its outcome goes to the caller.
+        case deliver
+        /// It is sent again, on this connection or the next.
+        case sendAgain
+        /// It is sent again with a provider token other than the one it was sent with.
+        case sendWithNewToken
+    }
+
+    /// What happens after a connection ended.
+    enum Pause: Hashable, Sendable {
+        /// Connect again after so many milliseconds, before jitter.
+        case milliseconds(Int)
+        /// Give the provider up.
+        case giveUp
+    }
+
+    private let usesToken: Bool
+    /// Whether nothing new is to be put on this connection.
+    private(set) var isDraining = false
+    private var isProven: Bool
+    private var hasAnswered = false
+    private var failures = 0
+    private var refusals = 0
+
+    /// Begins before the first connection.
+    init(usesToken: Bool) {
+        self.usesToken = usesToken
+        isProven = !usesToken
+    }
+
+    /// How many streams may be used now.
+    var streams: Int {
+        guard isProven else { return 1 }
+        return max(1, Self.fullStreams >> min(refusals, 10))
+    }
+
+    /// A new connection is up.
+    mutating func connected() {
+        isDraining = false
+        isProven = !usesToken
+        hasAnswered = false
+        refusals = 0
+    }
+
+    /// An answer came to a notification that was sent so often.
+    mutating func answered(_ meaning: AnswerMeaning, sends: Int) -> Decision {
+        let mayRepeat = sends < Self.mostSends
+        switch meaning {
+        case .credentialFault(let remedy):
+            guard usesToken, mayRepeat else { return .deliver }
+            switch remedy {
+            case .newToken: return .sendWithNewToken
+            case .newConnection where hasAnswered:
+                isDraining = true
+                return .sendAgain
+            default: return .deliver
+            }
+        case .reconnect:
+            isDraining = true
+            return mayRepeat ? .sendAgain : .deliver
+        default:
+            hasAnswered = true
+            isProven = true
+            failures = 0
+            refusals = 0
+            return .deliver
+        }
+    }
+
+    /// APNs did not process a notification that was sent so often.
+    mutating func notProcessed(refused: Bool, sends: Int) -> Decision {
+        if refused { refusals = min(refusals + 1, 10) }
+        return sends < Self.mostSends ? .sendAgain : .deliver
+    }
+
+    /// Milliseconds to wait before sending on a connection that has refused streams and answered
+    /// nothing since; 0 for none.
+    var refusalPause: Int { refusals == 0 ? 0 : min(10 << refusals, 5_000) }
+
+    /// The connection has ended or could not be made.
+    mutating func ended() -> Pause {
+        defer { hasAnswered = false }
+        guard !hasAnswered else { return .milliseconds(0) }
+        failures += 1
+        return failures >= Self.mostFailures ? .giveUp : .milliseconds(250 << failures)
+    }
+
+    /// The caller wants another try after the provider was given up.
+    mutating func startAgain() { failures = 0 }
+}

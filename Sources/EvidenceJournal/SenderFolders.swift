@@ -1,0 +1,65 @@
+// A sender may run for weeks, and several may run on one host, while the sweep comes every hour. So
+// senders do not share the sweep's folder and its lock: each takes the first free one of the folders
+// send/1, send/2 and so on below it. A sender that was killed leaves a folder with a free lock behind;
+// whoever comes by, sender or sweep, applies what is in it.
+
+import Foundation
+
+/// The state folders of senders.
+package enum SenderFolders {
+    /// Senders that one host may run at once.
+    package static let most = 16
+
+    /// Takes the first folder that no other sender holds.
+    ///
+    /// - Throws: `locked` when all are taken, or what stands in the way of making one.
+    package static func takeFree(in state: String) throws(JournalFailure) -> StateFolder {
+        try makeParent(of: state)
+        for number in 1...most {
+            do throws(JournalFailure) {
+                return try StateFolder(path(number, in: state))
+            } catch {
+                guard error.code == .locked else { throw error }
+            }
+        }
+        throw JournalFailure(
+            .locked,
+            "looking for a folder for this sender: \(most) senders hold those in \(state)/send; "
+                + "end some, or give this one a state folder of its own")
+    }
+
+    /// Folders with a journal that no living sender holds; they stay locked while held here.
+    package static func abandoned(in state: String) throws(JournalFailure) -> [StateFolder] {
+        var found: [StateFolder] = []
+        for number in 1...most {
+            let path = path(number, in: state)
+            guard access(path + "/" + StateFolder.journalName, F_OK) == 0 else { continue }
+            do throws(JournalFailure) {
+                found.append(try StateFolder(path))
+            } catch {
+                guard error.code == .locked else { throw error }
+            }
+        }
+        return found
+    }
+
+    private static func path(_ number: Int, in state: String) -> String {
+        "\(state)/send/\(number)"
+    }
+
+    /// The folder above is made with the mode that its own run would give it.
+    private static func makeParent(of state: String) throws(JournalFailure) {
+        for folder in [state, state + "/send"] where access(folder, F_OK) != 0 {
+            do {
+                try FileManager.default.createDirectory(
+                    atPath: folder, withIntermediateDirectories: true,
+                    attributes: [.posixPermissions: 0o700])
+            } catch {
+                throw JournalFailure(
+                    .cannotCreate,
+                    "making the folder \(folder): \(error.localizedDescription); name a folder "
+                        + "that can be written in state:")
+            }
+        }
+    }
+}

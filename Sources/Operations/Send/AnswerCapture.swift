@@ -1,0 +1,61 @@
+import EvidenceJournal
+import TokenHygiene
+
+/// Keeps what answers say about tokens in the journal, one feed per reason; each is opened with its
+/// first record and closed when it is to be applied.
+struct AnswerCapture {
+    private let journal: EvidenceJournal
+    private let run: String
+    private let partition: Partition
+    private let source: String
+    private var captures: [EvidenceSource: FeedCapture] = [:]
+
+    init(_ journal: EvidenceJournal, run: String, partition: Partition, source: String) {
+        self.journal = journal
+        self.run = run
+        self.partition = partition
+        self.source = source
+    }
+
+    /// Whether something was kept since the last `close`.
+    var isEmpty: Bool { captures.isEmpty }
+
+    /// Keeps records; they are on disk when this returns.
+    mutating func keep(
+        _ records: [(source: EvidenceSource, record: AnswerRecord)], at now: EpochMilliseconds
+    ) throws(JournalFailure) {
+        var bytes: [EvidenceSource: [UInt8]] = [:]
+        for (source, record) in records { record.encode(into: &bytes[source, default: []]) }
+        for (source, bytes) in bytes {
+            let capture = try open(source, at: now)
+            do {
+                try bytes.withUnsafeBytes { try capture.append($0) }
+            } catch let error as JournalFailure {
+                throw error
+            } catch {
+                throw JournalFailure(.inputOutput, "keeping answers: \(error)")
+            }
+        }
+    }
+
+    private mutating func open(
+        _ source: EvidenceSource, at now: EpochMilliseconds
+    ) throws(JournalFailure) -> FeedCapture {
+        if let known = captures[source] { return known }
+        let capture = try journal.beginFeed(
+            run: run, partition: partition, source: self.source, kind: source, at: now)
+        captures[source] = capture
+        return capture
+    }
+
+    /// Ends what was kept so far, so that it can be applied; gives the names of the feeds.
+    mutating func close(at now: EpochMilliseconds) throws(JournalFailure) -> [String] {
+        var names: [String] = []
+        for capture in captures.values {
+            try capture.close(.file, at: now)
+            names.append(capture.id)
+        }
+        captures = [:]
+        return names.sorted()
+    }
+}

@@ -1,0 +1,219 @@
+// A run of the sender. Like a sweep it takes its folder and asks the database first, because what
+// comes back from APNs has to be kept and applied:
+//
+//   1. take a folder of senders, open its journal
+//   2. ask the database whether rows could be claimed and evidence applied
+//   3. apply what senders that are gone have left in their journals, and take over their rows
+//   4. app by app: claim, send, write results; apply what the answers said about tokens
+//   5. with --follow: wait for new rows and do 3 and 4 again
+//
+// One app's fault (its certificate, its topic) costs its own turn. A failure of database or journal
+// ends the run.
+
+import APNsConnection
+import EvidenceJournal
+import Foundation
+import SecureTransport
+import TokenHygiene
+import TokenStore
+
+/// What a run of the sender ended with.
+package struct SendOutcome: Sendable {
+    /// The result for scripts and people.
+    package var report: SendReport
+    /// What the run ends with.
+    package var exit = ExitStatus.done
+    /// What went wrong, in order.
+    package var failures: [RunFailure] = []
+
+    /// Notes a failure.
+    mutating func fail(_ failure: RunFailure) {
+        failures.append(failure)
+        report.problems.append(
+            SweepReport.Problem(stage: failure.stage.rawValue, message: failure.description))
+        exit = .worse(exit, failure.exit)
+    }
+
+    /// The closing line of stderr, for scripts; nil after success.
+    package var closingLine: String? {
+        guard exit != .done else { return nil }
+        return report.closingLine(exit, stage: failures.first { $0.exit == exit }?.stage)
+    }
+}
+
+/// One run of the sender.
+package struct Send {
+    /// How long a following run waits when the queue is empty.
+    private static let idle = Duration.seconds(1)
+    /// Rounds between two looks for rows of senders that are gone.
+    private static let roundsPerReclaim = 30
+
+    private let plan: SendPlan
+    private let context: RunContext
+    private let run = UUID().uuidString.lowercased()
+    private let started: EpochMilliseconds
+    private var outcome: SendOutcome
+    private var jobs: [SendJob] = []
+
+    private init(_ plan: SendPlan, _ context: RunContext) {
+        self.plan = plan
+        self.context = context
+        started = context.now()
+        outcome = SendOutcome(
+            report: SendReport(run: run, dryRun: plan.dryRun, started: started))
+    }
+
+    /// Sends what waits in the queue.
+    package static func run(_ plan: SendPlan, _ context: RunContext) -> SendOutcome {
+        var send = Send(plan, context)
+        do {
+            if plan.dryRun { try send.preview() } else { try send.work() }
+        } catch {
+            send.outcome.fail(.wrapping(error, at: .store))
+        }
+        context.progress.clear()
+        send.outcome.report.ended = context.now().rfc3339
+        send.outcome.report.exit = send.outcome.exit.rawValue
+        return send.outcome
+    }
+
+    private mutating func preview() throws {
+        let store = try openStore(.read)
+        for app in plan.apps {
+            var entry = SendReport.App(app.partition)
+            let preview = try store.previewClaims(app.stored, limit: plan.limit ?? .max)
+            entry.sent = preview.sendable
+            for (reason, count) in preview.skipped { entry.skipped[reason.rawValue] = count }
+            entry.claimed = preview.rows
+            outcome.report.apps.append(entry)
+        }
+    }
+
+    private mutating func work() throws {
+        let folder = try SenderFolders.takeFree(in: plan.state)
+        try folder.ensureRoom()
+        let journal = try EvidenceJournal(in: folder)
+        for file in try folder.damagedFiles { context.log.warning("\(folder.damage(file))") }
+        try journal.beginRun(run, kind: "send", at: started)
+        try journal.recoverInterrupted(at: started)
+        let store = try openStore(.send(plan.policy))
+        let settlement = settlement(journal, store)
+        defer { withExtendedLifetime(folder) {} }
+        do {
+            for feed in try journal.feeds(.pending) { settle(feed, settlement) }
+            try adoptAbandoned(store)
+            try openJobs(store, journal)
+            try rounds(settlement, store)
+        } catch {
+            outcome.fail(.wrapping(error, at: .send))
+        }
+        try finish(settlement)
+        if try !journal.feeds(.pending).isEmpty { outcome.exit = .worse(outcome.exit, .pending) }
+        if try !journal.feeds(.held).isEmpty { outcome.exit = .worse(outcome.exit, .held) }
+        outcome.report.exit = outcome.exit.rawValue
+        try journal.endRun(
+            run, exit: outcome.exit.rawValue, summary: outcome.report.jsonLine, at: context.now())
+        try journal.purge(at: context.now())
+    }
+
+    private func settlement(_ journal: EvidenceJournal, _ store: TokenStore) -> FeedSettlement {
+        FeedSettlement(
+            journal: journal, store: store, plan: plan.settlement, context: context, run: run,
+            started: started)
+    }
+
+    private func openStore(_ purpose: StorePurpose) throws -> TokenStore {
+        let store = try TokenStore(plan.store)
+        let report = try store.preflight(purpose, partitions: plan.apps.map(\.stored))
+        for finding in report.findings
+        where finding.severity == .warning || finding.severity == .refusedByCheck {
+            context.log.notice("\(finding)")
+        }
+        return store
+    }
+
+    /// Applies what senders that are gone have left; see `SenderFolders`.
+    private mutating func adoptAbandoned(_ store: TokenStore) throws {
+        for folder in try SenderFolders.abandoned(in: plan.state) {
+            let journal = try EvidenceJournal(in: folder)
+            try journal.recoverInterrupted(at: context.now())
+            for feed in try journal.feeds(.pending) { settle(feed, settlement(journal, store)) }
+            withExtendedLifetime(folder) {}
+        }
+    }
+
+    private mutating func openJobs(_ store: TokenStore, _ journal: EvidenceJournal) throws {
+        let lease = QueueLease(run: run, host: context.host, seconds: plan.leaseSeconds)
+        for app in plan.apps {
+            switch app.provider {
+            case .failure(let failure):
+                var entry = SendReport.App(app.partition)
+                entry.detail = failure.description
+                outcome.report.apps.append(entry)
+                outcome.fail(failure)
+            case .success(let provider):
+                jobs.append(
+                    try SendJob(
+                        app, plan, context, PushQueue(store, lease), provider,
+                        AnswerCapture(
+                            journal, run: run, partition: app.partition, source: provider.name)))
+            }
+        }
+    }
+
+    private mutating func rounds(_ settlement: FeedSettlement, _ store: TokenStore) throws {
+        var round = 0
+        var stopped: Set<Int> = []
+        let lease = QueueLease(run: run, host: context.host, seconds: plan.leaseSeconds)
+        repeat {
+            if round % Self.roundsPerReclaim == 0, let first = jobs.first {
+                let reclaimed = try PushQueue(store, lease).reclaimExpired(
+                    resendUnknown: plan.resendsUnknown)
+                first.count(reclaimed)
+            }
+            for (number, job) in jobs.enumerated() where !stopped.contains(number) {
+                if let failure = try job.drain() {
+                    outcome.fail(failure)
+                    stopped.insert(number)
+                }
+                try apply(job, settlement)
+            }
+            round += 1
+            guard plan.follows, stopped.count < jobs.count else { return }
+        } while !context.interrupt.wait(until: .in(Self.idle))
+    }
+
+    /// Brings what answers said to the token table.
+    private mutating func apply(_ job: SendJob, _ settlement: FeedSettlement) throws {
+        guard !job.answers.isEmpty else { return }
+        for name in try job.closeAnswers() {
+            settle(try settlement.journal.feed(name), settlement, for: job)
+        }
+    }
+
+    private mutating func settle(
+        _ feed: CapturedFeed, _ settlement: FeedSettlement, for job: SendJob? = nil
+    ) {
+        let result = settlement.settle(feed)
+        let owner = job ?? jobs.first { $0.app.partition == feed.partition }
+        owner?.count(result.entry)
+        if let failure = result.failure {
+            outcome.fail(failure)
+        } else {
+            outcome.exit = .worse(outcome.exit, result.exit)
+        }
+    }
+
+    /// Ends the connections, whatever happened, and applies the last answers.
+    private mutating func finish(_ settlement: FeedSettlement) throws {
+        for job in jobs {
+            do {
+                try job.finish()
+                try apply(job, settlement)
+            } catch {
+                outcome.fail(.wrapping(error, at: .send))
+            }
+            outcome.report.apps.append(job.entry)
+        }
+    }
+}

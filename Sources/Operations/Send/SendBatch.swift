@@ -1,0 +1,107 @@
+import APNsConnection
+import APNsProtocol
+import EvidenceJournal
+import TokenHygiene
+import TokenStore
+
+/// A claim on its way: which of its rows have had an outcome, and what is to be written about them.
+struct SendBatch {
+    /// The rows.
+    var claim: QueueClaim
+    /// When it was handed to the wire, by our clock.
+    let handedAt: EpochMilliseconds
+    /// Its place among the batches on their way.
+    let place: Int
+    /// Rows without an outcome.
+    private(set) var outstanding: Int
+    /// Results to be written.
+    private(set) var results: [DeliveryResult] = []
+    /// Results that wait for the environment gate.
+    private(set) var suspects: [DeliveryResult] = []
+    /// What the results say about tokens; kept before they are written.
+    private(set) var evidence: [(source: EvidenceSource, record: AnswerRecord)] = []
+
+    init(_ claim: QueueClaim, place: Int, handedAt: EpochMilliseconds) {
+        self.claim = claim
+        self.place = place
+        self.handedAt = handedAt
+        outstanding = claim.notifications.count
+    }
+
+    /// The key under which a provider knows the row at an index.
+    static func key(place: Int, index: Int) -> UInt64 { UInt64(place) << 32 | UInt64(index) }
+
+    /// The place and index of a key.
+    static func position(_ key: UInt64) -> (place: Int, index: Int) {
+        (Int(key >> 32), Int(key & 0xFFFF_FFFF))
+    }
+
+    /// The rows as a provider takes them; those that APNs would refuse on sight have their result.
+    mutating func items(_ topic: String) -> [ProviderItem] {
+        var items: [ProviderItem] = []
+        items.reserveCapacity(claim.notifications.count)
+        var last: (row: QueuedNotification, attributes: NotificationAttributes)?
+        for (index, row) in claim.notifications.enumerated() {
+            do throws(RequestRefusal) {
+                let attributes: NotificationAttributes
+                if let last, row.hasAttributes(of: last.row) {
+                    attributes = last.attributes
+                } else {
+                    attributes = try NotificationAttributes(
+                        bundleID: topic, type: row.pushType, priority: row.priority,
+                        expiration: row.expiration.map { UInt32(clamping: $0) },
+                        collapseID: row.collapseID)
+                    last = (row, attributes)
+                }
+                try attributes.checkPayload(bytes: row.payload.count)
+                items.append(
+                    ProviderItem(
+                        key: Self.key(place: place, index: index), token: row.token,
+                        id: APNsID(high: row.apnsID.high, low: row.apnsID.low),
+                        attributes: attributes, payload: row.payload))
+            } catch {
+                settle(index, SendJudge.Judgement(result: .failed(reason: "\(error.reason)")))
+            }
+        }
+        return items
+    }
+
+    /// Takes what follows for the row at an index.
+    mutating func settle(_ index: Int, _ judgement: SendJudge.Judgement) {
+        let row = claim.notifications[index]
+        outstanding -= 1
+        let result = DeliveryResult(key: row.key, judgement.result)
+        if judgement.isSuspect { suspects.append(result) } else { results.append(result) }
+        if let found = judgement.evidence {
+            evidence.append(
+                (found.source, AnswerRecord(token: row.token, time: found.time)))
+        }
+    }
+
+    /// Decides about the suspects: their results stand, or their rows go back.
+    mutating func decide(isTrusted: Bool) {
+        results += isTrusted
+            ? suspects : suspects.map { DeliveryResult(key: $0.key, .returned) }
+        suspects = []
+    }
+
+    /// Takes the evidence and the results to be written.
+    mutating func takeEvidence() -> [(source: EvidenceSource, record: AnswerRecord)] {
+        defer { evidence = [] }
+        return evidence
+    }
+
+    /// Takes the results to be written.
+    mutating func takeResults() -> [DeliveryResult] {
+        defer { results = [] }
+        return results
+    }
+}
+
+extension QueuedNotification {
+    /// Whether another row has the same headers, token and name aside.
+    fileprivate func hasAttributes(of other: QueuedNotification) -> Bool {
+        pushType == other.pushType && priority == other.priority
+            && expiration == other.expiration && collapseID == other.collapseID
+    }
+}

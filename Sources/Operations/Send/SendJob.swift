@@ -1,0 +1,246 @@
+// One app's way from the queue to APNs and back. One thread does it: it claims rows, hands them to
+// the provider's connections, takes outcomes, keeps the evidence in them, and writes results; the
+// connections have threads of their own, so that the database and the wire work at the same time.
+//
+// Order matters in two places. A batch is written down as handed over before any of it is given to
+// a connection, so that a killed sender's rows are known to have been on the wire. And what an answer
+// says about a token is durable in the journal before the row's result is written, because a row
+// with a result is never sent again, so the answer will not come a second time.
+
+import APNsConnection
+import APNsProtocol
+import EvidenceJournal
+import Foundation
+import TokenHygiene
+import TokenStore
+
+/// Sends one app's notifications.
+final class SendJob {
+    /// Rows of a claim.
+    private static let batchRows = 1_000
+    /// Claims on their way at once: one being answered, one on the wire, one being claimed.
+    private static let mostBatches = 4
+    /// Milliseconds to wait for outcomes before looking around.
+    private static let patience = 50
+    /// Milliseconds until a batch's results are written though some of its rows have none.
+    private static let flushAfter = 1_000.0
+    /// Seconds that notifications in flight have left when the run is told to stop.
+    private static let graceSeconds = 3.0
+
+    let app: PlannedProvider
+    private let plan: SendPlan
+    private let context: RunContext
+    private let queue: PushQueue
+    private let provider: Provider
+    private(set) var entry: SendReport.App
+    private(set) var answers: AnswerCapture
+    private var judge: SendJudge
+    private var cursor = QueueCursor()
+    private var batches: [SendBatch?] = Array(repeating: nil, count: SendJob.mostBatches)
+    private var ready: ArraySlice<ProviderItem> = []
+    private var inFlight = 0
+    private var limiter: RateLimit?
+    private var claimedSoFar = 0
+    private var lastFlush = SendJob.clock
+    private var lastRenewal = SendJob.clock
+    private var stop: RunFailure?
+    private var stopBy: Double?
+
+    private static var clock: Double { Double(DispatchTime.now().uptimeNanoseconds) / 1e9 }
+
+    /// Opens the provider's connections; `answers` keeps what 410s say.
+    init(
+        _ app: PlannedProvider, _ plan: SendPlan, _ context: RunContext, _ queue: PushQueue,
+        _ provider: ProviderPlan, _ answers: AnswerCapture
+    ) throws {
+        self.app = app
+        self.plan = plan
+        self.context = context
+        self.queue = queue
+        self.answers = answers
+        self.provider = try Provider(provider, connections: app.connections)
+        entry = SendReport.App(app.partition)
+        judge = SendJudge(app.partition, resendsUnknown: plan.resendsUnknown)
+        limiter = plan.rate.map { RateLimit(perSecond: $0) }
+    }
+
+    /// Sends what is due until nothing is left, a limit is reached, or something stands in the way.
+    ///
+    /// - Throws: failures of database and journal; rows without a written result are taken over
+    ///   when their lease ends.
+    func drain() throws -> RunFailure? {
+        var isExhausted = false
+        while true {
+            try lookAround()
+            if stop == nil, !isExhausted, ready.count < Self.batchRows,
+                let place = batches.firstIndex(where: { $0 == nil })
+            {
+                isExhausted = try !claim(place)
+            }
+            give()
+            let isIdle = inFlight == 0 && ready.isEmpty
+            if !isIdle || batches.contains(where: { $0 != nil }) { try takeOutcomes() }
+            try flush(all: isIdle)
+            if isIdle, batches.allSatisfy({ $0 == nil }), isExhausted || stop != nil {
+                return stop
+            }
+        }
+    }
+
+    /// Closes the connections; rows still on the wire have their outcome written.
+    func finish() throws {
+        provider.stop(abruptly: context.interrupt.isTripped)
+        try settle(provider.outcomes(within: 0))
+        try flush(all: true)
+    }
+
+    /// Ends what was kept so far and starts anew; gives the feeds to be applied.
+    func closeAnswers() throws -> [String] { try answers.close(at: context.now()) }
+
+    /// Counts what became of this app's evidence.
+    func count(_ feed: SweepReport.Feed) { entry.count(feed) }
+
+    /// Counts rows taken over from senders that are gone.
+    func count(_ reclaimed: ReclaimedRows) {
+        entry.reclaimed += reclaimed.returned + reclaimed.resent + reclaimed.unknown
+    }
+
+    private func lookAround() throws {
+        if Self.clock - lastRenewal > Double(plan.leaseSeconds) / 3 {
+            try queue.renewLeases()
+            lastRenewal = Self.clock
+        }
+        if stop == nil, context.interrupt.isTripped {
+            halt(RunFailure(.pending, .send, "sending for \(app.partition): told to stop; the rest "
+                + "waits in the queue, run again to continue"))
+            stopBy = Self.clock + Self.graceSeconds
+        }
+        if stop == nil, let failure = provider.failure {
+            halt(RunFailure(failure.exit, .send, "sending for \(app.partition): \(failure)"))
+        }
+        if let stopBy, Self.clock > stopBy, inFlight > 0 {
+            provider.stop(abruptly: true)
+            self.stopBy = nil
+        }
+        context.progress.show(
+            "sending \(app.partition)", entry.claimed, of: plan.limit)
+    }
+
+    /// Nothing more is sent: what no connection has taken goes back to the queue.
+    private func halt(_ failure: RunFailure) {
+        guard stop == nil else { return }
+        stop = failure
+        entry.detail = failure.description
+        let withdrawn = provider.withdraw()
+        inFlight -= withdrawn.count
+        for item in withdrawn + ready { give(back: item.key) }
+        ready = []
+    }
+
+    private func give(back key: UInt64) {
+        let (place, index) = SendBatch.position(key)
+        batches[place]?.settle(index, SendJudge.Judgement(result: .returned))
+    }
+
+    /// Claims the next batch; false when nothing is due or the limit is reached.
+    private func claim(_ place: Int) throws -> Bool {
+        var rows = judge.gate.allowance ?? Self.batchRows
+        if let limit = plan.limit { rows = min(rows, limit - claimedSoFar) }
+        guard rows > 0 else { return false }
+        guard let claim = try queue.claim(app.stored, limit: rows, from: &cursor) else {
+            return false
+        }
+        claimedSoFar += claim.claimed
+        for (reason, count) in claim.skipped {
+            for _ in 0..<count { entry.count(.skipped(reason)) }
+        }
+        guard !claim.notifications.isEmpty else { return true }
+        guard try queue.handOver(claim) else { return true }
+        var batch = SendBatch(claim, place: place, handedAt: context.now())
+        ready = ready + batch.items(app.topic)
+        batches[place] = batch
+        return true
+    }
+
+    /// Gives the connections what the gate and the rate allow.
+    private func give() {
+        guard !ready.isEmpty, stop == nil else { return }
+        var room = Self.batchRows * 2 - inFlight
+        if let allowance = judge.gate.allowance { room = min(room, allowance - inFlight) }
+        if let allowance = limiter?.allowance(at: Self.clock) { room = min(room, allowance) }
+        guard room > 0 else { return }
+        let items = ready.prefix(room)
+        ready = ready.dropFirst(items.count)
+        inFlight += items.count
+        limiter?.spend(items.count)
+        provider.give(Array(items))
+    }
+
+    private func takeOutcomes() throws {
+        let canClaim = stop == nil && ready.isEmpty && batches.contains { $0 == nil }
+        try settle(provider.outcomes(within: canClaim && inFlight < 500 ? 2 : Self.patience))
+    }
+
+    private func settle(_ outcomes: [ProviderOutcome]) throws {
+        for outcome in outcomes {
+            let (place, index) = SendBatch.position(outcome.key)
+            guard let batch = batches[place] else { continue }
+            inFlight -= 1
+            var judgement = judge.judge(
+                outcome.kind, attempts: batch.claim.notifications[index].attempts,
+                handedAt: batch.handedAt)
+            if let failure = judgement.stop { halt(failure) }
+            if stop != nil, judgement.isSuspect {
+                judgement = SendJudge.Judgement(result: .returned)
+            }
+            batches[place]?.settle(index, judgement)
+        }
+    }
+
+    /// Writes the results of batches that have all of theirs, and now and then of the others.
+    private func flush(all: Bool) throws {
+        let isDue = all || (Self.clock - lastFlush) * 1_000 > Self.flushAfter
+        if isDue { lastFlush = Self.clock }
+        // The gate looks again only after more answers; then, at the latest, its word stands.
+        let isTrusted = stop?.exit != .configuration
+        let isDecided =
+            stop != nil || all || judge.gate.answers >= EnvironmentGate.firstLook
+        for place in batches.indices {
+            guard var batch = batches[place], isDue || batch.outstanding == 0 else { continue }
+            if isDecided { batch.decide(isTrusted: isTrusted) }
+            let records = batch.takeEvidence()
+            if !records.isEmpty { try answers.keep(records, at: context.now()) }
+            let results = batch.takeResults()
+            try write(results, of: &batch)
+            batches[place] =
+                batch.outstanding == 0 && batch.suspects.isEmpty ? nil : batch
+        }
+    }
+
+    private func write(_ results: [DeliveryResult], of batch: inout SendBatch) throws {
+        guard !results.isEmpty else { return }
+        switch try queue.record(results, of: &batch.claim) {
+        case .recorded(let missing):
+            entry.missing += missing
+            for result in results { entry.count(result.outcome) }
+        case .leaseLost:
+            halt(
+                RunFailure(
+                    .pending, .send,
+                    "sending for \(app.partition): the lease of \(plan.leaseSeconds) s ended before "
+                        + "\(results.count) results were written, and another sender has the rows; "
+                        + "raise send.lease"))
+        }
+    }
+}
+
+extension ProviderFailure {
+    /// The exit code that follows.
+    var exit: ExitStatus {
+        switch code {
+        case .unreachable: .unreachable
+        case .protocolBroken: .protocolBroken
+        case .credential: .configuration
+        }
+    }
+}

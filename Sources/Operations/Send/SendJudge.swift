@@ -1,0 +1,150 @@
+// What follows from an outcome, for the queue, for the token table and for the batch, decided without
+// touching any of them. The table of answers is APNsProtocol's; here it meets the row: how often it
+// was tried, when it was handed over, what the settings say about unknown outcomes.
+//
+// A BadDeviceToken is the one answer that waits: whether it speaks about the token or about our
+// settings shows only when the environment gate has looked. Until then its row keeps its place, and
+// if the gate shuts it goes back to the queue untouched, like everything that was not sent.
+
+import APNsConnection
+import APNsProtocol
+import TokenHygiene
+import TokenStore
+
+/// Judges the outcomes of one app's notifications.
+struct SendJudge {
+    /// Attempts after which a notification is given up.
+    static let mostAttempts = 10
+
+    /// What becomes of one notification.
+    struct Judgement: Hashable, Sendable {
+        /// What to write into the queue; waits for the gate where `isSuspect`.
+        var result: DeliveryResult.Outcome
+        /// What it says about the token.
+        var evidence: Evidence?
+        /// Whether the result stands only if the gate stays open.
+        var isSuspect = false
+        /// Why nothing more may be sent.
+        var stop: RunFailure?
+    }
+
+    /// A token called dead.
+    struct Evidence: Hashable, Sendable {
+        let source: EvidenceSource
+        let time: EpochMilliseconds
+    }
+
+    private let app: Partition
+    private let resendsUnknown: Bool
+    private(set) var gate = EnvironmentGate()
+
+    init(_ app: Partition, resendsUnknown: Bool) {
+        self.app = app
+        self.resendsUnknown = resendsUnknown
+    }
+
+    /// Judges one outcome of a row that was tried `attempts` times before and handed over at
+    /// `handedAt`.
+    mutating func judge(
+        _ kind: ProviderOutcome.Kind, attempts: Int, handedAt: EpochMilliseconds
+    ) -> Judgement {
+        switch kind {
+        case .answered(let answer): judge(answer, attempts, handedAt)
+        case .unknown(let why):
+            Judgement(
+                result: resendsUnknown
+                    ? later(60, why, attempts) : .unknown(reason: why))
+        case .untouched: Judgement(result: .returned)
+        }
+    }
+
+    private mutating func judge(
+        _ answer: ProviderAnswer, _ attempts: Int, _ handedAt: EpochMilliseconds
+    ) -> Judgement {
+        let reason = answer.body.reason?.description ?? "HTTP \(answer.status)"
+        switch answer.meaning {
+        case .accepted: return counted(.known, Judgement(result: .sent))
+        case .gone(let time):
+            let evidence = Evidence(
+                source: answer.body.reason == .expiredToken ? .expiredToken : .unregistered,
+                time: Self.time(time, handedAt: handedAt))
+            return counted(
+                .known, Judgement(result: .gone(reason: reason), evidence: evidence))
+        case .suspectToken:
+            return counted(.bad, Judgement(result: .failed(reason: reason), isSuspect: true))
+        case .requestFault: return counted(.refused, Judgement(result: .failed(reason: reason)))
+        case .configurationFault:
+            return Judgement(
+                result: .returned,
+                stop: stop(
+                    "APNs answered \(reason); correct apps[].topic or the certificate, then send "
+                        + "again"))
+        case .credentialFault:
+            return Judgement(
+                result: .returned,
+                stop: stop(
+                    "APNs answered \(reason); correct the certificate or token key, and its "
+                        + "environment, then send again"))
+        case .throttled(let after):
+            return Judgement(result: later(Int(after ?? 60) << min(attempts, 6), reason, attempts))
+        case .keepProviderToken(let after):
+            return Judgement(result: later(Int(after ?? 1_200), reason, attempts))
+        case .serverTrouble(let after):
+            // Apple, "Handling notification responses": 15 minutes, then back off.
+            let wait = after.map(Int.init) ?? 900 << min(attempts, 4)
+            return Judgement(result: later(wait, reason, attempts))
+        case .reconnect: return Judgement(result: later(60, reason, attempts))
+        case .notUnderstood:
+            return counted(.refused, Judgement(result: .failed(reason: reason)))
+        }
+    }
+
+    /// Without a usable time of APNs' the token was inactive when it answered. The time of handing
+    /// over is a little earlier, so that a device that registered in between keeps its row.
+    private static func time(
+        _ gone: GoneTime, handedAt: EpochMilliseconds
+    ) -> EpochMilliseconds {
+        switch gone {
+        case .confirmed(let milliseconds): EpochMilliseconds(milliseconds)
+        case .atReceipt: handedAt
+        }
+    }
+
+    private mutating func counted(
+        _ acceptance: TokenAcceptance, _ judgement: Judgement
+    ) -> Judgement {
+        var judgement = judgement
+        if let suspicion = gate.count(acceptance) {
+            judgement.stop = stop(
+                "\(suspicion); no row was changed for it; check that host, certificate or key, and "
+                    + "topic belong to the environment of these tokens")
+        }
+        return judgement
+    }
+
+    private func stop(_ sentence: String) -> RunFailure {
+        RunFailure(.configuration, .send, "sending for \(app): \(sentence)")
+    }
+
+    private func later(
+        _ seconds: Int, _ reason: String, _ attempts: Int
+    ) -> DeliveryResult.Outcome {
+        attempts + 1 >= Self.mostAttempts
+            ? .failed(reason: reason) : .retry(seconds: min(seconds, 86_400), reason: reason)
+    }
+}
+
+extension RequestRefusal {
+    /// The reason with which APNs would have refused it.
+    var reason: ProviderReason {
+        switch self {
+        case .emptyPayload: .payloadEmpty
+        case .payloadTooLarge: .payloadTooLarge
+        case .immediateBackground, .unknownPriority: .badPriority
+        case .unknownPushType: .invalidPushType
+        case .emptyCollapseID, .collapseIDTooLong, .unprintableCollapseID: .badCollapseID
+        case .emptyTopic: .missingTopic
+        case .malformedTopic, .topicWithoutSuffix: .badTopic
+        }
+    }
+}

@@ -1,0 +1,150 @@
+import Foundation
+import TokenHygiene
+import TokenStore
+
+/// What a run of the sender did, app by app: one JSON object for scripts. Fields may be added, never
+/// renamed.
+package struct SendReport: Codable, Hashable, Sendable {
+    /// What became of evidence that came as answers; counts as in a sweep.
+    package struct Evidence: Codable, Hashable, Sendable {
+        /// Answers that called a token dead.
+        package var tuples = 0
+        /// Made at least one living row invalid.
+        package var applied = 0
+        /// Rows invalid before.
+        package var already = 0
+        /// Registered again later.
+        package var newer = 0
+        /// No row carries the token.
+        package var unknown = 0
+        /// Wait for a person.
+        package var held = 0
+        /// No usable evidence.
+        package var quarantined = 0
+    }
+
+    /// One app.
+    package struct App: Codable, Hashable, Sendable {
+        /// The app's name in the settings.
+        package var app: String
+        /// `production` or `sandbox`.
+        package var environment: String
+        /// Rows taken from the queue and not given back: the sum of the six below.
+        package var claimed = 0
+        /// Accepted by APNs.
+        package var sent = 0
+        /// Not sent, by reason.
+        package var skipped: [String: Int] = [:]
+        /// Answered with 410.
+        package var gone = 0
+        /// Refused for good, by APNs' reason.
+        package var rejected: [String: Int] = [:]
+        /// To be sent again later.
+        package var retry = 0
+        /// On the wire without an answer, not to be sent again.
+        package var unknown = 0
+        /// Rows that were given back to the queue; not part of `claimed`.
+        package var returned = 0
+        /// Rows left by senders that are gone: waiting again, to be sent again, closed as unknown.
+        package var reclaimed = 0
+        /// Rows deleted by somebody while their notification was under way.
+        package var missing = 0
+        /// What the 410 answers did.
+        package var evidence = Evidence()
+        /// Why it stopped early, in one sentence.
+        package var detail: String?
+
+        /// Opens the entry of an app.
+        package init(_ partition: Partition) {
+            app = partition.app
+            environment = partition.environment
+        }
+
+        /// Counts one row.
+        mutating func count(_ outcome: DeliveryResult.Outcome) {
+            switch outcome {
+            case .sent: sent += 1
+            case .gone: gone += 1
+            case .failed(let reason): rejected[reason, default: 0] += 1
+            case .retry: retry += 1
+            case .unknown: unknown += 1
+            case .skipped(let reason): skipped[reason.rawValue, default: 0] += 1
+            case .returned:
+                returned += 1
+                return
+            }
+            claimed += 1
+        }
+
+        /// Counts a feed of answers that was applied.
+        mutating func count(_ feed: SweepReport.Feed) {
+            evidence.tuples += feed.tuples
+            evidence.applied += feed.applied
+            evidence.already += feed.already
+            evidence.newer += feed.newer
+            evidence.unknown += feed.unknown
+            evidence.held += feed.held
+            evidence.quarantined += feed.quarantined
+        }
+    }
+
+    /// The run.
+    package let run: String
+    /// Whether nothing was claimed: the counts say what would happen.
+    package let dryRun: Bool
+    /// When it began, RFC 3339.
+    package let started: String
+    /// When it ended.
+    package var ended = ""
+    /// App by app, in the order of the settings.
+    package var apps: [App] = []
+    /// What went wrong.
+    package var problems: [SweepReport.Problem] = []
+    /// The exit code.
+    package var exit: Int32 = 0
+
+    /// Opens the report.
+    package init(run: String, dryRun: Bool, started: EpochMilliseconds) {
+        self.run = run
+        self.dryRun = dryRun
+        self.started = started.rfc3339
+    }
+
+    /// For people.
+    package var text: String {
+        var lines: [String] = []
+        for app in apps {
+            let would = dryRun ? "would send" : "sent"
+            var parts = ["\(app.app)/\(app.environment): \(would) \(app.sent)"]
+            parts += app.skipped.sorted { $0.key < $1.key }.map { "skipped \($0.value) (\($0.key))" }
+            if app.gone > 0 { parts.append("gone \(app.gone)") }
+            parts += app.rejected.sorted { $0.key < $1.key }
+                .map { "rejected \($0.value) (\($0.key))" }
+            for (word, count) in [
+                ("to retry", app.retry), ("of unknown outcome", app.unknown),
+                ("given back", app.returned), ("taken over", app.reclaimed),
+            ] where count > 0 {
+                parts.append("\(count) \(word)")
+            }
+            lines.append(parts.joined(separator: ", "))
+            let evidence = app.evidence
+            if evidence.tuples > 0 {
+                lines.append(
+                    "  of \(evidence.tuples) tokens called dead: \(evidence.applied) invalidated, "
+                        + "\(evidence.already) already, \(evidence.newer) registered since, "
+                        + "\(evidence.unknown) unknown")
+            }
+        }
+        if lines.isEmpty { lines.append("nothing to send") }
+        return lines.joined(separator: "\n")
+    }
+
+    /// The closing line of stderr.
+    func closingLine(_ exit: ExitStatus, stage: RunFailure.Stage?) -> String {
+        let pending = apps.reduce(0) { $0 + $1.retry + $1.returned }
+        let applied = apps.reduce(0) { $0 + $1.evidence.applied }
+        let held = apps.reduce(0) { $0 + $1.evidence.held }
+        return "code=\(exit.rawValue) stage=\(stage?.rawValue ?? "send") pending=\(pending) "
+            + "applied=\(applied) held=\(held) next=\(exit.next)"
+    }
+}
