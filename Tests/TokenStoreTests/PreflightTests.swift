@@ -286,7 +286,10 @@ struct PreflightTests {
             $0.invalidatedAt.column = .absent
             $0.reason = .absent
         }.missingSchema(upgrading: true)
-        #expect(script.statements.count == 1 && script.text.contains("INDEX"))
+        let changes = script.statements.filter { $0.contains("devices") }
+        #expect(changes.count == 1 && changes[0].contains("INDEX"))
+        // Beside it stands the queue that this database has not got.
+        #expect(script.statements.count == changes.count + 2 - (engine == .mariaDB ? 1 : 0))
         #expect(script.text.hasSuffix(";\n"))
     }
 

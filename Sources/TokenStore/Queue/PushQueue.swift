@@ -221,7 +221,7 @@ extension TokenStore {
                 .configuration,
                 "reading the layout of \(name): \(settings.location) has no such table that the "
                     + "account may see; correct store.push-queue.table, grant SELECT on it, or run "
-                    + "`pushsweep schema apply`")
+                    + "`pushsweep schema apply --upgrade`")
         }
         return table
     }

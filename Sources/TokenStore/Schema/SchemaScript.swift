@@ -46,7 +46,11 @@ extension TokenStore {
         let existing = try attempts.retrying("reading the schema") { () throws(SQLFailure) in
             try Catalog(connection: connection).table(name)
         }
-        guard existing != nil else { return OwnTable.pushQueue.creation(dialect, named: name) }
+        guard existing != nil else {
+            // Whoever keeps a token table of his own and only sweeps has no use for a queue.
+            let isNew = try !hasTokenTable()
+            return isNew || upgrading ? OwnTable.pushQueue.creation(dialect, named: name) : []
+        }
         guard upgrading else { return [] }
         let layout = try queueLayout()
         let closing = layout.delivery.isInRow ? layout.delivery.answeredAt : layout.sentAt
@@ -55,6 +59,13 @@ extension TokenStore {
         let index = OwnTable.Index(
             name: "pushsweep_open", columns: [closing.name] + partition, isUnique: false)
         return [OwnTable.pushQueue.creation(of: index, on: name, dialect)]
+    }
+
+    private func hasTokenTable() throws(StoreFailure) -> Bool {
+        let name = try TableName(settings.mapping.table)
+        return try attempts.retrying("reading the schema") { () throws(SQLFailure) in
+            try Catalog(connection: connection).table(name) != nil
+        }
     }
 
     private func missingTokenSchema(_ upgrading: Bool) throws(StoreFailure) -> [String] {

@@ -187,8 +187,12 @@ struct SettingsLoadingTests {
         #expect(
             detected.map(\.key) == [
                 "store.active-users.key", "store.active-users.token.encoding",
-                "store.active-users.registered-at.type", "store.active-users.invalidated-at.type",
+                "store.active-users.user.column", "store.active-users.registered-at.type",
+                "store.active-users.invalidated-at.type", "store.push-queue.key",
+                "store.push-queue.token.encoding", "store.push-queue.queued-at",
+                "store.push-queue.time-type",
             ])
+        #expect(silent.store.pushQueue == QueueMapping())
         let users = try fixture.load(
             """
             store:
