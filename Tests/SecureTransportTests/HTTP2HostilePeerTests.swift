@@ -20,7 +20,7 @@ struct HTTP2GoAwayTests {
             }
             session.close()
         }
-        var client = try peer.client()
+        let client = try peer.client()
         client.run(0..<10)
         while client.exchange() != .closed {}
         #expect(client.kinds.count == 10)
@@ -85,7 +85,7 @@ struct HTTP2RefusalTests {
                 }
             }
         }
-        var client = try peer.client()
+        let client = try peer.client()
         client.run(0..<3)
         #expect(client.keys { $0 == .response(status: 200) } == [0, 2])
         #expect(
@@ -103,7 +103,7 @@ struct HTTP2RefusalTests {
             session.outlast()
             opened.withLock { $0 = session.streamsOpened }
         }
-        var client = try peer.client()
+        let client = try peer.client()
         client.awaitSettings()
         #expect(client.session.remoteMaximumStreams == 0)
         #expect(!client.submit(1))
@@ -127,7 +127,7 @@ struct HTTP2RefusalTests {
                 most.withLock { $0 = max($0, together) }
             }
         }
-        var client = try peer.client()
+        let client = try peer.client()
         client.awaitSettings()
         client.run(0..<200)
         #expect(client.keys { $0 == .response(status: 200) }.count == 200)
@@ -142,7 +142,7 @@ struct HTTP2RefusalTests {
             first.forEach { session.answer($0.streamID, HTTP2Answer(status: 200)) }
             session.serve { session.answer($0.streamID, HTTP2Answer(status: 200)) }
         }
-        var client = try peer.client()
+        let client = try peer.client()
         client.run(0..<500)
         #expect(client.session.remoteMaximumStreams == 1)
         #expect(client.keys { $0 == .response(status: 200) }.count == 500)
@@ -162,7 +162,7 @@ struct HTTP2RefusalTests {
                 session.answer(request.streamID, HTTP2Answer(status: 200))
             }
         }
-        var client = try peer.client()
+        let client = try peer.client()
         client.awaitSettings()
         client.run(0..<300)
         #expect(client.keys { $0 == .response(status: 200) }.count == 300)
@@ -175,7 +175,7 @@ struct HTTP2RefusalTests {
         settings.initialWindow = 0
         settings.opensWindows = false
         let peer = try HTTP2Peer(settings) { $0.outlast() }
-        var client = try peer.client { $0.requestTimeout = .milliseconds(200) }
+        let client = try peer.client { $0.requestTimeout = .milliseconds(200) }
         client.awaitSettings()
         client.run(0..<2_000)
         #expect(client.keys { $0 == .outcomeUnknown(.deadline) }.count == 2_000)
@@ -194,7 +194,7 @@ struct HTTP2RefusalTests {
             session.answer(1, HTTP2Answer(status: 413, body: [1]))
             session.outlast()
         }
-        var client = try peer.client()
+        let client = try peer.client()
         client.awaitSettings()
         client.run(0..<1)
         #expect(client.kinds == [0: .response(status: 413)])
@@ -211,7 +211,7 @@ struct HTTP2BrokenProtocolTests {
             session.sendRaw(bytes)
             session.outlast()
         }
-        var client = try peer.client { $0.maximumIdleBytes = 1 << 20 }
+        let client = try peer.client { $0.maximumIdleBytes = 1 << 20 }
         try #require(client.submit(0))
         while client.exchange() == .outcomes {}
         return (client.session.closed?.code, client)
@@ -266,7 +266,7 @@ struct HTTP2BrokenProtocolTests {
                     session.connection.closeAbruptly()
                 }
             }
-            var client = try peer.client()
+            let client = try peer.client()
             client.run(0..<3)
             #expect(client.session.closed?.code == .byPeer(isReset ? .reset : .cut))
             #expect(client.keys { $0 == .outcomeUnknown(.connectionLost) }.suffix(2) == [1, 2])
@@ -289,7 +289,7 @@ struct HTTP2BrokenProtocolTests {
             connection.reset()
         }
         let connection = try loopback.connect(authority.client(alpn: ["h2"]))
-        var client = HTTP2Drive(try HTTP2ClientSession(connection))
+        let client = HTTP2Drive(try HTTP2ClientSession(connection))
         client.awaitSettings()
         client.body = [UInt8](repeating: 1, count: 60_000)
         var key: UInt64 = 0
