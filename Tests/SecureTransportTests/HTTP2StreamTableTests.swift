@@ -168,7 +168,8 @@ struct HTTP2OutputTests {
         var output = HTTP2Output(capacity: 64)
         var (written, read): ([UInt8], [UInt8]) = ([], [])
         for _ in 0..<2_000 {
-            let bytes = random.bytes(.random(in: 0...100, using: &random))
+            let length = Int.random(in: 0...100, using: &random)
+            let bytes = random.bytes(length)
             bytes.withUnsafeBytes { output.append($0) }
             written += bytes
             let count = Int.random(in: 0...output.count, using: &random)
