@@ -30,11 +30,15 @@ let package = Package(
         .systemLibrary(
             name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
         .systemLibrary(
+            name: "CNGHTTP2", pkgConfig: "libnghttp2", providers: [.apt(["libnghttp2-dev"])]),
+        .systemLibrary(
             name: "CMariaDB", pkgConfig: "libmariadb", providers: [.apt(["libmariadb-dev"])]),
 
         .target(name: "APNsProtocol", swiftSettings: strict),
         .target(name: "TokenHygiene", dependencies: ["APNsProtocol"], swiftSettings: strict),
-        .target(name: "SecureTransport", dependencies: ["COpenSSL"], swiftSettings: strict),
+        .target(
+            name: "SecureTransport", dependencies: ["CNGHTTP2", "COpenSSL"],
+            swiftSettings: strict),
         .target(
             name: "APNsConnection", dependencies: ["APNsProtocol", "SecureTransport"],
             swiftSettings: strict),

@@ -65,8 +65,14 @@ struct FinishedProcess {
     let cpuMilliseconds: Double
     let peakMiB: Double
 
+    /// Runs a program built beside the benchmarks.
     init(_ name: String, _ arguments: [String]) throws {
-        let words = [BuiltProgram.url(name).path] + arguments
+        try self.init(path: BuiltProgram.url(name).path, arguments)
+    }
+
+    /// Runs any program.
+    init(path: String, _ arguments: [String]) throws {
+        let words = [path] + arguments
         var pointers = words.map { strdup($0) }
         defer { pointers.forEach { free($0) } }
         pointers.append(nil)
@@ -76,7 +82,7 @@ struct FinishedProcess {
         posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0)
         var pid = pid_t()
         guard posix_spawn(&pid, words[0], &actions, nil, pointers, environ) == 0 else {
-            throw BenchmarkFailure(description: "\(name) could not be started")
+            throw BenchmarkFailure(description: "\(path) could not be started")
         }
         var status: Int32 = 0
         var usage = rusage()

@@ -50,5 +50,10 @@ struct Benchmark: Sendable {
                 "marking on one connection, per token, against one statement and commit per row",
             needsMariaDB: true,
             run: { try ApplyBenchmark(action: .mark, context: $0).againstRows() }),
+        Benchmark(
+            name: "send-session",
+            summary:
+                "CPU seconds of our HTTP/2 client for 100,000 requests to nghttpd, against h2load",
+            needsMariaDB: false, run: { try SendSessionBenchmark($0).run() }),
     ]
 }

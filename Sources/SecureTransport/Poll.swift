@@ -5,11 +5,14 @@ enum Poll {
     enum Direction {
         case reading
         case writing
+        /// Whichever comes first.
+        case either
 
         var events: Int16 {
             switch self {
             case .reading: Int16(POLLIN)
             case .writing: Int16(POLLOUT)
+            case .either: Int16(POLLIN | POLLOUT)
             }
         }
     }

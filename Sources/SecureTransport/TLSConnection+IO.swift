@@ -177,4 +177,33 @@ extension TLSConnection {
             }
         }
     }
+
+    /// What an attempt to send brought.
+    enum SendOutcome {
+        /// So many bytes, at least one, were encrypted and handed to the socket.
+        case sent(Int)
+        /// Nothing now; the next try must begin with the same bytes (SSL_write(3)).
+        case wait(Poll.Direction)
+    }
+
+    /// Sends as much of `bytes` as one record holds, without waiting. Throws like `write`.
+    func send(_ bytes: UnsafeRawBufferPointer) throws(TransportFailure) -> SendOutcome {
+        guard socket.descriptor >= 0 else {
+            throw closedByUs
+        }
+        var count = 0
+        switch attempt({ SSL_write_ex($0, bytes.baseAddress, bytes.count, &count) }) {
+        case .done:
+            bytesWritten += count
+            return .sent(count)
+        case .wait(let direction):
+            return .wait(direction)
+        case .ended(let end):
+            isBroken = true
+            throw writeEnded(end)
+        case .failed(let fault):
+            isBroken = true
+            throw readFailure(fault)
+        }
+    }
 }

@@ -1,0 +1,165 @@
+import CNGHTTP2
+
+// What nghttp2's callbacks change while bytes go in and out: all of the client's hot state in one
+// struct at one address. They run inside calls of nghttp2_session_mem_recv and _mem_send.
+
+/// A client session's state. Lives where a pointer leads, not in a class: checks of exclusive
+/// access to class properties cost 15 % here.
+struct HTTP2ClientState: ~Copyable {
+    var streams = HTTP2StreamTable()
+    var outcomes = HTTP2OutcomeBatch()
+    var admission: HTTP2Admission
+    var goAway: HTTP2GoAway?
+    /// What nghttp2 said last about an error, cut.
+    var libraryMessage = ""
+    /// Frames since the last outcome that brought no request forward.
+    var idleFrames = 0
+    /// Bytes received since the last outcome.
+    var idleBytes = 0
+    private let maximumIdleFrames: Int
+    private let maximumHeaderListSize: Int32
+    private let maximumBodySize: Int
+    private let keptNames: HTTP2KeptNames
+
+    init(_ settings: HTTP2ClientSettings) {
+        admission = HTTP2Admission(
+            ownMaximum: settings.maximumStreams, remoteMaximum: settings.streamsBeforeSettings)
+        maximumIdleFrames = settings.maximumIdleFrames
+        maximumHeaderListSize = Int32(clamping: settings.maximumHeaderListSize)
+        maximumBodySize = settings.maximumBodySize
+        keptNames = HTTP2KeptNames(settings.keptFields)
+    }
+
+    /// Gives the caller an outcome; the slot stays until nghttp2 closes the stream.
+    mutating func settle(_ index: Int, _ kind: HTTP2Outcome.Kind) {
+        guard streams[index].phase == .open else {
+            return
+        }
+        outcomes.add(kind, of: streams[index])
+        streams.settle(index)
+        (idleFrames, idleBytes) = (0, 0)
+    }
+
+    /// False when the answer's header list is too large.
+    mutating func header(
+        _ handle: HTTP2StreamTable.Handle, _ name: UnsafePointer<UInt8>, _ nameLength: Int,
+        _ value: UnsafePointer<UInt8>?, _ valueLength: Int
+    ) -> Bool {
+        guard let index = streams.index(of: handle) else {
+            return true
+        }
+        // 32 bytes for each field: RFC 7541 section 4.1.
+        let size = Int32(clamping: nameLength + valueLength + 32)
+        streams[index].headerListSize = streams[index].headerListSize &+ size
+        guard streams[index].headerListSize <= maximumHeaderListSize else {
+            streams[index].headersTooLarge = true
+            return false
+        }
+        if name[0] == UInt8(ascii: ":") {
+            noteStatus(index, value, valueLength)
+            return true
+        }
+        if let kept = keptNames.place(of: name, nameLength) {
+            streams[index].answer.addField(kept, value, valueLength)
+        }
+        return true
+    }
+
+    /// nghttp2 has checked that :status, the only pseudo-header field of an answer, has three
+    /// digits.
+    private mutating func noteStatus(_ index: Int, _ value: UnsafePointer<UInt8>?, _ length: Int) {
+        guard let value, length == 3 else {
+            return
+        }
+        var status: UInt16 = 0
+        for place in 0..<3 {
+            status = status &* 10 &+ UInt16(value[place] &- UInt8(ascii: "0"))
+        }
+        streams[index].status = status
+        streams[index].answer.forgetFields()
+    }
+
+    /// False when the body went past the limit.
+    mutating func data(
+        _ handle: HTTP2StreamTable.Handle, _ bytes: UnsafePointer<UInt8>?, _ length: Int
+    ) -> Bool {
+        guard let index = streams.index(of: handle), !streams[index].isTruncated else {
+            return true
+        }
+        let room = maximumBodySize - streams[index].answer.bodyLength
+        streams[index].answer.addBody(bytes, min(room, length))
+        streams[index].isTruncated = length > room
+        return length <= room
+    }
+
+    /// A whole frame has come. False when the peer floods us.
+    mutating func received(
+        _ frame: UnsafePointer<nghttp2_frame>, _ handle: HTTP2StreamTable.Handle,
+        _ session: OpaquePointer
+    ) -> Bool {
+        let header = frame.pointee.hd
+        switch nghttp2_frame_type(UInt32(header.type)) {
+        case NGHTTP2_HEADERS, NGHTTP2_DATA:
+            let endsAnswer = header.flags & UInt8(NGHTTP2_FLAG_END_STREAM.rawValue) != 0
+            guard endsAnswer, let index = streams.index(of: handle) else {
+                // Empty DATA and interim headers bring an answer no nearer to its end.
+                if header.type == UInt8(NGHTTP2_DATA.rawValue), header.length > 0 {
+                    return true
+                }
+                break
+            }
+            streams[index].isAnswered = true
+            if streams[index].request.left > 0 {
+                // Answered before the request was whole: the rest is of no use (RFC 9113 8.1).
+                nghttp2_submit_rst_stream(
+                    session, 0, header.stream_id, NGHTTP2_CANCEL.rawValue)
+            }
+            return true
+        case NGHTTP2_RST_STREAM:
+            if let index = streams.index(of: handle) {
+                streams[index].wasResetByPeer = true
+            }
+            return true
+        case NGHTTP2_GOAWAY:
+            goAway = HTTP2GoAway(frame.pointee.goaway)
+            admission.isClosing = true
+        case NGHTTP2_SETTINGS:
+            noteRemoteMaximum(session)
+        default:
+            break
+        }
+        idleFrames += 1
+        return idleFrames <= maximumIdleFrames
+    }
+
+    private mutating func noteRemoteMaximum(_ session: OpaquePointer) {
+        let allowed = nghttp2_session_get_remote_settings(
+            session, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS)
+        admission.remoteMaximum = Int(allowed)
+    }
+
+    /// nghttp2 has closed a stream.
+    mutating func closed(_ handle: HTTP2StreamTable.Handle, _ code: HTTP2ErrorCode) {
+        guard let index = streams.index(of: handle) else {
+            return
+        }
+        if streams[index].phase == .open {
+            settle(
+                index,
+                streams[index].kind(closedWith: code, lastProcessed: goAway?.lastStreamID))
+        }
+        streams.remove(index)
+        admission.inFlight = streams.count
+    }
+
+    /// The connection is over: every request gets its outcome.
+    mutating func settleAll(bytesTaken: UInt64) {
+        admission.isClosing = true
+        while let index = streams.first {
+            settle(
+                index,
+                streams[index].kindAtEnd(
+                    bytesTaken: bytesTaken, lastProcessed: goAway?.lastStreamID))
+        }
+    }
+}

@@ -1,0 +1,148 @@
+import CNGHTTP2
+
+// The server's side, for the simulator and tests: whole requests come out, answers go in, and what
+// a server must not do can be done: RST_STREAM and GOAWAY of any kind at any time, windows that
+// never open, SETTINGS that change under the client's feet, bytes that are no frames.
+
+/// A server's HTTP/2 session over one TLS connection, confined to its thread.
+///
+/// Every call but `exchange` and `close` only queues; what is queued goes out, in order, with the
+/// next exchange.
+package final class HTTP2ServerSession {
+    let wire: HTTP2Wire
+    let state: UnsafeMutablePointer<HTTP2ServerState>
+    /// Why the session is over; nil while it is not.
+    package private(set) var closed: HTTP2Close?
+
+    /// How an exchange ended.
+    package enum Exchange: Sendable, Equatable {
+        /// There are requests: `nextRequest` gives them.
+        case requests
+        /// The deadline came first.
+        case timedOut
+        /// The interrupt was tripped while waiting.
+        case interrupted
+        /// The session is over, see `closed`. Whole requests may be left; nobody hears an answer.
+        case closed
+    }
+
+    /// Begins a session on a connection whose handshake has agreed on `h2`; nothing is sent before
+    /// the first exchange. Throws `protocolError` for a client that did not agree, `io` when
+    /// memory is short.
+    package init(
+        _ connection: TLSConnection, settings: HTTP2ServerSettings = HTTP2ServerSettings()
+    ) throws(TransportFailure) {
+        guard connection.negotiatedProtocol == "h2" else {
+            throw TransportFailure(
+                .protocolError,
+                "starting HTTP/2 with \(connection.peer): the client did not offer h2")
+        }
+        let state = UnsafeMutablePointer<HTTP2ServerState>.allocate(capacity: 1)
+        state.initialize(to: HTTP2ServerState(settings))
+        guard let session = HTTP2ServerLibrary.makeSession(state, settings) else {
+            state.deinitialize(count: 1)
+            state.deallocate()
+            throw TransportFailure(
+                .io, "starting HTTP/2 with \(connection.peer): out of memory")
+        }
+        (self.state, wire) = (state, HTTP2Wire(connection, session: session))
+        changeSettings(
+            maximumStreams: settings.maximumStreams, initialWindow: settings.initialWindow)
+        if settings.opensWindows {
+            nghttp2_session_set_local_window_size(session, 0, 0, settings.connectionWindow)
+        }
+    }
+
+    deinit {
+        state.deinitialize(count: 1)
+        state.deallocate()
+    }
+
+    /// The client as messages name it.
+    package var peer: String { wire.connection.peer }
+    /// The connection, for its certificate and to break it.
+    package var connection: TLSConnection { wire.connection }
+    /// The client's GOAWAY, if it sent one.
+    package var goAway: HTTP2GoAway? { state.pointee.goAway }
+    /// Streams that the client has opened so far.
+    package var streamsOpened: Int { state.pointee.opened }
+    /// RST_STREAM frames that the client has sent so far.
+    package var resetsReceived: Int { state.pointee.resets }
+    /// Bytes that wait for the client to read.
+    package var backlog: Int { wire.backlog }
+
+    /// Sends what is queued, receives what came, and waits for requests until the deadline.
+    package func exchange(until deadline: Deadline, interrupt: Interrupt? = nil) -> Exchange {
+        var mayReadAgain = true
+        while closed == nil {
+            guard let direction = send() else {
+                break
+            }
+            if state.pointee.hasRequest, !(wire.mayHoldMore && mayReadAgain) {
+                return .requests
+            }
+            if !wire.mayHoldMore {
+                switch wire.wait(until: deadline, for: direction, interrupt: interrupt) {
+                case .ready: break
+                case .timedOut: return .timedOut
+                case .interrupted: return .interrupted
+                case .failed(let error):
+                    let failure = TransportFailure.system("waiting for \(peer)", error)
+                    closed = HTTP2Close(.transport, failure.description, failure: failure)
+                    continue
+                }
+            }
+            receive()
+            mayReadAgain = state.pointee.whole.count < 4096
+        }
+        return .closed
+    }
+
+    private func send() -> Poll.Direction? {
+        switch wire.flush() {
+        case .failed(let close):
+            closed = close
+            return nil
+        case .wait(let direction):
+            return direction == .writing ? .either : direction
+        case .done where nghttp2_session_want_read(wire.session) == 0:
+            closed =
+                goAway == nil
+                ? HTTP2Close(
+                    .peerBrokeProtocol,
+                    "HTTP/2 with \(peer): over after \(state.pointee.libraryMessage)")
+                : HTTP2Close(.goAway, "HTTP/2 with \(peer): the client said GOAWAY")
+            wire.connection.closeNotify(deadline: .in(.seconds(1)))
+            return nil
+        case .done:
+            return .reading
+        }
+    }
+
+    private func receive() {
+        switch wire.receive() {
+        case .bytes, .nothing:
+            break
+        case .refused(let error):
+            _ = wire.flush()
+            closed = .library(error, peer: peer, detail: state.pointee.libraryMessage)
+        case .ended(let close):
+            closed = close
+        }
+    }
+
+    /// Takes the next whole request, in the order of their ends.
+    package func nextRequest() -> HTTP2ServerRequest? {
+        state.pointee.takeRequest()
+    }
+
+    /// Sends what is queued, says close_notify, waits for the client's end and closes; all by the
+    /// deadline.
+    package func close(deadline: Deadline = .in(.seconds(5))) {
+        wire.finish(deadline: deadline)
+        // Unread bytes would turn the end into a reset, which can overtake the last answers.
+        wire.connection.discardUntilEnd(deadline: deadline)
+        wire.connection.close()
+        closed = closed ?? HTTP2Close(.byUs, "HTTP/2 with \(peer): closed on this side")
+    }
+}

@@ -1,0 +1,138 @@
+// Who waits for an answer on which stream.
+//
+// Each request in flight has a slot. A slot is freed only when nghttp2 has closed its stream, goes
+// back to a free list, and gets a new generation, so that a late event of an old stream finds
+// nobody instead of somebody else. A ring indexed by a counter would wrap onto a stream that is
+// still open (flow control may hold one back for any time) and give one device's answer to another:
+// here that means a wrong removal.
+//
+// All requests of a session have the same time, so the order of submission is the order of
+// deadlines: a list through the slots, its head the next to expire.
+
+/// What is known about one request in flight.
+struct HTTP2Stream {
+    enum Phase: UInt8 {
+        case free
+        /// Its outcome is owed to the caller.
+        case open
+        /// Its outcome was given; only the end of the stream is awaited.
+        case settled
+    }
+
+    var key: UInt64 = 0
+    var streamID: Int32 = 0
+    fileprivate(set) var phase = Phase.free
+    /// Of the last final or interim header list; 0 before one.
+    var status: UInt16 = 0
+    /// The peer has sent END_STREAM: the answer is whole.
+    var isAnswered = false
+    var wasResetByPeer = false
+    /// The body went past the limit; what came before is kept.
+    var isTruncated = false
+    var headersTooLarge = false
+    /// Size of the answer's header lists as RFC 9113 section 10.5.1 counts it.
+    var headerListSize: Int32 = 0
+    fileprivate(set) var generation: UInt32 = 0
+    fileprivate var previous: Int32 = -1
+    fileprivate var next: Int32 = -1
+    /// Where its HEADERS begin in the connection's bytes.
+    var firstByte: UInt64 = 0
+    fileprivate(set) var deadline = Deadline.never
+    var request = HTTP2RequestBody()
+    var answer = HTTP2AnswerBytes()
+}
+
+/// The requests in flight of one connection.
+struct HTTP2StreamTable: ~Copyable {
+    /// A slot at one time of its life; never 0, so that it can stand for a pointer.
+    typealias Handle = UInt
+
+    private var slots: [HTTP2Stream] = []
+    private var free: [Int32] = []
+    private var oldest: Int32 = -1
+    private var newest: Int32 = -1
+    /// Requests in flight, settled ones included: the peer counts these too.
+    private(set) var count = 0
+
+    deinit {
+        for slot in slots {
+            slot.answer.release()
+            slot.request.release()
+        }
+    }
+
+    /// Takes a slot for a request.
+    mutating func insert(key: UInt64, deadline: Deadline) -> Handle {
+        let index: Int
+        if let reused = free.popLast() {
+            index = Int(reused)
+        } else {
+            index = slots.count
+            slots.append(HTTP2Stream())
+        }
+        slots[index].key = key
+        slots[index].deadline = deadline
+        slots[index].phase = .open
+        slots[index].previous = newest
+        slots[index].next = -1
+        if newest >= 0 {
+            slots[Int(newest)].next = Int32(index)
+        } else {
+            oldest = Int32(index)
+        }
+        newest = Int32(index)
+        count += 1
+        return UInt(slots[index].generation) << 32 | UInt(index + 1)
+    }
+
+    /// The place of the stream that a handle was given for; nil when that one is gone.
+    func index(of handle: Handle) -> Int? {
+        let index = Int(handle & 0xffff_ffff) - 1
+        guard index >= 0, index < slots.count, slots[index].phase != .free,
+            slots[index].generation == UInt32(truncatingIfNeeded: handle >> 32)
+        else {
+            return nil
+        }
+        return index
+    }
+
+    subscript(_ index: Int) -> HTTP2Stream {
+        _read { yield slots[index] }
+        _modify { yield &slots[index] }
+    }
+
+    /// The outcome was given: no deadline holds any more, the slot stays taken.
+    mutating func settle(_ index: Int) {
+        guard slots[index].phase == .open else {
+            return
+        }
+        unlink(index)
+        slots[index].phase = .settled
+    }
+
+    /// The stream is over: its slot may serve another request.
+    mutating func remove(_ index: Int) {
+        settle(index)
+        var kept = slots[index]
+        kept.answer.clear()
+        kept.request.clear()
+        slots[index] = HTTP2Stream()
+        slots[index].answer = kept.answer
+        slots[index].request = kept.request
+        slots[index].generation = kept.generation &+ 1
+        free.append(Int32(index))
+        count -= 1
+    }
+
+    /// The place of the request that waits longest for its outcome.
+    var first: Int? { oldest < 0 ? nil : Int(oldest) }
+
+    /// When the first request in flight is due; `never` when none is.
+    var nextDeadline: Deadline { first.map { slots[$0].deadline } ?? .never }
+
+    private mutating func unlink(_ index: Int) {
+        let (previous, next) = (slots[index].previous, slots[index].next)
+        if previous >= 0 { slots[Int(previous)].next = next } else { oldest = next }
+        if next >= 0 { slots[Int(next)].previous = previous } else { newest = previous }
+    }
+}

@@ -1,0 +1,141 @@
+import CNGHTTP2
+
+// Between nghttp2, which knows frames and no sockets, and TLS. Frames are gathered into one buffer
+// and go out in whole records of 16 KiB: a record and a system call for each frame would cost three
+// times as much. Bytes come in in portions of 64 KiB.
+//
+// Calls into nghttp2 run callbacks that change the session's state, so nobody may hold on to that
+// state while making one.
+
+/// One HTTP/2 connection's bytes, in and out. Confined to its thread.
+final class HTTP2Wire {
+    let connection: TLSConnection
+    let session: OpaquePointer
+    private let input: UnsafeMutableRawBufferPointer
+    private let output: UnsafeMutablePointer<HTTP2Output>
+    /// The last read filled the buffer, so TLS may hold more that poll cannot see.
+    private(set) var mayHoldMore = false
+
+    /// Frames are gathered up to this many bytes before TLS is asked to take them.
+    private static let gathered = 64 * 1024
+
+    init(_ connection: TLSConnection, session: OpaquePointer) {
+        (self.connection, self.session) = (connection, session)
+        input = .allocate(byteCount: TLSContext.readBufferSize, alignment: 16)
+        output = .allocate(capacity: 1)
+        output.initialize(to: HTTP2Output(capacity: 2 * Self.gathered))
+    }
+
+    deinit {
+        nghttp2_session_del(session)
+        input.deallocate()
+        output.deinitialize(count: 1)
+        output.deallocate()
+    }
+
+    /// Bytes that wait for TLS.
+    var backlog: Int { output.pointee.count }
+    /// Bytes of all frames so far: where the next one begins.
+    var bytesAdded: UInt64 { output.pointee.added }
+    /// Bytes that TLS has taken.
+    var bytesTaken: UInt64 { output.pointee.taken }
+    /// Whether frames or bytes wait to be sent.
+    var hasOutput: Bool { backlog > 0 || nghttp2_session_want_write(session) != 0 }
+
+    /// Takes all frames that nghttp2 can send now; an error code of nghttp2 when it cannot go on.
+    func gather(limit: Int = .max) -> Int32 {
+        while output.pointee.count < limit {
+            var frame: UnsafePointer<UInt8>?
+            let length = nghttp2_session_mem_send(session, &frame)
+            if length <= 0 {
+                return Int32(length)
+            }
+            output.pointee.append(UnsafeRawBufferPointer(start: frame, count: length))
+        }
+        return 0
+    }
+
+    /// Adds bytes that are no frame of nghttp2's, behind the frames so far.
+    func addRaw(_ bytes: [UInt8]) {
+        _ = gather()
+        bytes.withUnsafeBytes { output.pointee.append($0) }
+    }
+
+    enum Flow {
+        /// Everything is out.
+        case done
+        /// The socket is full; wait for this.
+        case wait(Poll.Direction)
+        case failed(HTTP2Close)
+    }
+
+    /// Sends what there is, without waiting.
+    func flush() -> Flow {
+        while true {
+            let error = gather(limit: Self.gathered)
+            if error != 0 {
+                return .failed(.library(error, peer: connection.peer, detail: ""))
+            }
+            if output.pointee.isEmpty {
+                return .done
+            }
+            do throws(TransportFailure) {
+                switch try connection.send(output.pointee.waiting) {
+                case .sent(let count): output.pointee.drop(count)
+                case .wait(let direction): return .wait(direction)
+                }
+            } catch {
+                return .failed(HTTP2Close(.transport, error.description, failure: error))
+            }
+        }
+    }
+
+    enum Arrival {
+        /// So many bytes.
+        case bytes(Int)
+        case nothing
+        /// nghttp2 cannot go on with this peer, by its error code.
+        case refused(Int32)
+        case ended(HTTP2Close)
+    }
+
+    /// Reads what is there, without waiting, and hands it to nghttp2.
+    func receive() -> Arrival {
+        mayHoldMore = false
+        let outcome: ReadOutcome
+        do throws(TransportFailure) {
+            outcome = try connection.read(into: input, deadline: .now)
+        } catch {
+            return .ended(HTTP2Close(.transport, error.description, failure: error))
+        }
+        switch outcome {
+        case .bytes(let count):
+            mayHoldMore = count == input.count
+            let start = input.baseAddress?.assumingMemoryBound(to: UInt8.self)
+            let result = nghttp2_session_mem_recv(session, start, count)
+            return result < 0 ? .refused(Int32(result)) : .bytes(count)
+        case .end(let end):
+            return .ended(.ended(end, peer: connection.peer))
+        case .timedOut, .interrupted:
+            return .nothing
+        }
+    }
+
+    /// Waits for the peer: for room as well when bytes wait.
+    func wait(
+        until deadline: Deadline, for direction: Poll.Direction, interrupt: Interrupt?
+    ) -> Poll.Outcome {
+        Poll.wait(
+            connection.socket.descriptor, for: direction, deadline: deadline, interrupt: interrupt)
+    }
+
+    /// Sends what is left by the deadline, then close_notify.
+    func finish(deadline: Deadline) {
+        while case .wait(let direction) = flush() {
+            guard case .ready = wait(until: deadline, for: direction, interrupt: nil) else {
+                break
+            }
+        }
+        connection.closeNotify(deadline: deadline)
+    }
+}

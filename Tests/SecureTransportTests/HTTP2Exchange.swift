@@ -1,0 +1,143 @@
+import Testing
+
+@testable import SecureTransport
+
+/// What the tests' requests have in common with those of a sender: two own values each.
+func testTemplate() -> HTTP2RequestTemplate {
+    HTTP2RequestTemplate([
+        HTTP2Field(":method", "POST"), HTTP2Field(":scheme", "https"),
+        HTTP2Field(":authority", "localhost"), .perRequest(":path"),
+        HTTP2Field("authorization", "bearer not-a-real-token", indexing: .never),
+        HTTP2Field("apns-topic", "com.example.chat"), .perRequest("apns-id"),
+    ])
+}
+
+/// Drives a client session as a sender does and notes the outcome of each key.
+struct HTTP2Drive {
+    let session: HTTP2ClientSession
+    private var request = HTTP2Request(testTemplate())
+    /// Prefix of each request's path; its key follows.
+    var path = "/3/device/"
+    var body = Array(#"{"aps":{"alert":"hi"}}"#.utf8)
+    /// Whether each request's body is its own.
+    var bodyHoldsKey = false
+    /// What each request came to.
+    var kinds: [UInt64: HTTP2Outcome.Kind] = [:]
+    /// The bodies of answers that had one.
+    var bodies: [UInt64: [UInt8]] = [:]
+    /// The first kept field (apns-id) of answers that had it.
+    var ids: [UInt64: [UInt8]] = [:]
+    var truncated: Set<UInt64> = []
+
+    init(_ session: HTTP2ClientSession) {
+        self.session = session
+    }
+
+    /// Exchanges until the peer's SETTINGS, which say something else than 100 streams, have come.
+    mutating func awaitSettings() {
+        let deadline = Deadline.in(patience)
+        while session.remoteMaximumStreams == 100, !deadline.hasPassed {
+            _ = exchange(until: .in(.milliseconds(5)))
+        }
+    }
+
+    /// Submits a request under a key; false when there is no room.
+    mutating func submit(_ key: UInt64) -> Bool {
+        request.reset()
+        request.append(path)
+        request.append(String(key))
+        request.endValue()
+        request.append("id-\(key)")
+        request.endValue()
+        request.append(body)
+        if bodyHoldsKey { request.append("\(key)") }
+        return session.submit(request, key: key)
+    }
+
+    /// Exchanges once and notes the outcomes. No key may come twice.
+    mutating func exchange(until deadline: Deadline = .in(patience)) -> HTTP2ClientSession.Exchange
+    {
+        let result = session.exchange(until: deadline)
+        collect()
+        return result
+    }
+
+    mutating func collect() {
+        let batch = session.outcomes
+        for outcome in batch {
+            let former = kinds.updateValue(outcome.kind, forKey: outcome.key)
+            #expect(former == nil, "request \(outcome.key) has two outcomes")
+            if outcome.bodyLength > 0 { bodies[outcome.key] = Array(batch.body(of: outcome)) }
+            if let id = batch.value(of: 0, in: outcome) { ids[outcome.key] = Array(id) }
+            if outcome.isTruncated { truncated.insert(outcome.key) }
+        }
+    }
+
+    /// Submits all keys as room allows and exchanges until each has its outcome, the session is
+    /// over, or nothing happens any more. Keys that were never submitted are returned.
+    @discardableResult
+    mutating func run(_ keys: some Sequence<UInt64>) -> [UInt64] {
+        var waiting = Array(keys)[...]
+        while !waiting.isEmpty || session.inFlight > 0 {
+            while let key = waiting.first, submit(key) { waiting = waiting.dropFirst() }
+            guard exchange() == .outcomes else {
+                break
+            }
+        }
+        return Array(waiting)
+    }
+
+    /// Keys by kind of outcome.
+    func keys(_ wanted: (HTTP2Outcome.Kind) -> Bool) -> [UInt64] {
+        kinds.filter { wanted($0.value) }.keys.sorted()
+    }
+}
+
+/// An HTTP/2 server on loopback that behaves as told, with an authority of its own.
+struct HTTP2Peer {
+    let authority: Authority
+    let loopback: Loopback
+
+    init(
+        _ settings: HTTP2ServerSettings = HTTP2ServerSettings(),
+        serve: @escaping @Sendable (HTTP2ServerSession) throws -> Void
+    ) throws {
+        authority = try Authority()
+        loopback = try Loopback(authority.server(alpn: ["h2"])) { connection in
+            try serve(try HTTP2ServerSession(connection, settings: settings))
+        }
+    }
+
+    func client(_ change: (inout HTTP2ClientSettings) -> Void = { _ in }) throws -> HTTP2Drive {
+        var settings = HTTP2ClientSettings()
+        settings.requestTimeout = patience
+        change(&settings)
+        let connection = try loopback.connect(authority.client(alpn: ["h2"]))
+        return HTTP2Drive(try HTTP2ClientSession(connection, settings: settings))
+    }
+}
+
+extension HTTP2ServerSession {
+    /// Hands each request to `answer` until the client is gone.
+    func serve(_ answer: (HTTP2ServerRequest) throws -> Void) rethrows {
+        while case .requests = exchange(until: .in(patience)) {
+            while let request = nextRequest() { try answer(request) }
+        }
+    }
+
+    /// Waits until so many requests have come, without answering.
+    func collect(_ count: Int) -> [HTTP2ServerRequest] {
+        var all: [HTTP2ServerRequest] = []
+        while all.count < count, case .requests = exchange(until: .in(patience)) {
+            while let request = nextRequest() { all.append(request) }
+        }
+        return all
+    }
+
+    /// Goes on until the client is gone, answering nothing.
+    func outlast() {
+        while exchange(until: .in(patience)) == .requests {
+            while nextRequest() != nil {}
+        }
+    }
+}

@@ -1,0 +1,308 @@
+import Synchronization
+import Testing
+
+@testable import SecureTransport
+
+@Suite("HTTP/2 with a server that goes away")
+struct HTTP2GoAwayTests {
+    /// Takes ten requests, answers some, says GOAWAY as told, answers others, closes.
+    private func goAway(
+        _ lastStreams: [Int32], answeredAfter: Set<Int32> = []
+    ) throws -> HTTP2Drive {
+        let peer = try HTTP2Peer { session in
+            _ = session.collect(10)
+            session.answer(1, HTTP2Answer(status: 200))
+            for last in lastStreams {
+                session.goAway(lastStreamID: last, code: .noError, debug: Array("why".utf8))
+            }
+            for stream in answeredAfter.sorted() {
+                session.answer(stream, HTTP2Answer(status: 200))
+            }
+            session.close()
+        }
+        var client = try peer.client()
+        client.run(0..<10)
+        while client.exchange() != .closed {}
+        #expect(client.kinds.count == 10)
+        #expect(client.session.goAway?.debug == Array("why".utf8))
+        #expect(client.session.room == 0)
+        return client
+    }
+
+    // Key k travels on stream 2k + 1.
+
+    @Test("above the last stream nothing was processed, at or below it an answer is missing")
+    func middle() throws {
+        let client = try goAway([9], answeredAfter: [3])
+        #expect(client.keys { $0 == .response(status: 200) } == [0, 1])
+        #expect(client.keys { $0 == .outcomeUnknown(.connectionLost) } == [2, 3, 4])
+        #expect(client.keys { $0 == .notProcessed(.goAway) } == [5, 6, 7, 8, 9])
+    }
+
+    @Test("GOAWAY with 0 leaves everything unanswered unprocessed")
+    func zero() throws {
+        let client = try goAway([0])
+        #expect(client.keys { $0 == .response(status: 200) } == [0])
+        #expect(client.keys { $0 == .notProcessed(.goAway) } == Array(1...9))
+        #expect(client.session.goAway?.lastStreamID == 0)
+    }
+
+    @Test("a graceful GOAWAY lets all streams end, and a connection that then ends leaves doubt")
+    func graceful() throws {
+        let client = try goAway([.max], answeredAfter: [3, 5])
+        #expect(client.keys { $0 == .response(status: 200) } == [0, 1, 2])
+        #expect(client.keys { $0 == .outcomeUnknown(.connectionLost) } == Array(3...9))
+    }
+
+    @Test("a second GOAWAY lowers the last stream")
+    func twice() throws {
+        let client = try goAway([.max, 9], answeredAfter: [3, 5, 7, 9])
+        #expect(client.keys { $0 == .response(status: 200) } == [0, 1, 2, 3, 4])
+        #expect(client.keys { $0 == .notProcessed(.goAway) } == Array(5...9))
+        #expect(client.session.closed?.code == .goAway)
+    }
+
+    @Test("a second GOAWAY that raises the last stream breaks the protocol")
+    func raised() throws {
+        let client = try goAway([9, .max])
+        #expect(client.keys { $0 == .notProcessed(.goAway) } == Array(5...9))
+        #expect(client.keys { $0 == .outcomeUnknown(.connectionLost) } == Array(1...4))
+        #expect(client.session.closed?.code == .peerBrokeProtocol)
+    }
+}
+
+@Suite("HTTP/2 with a server that refuses and stalls")
+struct HTTP2RefusalTests {
+    @Test("only REFUSED_STREAM is certainly unprocessed", arguments: Array(0...14) + [4711])
+    func reset(code: UInt32) throws {
+        let code = HTTP2ErrorCode(rawValue: code)
+        let peer = try HTTP2Peer { session in
+            session.serve { request in
+                if request.streamID == 3 {
+                    session.reset(request.streamID, code: code)
+                } else {
+                    session.answer(request.streamID, HTTP2Answer(status: 200))
+                }
+            }
+        }
+        var client = try peer.client()
+        client.run(0..<3)
+        #expect(client.keys { $0 == .response(status: 200) } == [0, 2])
+        #expect(
+            client.kinds[1]
+                == (code == .refusedStream
+                    ? .notProcessed(.refused) : .outcomeUnknown(.reset(code))))
+    }
+
+    @Test("a peer that allows no stream gets none")
+    func noStreams() throws {
+        let opened = Mutex(0)
+        var settings = HTTP2ServerSettings()
+        settings.maximumStreams = 0
+        let peer = try HTTP2Peer(settings) { session in
+            session.outlast()
+            opened.withLock { $0 = session.streamsOpened }
+        }
+        var client = try peer.client()
+        client.awaitSettings()
+        #expect(client.session.remoteMaximumStreams == 0)
+        #expect(!client.submit(1))
+        client.session.close()
+        #expect(peer.loopback.finish().isEmpty)
+        #expect(opened.withLock { $0 } == 0)
+    }
+
+    @Test("a peer that allows one stream gets one at a time")
+    func oneStream() throws {
+        let most = Mutex(0)
+        var settings = HTTP2ServerSettings()
+        settings.maximumStreams = 1
+        let peer = try HTTP2Peer(settings) { session in
+            while case .requests = session.exchange(until: .in(patience)) {
+                var together = 0
+                while let request = session.nextRequest() {
+                    together += 1
+                    session.answer(request.streamID, HTTP2Answer(status: 200))
+                }
+                most.withLock { $0 = max($0, together) }
+            }
+        }
+        var client = try peer.client()
+        client.awaitSettings()
+        client.run(0..<200)
+        #expect(client.keys { $0 == .response(status: 200) }.count == 200)
+        #expect(most.withLock { $0 } == 1)
+    }
+
+    @Test("a limit lowered from a thousand to one in the middle of a burst is kept from then on")
+    func loweredLimit() throws {
+        let peer = try HTTP2Peer { session in
+            let first = session.collect(100)
+            session.changeSettings(maximumStreams: 1)
+            first.forEach { session.answer($0.streamID, HTTP2Answer(status: 200)) }
+            session.serve { session.answer($0.streamID, HTTP2Answer(status: 200)) }
+        }
+        var client = try peer.client()
+        client.run(0..<500)
+        #expect(client.session.remoteMaximumStreams == 1)
+        #expect(client.keys { $0 == .response(status: 200) }.count == 500)
+    }
+
+    @Test("bodies that a closed window holds back arrive whole once it opens")
+    func lateWindow() throws {
+        let heard = Mutex<[[UInt8]]>([])
+        var settings = HTTP2ServerSettings()
+        settings.initialWindow = 0
+        let peer = try HTTP2Peer(settings) { session in
+            // Only header lists can have come.
+            #expect(session.exchange(until: .in(.milliseconds(300))) == .timedOut)
+            session.changeSettings(initialWindow: 65_535)
+            session.serve { request in
+                heard.withLock { $0.append(Array(request.body)) }
+                session.answer(request.streamID, HTTP2Answer(status: 200))
+            }
+        }
+        var client = try peer.client()
+        client.awaitSettings()
+        client.run(0..<300)
+        #expect(client.keys { $0 == .response(status: 200) }.count == 300)
+        #expect(heard.withLock { $0 } == Array(repeating: client.body, count: 300))
+    }
+
+    @Test("a window that never opens ends each request by its deadline")
+    func closedWindow() throws {
+        var settings = HTTP2ServerSettings()
+        settings.initialWindow = 0
+        settings.opensWindows = false
+        let peer = try HTTP2Peer(settings) { $0.outlast() }
+        var client = try peer.client { $0.requestTimeout = .milliseconds(200) }
+        client.awaitSettings()
+        client.run(0..<2_000)
+        #expect(client.keys { $0 == .outcomeUnknown(.deadline) }.count == 2_000)
+        #expect(client.session.inFlight == 0)
+    }
+
+    @Test("an answer before the end of the request is an answer")
+    func earlyAnswer() throws {
+        var settings = HTTP2ServerSettings()
+        settings.initialWindow = 0
+        settings.opensWindows = false
+        let peer = try HTTP2Peer(settings) { session in
+            while session.streamsOpened < 1 {
+                _ = session.exchange(until: .in(.milliseconds(10)))
+            }
+            session.answer(1, HTTP2Answer(status: 413, body: [1]))
+            session.outlast()
+        }
+        var client = try peer.client()
+        client.awaitSettings()
+        client.run(0..<1)
+        #expect(client.kinds == [0: .response(status: 413)])
+        #expect(client.session.closed == nil)
+    }
+}
+
+@Suite("HTTP/2 with a server that breaks the protocol")
+struct HTTP2BrokenProtocolTests {
+    /// The connection's end when the server sends `bytes` after having received a request.
+    private func end(after bytes: [UInt8]) throws -> (HTTP2Close.Code?, HTTP2Drive) {
+        let peer = try HTTP2Peer { session in
+            _ = session.collect(1)
+            session.sendRaw(bytes)
+            session.outlast()
+        }
+        var client = try peer.client { $0.maximumIdleBytes = 1 << 20 }
+        try #require(client.submit(0))
+        while client.exchange() == .outcomes {}
+        return (client.session.closed?.code, client)
+    }
+
+    private static func frames(
+        _ count: Int, _ type: UInt8, _ payload: [UInt8], flags: UInt8 = 0, stream: Int32 = 0
+    ) -> [UInt8] {
+        let one =
+            HTTP2ServerSession.frame(
+                type: type, flags: flags, streamID: stream, length: payload.count) + payload
+        return Array(repeatElement(one, count: count).joined())
+    }
+
+    static let floods: [(String, [UInt8])] = [
+        ("PING", frames(200_000, 6, [UInt8](repeating: 0, count: 8))),
+        ("SETTINGS", frames(200_000, 4, [])),
+        ("empty DATA", frames(200_000, 0, [], stream: 1)),
+        ("frames of an unknown type", frames(200_000, 77, [1, 2, 3])),
+        ("a SETTINGS frame of 2,730 entries", frames(1, 4, Array(repeating: 0, count: 16_380))),
+        ("a frame of 16 MiB", HTTP2ServerSession.frame(type: 0, streamID: 1, length: 0xffffff)),
+        (
+            "CONTINUATION without end",
+            frames(1, 1, [], stream: 1) + frames(1_000, 9, [0x88], stream: 1)
+        ),
+        ("a header block that cannot be decoded", frames(1, 1, [0xff, 0xff], flags: 5, stream: 1)),
+        ("a frame on a stream never opened", frames(1, 0, [1], stream: 4711)),
+        ("a push", frames(1, 5, [0, 0, 0, 2, 0x82], flags: 4, stream: 1)),
+        ("no frames at all", Array("HTTP/1.1 400 Bad Request\r\n\r\n".utf8)),
+    ]
+
+    @Test("ends the connection, and leaves the request's outcome unknown", arguments: floods)
+    func broken(name: String, bytes: [UInt8]) throws {
+        let (code, client) = try end(after: bytes)
+        #expect(code == .peerBrokeProtocol)
+        let known: [HTTP2Outcome.Kind?] = [
+            .outcomeUnknown(.connectionLost), .outcomeUnknown(.malformedAnswer),
+        ]
+        #expect(known.contains(client.kinds[0]))
+    }
+
+    @Test("an end without close_notify and a reset lose what is in flight")
+    func cut() throws {
+        for isReset in [false, true] {
+            let peer = try HTTP2Peer { session in
+                _ = session.collect(3)
+                session.answer(1, HTTP2Answer(status: 200))
+                _ = session.exchange(until: .now)
+                if isReset {
+                    session.connection.reset()
+                } else {
+                    session.connection.closeAbruptly()
+                }
+            }
+            var client = try peer.client()
+            client.run(0..<3)
+            #expect(client.session.closed?.code == .byPeer(isReset ? .reset : .cut))
+            #expect(client.keys { $0 == .outcomeUnknown(.connectionLost) }.suffix(2) == [1, 2])
+            #expect(client.kinds.count == 3)
+        }
+    }
+
+    @Test("of a burst that the peer never read, what TLS did not take was certainly not sent")
+    func notSent() throws {
+        let gate = try Interrupt()
+        let authority = try Authority()
+        let loopback = try Loopback(authority.server(alpn: ["h2"])) { connection in
+            var settings = HTTP2ServerSettings()
+            settings.connectionWindow = 1 << 30
+            settings.initialWindow = 1 << 30
+            let session = try HTTP2ServerSession(connection, settings: settings)
+            // SETTINGS go out, then nothing is read.
+            _ = session.exchange(until: .now)
+            _ = gate.wait(until: .in(patience))
+            connection.reset()
+        }
+        let connection = try loopback.connect(authority.client(alpn: ["h2"]))
+        var client = HTTP2Drive(try HTTP2ClientSession(connection))
+        client.awaitSettings()
+        client.body = [UInt8](repeating: 1, count: 60_000)
+        var key: UInt64 = 0
+        while client.submit(key) {
+            key += 1
+            _ = client.exchange(until: .now)
+        }
+        gate.trip()
+        #expect(client.exchange() == .closed)
+        let unsent = client.keys { $0 == .notProcessed(.notSent) }
+        #expect(client.kinds.count == Int(key))
+        #expect(!unsent.isEmpty)
+        #expect(client.kinds[0] == .outcomeUnknown(.connectionLost))
+        #expect(unsent == Array((key - UInt64(unsent.count))..<key))
+    }
+}

@@ -1,0 +1,176 @@
+import TestSupport
+import Testing
+
+@testable import SecureTransport
+
+@Suite("Requests in flight")
+struct HTTP2StreamTableTests {
+    @Test("a slot that serves another request is not found by the old handle")
+    func generations() throws {
+        var table = HTTP2StreamTable()
+        let old = table.insert(key: 1, deadline: .never)
+        let index = try #require(table.index(of: old))
+        table.remove(index)
+        let new = table.insert(key: 2, deadline: .never)
+        #expect(table.index(of: old) == nil)
+        #expect(table.index(of: new) == index)
+        #expect(table[index].key == 2)
+    }
+
+    @Test("a handle that was never given finds nobody")
+    func strangers() {
+        var table = HTTP2StreamTable()
+        _ = table.insert(key: 1, deadline: .never)
+        let found = [0, 2, 1 << 32, UInt.max].map { table.index(of: $0) }
+        #expect(found == [nil, nil, nil, nil])
+    }
+
+    @Test("a settled request keeps its slot and is due no more")
+    func settled() throws {
+        var table = HTTP2StreamTable()
+        let first = table.insert(key: 1, deadline: .now)
+        let second = table.insert(key: 2, deadline: .never)
+        table.settle(try #require(table.index(of: first)))
+        let (due, taken) = (table.first, table.count)
+        #expect(due == table.index(of: second))
+        #expect(taken == 2)
+    }
+
+    /// The table beside a list of keys in the order of submission.
+    @Test("any order of insertions, settlements and removals keeps keys and order")
+    func model() throws {
+        var random = SeededGenerator("HTTP/2 stream table")
+        var table = HTTP2StreamTable()
+        var open: [(key: UInt64, handle: UInt)] = []
+        var settled: [UInt] = []
+        for key in 0..<20_000 as Range<UInt64> {
+            switch Int.random(in: 0..<10, using: &random) {
+            case 0..<5:
+                open.append((key, table.insert(key: key, deadline: .never)))
+            case 5..<7 where !open.isEmpty:
+                let gone = open.remove(at: .random(in: 0..<open.count, using: &random))
+                table.remove(try #require(table.index(of: gone.handle)))
+            case 7..<8 where !open.isEmpty:
+                let gone = open.remove(at: .random(in: 0..<open.count, using: &random))
+                table.settle(try #require(table.index(of: gone.handle)))
+                settled.append(gone.handle)
+            case 8..<9 where !settled.isEmpty:
+                let gone = settled.remove(at: .random(in: 0..<settled.count, using: &random))
+                table.remove(try #require(table.index(of: gone)))
+            default:
+                break
+            }
+            let (count, oldest) = (table.count, table.first.map { table[$0].key })
+            try #require(count == open.count + settled.count)
+            try #require(oldest == open.first?.key)
+        }
+        for (key, handle) in open {
+            let index = try #require(table.index(of: handle))
+            try #require(table[index].key == key)
+        }
+    }
+}
+
+@Suite("Admission of requests")
+struct HTTP2AdmissionTests {
+    @Test(
+        "room is what both sides allow, less what is in flight",
+        arguments: [
+            // own, remote, in flight, backlog, closing, room
+            (1000, 100, 0, 0, false, 100), (1000, 100, 99, 0, false, 1),
+            (1, 1000, 0, 0, false, 1), (1, 1000, 1, 0, false, 0),
+            (1000, 0, 0, 0, false, 0), (1000, 1, 500, 0, false, 0),
+            (1000, Int(UInt32.max), 10, 0, false, 990), (1000, 1000, 0, 1 << 20, false, 0),
+            (1000, 1000, 0, (1 << 20) - 1, false, 1000), (1000, 1000, 0, 0, true, 0),
+        ])
+    func room(own: Int, remote: Int, inFlight: Int, backlog: Int, isClosing: Bool, room: Int) {
+        let admission = HTTP2Admission(
+            ownMaximum: own, remoteMaximum: remote, inFlight: inFlight, backlog: backlog,
+            isClosing: isClosing)
+        #expect(admission.room == room)
+    }
+}
+
+@Suite("The meaning of a stream's end")
+struct HTTP2OutcomeTests {
+    struct Case: Sendable, CustomTestStringConvertible {
+        var status: UInt16 = 0
+        var isAnswered = false
+        var isTruncated = false
+        var wasReset = false
+        var code = HTTP2ErrorCode.noError
+        var last: Int32?
+        let kind: HTTP2Outcome.Kind
+        var testDescription: String {
+            "status \(status) \(isAnswered ? "whole" : "part") reset \(wasReset) \(code) "
+                + "last \(last.map(String.init) ?? "none") -> \(kind)"
+        }
+    }
+
+    static let cases: [Case] = [
+        Case(status: 200, isAnswered: true, kind: .response(status: 200)),
+        Case(status: 410, isAnswered: true, wasReset: true, kind: .response(status: 410)),
+        Case(status: 413, isAnswered: true, code: .cancel, kind: .response(status: 413)),
+        Case(status: 410, isTruncated: true, code: .cancel, kind: .response(status: 410)),
+        // RST_STREAM(NO_ERROR) before any answer says nothing.
+        Case(wasReset: true, kind: .outcomeUnknown(.reset(.noError))),
+        Case(wasReset: true, code: .refusedStream, kind: .notProcessed(.refused)),
+        // Who has sent a status has processed the request.
+        Case(
+            status: 200, wasReset: true, code: .refusedStream,
+            kind: .outcomeUnknown(.reset(.refusedStream))),
+        Case(status: 103, isAnswered: true, kind: .outcomeUnknown(.malformedAnswer)),
+        Case(code: .protocolError, kind: .outcomeUnknown(.malformedAnswer)),
+        Case(code: .refusedStream, last: 5, kind: .notProcessed(.goAway)),
+        Case(code: .refusedStream, last: 7, kind: .outcomeUnknown(.malformedAnswer)),
+        Case(
+            wasReset: true, code: .refusedStream, last: 7, kind: .notProcessed(.refused)),
+        Case(wasReset: true, code: .internalError, last: 5, kind: .notProcessed(.goAway)),
+    ]
+
+    @Test("a closed stream means what the table says", arguments: cases)
+    func closed(row: Case) {
+        var stream = HTTP2Stream()
+        (stream.streamID, stream.status) = (7, row.status)
+        (stream.isAnswered, stream.isTruncated) = (row.isAnswered, row.isTruncated)
+        stream.wasResetByPeer = row.wasReset
+        #expect(stream.kind(closedWith: row.code, lastProcessed: row.last) == row.kind)
+    }
+
+    @Test(
+        "at the end of a connection only what never left, or is above the GOAWAY, is unprocessed",
+        arguments: [
+            (100 as UInt64, 99 as UInt64, nil as Int32?, HTTP2Outcome.Kind.notProcessed(.notSent)),
+            (100, 100, nil, .notProcessed(.notSent)),
+            (100, 101, nil, .outcomeUnknown(.connectionLost)),
+            (100, 101, 7, .outcomeUnknown(.connectionLost)),
+            (100, 101, 5, .notProcessed(.goAway)),
+        ])
+    func atEnd(firstByte: UInt64, taken: UInt64, last: Int32?, kind: HTTP2Outcome.Kind) {
+        var stream = HTTP2Stream()
+        (stream.streamID, stream.firstByte) = (7, firstByte)
+        #expect(stream.kindAtEnd(bytesTaken: taken, lastProcessed: last) == kind)
+    }
+}
+
+@Suite("Bytes that wait for TLS")
+struct HTTP2OutputTests {
+    @Test("come out as they went in, for any sizes")
+    func order() {
+        var random = SeededGenerator("HTTP/2 output")
+        var output = HTTP2Output(capacity: 64)
+        var (written, read): ([UInt8], [UInt8]) = ([], [])
+        for _ in 0..<2_000 {
+            let bytes = random.bytes(.random(in: 0...100, using: &random))
+            bytes.withUnsafeBytes { output.append($0) }
+            written += bytes
+            let count = Int.random(in: 0...output.count, using: &random)
+            read += output.waiting.prefix(count)
+            output.drop(count)
+        }
+        read += output.waiting
+        let taken = output.taken
+        #expect(read == written)
+        #expect(taken + UInt64(output.count) == UInt64(written.count))
+    }
+}
