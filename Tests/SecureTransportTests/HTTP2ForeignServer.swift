@@ -31,8 +31,9 @@ final class HTTP2ForeignServer {
         try process.run()
     }
 
+    /// SIGKILL, because a thread of a test may have SIGTERM blocked, and its children inherit that.
     deinit {
-        process.terminate()
+        kill(process.processIdentifier, SIGKILL)
         process.waitUntilExit()
     }
 

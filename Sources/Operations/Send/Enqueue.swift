@@ -61,9 +61,8 @@ package struct Enqueue {
         let tokens: [DeviceToken]
         switch recipients {
         case .tokens(let texts):
-            let parsed = texts.map { DeviceToken(spelling: $0) }
-            report.malformed = parsed.count { $0 == nil }
-            tokens = parsed.compactMap { $0 }
+            tokens = texts.compactMap { try? DeviceToken(spelling: $0) }
+            report.malformed = texts.count - tokens.count
         case .users(let users):
             var found: [DeviceToken] = []
             for user in users {
@@ -79,7 +78,7 @@ package struct Enqueue {
                     token: $0, payload: content.payload, pushType: content.pushType,
                     priority: content.priority, expiration: content.expiration,
                     collapseID: content.collapseID, notBefore: content.notBefore)
-            }, in: app.storedPartition)
+            }, for: app.storedPartition)
         report.queued = tokens.count
         return report
     }

@@ -78,7 +78,7 @@ package struct Send {
     }
 
     private mutating func preview() throws {
-        let store = try openStore(.read)
+        let store = try openStore(.read, .preview)
         for app in plan.apps {
             var entry = SendReport.App(app.partition)
             let preview = try store.previewClaims(app.stored, limit: plan.limit ?? .max)
@@ -96,7 +96,7 @@ package struct Send {
         for file in try folder.damagedFiles { context.log.warning("\(folder.damage(file))") }
         try journal.beginRun(run, kind: "send", at: started)
         try journal.recoverInterrupted(at: started)
-        let store = try openStore(.send(plan.policy))
+        let store = try openStore(.apply(plan.policy), .send)
         let settlement = settlement(journal, store)
         defer { withExtendedLifetime(folder) {} }
         do {
@@ -122,10 +122,12 @@ package struct Send {
             started: started)
     }
 
-    private func openStore(_ purpose: StorePurpose) throws -> TokenStore {
+    private func openStore(_ need: StoreNeed, _ queue: QueueNeed) throws -> TokenStore {
         let store = try TokenStore(plan.store)
-        let report = try store.preflight(purpose, partitions: plan.apps.map(\.stored))
-        for finding in report.findings
+        let partitions = plan.apps.map(\.stored)
+        let report = try store.preflight(need, partitions: partitions)
+        let findings = try store.preflightQueue(queue, partitions: partitions)
+        for finding in report.findings + findings
         where finding.severity == .warning || finding.severity == .refusedByCheck {
             context.log.notice("\(finding)")
         }

@@ -11,6 +11,8 @@ package struct Settings: Sendable, Equatable {
     package let apps: [App]
     /// What happens to stale rows.
     package let policy: Policy
+    /// How notifications are sent.
+    package let send: Send
     /// Limits beyond which a removal is held.
     package let guardLimits: GuardLimits
     /// Where results are told.
@@ -126,6 +128,16 @@ package struct Settings: Sendable, Equatable {
         package let deleteWithoutRegistrationTime: Bool
         /// How far clocks may be apart.
         package let clockSkew: Duration
+    }
+
+    /// How notifications are sent.
+    package struct Send: Sendable, Equatable {
+        /// Whether notifications without an answer are sent again.
+        package let resendUnknown: Bool
+        /// Limit for one answer.
+        package let requestTimeout: Duration
+        /// How long others leave a silent sender its rows.
+        package let lease: Duration
     }
 
     /// Limits beyond which a removal is held.

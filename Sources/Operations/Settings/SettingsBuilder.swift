@@ -24,6 +24,9 @@ struct SettingsBuilder {
                 action: choice("policy.action"),
                 deleteWithoutRegistrationTime: flag("policy.delete-without-registration-time"),
                 clockSkew: duration("policy.clock-skew")),
+            send: Settings.Send(
+                resendUnknown: flag("send.resend-unknown"),
+                requestTimeout: duration("send.request-timeout"), lease: duration("send.lease")),
             guardLimits: Settings.GuardLimits(
                 floor: number("guard.floor"), partitionPercent: percent("guard.partition-percent"),
                 dayPercent: percent("guard.day-percent")),

@@ -14,8 +14,8 @@ extension SettingsTable {
             ("state", "State"), ("store.", "Token database"),
             ("store.active-users.", "Table of registered devices"),
             ("store.push-queue.", "Table of notifications to send"), ("apps[].", "Apps"),
-            ("policy.", "What happens to stale rows"), ("guard.", "When a removal is held"),
-            ("report.", "Where results are told"),
+            ("policy.", "What happens to stale rows"), ("send.", "How notifications are sent"),
+            ("guard.", "When a removal is held"), ("report.", "Where results are told"),
         ]
         return titles.map { prefix, title in
             let longer = titles.map(\.0).filter { $0 != prefix && $0.hasPrefix(prefix) }

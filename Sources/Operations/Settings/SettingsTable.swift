@@ -18,8 +18,7 @@ package enum SettingsTable {
 
     /// Groups that nothing uses yet. Whoever puts one to use removes it here.
     static let groupsNotInForce = [
-        "apps[].token-key", "apps[].provider", "apps[].binary", "guard",
-        "report",
+        "apps[].binary", "guard", "report",
     ]
 
     /// The row of a key.
@@ -310,6 +309,16 @@ package enum SettingsTable {
         SettingRule(
             "policy.clock-skew", .duration(0...3_600_000), .text("2s"),
             "How far the clocks that wrote registrations and signals may be apart."),
+        SettingRule(
+            "send.resend-unknown", .boolean, .text("false"),
+            "Whether a notification without an answer is sent again, under its old apns-id; it may then arrive twice."
+        ),
+        SettingRule(
+            "send.request-timeout", .duration(1_000...600_000), .text("30s"),
+            "How long to wait for the answer to one notification."),
+        SettingRule(
+            "send.lease", .duration(10_000...3_600_000), .text("2m"),
+            "How long rows of a sender that fell silent stay with it before others take them over."),
         SettingRule(
             "guard.floor", .integer(0...1_000_000_000), .text("100"),
             "Removals per run that never need a look."),

@@ -56,7 +56,8 @@ extension SweepPlan {
         self.init(settings, .file(file, partition), dryRun: dryRun)
     }
 
-    private init(_ settings: Settings, _ work: Work, dryRun: Bool) {
+    /// The plan of some work on what the settings name.
+    init(_ settings: Settings, _ work: Work, dryRun: Bool) {
         self.init(
             state: settings.state, store: StoreSettings(settings), work: work,
             partitions: Dictionary(

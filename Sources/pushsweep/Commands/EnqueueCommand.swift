@@ -1,0 +1,146 @@
+import APNsProtocol
+import ArgumentParser
+import Foundation
+import Operations
+import TokenHygiene
+
+/// `pushsweep enqueue`: put notifications into the queue.
+struct EnqueueCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "enqueue",
+        abstract: "Put a payload for some tokens or users into the queue.",
+        discussion: """
+            The payload is checked as APNs would: a JSON object within the size its push type \
+            allows, a priority and collapse id that go with it. Lines of --tokens-from that are no \
+            tokens are counted and left out; then the exit code is 65.
+
+            \(HelpText.exitStatus)
+            """)
+
+    @OptionGroup var common: CommonOptions
+
+    @Option(
+        name: .long,
+        help: ArgumentHelp("The app, if there are several.", valueName: "name"))
+    var app: String?
+
+    @Option(name: .long, help: ArgumentHelp("production or sandbox.", valueName: "name"))
+    var environment: String?
+
+    @Option(
+        name: .long,
+        help: ArgumentHelp("A token; may be given several times.", valueName: "hex"))
+    var token: [String] = []
+
+    @Option(
+        name: .long,
+        help: ArgumentHelp(
+            "A user, reached by the tokens of the user's rows that are not stale; may be given "
+                + "several times.", valueName: "id"))
+    var user: [String] = []
+
+    @Option(
+        name: .long,
+        help: ArgumentHelp(
+            "A file with a token per line; - is standard input.", valueName: "file"))
+    var tokensFrom: String?
+
+    @Option(
+        name: .long,
+        help: ArgumentHelp("A file with the JSON; - is standard input.", valueName: "file"))
+    var payload: String?
+
+    @Option(
+        name: .long,
+        help: ArgumentHelp("The text of a plain alert, in place of --payload.", valueName: "text"))
+    var alert: String?
+
+    @Option(name: .long, help: ArgumentHelp("apns-push-type.", valueName: "type"))
+    var pushType: String?
+
+    @Option(name: .long, help: ArgumentHelp("apns-priority: 10, 5 or 1.", valueName: "number"))
+    var priority: Int?
+
+    @Option(
+        name: .long,
+        help: ArgumentHelp(
+            "apns-expiration: seconds since 1970, 0 for one attempt.", valueName: "seconds"))
+    var expiration: Int64?
+
+    @Option(name: .long, help: ArgumentHelp("apns-collapse-id.", valueName: "text"))
+    var collapseID: String?
+
+    @Option(
+        name: .long,
+        help: ArgumentHelp(
+            "Do not send before this time: seconds since 1970.", valueName: "seconds"))
+    var notBefore: Int64?
+
+    func validate() throws {
+        guard (payload == nil) != (alert == nil) else {
+            throw ValidationError("give the notification with either --payload or --alert")
+        }
+        let ways = [!token.isEmpty, !user.isEmpty, tokensFrom != nil].count { $0 }
+        guard ways == 1 else {
+            throw ValidationError("name recipients by one of --token, --user and --tokens-from")
+        }
+        if payload == "-" && tokensFrom == "-" {
+            throw ValidationError("only one of --payload and --tokens-from can be standard input")
+        }
+    }
+
+    func run() throws {
+        try common.finish { _ in
+            var content = Enqueue.Content(payload: try body())
+            content.pushType = pushType
+            content.priority = priority
+            content.expiration = expiration
+            content.collapseID = collapseID
+            content.notBefore = notBefore.map { EpochMilliseconds($0 * 1_000) }
+            let report = try Enqueue.run(
+                content, to: try recipients(), app: app, environment: environment,
+                try common.settings())
+            switch common.format {
+            case .json: StandardStreams.result(report.jsonLine)
+            case .text:
+                var line = "\(report.app)/\(report.environment): queued \(report.queued)"
+                if report.malformed > 0 { line += ", \(report.malformed) lines are no tokens" }
+                if report.unreachableUsers > 0 {
+                    line += ", \(report.unreachableUsers) users have no token"
+                }
+                StandardStreams.result(line)
+            }
+            return report.malformed > 0 ? .quarantined : .done
+        }
+    }
+
+    private func body() throws -> [UInt8] {
+        if let alert {
+            return Array(["aps": ["alert": alert]].jsonLine.utf8)
+        }
+        return try content(of: payload ?? "-", "the payload")
+    }
+
+    private func recipients() throws -> Enqueue.Recipients {
+        if !user.isEmpty { return .users(user) }
+        guard let tokensFrom else { return .tokens(token) }
+        let text = String(decoding: try content(of: tokensFrom, "tokens"), as: UTF8.self)
+        return .tokens(
+            text.split(whereSeparator: \.isNewline).map { $0.trimmingCharacters(in: .whitespaces) }
+                .filter { !$0.isEmpty })
+    }
+
+    private func content(of path: String, _ what: String) throws -> [UInt8] {
+        do {
+            let data =
+                path == "-"
+                ? try FileHandle.standardInput.readToEnd() ?? Data()
+                : try Data(contentsOf: URL(fileURLWithPath: path))
+            return [UInt8](data)
+        } catch {
+            throw RunFailure(
+                .usage, .settings,
+                "reading \(what) from \(path): \(error.localizedDescription); check the path")
+        }
+    }
+}

@@ -1,0 +1,80 @@
+import ArgumentParser
+import Operations
+
+/// `pushsweep send`: drain the queue.
+struct SendCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "send",
+        abstract: "Send what waits in the queue to APNs over HTTP/2, never to a stale token.",
+        discussion: """
+            Rows are claimed in batches, so several senders on several hosts may share one queue. \
+            A token that is marked, unknown or malformed is skipped with the reason. A 410 answer is \
+            evidence: it is synced to the journal, compared with the registration and applied as a \
+            feedback tuple is. Many bad tokens among the first answers mean a wrong certificate, host \
+            or topic: then sending stops, no row changes, and the queue stays as it was.
+
+            With --follow it waits for new rows until SIGTERM; then it waits up to three seconds for \
+            answers and gives back what was not sent. With --dry-run nothing is claimed: it says what \
+            would be sent and skipped.
+
+            \(HelpText.exitStatus)
+            """)
+
+    @OptionGroup var common: CommonOptions
+
+    @Option(
+        name: .long,
+        help: ArgumentHelp(
+            "Send for this app only; may be given several times.", valueName: "name"))
+    var app: [String] = []
+
+    @Option(
+        name: .long,
+        help: ArgumentHelp("Claim at most so many rows for each app.", valueName: "count"))
+    var limit: Int?
+
+    @Option(
+        name: .long,
+        help: ArgumentHelp(
+            "Send at most so many notifications per second and app.", valueName: "count"))
+    var rate: Double?
+
+    @Flag(name: .long, help: "Go on waiting for new rows until told to stop.")
+    var follow = false
+
+    @Flag(name: .long, help: "Say what would be sent and skipped; claim and send nothing.")
+    var dryRun = false
+
+    func validate() throws {
+        if let limit, limit < 1 { throw ValidationError("--limit must be at least 1") }
+        if let rate, !(rate >= 1 && rate <= 1_000_000) {
+            throw ValidationError("--rate must be from 1 to 1000000")
+        }
+        if follow && (dryRun || limit != nil) {
+            throw ValidationError("--follow goes with neither --dry-run nor --limit")
+        }
+    }
+
+    func run() throws {
+        try common.finish { context in
+            var plan = try SendPlan(try common.settings(), apps: app, context)
+            plan.limit = limit
+            plan.rate = rate
+            plan.follows = follow
+            plan.dryRun = dryRun
+            let outcome = Send.run(plan, context)
+            switch common.format {
+            case .json: StandardStreams.result(outcome.report.jsonLine)
+            case .text:
+                if common.verbose || StandardStreams.outputIsTerminal || dryRun
+                    || outcome.exit != .done
+                {
+                    StandardStreams.result(outcome.report.text)
+                }
+            }
+            for failure in outcome.failures { context.log.error("\(failure)") }
+            if let line = outcome.closingLine { StandardStreams.story(line) }
+            return outcome.exit
+        }
+    }
+}
