@@ -15,7 +15,8 @@ struct Pushsweep: ParsableCommand {
             """,
         version: Version.text,
         subcommands: [
-            SweepCommand.self, SendCommand.self, EnqueueCommand.self, ReplayCommand.self, CheckCommand.self, SchemaCommand.self,
+            SweepCommand.self, SendCommand.self, EnqueueCommand.self, ReplayCommand.self,
+            CheckCommand.self, SchemaCommand.self,
             QuarantineCommand.self, DemoCommand.self,
         ])
 

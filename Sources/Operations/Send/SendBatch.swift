@@ -80,7 +80,8 @@ struct SendBatch {
 
     /// Decides about the suspects: their results stand, or their rows go back.
     mutating func decide(isTrusted: Bool) {
-        results += isTrusted
+        results +=
+            isTrusted
             ? suspects : suspects.map { DeliveryResult(key: $0.key, .returned) }
         suspects = []
     }

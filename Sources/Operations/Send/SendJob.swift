@@ -111,8 +111,11 @@ final class SendJob {
             lastRenewal = Self.clock
         }
         if stop == nil, context.interrupt.isTripped {
-            halt(RunFailure(.pending, .send, "sending for \(app.partition): told to stop; the rest "
-                + "waits in the queue, run again to continue"))
+            halt(
+                RunFailure(
+                    .pending, .send,
+                    "sending for \(app.partition): told to stop; the rest "
+                        + "waits in the queue, run again to continue"))
             stopBy = Self.clock + Self.graceSeconds
         }
         if stop == nil, let failure = provider.failure {

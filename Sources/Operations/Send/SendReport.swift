@@ -116,7 +116,9 @@ package struct SendReport: Codable, Hashable, Sendable {
         for app in apps {
             let would = dryRun ? "would send" : "sent"
             var parts = ["\(app.app)/\(app.environment): \(would) \(app.sent)"]
-            parts += app.skipped.sorted { $0.key < $1.key }.map { "skipped \($0.value) (\($0.key))" }
+            parts += app.skipped.sorted { $0.key < $1.key }.map {
+                "skipped \($0.value) (\($0.key))"
+            }
             if app.gone > 0 { parts.append("gone \(app.gone)") }
             parts += app.rejected.sorted { $0.key < $1.key }
                 .map { "rejected \($0.value) (\($0.key))" }
