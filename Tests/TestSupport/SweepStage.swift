@@ -51,7 +51,7 @@ package final class SweepStage {
         lines.certificate =
             "certificate: {file: \(certificates.certificate(.client)), "
             + "key: \(certificates.key(.client))}"
-        lines.store = try storeLines()
+        lines.store = try database.settingsLines(in: folder)
     }
 
     /// The state folder of the settings.
@@ -59,22 +59,6 @@ package final class SweepStage {
 
     /// The journal's file.
     package var journal: String { state + "/journal.sqlite" }
-
-    private func storeLines() throws -> String {
-        switch database.settings.location {
-        case .sqlite(let path): return "url: sqlite://\(path)"
-        case .server(let server):
-            guard case .tcp(let host, let port) = server.address,
-                let ca = MariaDBServer.fromEnvironment?.ca
-            else { throw TestFailure("the test server is reached over TCP") }
-            try folder.write("db-password", database.settings.password ?? "")
-            return """
-                url: mysql://\(server.user)@\(host):\(port)/\(server.database)
-                  password-file: \(folder.file("db-password"))
-                  tls: {ca: \(ca)}
-                """
-        }
-    }
 
     /// Writes the settings as they stand and returns the file.
     package func settings() throws -> String {
@@ -141,6 +125,25 @@ package final class SweepStage {
     /// Runs a sweep with JSON output.
     package func sweep(_ more: String...) throws -> ToolResult {
         try start(["sweep", "--format", "json"] + more).wait()
+    }
+}
+
+extension TokenDatabase {
+    /// What a settings file says about this database, below `store:`.
+    package func settingsLines(in folder: TemporaryFolder) throws -> String {
+        switch settings.location {
+        case .sqlite(let path): return "url: sqlite://\(path)"
+        case .server(let server):
+            guard case .tcp(let host, let port) = server.address,
+                let ca = MariaDBServer.fromEnvironment?.ca
+            else { throw TestFailure("the test server is reached over TCP") }
+            try folder.write("db-password", settings.password ?? "")
+            return """
+                url: mysql://\(server.user)@\(host):\(port)/\(server.database)
+                  password-file: \(folder.file("db-password"))
+                  tls: {ca: \(ca)}
+                """
+        }
     }
 }
 

@@ -1,0 +1,213 @@
+import APNsProtocol
+import APNsSimulator
+import Foundation
+import Glibc
+import SecureTransport
+import TestSupport
+import Testing
+
+private let registered: Int64 = 1_690_000_000_000
+private let gone: Int64 = 1_700_000_000_123
+
+@Suite("The command send")
+struct SendTests {
+    private static func evidence(_ result: ToolResult) -> [String: Int] {
+        (result.app()["evidence"] as? [String: Int]) ?? [:]
+    }
+
+    @Test(
+        "delivers once, skips what is stale, and learns from 410 unless the device came back",
+        arguments: TestEngine.available)
+    func story(_ engine: TestEngine) throws {
+        var script = ProviderScript()
+        script.tokens[.numbered(1)] = .reply(ScriptedReply(.unregistered, timestamp: gone))
+        script.tokens[.numbered(2)] = .reply(ScriptedReply(.unregistered, timestamp: gone))
+        let stage = try SendStage(engine, script: script)
+        try stage.database.register(0..<100, at: registered)
+        try stage.database.register(.numbered(100), at: registered, mark: registered + 5_000)
+        try stage.database.register(.numbered(101), at: gone + 60_000, mark: gone)
+        try stage.database.execute(
+            "UPDATE active_users SET registered_at = ? WHERE device_token = ?",
+            [stage.database.time(gone + 60_000), .bytes(DeviceToken.numbered(2).bytes)])
+        // 102 is in no row of the token table.
+        try stage.queue(0...102)
+
+        let result = try stage.send()
+        #expect(result.exit == 0, "\(result.error)")
+        let app = result.app()
+        #expect(app["claimed"] as? Int == 103)
+        #expect(app["sent"] as? Int == 99)
+        #expect(app["gone"] as? Int == 2)
+        #expect(app["skipped"] as? [String: Int] == ["stale": 1, "unknown": 1])
+        let evidence = Self.evidence(result)
+        #expect(evidence["tuples"] == 2)
+        #expect(evidence["applied"] == 1)
+        #expect(evidence["newer"] == 1)
+        #expect(try stage.states() == ["sent": 99, "gone": 2, "skipped": 2])
+
+        let seen = stage.gateway.book.requestsByToken
+        #expect(seen[.numbered(100)] == nil, "a stale token was on the wire")
+        #expect(seen[.numbered(101)] == 1, "a token that came back was not sent to")
+        #expect(seen[.numbered(102)] == nil, "a removed token was on the wire")
+        #expect(stage.gateway.book.acceptedTwice.isEmpty)
+        let marked = try stage.database.texts(
+            "SELECT device_token FROM active_users WHERE invalid_reason = 'Unregistered'")
+        #expect(marked == [[DeviceToken.numbered(1).hex]])
+
+        let second = try stage.send()
+        #expect(second.exit == 0)
+        #expect(second.app()["claimed"] as? Int == 0)
+    }
+
+    @Test(
+        "stops within 50 answers where nearly all tokens are bad, and leaves queue and table alone")
+    func wrongEnvironment() throws {
+        var script = ProviderScript()
+        script.shares = [.init(millionths: 950_000, action: .reply(ScriptedReply(.badDeviceToken)))]
+        let stage = try SendStage(script: script)
+        try stage.database.register(0..<1_000, at: registered)
+        try stage.queue(0..<1_000)
+        let before = try stage.database.marks()
+
+        let result = try stage.send()
+        #expect(result.exit == 78)
+        #expect(result.error.contains("environment mismatch suspected"), "\(result.error)")
+        #expect(result.closingLine.hasPrefix("code=78 stage=send"))
+        #expect(stage.gateway.book.totals.requests <= 50)
+        #expect(try stage.database.marks() == before)
+        let accepted = stage.gateway.book.totals.answered[200] ?? 0
+        #expect(try stage.states() == ["pending": 1_000 - accepted, "sent": accepted])
+    }
+
+    @Test(
+        "stops at the first answer that blames credential or topic, and gives every row back",
+        arguments: [
+            ProviderReason.badCertificateEnvironment, .invalidProviderToken, .topicDisallowed,
+            .badTopic,
+        ])
+    func batchFault(_ reason: ProviderReason) throws {
+        var script = ProviderScript()
+        script.usual = .reply(ScriptedReply(reason))
+        let stage = try SendStage(script: script)
+        try stage.database.register(0..<200, at: registered)
+        try stage.queue(0..<200)
+        let result = try stage.send()
+        #expect(result.exit == 78, "\(result.error)")
+        #expect(result.error.contains("\(reason)"))
+        #expect(stage.gateway.book.totals.requests <= 50)
+        #expect(try stage.states() == ["pending": 200])
+    }
+
+    @Test("sends again what GOAWAY left unprocessed, and counts what it left unanswered")
+    func goAway() throws {
+        var goAway = ProviderMisbehaviour.GoAway(atRequest: 300)
+        goAway.unprocessed = 10
+        goAway.unanswered = 3
+        var misbehaviour = ProviderMisbehaviour()
+        misbehaviour.goAway = goAway
+        misbehaviour.connections = 4
+        let stage = try SendStage(misbehaviour: misbehaviour)
+        try stage.database.register(0..<3_000, at: registered)
+        try stage.queue(0..<3_000)
+        let result = try stage.send()
+        #expect(result.exit == 0, "\(result.error)")
+        let totals = stage.gateway.book.totals
+        #expect(totals.unprocessed > 0 && totals.unanswered > 0)
+        #expect(result.app()["unknown"] as? Int == totals.unanswered)
+        #expect(
+            try stage.states() == ["sent": 3_000 - totals.unanswered, "unknown": totals.unanswered])
+        #expect(stage.gateway.book.acceptedTwice.isEmpty)
+    }
+
+    @Test("sends a notification without an answer again only when told so, under its old name")
+    func resendsUnknown() throws {
+        var misbehaviour = ProviderMisbehaviour()
+        misbehaviour.resetAtRequest = 20
+        misbehaviour.connections = 2
+        let stage = try SendStage(misbehaviour: misbehaviour)
+        stage.lines = "send: {resend-unknown: true}"
+        try stage.database.register(0..<200, at: registered)
+        try stage.queue(0..<200)
+        let result = try stage.send()
+        #expect(result.exit == 0, "\(result.error)")
+        let retried = result.app()["retry"] as? Int ?? 0
+        #expect(retried > 0)
+        #expect(try stage.states() == ["sent": 200 - retried, "retry": retried])
+        let first = Set(stage.gateway.book.records.map(\.id))
+        try stage.database.execute("UPDATE push_queue SET not_before = NULL")
+        let second = try stage.send()
+        #expect(second.app()["sent"] as? Int == retried, "\(second.error)")
+        #expect(Set(stage.gateway.book.records.map(\.id)) == first, "a new name for an old message")
+    }
+
+    @Test("waits with a retry after 429 and 5xx, and fails what APNs refuses for good")
+    func retries() throws {
+        var script = ProviderScript()
+        script.tokens[.numbered(0)] = .reply(ScriptedReply(.tooManyRequests))
+        script.tokens[.numbered(1)] = .reply(ScriptedReply(.internalServerError))
+        script.tokens[.numbered(2)] = .reply(ScriptedReply(.badCollapseID))
+        script.tokens[.numbered(3)] = .reply(ScriptedReply(.badDeviceToken))
+        let stage = try SendStage(script: script)
+        try stage.database.register(0..<100, at: registered)
+        try stage.queue(0..<100)
+        let result = try stage.send()
+        #expect(result.exit == 0, "\(result.error)")
+        #expect(result.app()["retry"] as? Int == 2)
+        #expect(
+            result.app()["rejected"] as? [String: Int] == ["BadCollapseId": 1, "BadDeviceToken": 1])
+        #expect(try stage.states() == ["sent": 96, "retry": 2, "failed": 2])
+        #expect(
+            try stage.database.count(
+                "SELECT COUNT(*) FROM active_users WHERE invalidated_at IS NOT NULL") == 0)
+    }
+
+    @Test("a dry run says what would be sent, connects nowhere and changes nothing")
+    func dryRun() throws {
+        let stage = try SendStage()
+        try stage.database.register(0..<10, at: registered)
+        try stage.database.register(.numbered(10), at: registered, mark: registered + 5_000)
+        try stage.queue(0...10)
+        let result = try stage.send("--dry-run")
+        #expect(result.exit == 0, "\(result.error)")
+        #expect(result.app()["sent"] as? Int == 10)
+        #expect(result.app()["skipped"] as? [String: Int] == ["stale": 1])
+        #expect(stage.gateway.book.totals.requests == 0)
+        #expect(try stage.states() == ["pending": 11])
+    }
+
+    @Test(
+        "a following sender takes new rows, and gives back what it could not send when told to stop"
+    )
+    func follow() throws {
+        var script = ProviderScript()
+        script.tokens[.numbered(7)] = .stall
+        let stage = try SendStage(script: script)
+        try stage.database.register(0..<20, at: registered)
+        try stage.queue(0..<5)
+        let running = try stage.start(["send", "--follow", "--format", "json"])
+        wait(stage) { $0.book.totals.answered[200] == 5 }
+        try stage.queue(5..<10)
+        wait(stage) { $0.book.totals.answered[200] == 9 && $0.book.totals.requests == 10 }
+        running.signal(SIGTERM)
+        let result = running.wait()
+        #expect(result.exit == 75, "\(result.error)")
+        #expect(try stage.states() == ["sent": 9, "unknown": 1])
+    }
+
+    @Test("no gateway there: nothing is lost, and the code says so")
+    func unreachable() throws {
+        let stage = try SendStage()
+        stage.gateway.stop()
+        try stage.database.register(0..<5, at: registered)
+        try stage.queue(0..<5)
+        let result = try stage.send()
+        #expect(result.exit == 69, "\(result.error)")
+        #expect(try stage.states() == ["pending": 5])
+    }
+
+    private func wait(_ stage: SendStage, _ condition: (ProviderService) -> Bool) {
+        let deadline = Deadline.in(.seconds(30))
+        while !condition(stage.gateway) && !deadline.hasPassed { usleep(5_000) }
+        #expect(condition(stage.gateway), "\(stage.gateway.book.totals)")
+    }
+}
