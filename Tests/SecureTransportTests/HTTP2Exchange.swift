@@ -13,7 +13,7 @@ func testTemplate() -> HTTP2RequestTemplate {
 }
 
 /// Drives a client session as a sender does and notes the outcome of each key.
-struct HTTP2Drive {
+final class HTTP2Drive {
     let session: HTTP2ClientSession
     private var request = HTTP2Request(testTemplate())
     /// Prefix of each request's path; its key follows.
@@ -34,7 +34,7 @@ struct HTTP2Drive {
     }
 
     /// Exchanges until the peer's SETTINGS, which say something else than 100 streams, have come.
-    mutating func awaitSettings() {
+    func awaitSettings() {
         let deadline = Deadline.in(patience)
         while session.remoteMaximumStreams == 100, !deadline.hasPassed {
             _ = exchange(until: .in(.milliseconds(5)))
@@ -42,7 +42,7 @@ struct HTTP2Drive {
     }
 
     /// Submits a request under a key; false when there is no room.
-    mutating func submit(_ key: UInt64) -> Bool {
+    func submit(_ key: UInt64) -> Bool {
         request.reset()
         request.append(path)
         request.append(String(key))
@@ -55,14 +55,13 @@ struct HTTP2Drive {
     }
 
     /// Exchanges once and notes the outcomes. No key may come twice.
-    mutating func exchange(until deadline: Deadline = .in(patience)) -> HTTP2ClientSession.Exchange
-    {
+    func exchange(until deadline: Deadline = .in(patience)) -> HTTP2ClientSession.Exchange {
         let result = session.exchange(until: deadline)
         collect()
         return result
     }
 
-    mutating func collect() {
+    func collect() {
         let batch = session.outcomes
         for outcome in batch {
             let former = kinds.updateValue(outcome.kind, forKey: outcome.key)
@@ -76,7 +75,7 @@ struct HTTP2Drive {
     /// Submits all keys as room allows and exchanges until each has its outcome, the session is
     /// over, or nothing happens any more. Keys that were never submitted are returned.
     @discardableResult
-    mutating func run(_ keys: some Sequence<UInt64>) -> [UInt64] {
+    func run(_ keys: some Sequence<UInt64>) -> [UInt64] {
         var waiting = Array(keys)[...]
         while !waiting.isEmpty || session.inFlight > 0 {
             while let key = waiting.first, submit(key) { waiting = waiting.dropFirst() }

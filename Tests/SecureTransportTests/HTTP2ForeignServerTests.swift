@@ -8,7 +8,7 @@ import Testing
 struct HTTP2ForeignServerTests {
     /// Five thousand requests whose bodies the server sends back.
     private func echo(_ server: HTTP2ForeignServer, _ authority: Authority) throws {
-        var client = HTTP2Drive(try HTTP2ClientSession(try server.connect(authority)))
+        let client = HTTP2Drive(try HTTP2ClientSession(try server.connect(authority)))
         client.bodyHoldsKey = true
         #expect(client.run(0..<5_000) == [])
         #expect(client.kinds.count == 5_000)
@@ -38,7 +38,7 @@ struct HTTP2ForeignServerTests {
     func failure() throws {
         let authority = try Authority()
         let server = try HTTP2ForeignServer.nghttpd(authority, echoes: false)
-        var client = HTTP2Drive(try HTTP2ClientSession(try server.connect(authority)))
+        let client = HTTP2Drive(try HTTP2ClientSession(try server.connect(authority)))
         client.run(0..<10)
         #expect(client.kinds.values.allSatisfy { $0 == .response(status: 404) })
         #expect(client.bodies.count == 10)

@@ -20,7 +20,7 @@ struct HTTP2GoAwayTests {
             }
             session.close()
         }
-        var client = try peer.client()
+        let client = try peer.client()
         client.run(0..<10)
         while client.exchange() != .closed {}
         #expect(client.kinds.count == 10)
@@ -85,7 +85,7 @@ struct HTTP2RefusalTests {
                 }
             }
         }
-        var client = try peer.client()
+        let client = try peer.client()
         client.run(0..<3)
         #expect(client.keys { $0 == .response(status: 200) } == [0, 2])
         #expect(
@@ -103,7 +103,7 @@ struct HTTP2RefusalTests {
             session.outlast()
             opened.withLock { $0 = session.streamsOpened }
         }
-        var client = try peer.client()
+        let client = try peer.client()
         client.awaitSettings()
         #expect(client.session.remoteMaximumStreams == 0)
         #expect(!client.submit(1))
@@ -127,7 +127,7 @@ struct HTTP2RefusalTests {
                 most.withLock { $0 = max($0, together) }
             }
         }
-        var client = try peer.client()
+        let client = try peer.client()
         client.awaitSettings()
         client.run(0..<200)
         #expect(client.keys { $0 == .response(status: 200) }.count == 200)
@@ -142,7 +142,7 @@ struct HTTP2RefusalTests {
             first.forEach { session.answer($0.streamID, HTTP2Answer(status: 200)) }
             session.serve { session.answer($0.streamID, HTTP2Answer(status: 200)) }
         }
-        var client = try peer.client()
+        let client = try peer.client()
         client.run(0..<500)
         #expect(client.session.remoteMaximumStreams == 1)
         #expect(client.keys { $0 == .response(status: 200) }.count == 500)
@@ -162,7 +162,7 @@ struct HTTP2RefusalTests {
                 session.answer(request.streamID, HTTP2Answer(status: 200))
             }
         }
-        var client = try peer.client()
+        let client = try peer.client()
         client.awaitSettings()
         client.run(0..<300)
         #expect(client.keys { $0 == .response(status: 200) }.count == 300)
@@ -175,7 +175,7 @@ struct HTTP2RefusalTests {
         settings.initialWindow = 0
         settings.opensWindows = false
         let peer = try HTTP2Peer(settings) { $0.outlast() }
-        var client = try peer.client { $0.requestTimeout = .milliseconds(200) }
+        let client = try peer.client { $0.requestTimeout = .milliseconds(200) }
         client.awaitSettings()
         client.run(0..<2_000)
         #expect(client.keys { $0 == .outcomeUnknown(.deadline) }.count == 2_000)
@@ -194,7 +194,7 @@ struct HTTP2RefusalTests {
             session.answer(1, HTTP2Answer(status: 413, body: [1]))
             session.outlast()
         }
-        var client = try peer.client()
+        let client = try peer.client()
         client.awaitSettings()
         client.run(0..<1)
         #expect(client.kinds == [0: .response(status: 413)])
@@ -211,41 +211,76 @@ struct HTTP2BrokenProtocolTests {
             session.sendRaw(bytes)
             session.outlast()
         }
-        var client = try peer.client { $0.maximumIdleBytes = 1 << 20 }
+        let client = try peer.client { $0.maximumIdleBytes = 1 << 20 }
         try #require(client.submit(0))
         while client.exchange() == .outcomes {}
         return (client.session.closed?.code, client)
     }
 
-    private static func frames(
-        _ count: Int, _ type: UInt8, _ payload: [UInt8], flags: UInt8 = 0, stream: Int32 = 0
-    ) -> [UInt8] {
-        let one =
-            HTTP2ServerSession.frame(
-                type: type, flags: flags, streamID: stream, length: payload.count) + payload
-        return Array(repeatElement(one, count: count).joined())
+    /// What a server sends instead of an answer.
+    struct Breach: Sendable, CustomTestStringConvertible {
+        let testDescription: String
+        var count = 1
+        /// The frame's type; nil for bytes that are no frame.
+        let type: UInt8?
+        var flags: UInt8 = 0
+        var stream: Int32 = 0
+        var payload: [UInt8] = []
+        /// What the frame says of its length, if that is not true.
+        var length: Int?
+        /// CONTINUATION frames that follow.
+        var continuations = 0
+
+        var bytes: [UInt8] {
+            guard let type else {
+                return payload
+            }
+            let frame =
+                HTTP2ServerSession.frame(
+                    type: type, flags: flags, streamID: stream, length: length ?? payload.count)
+                + payload
+            let more =
+                HTTP2ServerSession.frame(type: 9, flags: 0, streamID: stream, length: 1) + [0x88]
+            var all: [UInt8] = []
+            all.reserveCapacity(count * frame.count + continuations * more.count)
+            for _ in 0..<count { all.append(contentsOf: frame) }
+            for _ in 0..<continuations { all.append(contentsOf: more) }
+            return all
+        }
     }
 
-    static let floods: [(String, [UInt8])] = [
-        ("PING", frames(200_000, 6, [UInt8](repeating: 0, count: 8))),
-        ("SETTINGS", frames(200_000, 4, [])),
-        ("empty DATA", frames(200_000, 0, [], stream: 1)),
-        ("frames of an unknown type", frames(200_000, 77, [1, 2, 3])),
-        ("a SETTINGS frame of 2,730 entries", frames(1, 4, Array(repeating: 0, count: 16_380))),
-        ("a frame of 16 MiB", HTTP2ServerSession.frame(type: 0, streamID: 1, length: 0xffffff)),
-        (
-            "CONTINUATION without end",
-            frames(1, 1, [], stream: 1) + frames(1_000, 9, [0x88], stream: 1)
-        ),
-        ("a header block that cannot be decoded", frames(1, 1, [0xff, 0xff], flags: 5, stream: 1)),
-        ("a frame on a stream never opened", frames(1, 0, [1], stream: 4711)),
-        ("a push", frames(1, 5, [0, 0, 0, 2, 0x82], flags: 4, stream: 1)),
-        ("no frames at all", Array("HTTP/1.1 400 Bad Request\r\n\r\n".utf8)),
+    static let breaches = [
+        Breach(
+            testDescription: "floods of PING", count: 100_000, type: 6,
+            payload: [UInt8](repeating: 0, count: 8)),
+        Breach(testDescription: "floods of SETTINGS", count: 100_000, type: 4),
+        Breach(testDescription: "floods of empty DATA", count: 100_000, type: 0, stream: 1),
+        Breach(
+            testDescription: "floods of an unknown type", count: 100_000, type: 77,
+            payload: [1, 2, 3]),
+        Breach(
+            testDescription: "SETTINGS of 2,730 entries", type: 4,
+            payload: [UInt8](repeating: 0, count: 16_380)),
+        Breach(testDescription: "a frame of 16 MiB", type: 0, stream: 1, length: 0xff_ffff),
+        Breach(
+            testDescription: "CONTINUATION without end", type: 1, stream: 1, continuations: 1_000),
+        Breach(
+            testDescription: "a header block that cannot be decoded", type: 1, flags: 5,
+            stream: 1, payload: [0xff, 0xff]),
+        Breach(
+            testDescription: "a frame on a stream never opened", type: 0, stream: 4711,
+            payload: [1]),
+        Breach(
+            testDescription: "a push", type: 5, flags: 4, stream: 1,
+            payload: [0, 0, 0, 2, 0x82]),
+        Breach(
+            testDescription: "no frames at all", type: nil,
+            payload: Array("HTTP/1.1 400 Bad Request\r\n\r\n".utf8)),
     ]
 
-    @Test("ends the connection, and leaves the request's outcome unknown", arguments: floods)
-    func broken(name: String, bytes: [UInt8]) throws {
-        let (code, client) = try end(after: bytes)
+    @Test("ends the connection, and leaves the request's outcome unknown", arguments: breaches)
+    func broken(breach: Breach) throws {
+        let (code, client) = try end(after: breach.bytes)
         #expect(code == .peerBrokeProtocol)
         let known: [HTTP2Outcome.Kind?] = [
             .outcomeUnknown(.connectionLost), .outcomeUnknown(.malformedAnswer),
@@ -266,7 +301,7 @@ struct HTTP2BrokenProtocolTests {
                     session.connection.closeAbruptly()
                 }
             }
-            var client = try peer.client()
+            let client = try peer.client()
             client.run(0..<3)
             #expect(client.session.closed?.code == .byPeer(isReset ? .reset : .cut))
             #expect(client.keys { $0 == .outcomeUnknown(.connectionLost) }.suffix(2) == [1, 2])
@@ -289,7 +324,7 @@ struct HTTP2BrokenProtocolTests {
             connection.reset()
         }
         let connection = try loopback.connect(authority.client(alpn: ["h2"]))
-        var client = HTTP2Drive(try HTTP2ClientSession(connection))
+        let client = HTTP2Drive(try HTTP2ClientSession(connection))
         client.awaitSettings()
         client.body = [UInt8](repeating: 1, count: 60_000)
         var key: UInt64 = 0

@@ -18,7 +18,7 @@ struct HTTP2SessionTests {
                         body: path + request.body, largestPiece: 11))
             }
         }
-        var client = try peer.client()
+        let client = try peer.client()
         #expect(client.run(0..<5_000) == [])
         #expect(client.kinds.count == 5_000)
         for key in 0..<5_000 as Range<UInt64> {
@@ -43,7 +43,7 @@ struct HTTP2SessionTests {
     @Test("no more than a hundred requests go out before the peer's SETTINGS")
     func beforeSettings() throws {
         let peer = try HTTP2Peer { $0.outlast() }
-        var client = try peer.client()
+        let client = try peer.client()
         #expect(client.session.room == 100)
         for key in 0..<100 as Range<UInt64> { try #require(client.submit(key)) }
         #expect(!client.submit(100))
@@ -54,7 +54,7 @@ struct HTTP2SessionTests {
         let peer = try HTTP2Peer { session in
             session.serve { session.answer($0.streamID, HTTP2Answer(status: 200)) }
         }
-        var client = try peer.client { $0.maximumStreams = maximum }
+        let client = try peer.client { $0.maximumStreams = maximum }
         #expect(client.session.room == maximum)
         client.run(0..<20)
         client.session.maximumStreams = 1000
@@ -75,7 +75,7 @@ struct HTTP2SessionTests {
                     request.streamID, HTTP2Answer(status: 200, fields: isLarge ? many : []))
             }
         }
-        var client = try peer.client()
+        let client = try peer.client()
         client.run(1...5)
         #expect(client.kinds[2] == .outcomeUnknown(.headersTooLarge))
         #expect(client.keys { $0 == .response(status: 200) } == [1, 3, 4, 5])
@@ -93,7 +93,7 @@ struct HTTP2SessionTests {
                     ))
             }
         }
-        var client = try peer.client()
+        let client = try peer.client()
         client.run(1...5)
         #expect(client.kinds.values.allSatisfy { $0 == .response(status: 410) })
         #expect(client.truncated == [2])
@@ -109,7 +109,7 @@ struct HTTP2SessionTests {
             session.answer(requests[0].streamID, HTTP2Answer(status: 200))
             session.outlast()
         }
-        var client = try peer.client()
+        let client = try peer.client()
         let stop = try Interrupt()
         #expect(client.submit(1))
         stop.trip()
@@ -130,7 +130,7 @@ struct HTTP2SessionTests {
             }
             resets.withLock { $0 = session.resetsReceived }
         }
-        var client = try peer.client { $0.requestTimeout = .seconds(1) }
+        let client = try peer.client { $0.requestTimeout = .seconds(1) }
         client.run(1...3)
         #expect(client.kinds[1] == .outcomeUnknown(.deadline))
         #expect(client.keys { $0 == .response(status: 200) } == [2, 3])
@@ -145,7 +145,7 @@ struct HTTP2SessionTests {
         var settings = HTTP2ServerSettings()
         settings.answersPings = false
         let peer = try HTTP2Peer(settings) { $0.outlast() }
-        var client = try peer.client {
+        let client = try peer.client {
             $0.keepAliveInterval = .milliseconds(30)
             $0.pingTimeout = .milliseconds(30)
         }
@@ -158,7 +158,7 @@ struct HTTP2SessionTests {
     @Test("a peer that answers PING is kept")
     func idlePeer() throws {
         let peer = try HTTP2Peer { $0.outlast() }
-        var client = try peer.client { $0.keepAliveInterval = .milliseconds(5) }
+        let client = try peer.client { $0.keepAliveInterval = .milliseconds(5) }
         try #require(client.submit(1))
         #expect(client.exchange(until: .in(.milliseconds(200))) == .timedOut)
         #expect(client.session.closed == nil)

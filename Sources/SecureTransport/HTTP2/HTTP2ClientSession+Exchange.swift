@@ -145,12 +145,11 @@ extension HTTP2ClientSession {
     private func end(_ close: HTTP2Close) {
         closed = close
         state.pointee.settleAll(bytesTaken: wire.bytesTaken)
-        if case .byUs = close.code {
-            wire.connection.close()
-        } else {
+        if close.code != .byUs {
             wire.connection.closeNotify(deadline: .now)
-            wire.connection.closeAbruptly()
         }
+        // close_notify is out, and a second one would wait for the peer's.
+        wire.connection.closeAbruptly()
     }
 
     /// Gives up requests whose time is over; their streams are reset.

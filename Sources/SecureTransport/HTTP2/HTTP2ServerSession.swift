@@ -142,7 +142,8 @@ package final class HTTP2ServerSession {
         wire.finish(deadline: deadline)
         // Unread bytes would turn the end into a reset, which can overtake the last answers.
         wire.connection.discardUntilEnd(deadline: deadline)
-        wire.connection.close()
+        // close_notify is out, and a second one would wait for the client's.
+        wire.connection.closeAbruptly()
         closed = closed ?? HTTP2Close(.byUs, "HTTP/2 with \(peer): closed on this side")
     }
 }

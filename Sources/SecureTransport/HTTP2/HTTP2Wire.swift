@@ -39,8 +39,6 @@ final class HTTP2Wire {
     var bytesAdded: UInt64 { output.pointee.added }
     /// Bytes that TLS has taken.
     var bytesTaken: UInt64 { output.pointee.taken }
-    /// Whether frames or bytes wait to be sent.
-    var hasOutput: Bool { backlog > 0 || nghttp2_session_want_write(session) != 0 }
 
     /// Takes all frames that nghttp2 can send now; an error code of nghttp2 when it cannot go on.
     func gather(limit: Int = .max) -> Int32 {
