@@ -67,7 +67,7 @@ let package = Package(
             swiftSettings: strict),
         .executableTarget(
             name: "apns-simulator",
-            dependencies: ["APNsSimulator", "SecureTransport", argumentParser],
+            dependencies: ["APNsProtocol", "APNsSimulator", "SecureTransport", argumentParser],
             swiftSettings: strict),
         .executableTarget(
             name: "pushsweep-benchmarks",

@@ -1,7 +1,7 @@
 /// Hex digits as bytes, for text that is written or read without a String in between.
-enum HexDigit {
+package enum HexDigit {
     /// The value of a digit of either case; nil for all else.
-    static func value(of character: UInt8) -> UInt8? {
+    package static func value(of character: UInt8) -> UInt8? {
         switch character {
         case UInt8(ascii: "0")...UInt8(ascii: "9"): character - UInt8(ascii: "0")
         case UInt8(ascii: "a")...UInt8(ascii: "f"): character - UInt8(ascii: "a") + 10

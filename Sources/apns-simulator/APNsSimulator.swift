@@ -15,5 +15,5 @@ struct APNsSimulatorCommand: ParsableCommand {
               1   the certificates, the lists or the port cannot be used
               64  usage
             """,
-        subcommands: [FeedbackCommand.self, CertificatesCommand.self])
+        subcommands: [FeedbackCommand.self, ProviderCommand.self, CertificatesCommand.self])
 }

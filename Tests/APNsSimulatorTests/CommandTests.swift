@@ -5,13 +5,13 @@ import TestSupport
 import Testing
 
 /// The executables are built into the directory of the test's own.
-private func executable(_ name: String) -> URL {
+func executable(_ name: String) -> URL {
     URL(fileURLWithPath: "/proc/self/exe").resolvingSymlinksInPath().deletingLastPathComponent()
         .appendingPathComponent(name)
 }
 
 /// A run of `apns-simulator` whose lines of output can be waited for.
-private final class Run {
+final class Run {
     private let process = Process()
     private let output = Pipe()
     private var pending = Data()

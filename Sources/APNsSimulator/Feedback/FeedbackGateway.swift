@@ -6,11 +6,9 @@ import SecureTransport
 /// It serves from the moment it is made until `stop` or until it is dropped; one thread accepts,
 /// and each connection has its own.
 package final class FeedbackGateway: Sendable {
-    private let listener: TLSListener
-    private let stopping: Interrupt
     private let shelf: FeedbackShelf
     private let book: FeedbackRecordBook
-    private let acceptor: WorkerThread
+    private let reception: Reception
 
     /// Starts serving.
     ///
@@ -29,18 +27,19 @@ package final class FeedbackGateway: Sendable {
                 ? .refused(authorities: certificates.authority)
                 : .required(authorities: certificates.authority),
             versions: behaviour.versions)
-        let listener = try TLSListener(host: host, port: port)
         let stopping = try Interrupt()
         let shelf = FeedbackShelf(feeds, repeats: behaviour.repeats)
         let book = FeedbackRecordBook(onEnd: onEnd)
         let service = FeedbackService(
             behaviour: behaviour, context: context, shelf: shelf, stop: stopping)
-        self.listener = listener
-        self.stopping = stopping
         self.shelf = shelf
         self.book = book
-        acceptor = try WorkerThread {
-            Self.acceptClients(listener, service, book, stopping)
+        reception = try Reception(host: host, port: port, stopping: stopping) { client, number in
+            service.serve(client, number: number, ended: book.ended)
+        } turnAway: { client, number, failure in
+            var record = FeedbackRecord(connection: number, peer: client.peer)
+            record.error = failure.description
+            book.ended(record)
         }
     }
 
@@ -49,10 +48,10 @@ package final class FeedbackGateway: Sendable {
     }
 
     /// Where it listens.
-    package var address: SocketAddress { listener.address }
+    package var address: SocketAddress { reception.listener.address }
 
     /// The port it listens on.
-    package var port: UInt16 { listener.port }
+    package var port: UInt16 { reception.listener.port }
 
     /// Adds a list for a later connection, as new failures would.
     package func offer(_ feed: FeedSource) {
@@ -71,39 +70,6 @@ package final class FeedbackGateway: Sendable {
 
     /// Ends all connections and waits for them. Lists under way stay unfinished.
     package func stop() {
-        stopping.trip()
-        acceptor.join()
-        book.waitUntilIdle()
-    }
-
-    private static func acceptClients(
-        _ listener: TLSListener, _ service: FeedbackService, _ book: FeedbackRecordBook,
-        _ stopping: Interrupt
-    ) {
-        var number = 0
-        while !stopping.isTripped {
-            guard let outcome = try? listener.accept(deadline: .never, interrupt: stopping) else {
-                // Out of descriptors, most likely: give connections time to end.
-                _ = stopping.wait(until: .in(.milliseconds(50)))
-                continue
-            }
-            guard case .connection(let client) = outcome else {
-                continue
-            }
-            number += 1
-            let connection = number
-            book.began()
-            do {
-                _ = try WorkerThread {
-                    service.serve(client, number: connection, ended: book.ended)
-                    book.left()
-                }
-            } catch {
-                var record = FeedbackRecord(connection: connection, peer: client.peer)
-                record.error = error.description
-                book.ended(record)
-                book.left()
-            }
-        }
+        reception.stop()
     }
 }

@@ -1,12 +1,11 @@
 import Foundation
 import SecureTransport
 
-/// Records of ended connections and the number of threads at work, for waiting on either.
+/// Records of ended connections, to be waited for.
 // Unchecked because the compiler cannot see that every access below holds the condition's lock.
 final class FeedbackRecordBook: @unchecked Sendable {
     private let changed = NSCondition()
     private var kept: [FeedbackRecord] = []
-    private var working = 0
     private let onEnd: (@Sendable (FeedbackRecord) -> Void)?
 
     init(onEnd: (@Sendable (FeedbackRecord) -> Void)?) {
@@ -15,11 +14,6 @@ final class FeedbackRecordBook: @unchecked Sendable {
 
     var records: [FeedbackRecord] {
         changed.withLock { kept }
-    }
-
-    /// A connection's thread is about to start.
-    func began() {
-        changed.withLock { working += 1 }
     }
 
     /// The gateway has done its part of a connection.
@@ -31,14 +25,6 @@ final class FeedbackRecordBook: @unchecked Sendable {
         onEnd?(record)
     }
 
-    /// A connection's thread is about to end.
-    func left() {
-        changed.withLock {
-            working -= 1
-            changed.broadcast()
-        }
-    }
-
     /// Waits for so many records, at most until the deadline.
     func wait(for count: Int, until deadline: Deadline) -> [FeedbackRecord] {
         changed.withLock {
@@ -47,15 +33,6 @@ final class FeedbackRecordBook: @unchecked Sendable {
                 _ = changed.wait(until: Date(timeIntervalSinceNow: 0.2))
             }
             return kept
-        }
-    }
-
-    /// Waits until no connection's thread is at work.
-    func waitUntilIdle() {
-        changed.withLock {
-            while working > 0 {
-                changed.wait()
-            }
         }
     }
 }

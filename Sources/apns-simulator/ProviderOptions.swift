@@ -1,0 +1,162 @@
+import APNsProtocol
+import APNsSimulator
+import ArgumentParser
+import SecureTransport
+
+/// What valid requests meet.
+struct AnswerOptions: ParsableArguments {
+    @Option(
+        help: ArgumentHelp(
+            "What one token meets. May be given several times.", valueName: "token=answer"))
+    var answer: [String] = []
+
+    @Option(
+        help: ArgumentHelp(
+            "What the n-th valid request meets, from 1. May be given several times.",
+            valueName: "n=answer"))
+    var at: [String] = []
+
+    @Option(
+        help: ArgumentHelp(
+            "What a share of the tokens meets. May be given several times.",
+            discussion: "In percent, as in 1.5=Unregistered@1700000000123.",
+            valueName: "percent=answer"))
+    var share: [String] = []
+
+    @Option(help: "Choose the tokens of the shares.")
+    var seed: UInt64 = 1
+
+    /// The script asked for. Throws `SimulatorFailure` or `RunFailure`.
+    func script() throws -> ProviderScript {
+        var script = ProviderScript()
+        script.seed = seed
+        for text in answer {
+            let (token, action) = try halves(text, of: "--answer")
+            script.tokens[try DeviceToken(spelling: token)] = action
+        }
+        for text in at {
+            let (number, action) = try halves(text, of: "--at")
+            guard let place = Int(number), place > 0 else {
+                throw RunFailure("reading --at \(text): \(number) is no number from 1")
+            }
+            script.sequence[place] = action
+        }
+        for text in share {
+            let (percent, action) = try halves(text, of: "--share")
+            guard let value = Double(percent), (0...100).contains(value) else {
+                throw RunFailure("reading --share \(text): \(percent) is no percentage")
+            }
+            script.shares.append(
+                .init(millionths: Int((value * 10_000).rounded()), action: action))
+        }
+        return script
+    }
+
+    private func halves(_ text: String, of option: String) throws -> (String, ScriptedAction) {
+        guard let sign = text.firstIndex(of: "=") else {
+            throw RunFailure("reading \(option) \(text): there is no = in it")
+        }
+        return (
+            String(text[..<sign]), try ScriptedAction(String(text[text.index(after: sign)...]))
+        )
+    }
+}
+
+/// How the service behaves. Without any of these: as APNs does.
+struct ProviderBehaviourOptions: ParsableArguments {
+    @Option(help: ArgumentHelp("Streams a client may have open.", valueName: "count"))
+    var maxStreams: UInt32 = 1000
+
+    @Option(
+        help: ArgumentHelp("Bytes a client may send on a new stream.", valueName: "bytes"))
+    var initialWindow: UInt32 = 65_535
+
+    @Flag(help: "Never open a window further.")
+    var closedWindows = false
+
+    @Option(
+        help: ArgumentHelp(
+            "Change the number of streams with the n-th request of a connection. May be given "
+                + "several times.", valueName: "n=count"))
+    var maxStreamsAt: [String] = []
+
+    @Option(
+        help: ArgumentHelp(
+            "Say GOAWAY with the n-th request of a connection, then close it.", valueName: "n"))
+    var goAwayAt: Int?
+
+    @Option(
+        help: ArgumentHelp("Requests left unprocessed by GOAWAY.", valueName: "count"))
+    var goAwayUnprocessed = 0
+
+    @Option(
+        help: ArgumentHelp("Requests processed but not answered at GOAWAY.", valueName: "count"))
+    var goAwayUnanswered = 0
+
+    @Option(help: ArgumentHelp("Last stream GOAWAY names, true or not.", valueName: "id"))
+    var goAwayLastStream: Int32?
+
+    @Option(help: ArgumentHelp("Error code of GOAWAY.", valueName: "code"))
+    var goAwayCode: UInt32 = 0
+
+    @Option(
+        help: ArgumentHelp(
+            "Answer nothing from the n-th request of a connection on.", valueName: "n"))
+    var stallAt: Int?
+
+    @Option(help: ArgumentHelp("Reset each connection at its n-th request.", valueName: "n"))
+    var resetAt: Int?
+
+    @Option(
+        help: ArgumentHelp(
+            "GOAWAY and --reset-at only for the first connections.", valueName: "count"))
+    var connections: Int?
+
+    func validate() throws {
+        for (name, value) in [
+            ("--go-away-at", goAwayAt), ("--stall-at", stallAt), ("--reset-at", resetAt),
+        ] {
+            if let value, value < 1 {
+                throw ValidationError("\(name) counts requests from 1")
+            }
+        }
+        guard goAwayUnprocessed >= 0, goAwayUnanswered >= 0 else {
+            throw ValidationError("--go-away-unprocessed and --go-away-unanswered take counts")
+        }
+    }
+
+    /// The settings asked for.
+    func settings() -> HTTP2ServerSettings {
+        var settings = HTTP2ServerSettings()
+        settings.maximumStreams = maxStreams
+        settings.initialWindow = initialWindow
+        settings.opensWindows = !closedWindows
+        return settings
+    }
+
+    /// The misbehaviour asked for. Throws `RunFailure`.
+    func misbehaviour() throws -> ProviderMisbehaviour {
+        var misbehaviour = ProviderMisbehaviour()
+        if let goAwayAt {
+            var goAway = ProviderMisbehaviour.GoAway(atRequest: goAwayAt)
+            goAway.unprocessed = goAwayUnprocessed
+            goAway.unanswered = goAwayUnanswered
+            goAway.lastStreamID = goAwayLastStream
+            goAway.code = HTTP2ErrorCode(rawValue: goAwayCode)
+            misbehaviour.goAway = goAway
+        }
+        misbehaviour.stallAtRequest = stallAt
+        misbehaviour.resetAtRequest = resetAt
+        misbehaviour.connections = connections
+        for text in maxStreamsAt {
+            let halves = text.split(separator: "=", omittingEmptySubsequences: false)
+            guard halves.count == 2, let request = Int(halves[0]), let count = UInt32(halves[1])
+            else {
+                throw RunFailure("reading --max-streams-at \(text): give two numbers as in 500=1")
+            }
+            misbehaviour.settingsChanges.append(
+                .init(atRequest: request, maximumStreams: count))
+        }
+        return misbehaviour
+    }
+}

@@ -1,0 +1,228 @@
+import APNsProtocol
+import APNsSimulator
+import Foundation
+import SecureTransport
+import TestSupport
+import Testing
+
+/// What a client of the provider service saw, by key of its request.
+private struct SeenAnswers {
+    var kinds: [UInt64: HTTP2Outcome.Kind] = [:]
+    var bodies: [UInt64: [UInt8]] = [:]
+    var ids: [UInt64: String] = [:]
+    var goAway: HTTP2GoAway?
+
+    func keys(_ wanted: (HTTP2Outcome.Kind) -> Bool) -> Set<UInt64> {
+        Set(kinds.filter { wanted($0.value) }.keys)
+    }
+}
+
+extension ProviderService {
+    /// A service with the tests' certificates, to which certificates are the credential.
+    static func start(
+        _ script: ProviderScript = ProviderScript(),
+        _ misbehaviour: ProviderMisbehaviour = ProviderMisbehaviour(),
+        _ settings: HTTP2ServerSettings = HTTP2ServerSettings()
+    ) throws -> ProviderService {
+        try ProviderService(
+            certificates: try shared.get().certificates,
+            gateway: ProviderGateway(authentication: .certificate, script: script),
+            misbehaviour: misbehaviour, settings: settings)
+    }
+
+    fileprivate func connect() throws -> HTTP2ClientSession {
+        let certificates = try shared.get().certificates
+        let context = try TLSClientContext(
+            trust: .file(certificates.authority), identity: certificates.identity(.client),
+            alpn: ["h2"])
+        let connection = try TLSConnection.connect(
+            to: address, hostName: "localhost", context: context,
+            connectDeadline: .in(patience), handshakeTimeout: patience)
+        var settings = HTTP2ClientSettings()
+        settings.requestTimeout = patience
+        settings.maximumBodySize = 64 * 1024
+        return try HTTP2ClientSession(connection, settings: settings)
+    }
+
+    /// Sends one notification to each of so many tokens, all under names that follow from their
+    /// key, until each has its outcome or nothing more can be sent.
+    fileprivate func send(_ keys: Range<UInt64>) throws -> SeenAnswers {
+        let session = try connect()
+        var request = HTTP2Request(
+            HTTP2RequestTemplate([
+                HTTP2Field(":method", "POST"), HTTP2Field(":scheme", "https"),
+                HTTP2Field(":authority", "localhost"), .perRequest(":path"),
+                .perRequest("apns-id"),
+            ]))
+        var seen = SeenAnswers()
+        var waiting = Array(keys)[...]
+        while !waiting.isEmpty || session.inFlight > 0 {
+            while let key = waiting.first {
+                request.reset()
+                request.append("/3/device/\(token(key).hex)")
+                request.endValue()
+                request.append(APNsID(high: 0, low: key).description)
+                request.endValue()
+                request.append("{}")
+                guard session.submit(request, key: key) else { break }
+                waiting.removeFirst()
+            }
+            let exchange = session.exchange(until: .in(patience))
+            for outcome in session.outcomes {
+                #expect(seen.kinds.updateValue(outcome.kind, forKey: outcome.key) == nil)
+                seen.bodies[outcome.key] = Array(session.outcomes.body(of: outcome))
+                seen.ids[outcome.key] = session.outcomes.value(of: 0, in: outcome)
+                    .map { String(decoding: $0, as: UTF8.self) }
+            }
+            guard exchange == .outcomes else { break }
+        }
+        seen.goAway = session.goAway
+        session.close()
+        return seen
+    }
+}
+
+/// The token of the n-th request.
+private func token(_ key: UInt64) -> DeviceToken {
+    let bytes = [UInt8](repeating: 7, count: 24) + withUnsafeBytes(of: key.bigEndian) { Array($0) }
+    guard let token = DeviceToken(bytes) else { preconditionFailure("32 bytes are a token") }
+    return token
+}
+
+@Suite("The provider service")
+struct ProviderServiceTests {
+    private let gone = ScriptedReply(.unregistered, timestamp: 1_700_000_000_123)
+
+    @Test("answers each of 3,000 requests as scripted, with its own apns-id, and keeps book")
+    func script() throws {
+        var script = ProviderScript()
+        script.shares = [
+            .init(millionths: 100_000, action: .reply(gone)),
+            .init(millionths: 100_000, action: .reset(.refusedStream)),
+            .init(millionths: 100_000, action: .reset(.cancel)),
+        ]
+        let service = try ProviderService.start(script)
+        let seen = try service.send(0..<3_000)
+        #expect(seen.kinds.count == 3_000)
+        for (key, kind) in seen.kinds {
+            switch script.action(for: token(key), number: 0) {
+            case .reply(let reply):
+                #expect(kind == .response(status: reply.status))
+                #expect(seen.bodies[key] == reply.body)
+                #expect(seen.ids[key] == APNsID(high: 0, low: key).description)
+            case .reset(.refusedStream): #expect(kind == .notProcessed(.refused))
+            default: #expect(kind == .outcomeUnknown(.reset(.cancel)))
+            }
+        }
+        service.stop()
+        #expect(service.book.records.count == 3_000)
+        #expect(service.book.requestsByToken.count == 3_000)
+        #expect(service.book.acceptedTwice.isEmpty)
+        let totals = service.book.totals
+        #expect(
+            totals.answered.values.reduce(0, +) + totals.unanswered + totals.unprocessed == 3_000)
+        #expect(totals.answered[410] == seen.keys { $0 == .response(status: 410) }.count)
+    }
+
+    @Test("notices what is accepted twice")
+    func twice() throws {
+        let service = try ProviderService.start()
+        _ = try service.send(0..<10)
+        _ = try service.send(9..<12)
+        service.stop()
+        #expect(service.book.acceptedTwice == [APNsID(high: 0, low: 9)])
+        #expect(service.book.requestsByToken[token(9)] == 2)
+    }
+
+    @Test("goes away in the middle: client and book agree on what was processed")
+    func goAway() throws {
+        var misbehaviour = ProviderMisbehaviour()
+        misbehaviour.goAway = .init(atRequest: 50)
+        misbehaviour.goAway?.unprocessed = 10
+        misbehaviour.goAway?.unanswered = 5
+        misbehaviour.connections = 1
+        let service = try ProviderService.start(ProviderScript(), misbehaviour)
+        let first = try service.send(0..<50)
+        #expect(AnswerBody(first.goAway?.debug ?? []).reason == .shutdown)
+        #expect(first.goAway?.lastStreamID == 79)
+        #expect(first.keys { $0 == .response(status: 200) } == Set(0..<35))
+        #expect(first.keys { $0 == .outcomeUnknown(.connectionLost) } == Set(35..<40))
+        #expect(first.keys { $0 == .notProcessed(.goAway) } == Set(40..<50))
+        // What was not processed is sent again on a connection that behaves.
+        let second = try service.send(40..<50)
+        #expect(second.keys { $0 == .response(status: 200) }.count == 10)
+        service.stop()
+        #expect(service.book.acceptedTwice.isEmpty)
+        #expect(service.book.totals.unprocessed == 10)
+        #expect(service.book.totals.unanswered == 5)
+    }
+
+    @Test("sends malformed bodies in small pieces")
+    func malformed() throws {
+        let body = Array(#"{"reason":"Unregistered","timestamp":"#.utf8)
+        var script = ProviderScript()
+        script.usual = .reply(ScriptedReply(status: 410, body: body, largestPiece: 5))
+        let service = try ProviderService.start(script)
+        let seen = try service.send(0..<5)
+        #expect(seen.bodies.values.allSatisfy { $0 == body } && seen.bodies.count == 5)
+    }
+
+    @Test("changes the stream limit in the middle, and all requests are answered")
+    func streamLimit() throws {
+        var misbehaviour = ProviderMisbehaviour()
+        misbehaviour.settingsChanges = [
+            .init(atRequest: 20, maximumStreams: 1), .init(atRequest: 300, maximumStreams: 100),
+        ]
+        let service = try ProviderService.start(ProviderScript(), misbehaviour)
+        let seen = try service.send(0..<500)
+        // Those that were on the way when the limit fell may be refused, never lost.
+        #expect(seen.kinds.count == 500)
+        #expect(
+            seen.kinds.values.allSatisfy {
+                $0 == .response(status: 200) || $0 == .notProcessed(.refused)
+            })
+    }
+
+    @Test("resets a connection: nothing after that request is known to the client")
+    func reset() throws {
+        var misbehaviour = ProviderMisbehaviour()
+        misbehaviour.resetAtRequest = 30
+        let service = try ProviderService.start(ProviderScript(), misbehaviour)
+        let seen = try service.send(0..<60)
+        #expect(seen.keys { $0 == .response(status: 200) }.count < 30)
+        #expect(
+            seen.kinds.values.allSatisfy {
+                switch $0 {
+                case .response, .outcomeUnknown(.connectionLost), .notProcessed(.notSent): true
+                default: false
+                }
+            })
+    }
+
+    @Test("refuses a client without a certificate in the handshake")
+    func noCertificate() throws {
+        let service = try ProviderService.start()
+        let context = try TLSClientContext(
+            trust: .file(try shared.get().certificates.authority), alpn: ["h2"])
+        let failure = #expect(throws: TransportFailure.self) {
+            let connection = try TLSConnection.connect(
+                to: service.address, hostName: "localhost", context: context,
+                connectDeadline: .in(patience), handshakeTimeout: patience)
+            var bytes = [UInt8](repeating: 0, count: 16)
+            _ = try bytes.withUnsafeMutableBytes {
+                try connection.read(into: $0, deadline: .in(patience))
+            }
+        }
+        #expect(failure?.code == .clientCertificateRefused)
+    }
+
+    @Test("stops while clients are connected")
+    func stopping() throws {
+        let service = try ProviderService.start()
+        let session = try service.connect()
+        _ = session.exchange(until: .in(.milliseconds(50)))
+        service.stop()
+        while session.exchange(until: .in(patience)) == .outcomes {}
+        #expect(session.closed != nil)
+    }
+}
