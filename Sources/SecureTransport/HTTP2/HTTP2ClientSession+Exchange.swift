@@ -27,7 +27,7 @@ extension HTTP2ClientSession {
         while closed == nil {
             expireRequests()
             keepAlive()
-            guard let direction = send() else {
+            guard closed == nil, let direction = send() else {
                 break
             }
             let isFull = portions >= Self.portionsPerExchange
