@@ -21,7 +21,7 @@ struct ProviderConversation: Hashable, Sendable {
     /// Times a notification is put on a stream before it goes back to the caller.
     static let mostSends = 5
     /// Connections in a row without an answer before the provider is given up.
-    static let mostFailures = 4
+    static let mostFailures = 3
 
     /// What happens to a notification.
     enum Decision: Hashable, Sendable {
