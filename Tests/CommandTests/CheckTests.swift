@@ -28,7 +28,7 @@ struct CheckTests {
         #expect(
             findings(result, "provider") == [
                 "ok chat/production sends to 127.0.0.1:\(stage.gateway.port) with its certificate, "
-                    + "over 2 connections"
+                    + "connections: 2"
             ])
         #expect(
             findings(result, "database").contains {
@@ -82,9 +82,11 @@ struct CheckTests {
     func expiredCertificate() throws {
         let stage = try SendStage()
         let certificates = try SweepStage.certificates.get()
+        let good = SimulatorCertificates.Name.client
+        let expired = SimulatorCertificates.Name.expiredClient
         let text = try String(contentsOfFile: stage.settings(), encoding: .utf8)
-            .replacing(certificates.certificate(.client), with: certificates.certificate(.expiredClient))
-            .replacing(certificates.key(.client), with: certificates.key(.expiredClient))
+            .replacing(certificates.certificate(good), with: certificates.certificate(expired))
+            .replacing(certificates.key(good), with: certificates.key(expired))
         let file = try stage.folder.write("expired.yaml", text)
         let result = try Tool.pushsweep("check", "--format", "json", "--config", file)
         #expect(result.exit == 78)

@@ -3,6 +3,7 @@
 // gateway: looking at a feedback gateway would clear its list, and a provider says nothing about a
 // credential until something is sent.
 
+import APNsConnection
 import EvidenceJournal
 import Glibc
 import SecureTransport
@@ -178,8 +179,8 @@ package struct Check {
                 ?? "its certificate"
             report.note(
                 "provider", .ok,
-                "\(app.partition) sends to \(plan.name) with \(credential), over "
-                    + "\(provider.connections) connections")
+                "\(app.partition) sends to \(plan.name) with \(credential), connections: "
+                    + "\(provider.connections)")
         }
     }
 

@@ -76,7 +76,7 @@ struct ScheduleTests {
         }
     }
 
-    @Test("the sender's service follows the queue, is stopped gently, and gives up only on mistakes")
+    @Test("the sender's service follows the queue, stops gently, and gives up only on mistakes")
     func sender() throws {
         let lines = try Self.lines("pushsweep-send.service")
         for line in [
