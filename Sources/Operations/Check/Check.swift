@@ -1,14 +1,16 @@
-// Everything that can be known before a feed is spent on it: settings and where they come from,
-// certificates, the state folder, the database. `check` never connects to a feedback gateway, since
-// looking there would clear the list.
+// Everything that can be known before a feed is spent or a notification is sent: settings and where
+// they come from, certificates and keys, the state folder, the database. `check` never connects to a
+// gateway: looking at a feedback gateway would clear its list, and a provider says nothing about a
+// credential until something is sent.
 
+import APNsConnection
 import EvidenceJournal
 import Glibc
 import SecureTransport
 import TokenHygiene
 import TokenStore
 
-/// Examines everything a sweep needs and changes nothing.
+/// Examines everything that sweeping and sending need, and changes nothing.
 package struct Check {
     private let settings: Settings
     private let context: RunContext
@@ -24,7 +26,11 @@ package struct Check {
         var check = Check(settings, context)
         check.examineSettings()
         check.examineState()
-        for app in settings.apps { check.examineCertificate(app) }
+        for app in settings.apps {
+            let isUsable = check.examineCertificate(app)
+            // With a token key the certificate is not shown to the provider.
+            if isUsable || app.tokenKey != nil { check.examineProvider(app) }
+        }
         check.examineStore()
         return check.report
     }
@@ -36,7 +42,8 @@ package struct Check {
         }
         report.note("settings", .ok, settings.file.map { "read from \($0)" } ?? "no file is used")
         if settings.apps.isEmpty {
-            report.note("settings", .warning, "no app is named, so a sweep has nothing to read")
+            report.note(
+                "settings", .warning, "no app is named, so there is nothing to sweep or to send")
         }
         for setting in settings.origins where setting.origin != .builtIn {
             guard let rule = SettingsTable.rule(setting.key), !rule.isInForce else { continue }
@@ -65,6 +72,7 @@ package struct Check {
                     + "the user who sweeps")
             return
         }
+        examineSenders()
         guard access(settings.state + "/journal.sqlite", F_OK) == 0 else {
             report.note("state", .ok, "\(settings.state) holds no journal yet")
             return
@@ -72,27 +80,9 @@ package struct Check {
         do {
             let folder = try StateFolder(settings.state)
             try folder.ensureRoom()
-            let journal = try EvidenceJournal(in: folder)
-            for file in try folder.damagedFiles {
-                report.note("state", .warning, folder.damage(file))
-            }
-            report.note("state", .ok, "\(settings.state) is private and writable")
-            for feed in try journal.feeds(.reading, .pending, .held) {
-                report.note(
-                    "state", .warning,
-                    "feed \(feed.id) of \(feed.partition), \(feed.bytes) bytes, is "
-                        + "\(feed.state.rawValue)" + (feed.cause.map { ": \($0)" } ?? "")
-                        + (feed.state == .held
-                            ? "; apply it with: pushsweep replay --feed \(feed.id)"
-                            : "; the next sweep applies it"))
-            }
-            let doubtful = try journal.quarantinedFeeds()
-            if !doubtful.isEmpty {
-                report.note(
-                    "state", .warning,
-                    "\(doubtful.count) feeds hold quarantined bytes; see: pushsweep quarantine list"
-                )
-            }
+            try examineJournal(
+                in: folder, waiting: "the next sweep applies it",
+                held: "apply it with: pushsweep replay --feed with its name")
         } catch  where error.code == .locked {
             report.note("state", .warning, "\(error)")
         } catch {
@@ -100,7 +90,45 @@ package struct Check {
         }
     }
 
-    private mutating func examineCertificate(_ app: Settings.App) {
+    /// Looks at what senders that are gone have left; those of living ones are theirs.
+    private mutating func examineSenders() {
+        do {
+            for folder in try SenderFolders.abandoned(in: settings.state) {
+                try examineJournal(
+                    in: folder, waiting: "the next pushsweep send applies it",
+                    held: "it waits for a person")
+            }
+        } catch {
+            report.fail("state", .wrapping(error, at: .state))
+        }
+    }
+
+    private mutating func examineJournal(
+        in folder: StateFolder, waiting: String, held: String
+    ) throws(JournalFailure) {
+        let journal = try EvidenceJournal(in: folder)
+        for file in try folder.damagedFiles {
+            report.note("state", .warning, folder.damage(file))
+        }
+        report.note("state", .ok, "\(folder.path) is private and writable")
+        for feed in try journal.feeds(.reading, .pending, .held) {
+            report.note(
+                "state", .warning,
+                "feed \(feed.id) of \(feed.partition), \(feed.bytes) bytes, is "
+                    + "\(feed.state.rawValue)" + (feed.cause.map { ": \($0)" } ?? "")
+                    + "; " + (feed.state == .held ? held : waiting))
+        }
+        let doubtful = try journal.quarantinedFeeds()
+        if !doubtful.isEmpty {
+            report.note(
+                "state", .warning,
+                "\(doubtful.count) feeds hold quarantined bytes; see: pushsweep quarantine list")
+        }
+        withExtendedLifetime(folder) {}
+    }
+
+    /// Whether the certificate can be used, or none is named.
+    private mutating func examineCertificate(_ app: Settings.App) -> Bool {
         guard let certificate = app.certificate else {
             if app.feedback != nil {
                 report.note(
@@ -131,8 +159,28 @@ package struct Check {
                 _ = try TLSClientContext(
                     trust: feedback.ca.map { .file($0) } ?? .system, identity: identity)
             }
+            return true
         } catch {
             report.fail("certificate", .wrapping(error, at: .identity))
+            return false
+        }
+    }
+
+    /// Makes what a sender would connect with, and connects nowhere.
+    private mutating func examineProvider(_ app: Settings.App) {
+        guard let provider = app.provider,
+            let planned = PlannedProvider(app, settings.send, context)
+        else { return }
+        switch planned.provider {
+        case .failure(let failure): report.fail("provider", failure)
+        case .success(let plan):
+            let credential =
+                app.tokenKey.map { "key \($0.keyIdentifier) of team \($0.teamIdentifier)" }
+                ?? "its certificate"
+            report.note(
+                "provider", .ok,
+                "\(app.partition) sends to \(plan.name) with \(credential), connections: "
+                    + "\(provider.connections)")
         }
     }
 
@@ -147,9 +195,20 @@ package struct Check {
                 enter(finding)
             }
             report.grants = (try? store.grants(for: policy)) ?? []
+            try examineQueue(store)
         } catch {
             report.fail("database", .wrapping(error, at: .store))
         }
+    }
+
+    /// Who only sweeps has no queue.
+    private mutating func examineQueue(_ store: TokenStore) throws(StoreFailure) {
+        let senders = settings.apps.filter { $0.provider != nil }
+        guard !senders.isEmpty else { return }
+        for finding in try store.examineQueue(.send, partitions: senders.map(\.storedPartition)) {
+            enter(finding)
+        }
+        report.grants += (try? store.queueGrants(for: .send)) ?? []
     }
 
     private mutating func enter(_ finding: StoreFinding) {

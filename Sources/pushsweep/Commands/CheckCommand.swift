@@ -2,16 +2,17 @@ import ArgumentParser
 import Glibc
 import Operations
 
-/// `pushsweep check`: what a sweep would find, without touching a feed or a row.
+/// `pushsweep check`: what a sweep or a sender would find, without touching a feed or a row.
 struct CheckCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "check",
         abstract: "Examine settings, certificates, state and database; print the exact GRANTs.",
         discussion: """
             Shows every setting with the place it came from, the client certificates with their \
-            end, what waits in the journal, and whether the database fits: encryption, layout, \
-            rights, spelling of the stored tokens. Changes no row and never connects to a feedback \
-            gateway, because looking there would clear its list.
+            end, token keys, what waits in the journal, and whether the database fits: \
+            encryption, layout, rights, spelling of the stored tokens, and the queue where an app \
+            has a provider. Changes no row and never connects to a gateway: looking at a feedback \
+            gateway would clear its list.
 
             With --example it reads no settings and examines nothing: it prints a settings file to \
             start from, with every setting and its sentence.

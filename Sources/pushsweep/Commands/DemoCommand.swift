@@ -7,11 +7,13 @@ import Operations
 struct DemoCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "demo",
-        abstract: "Show the main job on a simulated gateway and an embedded database.",
+        abstract: "Show sweeping and sending on simulated gateways and an embedded database.",
         discussion: """
             Starts a feedback gateway on this machine, fills a SQLite table, sweeps twice, and \
-            explains what changed and why. Everything happens in a temporary folder that is \
-            removed afterwards, unless --keep is given.
+            explains what changed and why. Then it starts an HTTP/2 gateway as well, queues \
+            notifications and sends them: one token is stale and skipped, one is answered with \
+            410 and marked. Everything happens in a temporary folder that is removed afterwards, \
+            unless --keep is given.
 
             \(HelpText.exitStatus)
             """)

@@ -1,5 +1,5 @@
-// The main job told as a story, with nothing replaced: real certificates, a real TLS gateway on
-// loopback, the real settings, journal, database and report. Only the people are made up.
+// The main job told as a story, with nothing replaced: real certificates, real TLS and HTTP/2 gateways
+// on loopback, the real settings, journal, database and report. Only the people are made up.
 
 import APNsProtocol
 import APNsSimulator
@@ -10,15 +10,14 @@ import TokenStore
 
 /// The demonstration of the main job.
 struct Demo {
-    private let folder: String
-    private let context: RunContext
-    private let now: EpochMilliseconds
+    let context: RunContext
+    let now: EpochMilliseconds
+    let provider: ProviderService
+    let settings: Settings
     private let gateway: FeedbackGateway
-    private let settings: Settings
 
-    /// Mints certificates, starts the gateway with its list, writes the settings.
+    /// Mints certificates, starts the gateways with what they have to say, writes the settings.
     init(folder: String, context: RunContext) throws {
-        self.folder = folder
         self.context = context
         now = context.now()
         let certificates = try SimulatorCertificates(directory: folder + "/certificates")
@@ -31,18 +30,20 @@ struct Demo {
             }
         }
         gateway = try FeedbackGateway(certificates: certificates, feeds: [.tuples(tuples)])
+        provider = try Self.provider(certificates, now)
         let file = folder + "/pushsweep.yaml"
-        try Self.settingsText(certificates, port: gateway.port)
+        try Self.settingsText(certificates, feedback: gateway.port, provider: provider.port)
             .write(toFile: file, atomically: true, encoding: .utf8)
         settings = try Settings.load(configFile: file, environment: [:])
     }
 
-    private static func time(_ now: EpochMilliseconds, before days: Double) -> EpochMilliseconds {
+    static func time(_ now: EpochMilliseconds, before days: Double) -> EpochMilliseconds {
         now.advanced(by: -Int64(days * 86_400_000))
     }
 
-    private static func settingsText(_ certificates: SimulatorCertificates, port: UInt16) -> String
-    {
+    private static func settingsText(
+        _ certificates: SimulatorCertificates, feedback: UInt16, provider: UInt16
+    ) -> String {
         """
         state: state
         store: {url: "sqlite://tokens.sqlite"}
@@ -52,11 +53,12 @@ struct Demo {
             environment: production
             certificate: {file: \(certificates.certificate(.client)), \
         key: \(certificates.key(.client))}
-            feedback: {host: 127.0.0.1, port: \(port), ca: \(certificates.authority)}
+            feedback: {host: 127.0.0.1, port: \(feedback), ca: \(certificates.authority)}
+            provider: {host: 127.0.0.1, port: \(provider), ca: \(certificates.authority)}
         """ + "\n"
     }
 
-    /// Tells the story and returns the exit status of the worse sweep.
+    /// Tells the story and returns the exit status of the worst run.
     func play() throws -> ExitStatus {
         say("1. A gateway that speaks the feedback protocol listens on 127.0.0.1:\(gateway.port).")
         say("   It asks for a client certificate and hands out its list once:")
@@ -81,7 +83,7 @@ struct Demo {
         say("   rows changed by the second run: \(unchanged ? "none" : "some, which is a defect")")
         gateway.stop()
         guard unchanged else { return .invariant }
-        return .worse(first, second)
+        return .worse(.worse(first, second), try playSending(table))
     }
 
     private func sweep() -> ExitStatus {
@@ -97,5 +99,5 @@ struct Demo {
         }
     }
 
-    private func say(_ line: String) { StandardStreams.result(line) }
+    func say(_ line: String) { StandardStreams.result(line) }
 }

@@ -11,8 +11,12 @@ struct DemoDevice {
     let registered: Double?
     /// Days before now at which the gateway saw it dead, oldest first.
     let dead: [Double]
-    /// What is to happen, in words.
+    /// What the sweep is to do, in words.
     let why: String
+    /// Hours before now at which APNs found the app gone, if its answer is 410.
+    var gone: Double?
+    /// What is to become of its notification, in words; nil where none is queued.
+    var sending: String?
 
     /// A token of a repeated byte pattern, as long as asked for.
     private static func token(_ first: UInt8, count: Int = 32) -> DeviceToken {
@@ -25,10 +29,12 @@ struct DemoDevice {
     static let cast: [DemoDevice] = [
         DemoDevice(
             user: "ada", token: token(0x11), registered: 90, dead: [2],
-            why: "registered 90 days ago, gone 2 days ago: stale"),
+            why: "registered 90 days ago, gone 2 days ago: stale",
+            sending: "marked by the sweep: never sent"),
         DemoDevice(
             user: "ben", token: token(0x27), registered: 1, dead: [2],
-            why: "gone 2 days ago, but registered again yesterday: alive"),
+            why: "gone 2 days ago, but registered again yesterday: alive",
+            sending: "APNs took it"),
         DemoDevice(
             user: "cho", token: token(0x3c), registered: 40, dead: [9, 3],
             why: "reported twice, the later time counts: stale"),
@@ -37,7 +43,8 @@ struct DemoDevice {
             why: "a token of 54 bytes is a token like any other: stale"),
         DemoDevice(
             user: "eve", token: token(0x6a), registered: 10, dead: [],
-            why: "the gateway says nothing about it"),
+            why: "the gateway says nothing about it", gone: 1,
+            sending: "APNs answered 410: its token is marked, as by a sweep"),
         DemoDevice(
             user: "(nobody)", token: token(0x80), registered: nil, dead: [5],
             why: "no row carries this token"),

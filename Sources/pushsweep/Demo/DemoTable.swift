@@ -3,7 +3,7 @@ import Operations
 import TokenHygiene
 import TokenStore
 
-/// The token table of the demo, in an embedded database.
+/// The token table and the queue of the demo, in an embedded database.
 struct DemoTable {
     private let connection: SQLiteConnection
     private let now: EpochMilliseconds
@@ -56,6 +56,21 @@ struct DemoTable {
             guard let reason = reasons[user] else { return line }
             let gap = String(repeating: " ", count: max(0, 76 - line.count))
             return line + gap + "  \(reason)"
+        }
+    }
+
+    /// The queue's rows as lines, with what became of them.
+    func queue(explaining cast: [DemoDevice]) throws -> [String] {
+        let rows = try connection.query(
+            "SELECT device_token, state, reason FROM push_queue ORDER BY id")
+        return (0..<rows.count).map { index in
+            guard case .bytes(let bytes) = rows[index, 0],
+                let device = cast.first(where: { $0.token.bytes == bytes })
+            else { return "" }
+            let reason = rows[index, 2].text.map { " (\($0))" } ?? ""
+            let line = "\(device.user)  \(device.token)  \(rows[index, 1].text ?? "")\(reason)"
+            let gap = String(repeating: " ", count: max(0, 36 - line.count))
+            return line + gap + "  \(device.sending ?? "")"
         }
     }
 }

@@ -19,12 +19,24 @@ struct ScheduleTests {
         }
     }
 
+    private static func isJob(_ line: String) -> Bool {
+        line.first.map { $0.isNumber || $0 == "*" } == true
+    }
+
+    @Test("the crontab has a line for sending too, which waits to be switched on")
+    func sendingLine() throws {
+        let comments = try Self.text("pushsweep.crontab").split(separator: "\n").filter {
+            $0.hasPrefix("#") && Self.isJob(String($0.dropFirst()))
+        }
+        #expect(comments == ["#*/5 * * * * pushsweep pushsweep send"])
+    }
+
     @Test("the crontab is variables and one hourly line with a user, as /etc/cron.d wants it")
     func crontab() throws {
         // cron ignores a last line without an end.
         #expect(try Self.text("pushsweep.crontab").hasSuffix("\n"))
         let lines = try Self.lines("pushsweep.crontab")
-        let jobs = lines.filter { $0.first.map { $0.isNumber || $0 == "*" } == true }
+        let jobs = lines.filter(Self.isJob)
         #expect(jobs.count == 1)
         let fields = (jobs.first ?? "").split(separator: " ").map(String.init)
         try #require(fields.count >= 7)
@@ -44,9 +56,11 @@ struct ScheduleTests {
         #expect(values["MAILTO"]?.isEmpty == false)
     }
 
-    @Test(
-        "units consist of sections, keys known to systemd and comments",
-        arguments: ["pushsweep-sweep.service", "pushsweep-sweep.timer"])
+    static let units = [
+        "pushsweep-send.service", "pushsweep-sweep.service", "pushsweep-sweep.timer",
+    ]
+
+    @Test("units consist of sections, keys known to systemd and comments", arguments: units)
     func unitSyntax(name: String) throws {
         var section: String?
         for line in try Self.lines(name) {
@@ -60,6 +74,30 @@ struct ScheduleTests {
             #expect(line.contains("="), "\(line)")
             #expect(key.allSatisfy { $0.isLetter && $0.isASCII } && !key.isEmpty, "\(line)")
         }
+    }
+
+    @Test("the sender's service follows the queue, stops gently, and gives up only on mistakes")
+    func sender() throws {
+        let lines = try Self.lines("pushsweep-send.service")
+        for line in [
+            "Type=exec", "ExecStart=/usr/local/bin/pushsweep send --follow", "User=pushsweep",
+            "Restart=on-failure", "StartLimitIntervalSec=0", "KillSignal=SIGTERM",
+            "TimeoutStopSec=10", "SuccessExitStatus=75", "RestartForceExitStatus=75",
+            "RestartPreventExitStatus=64 77 78", "WantedBy=multi-user.target",
+        ] {
+            #expect(lines.contains(line), "\(line)")
+        }
+    }
+
+    @Test("the sender is contained as the sweep is")
+    func containment() throws {
+        func contained(_ name: String) throws -> [String] {
+            let lines = try Self.lines(name)
+            let start = try #require(lines.firstIndex(of: "Environment=SWIFT_BACKTRACE=enable=no"))
+            return Array(lines[start...]).filter { !$0.hasPrefix("[") && !$0.hasPrefix("Wanted") }
+        }
+        #expect(
+            try contained("pushsweep-send.service") == contained("pushsweep-sweep.service"))
     }
 
     @Test("the service runs one sweep, contained, and tries again only what mends itself")
@@ -103,15 +141,14 @@ struct ScheduleTests {
             .appending(path: "pushsweep-units-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: place, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(at: place) }
-        let names = ["pushsweep-sweep.service", "pushsweep-sweep.timer"]
-        for name in names {
+        for name in Self.units {
             let unit = try Self.text(name).replacing("/usr/local/bin/pushsweep", with: "/bin/true")
             try unit.write(to: place.appending(path: name), atomically: true, encoding: .utf8)
         }
         let process = Process()
         let output = Pipe()
         process.executableURL = URL(filePath: Self.analyzer)
-        process.arguments = ["verify"] + names.map { place.appending(path: $0).path }
+        process.arguments = ["verify"] + Self.units.map { place.appending(path: $0).path }
         process.standardOutput = output
         process.standardError = output
         try process.run()

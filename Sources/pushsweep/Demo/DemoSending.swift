@@ -1,0 +1,63 @@
+import APNsProtocol
+import APNsSimulator
+import Foundation
+import Operations
+import TokenHygiene
+
+/// The second half of the story: sending with the table that the sweep left.
+extension Demo {
+    /// Starts the HTTP/2 gateway, which answers 410 for devices that are gone.
+    static func provider(
+        _ certificates: SimulatorCertificates, _ now: EpochMilliseconds
+    ) throws -> ProviderService {
+        var script = ProviderScript()
+        for device in DemoDevice.cast {
+            guard let hours = device.gone else { continue }
+            let time = time(now, before: hours / 24).rawValue
+            script.tokens[device.token] = .reply(ScriptedReply(.unregistered, timestamp: time))
+        }
+        return try ProviderService(
+            certificates: certificates,
+            gateway: ProviderGateway(authentication: .certificate, script: script))
+    }
+
+    /// Queues, sends, and shows what came of it.
+    func playSending(_ table: DemoTable) throws -> ExitStatus {
+        defer { provider.stop() }
+        let queued = DemoDevice.cast.filter { $0.sending != nil }
+        say("\n6. Another gateway speaks HTTP/2, as APNs does, on 127.0.0.1:\(provider.port).")
+        for device in queued {
+            guard let hours = device.gone else { continue }
+            let time = Self.time(now, before: hours / 24).rfc3339.prefix(16)
+            say("   It takes every notification but that for \(device.token), gone since \(time).")
+        }
+        say("\n7. pushsweep enqueue, for \(queued.map(\.user).joined(separator: ", "))")
+        let report = try Enqueue.run(
+            Enqueue.Content(payload: Array(#"{"aps":{"alert":"Hello"}}"#.utf8)),
+            to: .tokens(queued.map(\.token.hex)), app: nil, environment: nil, settings)
+        say("   \(report.app)/\(report.environment): queued \(report.queued)")
+
+        say("\n8. pushsweep send")
+        let status = send()
+        say("\n9. The queue afterwards, and the table:")
+        for line in try table.queue(explaining: queued) { say("     " + line) }
+        say("")
+        for line in try table.rows() { say("     " + line) }
+        let wire = provider.book.requestsByToken
+        let unsent = queued.filter { wire[$0.token] == nil }.map(\.user)
+        say("   never on the wire: \(unsent.joined(separator: ", "))")
+        return status
+    }
+
+    private func send() -> ExitStatus {
+        do {
+            let outcome = Send.run(try SendPlan(settings, apps: [], context), context)
+            for line in outcome.report.text.split(separator: "\n") { say("   " + line) }
+            for failure in outcome.failures { say("   error: \(failure)") }
+            return outcome.exit
+        } catch {
+            say("   error: \(error)")
+            return error.exit
+        }
+    }
+}

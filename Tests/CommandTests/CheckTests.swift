@@ -1,0 +1,126 @@
+import APNsSimulator
+import Foundation
+import SecureTransport
+import TestSupport
+import Testing
+
+@Suite("The command check")
+struct CheckTests {
+    private func check(_ stage: SendStage) throws -> ToolResult {
+        try stage.start(["check", "--format", "json"]).wait()
+    }
+
+    /// `severity message` of all findings in an area.
+    private func findings(_ result: ToolResult, _ area: String) -> [String] {
+        let findings = result.json["findings"] as? [[String: Any]] ?? []
+        return findings.filter { $0["area"] as? String == area }.map {
+            "\($0["severity"] ?? "") \($0["message"] ?? "")"
+        }
+    }
+
+    @Test(
+        "of a sender looks at provider and queue, lists all grants, and connects nowhere",
+        arguments: TestEngine.available)
+    func sender(_ engine: TestEngine) throws {
+        let stage = try SendStage(engine)
+        let result = try check(stage)
+        #expect(result.exit == 0, "\(result.error)")
+        #expect(
+            findings(result, "provider") == [
+                "ok chat/production sends to 127.0.0.1:\(stage.gateway.port) with its certificate, "
+                    + "connections: 2"
+            ])
+        #expect(
+            findings(result, "database").contains {
+                $0.hasPrefix("ok table push_queue: key id") && $0.hasSuffix("state in the row")
+            })
+        let grants = result.json["grants"] as? [String] ?? []
+        if engine == .mariaDB {
+            for table in ["active_users", "push_queue", "pushsweep_claim", "pushsweep_queue"] {
+                #expect(grants.contains { $0.contains("`\(table)`") }, "\(grants)")
+            }
+            #expect(Set(grants).count == grants.count)
+        }
+        #expect(stage.gateway.book.totals.requests == 0)
+        #expect(try check(stage).output == result.output, "the check has changed something")
+    }
+
+    @Test("of a sender finds a missing table of the queue before anything is sent")
+    func missingTable() throws {
+        let stage = try SendStage()
+        try stage.database.execute("DROP TABLE pushsweep_claim")
+        let result = try check(stage)
+        #expect(result.exit == 78)
+        #expect(
+            findings(result, "database").contains {
+                $0.hasPrefix("failure") && $0.contains("pushsweep_claim")
+            })
+    }
+
+    @Test("of a sender says which token key is used, and refuses one that others can read")
+    func tokenKey() throws {
+        let stage = try SendStage()
+        let pem = String(decoding: try SigningKey().pem(), as: UTF8.self)
+        let key = try stage.folder.write("AuthKey.p8", pem, mode: 0o600)
+        let settings = try stage.settings()
+        let text = try String(contentsOfFile: settings, encoding: .utf8).replacing(
+            "    provider:",
+            with: "    token-key: {file: \(key), key-id: ABC123DEFG, team-id: DEF123GHIJ}\n"
+                + "    provider:")
+        let file = try stage.folder.write("with-key.yaml", text)
+        let good = try Tool.pushsweep("check", "--format", "json", "--config", file)
+        #expect(good.exit == 0, "\(good.error)")
+        #expect(findings(good, "provider").first?.contains("key ABC123DEFG of team") == true)
+
+        try FileManager.default.setAttributes([.posixPermissions: 0o644], ofItemAtPath: key)
+        let open = try Tool.pushsweep("check", "--format", "json", "--config", file)
+        #expect(open.exit == 77)
+        #expect(findings(open, "provider").first?.contains("AuthKey.p8") == true)
+    }
+
+    @Test("of a sender whose certificate has expired says so once")
+    func expiredCertificate() throws {
+        let stage = try SendStage()
+        let certificates = try SweepStage.certificates.get()
+        let good = SimulatorCertificates.Name.client
+        let expired = SimulatorCertificates.Name.expiredClient
+        let text = try String(contentsOfFile: stage.settings(), encoding: .utf8)
+            .replacing(certificates.certificate(good), with: certificates.certificate(expired))
+            .replacing(certificates.key(good), with: certificates.key(expired))
+        let file = try stage.folder.write("expired.yaml", text)
+        let result = try Tool.pushsweep("check", "--format", "json", "--config", file)
+        #expect(result.exit == 78)
+        #expect(findings(result, "certificate").count == 1)
+        #expect(findings(result, "provider").isEmpty)
+    }
+
+    @Test("without a provider asks for no queue")
+    func sweeper() throws {
+        let stage = try SweepStage(feeds: [])
+        try stage.database.execute("DROP TABLE push_queue")
+        let result = try stage.run("check", "--format", "json")
+        #expect(result.exit == 0, "\(result.error)")
+        #expect(findings(result, "provider").isEmpty)
+        #expect(!findings(result, "database").contains { $0.contains("push_queue") })
+    }
+
+    @Test("tells what a sender that is gone has left, and leaves it there")
+    func abandonedSender() throws {
+        let stage = try SweepStage(feeds: [.tuples([.dead(1, at: 1_700_000_000)])])
+        #expect(try stage.sweep("--dry-run").exit == 75)
+        // A journal with a feed that waits, where a killed sender would have it.
+        let files = FileManager.default
+        let aside = stage.folder.file("aside")
+        try files.moveItem(atPath: stage.state, toPath: aside)
+        try files.createDirectory(
+            atPath: stage.state + "/send", withIntermediateDirectories: true,
+            attributes: [.posixPermissions: 0o700])
+        try files.moveItem(atPath: aside, toPath: stage.state + "/send/1")
+        for _ in 1...2 {
+            let warnings = findings(try stage.run("check", "--format", "json"), "state")
+                .filter { $0.hasPrefix("warning") }
+            try #require(warnings.count == 1, "\(warnings)")
+            #expect(warnings[0].contains("38 bytes, is pending; the next pushsweep send applies"))
+        }
+    }
+}
