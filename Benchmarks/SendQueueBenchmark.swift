@@ -109,7 +109,7 @@ struct SendQueueBenchmark {
         let path = place.file("password")
         guard let text = ProcessInfo.processInfo.environment["PUSHSWEEP_TEST_MARIADB_PASSWORD"]
         else { throw BenchmarkFailure(description: "no MariaDB in the environment") }
-        FileManager.default.createFile(
+        _ = FileManager.default.createFile(
             atPath: path, contents: Data(text.utf8), attributes: [.posixPermissions: 0o600])
         return path
     }

@@ -135,7 +135,7 @@ package struct Check {
                     "certificate", .warning,
                     "\(app.partition) has a feedback gateway and no client certificate")
             }
-            return
+            return true
         }
         do {
             let identity = try TLSIdentity.load(

@@ -180,9 +180,9 @@ struct SettingsDocument {
 
     // Yams' usual resolver compiles a regular expression per type, a tenth of what a sweep of an
     // empty feed costs; what a scalar means is decided by its setting anyway.
-    private static let untagged = [Tag(.implicit, .basic), Tag(.str, .basic)]
+    private let untagged = [Tag(.implicit, .basic), Tag(.str, .basic)]
 
-    private func hasNoTag(_ node: Node) -> Bool { Self.untagged.contains(node.tag) }
+    private func hasNoTag(_ node: Node) -> Bool { untagged.contains(node.tag) }
 }
 
 extension SettingKind {
