@@ -59,9 +59,12 @@ struct ApplyBenchmark {
         let perToken = 1e6 / Double(table.evidence.count)
         let value = median(ours.map(\.total)) * perToken
         let reference = median(floors) * perToken
+        // Each run is compared with the floor taken right before it: machines get faster and slower
+        // within minutes, and that meets both alike.
+        let ratio = median(zip(ours, floors).map { $0.total / $1 })
         var figure = Figure(
             name: action == .mark ? "apply-mark" : "apply-delete", value: value,
-            unit: "us/token", reference: reference, ratio: value / reference,
+            unit: "us/token", reference: reference, ratio: ratio,
             target: "at most 1.4")
         figure.extra = [
             "classifying": median(ours.map(\.classifying)) * perToken,
@@ -72,7 +75,7 @@ struct ApplyBenchmark {
             "tokens": Double(table.evidence.count),
         ]
         figure.met =
-            value / reference <= 1.4 && median(ours.map(\.longest)) <= 150
+            ratio <= 1.4 && median(ours.map(\.longest)) <= 150
             && percentile(latency, 0.99) < 60
         return figure
     }
@@ -88,11 +91,11 @@ struct ApplyBenchmark {
             try table.restore()
             ours.append(try apply(table, connections: 1).total * perToken)
         }
-        let (value, reference) = (median(ours), median(rows))
+        let ratio = median(zip(rows, ours).map { $0 / $1 })
         return Figure(
-            name: "apply-vs-rows", value: value, unit: "us/token", reference: reference,
-            ratio: reference / value, target: "at least 8 times faster",
-            met: reference / value >= 8)
+            name: "apply-vs-rows", value: median(ours), unit: "us/token",
+            reference: median(rows), ratio: ratio, target: "at least 8 times faster",
+            met: ratio >= 8)
     }
 
     private func apply(_ table: TokenTable, connections: Int) throws -> Run {

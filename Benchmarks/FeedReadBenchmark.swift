@@ -37,11 +37,11 @@ struct FeedReadBenchmark {
             let journal = try EvidenceJournal(in: StateFolder(state))
             ours.append(try rate(certificates) { try capture(certificates, $0, journal) })
         }
-        let (value, reference) = (median(Array(ours.dropFirst())), median(Array(raw.dropFirst())))
+        let ratio = median(zip(ours, raw).dropFirst().map { $0 / $1 })
         return Figure(
-            name: "feed-read", value: value, unit: "million tuples/s", reference: reference,
-            ratio: value / reference, target: "at least 0.33 of the raw drain",
-            met: value / reference >= 1.0 / 3)
+            name: "feed-read", value: median(Array(ours.dropFirst())), unit: "million tuples/s",
+            reference: median(Array(raw.dropFirst())), ratio: ratio,
+            target: "at least 0.33 of the raw drain", met: ratio >= 1.0 / 3)
     }
 
     private func rate(

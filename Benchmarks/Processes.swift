@@ -32,10 +32,13 @@ final class GatewayProcess {
     let port: UInt16
     private let process = Process()
 
-    init(_ certificates: SimulatorCertificates, _ feed: [String]) throws {
+    /// Starts a listener of the simulator: `feedback` or `provider`.
+    init(
+        _ certificates: SimulatorCertificates, command: String = "feedback", _ options: [String]
+    ) throws {
         process.executableURL = BuiltProgram.url("apns-simulator")
         process.arguments =
-            ["feedback", "--port", "0", "--directory", certificates.directory] + feed
+            [command, "--port", "0", "--directory", certificates.directory] + options
         let output = Pipe()
         process.standardOutput = output
         try process.run()
@@ -70,8 +73,8 @@ struct FinishedProcess {
         try self.init(path: BuiltProgram.url(name).path, arguments)
     }
 
-    /// Runs any program.
-    init(path: String, _ arguments: [String]) throws {
+    /// Runs any program; what it prints is dropped, or goes to a file.
+    init(path: String, _ arguments: [String], output: String = "/dev/null") throws {
         let words = [path] + arguments
         var pointers = words.map { strdup($0) }
         defer { pointers.forEach { free($0) } }
@@ -79,7 +82,8 @@ struct FinishedProcess {
         var actions = posix_spawn_file_actions_t()
         posix_spawn_file_actions_init(&actions)
         defer { posix_spawn_file_actions_destroy(&actions) }
-        posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0)
+        posix_spawn_file_actions_addopen(
+            &actions, STDOUT_FILENO, output, O_WRONLY | O_CREAT | O_TRUNC, 0o600)
         var pid = pid_t()
         guard posix_spawn(&pid, words[0], &actions, nil, pointers, environ) == 0 else {
             throw BenchmarkFailure(description: "\(path) could not be started")

@@ -55,5 +55,11 @@ struct Benchmark: Sendable {
             summary:
                 "CPU seconds of our HTTP/2 client for 100,000 requests to nghttpd, against h2load",
             needsMariaDB: false, run: { try SendSessionBenchmark($0).run() }),
+        Benchmark(
+            name: "send-queue",
+            summary:
+                "200,000 notifications from a MariaDB queue to a gateway and their results back, "
+                + "against claims and results alone",
+            needsMariaDB: true, run: { try SendQueueBenchmark($0).run() }),
     ]
 }

@@ -8,6 +8,29 @@ struct BenchmarkFailure: Error, CustomStringConvertible {
     let description: String
 }
 
+/// The MariaDB that the environment names.
+enum BenchmarkServer {
+    /// Settings for one of its databases, and its address as a settings file writes it.
+    static func settings(
+        database: String
+    ) throws -> (settings: StoreSettings, address: String) {
+        let environment = ProcessInfo.processInfo.environment
+        func value(_ name: String) throws -> String {
+            guard let value = environment["PUSHSWEEP_TEST_MARIADB_\(name)"] else {
+                throw BenchmarkFailure(
+                    description: "no MariaDB in the environment; run scripts/bench")
+            }
+            return value
+        }
+        let address = try "mysql+unix://\(value("SOCKET"))?db=\(database)&user=\(value("USER"))"
+        var settings = StoreSettings(
+            location: try StoreLocation(address, relativeTo: "/"),
+            password: try value("PASSWORD"))
+        settings.timeouts.read = 3_600
+        return (settings, address)
+    }
+}
+
 /// A MariaDB database with a large table of tokens and evidence about a tenth of them: of the
 /// evidence, 80 % meets a row registered before it, 10 % one registered after it, 10 % none.
 final class TokenTable {
@@ -21,27 +44,10 @@ final class TokenTable {
 
     init(rows: Int, _ context: BenchmarkContext) throws {
         self.rows = rows
-        let environment = ProcessInfo.processInfo.environment
-        func value(_ name: String) throws -> String {
-            guard let value = environment["PUSHSWEEP_TEST_MARIADB_\(name)"] else {
-                throw BenchmarkFailure(
-                    description: "no MariaDB in the environment; run scripts/bench")
-            }
-            return value
-        }
         database = "ps_bench_\(getpid())"
-        var settings = StoreSettings(
-            location: try StoreLocation(
-                "mysql+unix://\(value("SOCKET"))?db=mysql&user=\(value("USER"))",
-                relativeTo: "/"),
-            password: try value("PASSWORD"))
-        settings.timeouts.read = 3_600
-        let admin = try Self.connection(settings)
-        try admin.run("CREATE DATABASE \(database)")
-        settings.location = try StoreLocation(
-            "mysql+unix://\(value("SOCKET"))?db=\(database)&user=\(value("USER"))",
-            relativeTo: "/")
-        self.settings = settings
+        try Self.connection(BenchmarkServer.settings(database: "mysql").settings)
+            .run("CREATE DATABASE \(database)")
+        settings = try BenchmarkServer.settings(database: database).settings
         sql = try Self.connection(settings)
         for statement in TokenStore.schema(for: settings.location).statements {
             try sql.run(statement)

@@ -120,7 +120,7 @@ struct CheckTests {
             let warnings = findings(try stage.run("check", "--format", "json"), "state")
                 .filter { $0.hasPrefix("warning") }
             try #require(warnings.count == 1, "\(warnings)")
-            #expect(warnings[0].contains("38 bytes, is pending; the next pushsweep send applies"))
+            #expect(warnings[0].contains("38 bytes, is pending; the next send or sweep applies"))
         }
     }
 }

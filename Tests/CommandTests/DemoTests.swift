@@ -7,7 +7,7 @@ struct DemoTests {
     /// Ports and times differ from run to run, and all of them are digits.
     private static func timeless(_ text: String) -> [String] {
         text.split(separator: "\n").map { line in
-            var end = line
+            var end = Substring(line)
             while end.last == " " { end.removeLast() }
             return String(end.map { $0.isNumber ? "0" : $0 })
         }

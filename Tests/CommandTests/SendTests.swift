@@ -197,7 +197,8 @@ struct SendTests {
     @Test("no gateway there: nothing is lost, and the code says so")
     func unreachable() throws {
         let stage = try SendStage()
-        stage.gateway.stop()
+        // A port that nobody listens on any more.
+        stage.port = try TLSListener().port
         try stage.database.register(0..<5, at: registered)
         try stage.queue(0..<5)
         let result = try stage.send()

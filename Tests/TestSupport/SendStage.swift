@@ -16,6 +16,8 @@ package final class SendStage {
     package var store: String
     /// Lines of the file's top level.
     package var lines = ""
+    /// The gateway's port in the settings.
+    package var port: UInt16
 
     /// Sets the stage with our own schema, or with none.
     package init(
@@ -27,6 +29,7 @@ package final class SendStage {
             certificates: SweepStage.certificates.get(),
             gateway: ProviderGateway(authentication: .certificate, script: script),
             misbehaviour: misbehaviour)
+        port = gateway.port
         database = try TokenDatabase(engine)
         if schema { try database.createOwnSchema() }
         store = try database.settingsLines(in: folder)
@@ -48,7 +51,7 @@ package final class SendStage {
                 environment: production
                 certificate: {file: \(certificates.certificate(.client)), \
             key: \(certificates.key(.client))}
-                provider: {host: 127.0.0.1, port: \(gateway.port), ca: \(certificates.authority)}
+                provider: {host: 127.0.0.1, port: \(port), ca: \(certificates.authority)}
 
             """)
     }

@@ -95,7 +95,7 @@ package struct Check {
         do {
             for folder in try SenderFolders.abandoned(in: settings.state) {
                 try examineJournal(
-                    in: folder, waiting: "the next pushsweep send applies it",
+                    in: folder, waiting: "the next send or sweep applies it",
                     held: "it waits for a person")
             }
         } catch {

@@ -150,7 +150,10 @@ final class SendJob {
         var rows = judge.gate.allowance ?? Self.batchRows
         if let limit = plan.limit { rows = min(rows, limit - claimedSoFar) }
         guard rows > 0 else { return false }
-        guard let claim = try queue.claim(app.stored, limit: rows, from: &cursor) else {
+        guard
+            let claim = try timed(
+                "claim", { try queue.claim(app.stored, limit: rows, from: &cursor) })
+        else {
             return false
         }
         claimedSoFar += claim.claimed
@@ -158,7 +161,7 @@ final class SendJob {
             for _ in 0..<count { entry.count(.skipped(reason)) }
         }
         guard !claim.notifications.isEmpty else { return true }
-        guard try queue.handOver(claim) else { return true }
+        guard try timed("hand-over", { try queue.handOver(claim) }) else { return true }
         var batch = SendBatch(claim, place: place, handedAt: context.now())
         ready = ready + batch.items(app.topic)
         batches[place] = batch
@@ -181,7 +184,15 @@ final class SendJob {
 
     private func takeOutcomes() throws {
         let canClaim = stop == nil && ready.isEmpty && batches.contains { $0 == nil }
-        try settle(provider.outcomes(within: canClaim && inFlight < 500 ? 2 : Self.patience))
+        let patience = canClaim && inFlight < 500 ? 2 : Self.patience
+        try settle(timed("answers") { provider.outcomes(within: patience) })
+    }
+
+    /// Does something and adds its time to the report.
+    private func timed<T>(_ stage: String, _ work: () throws -> T) rethrows -> T {
+        let start = Self.clock
+        defer { entry.seconds[stage, default: 0] += Self.clock - start }
+        return try work()
     }
 
     private func settle(_ outcomes: [ProviderOutcome]) throws {
@@ -212,7 +223,9 @@ final class SendJob {
             guard var batch = batches[place], isDue || batch.outstanding == 0 else { continue }
             if isDecided { batch.decide(isTrusted: isTrusted) }
             let records = batch.takeEvidence()
-            if !records.isEmpty { try answers.keep(records, at: context.now()) }
+            if !records.isEmpty {
+                try timed("evidence") { try answers.keep(records, at: context.now()) }
+            }
             let results = batch.takeResults()
             try write(results, of: &batch)
             batches[place] =
@@ -222,7 +235,7 @@ final class SendJob {
 
     private func write(_ results: [DeliveryResult], of batch: inout SendBatch) throws {
         guard !results.isEmpty else { return }
-        switch try queue.record(results, of: &batch.claim) {
+        switch try timed("results", { try queue.record(results, of: &batch.claim) }) {
         case .recorded(let missing):
             entry.missing += missing
             for result in results { entry.count(result.outcome) }

@@ -51,6 +51,9 @@ package struct SendReport: Codable, Hashable, Sendable {
         package var missing = 0
         /// What the 410 answers did.
         package var evidence = Evidence()
+        /// Seconds of the thread that serves the queue, by what it did: claiming rows, handing them
+        /// over, waiting for answers, keeping evidence, writing results.
+        package var seconds: [String: Double] = [:]
         /// Why it stopped early, in one sentence.
         package var detail: String?
 

@@ -178,9 +178,11 @@ struct SettingsDocument {
         return ["", "~", "null", "Null", "NULL"].contains(scalar.string)
     }
 
-    private func hasNoTag(_ node: Node) -> Bool {
-        node.tag == Tag(.implicit) || node.tag == Tag(.str)
-    }
+    // Yams' usual resolver compiles a regular expression per type, a tenth of what a sweep of an
+    // empty feed costs; what a scalar means is decided by its setting anyway.
+    private let untagged = [Tag(.implicit, .basic), Tag(.str, .basic)]
+
+    private func hasNoTag(_ node: Node) -> Bool { untagged.contains(node.tag) }
 }
 
 extension SettingKind {

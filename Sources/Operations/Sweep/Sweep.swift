@@ -117,7 +117,23 @@ package struct Sweep {
             journal: journal, store: store, plan: plan, context: context, run: run,
             started: started)
         outcome.isWhole = try settleAll(left, settlement)
+        if outcome.isWhole { try settleSenders(store) }
         noteEnd(in: store)
+    }
+
+    /// Applies the answers that senders had kept when they ended, see `SenderFolders`.
+    private mutating func settleSenders(_ store: TokenStore) throws {
+        guard !plan.dryRun, case .gateways = plan.work else { return }
+        for folder in try SenderFolders.abandoned(in: plan.state) {
+            let journal = try EvidenceJournal(in: folder)
+            try journal.recoverInterrupted(at: context.now())
+            let settlement = FeedSettlement(
+                journal: journal, store: store, plan: plan, context: context, run: run,
+                started: started)
+            for feed in try journal.feeds(.pending)
+            where settle(feed, with: settlement, resumed: true) { return }
+            withExtendedLifetime(folder) {}
+        }
     }
 
     /// Gives everything planned its turn; false when the run has to end before.

@@ -1,0 +1,82 @@
+import APNsProtocol
+import Testing
+
+@testable import APNsConnection
+
+@Suite("The conversation with a provider")
+struct ProviderConversationTests {
+    @Test("uses one stream with a provider token until the first notification was judged by it")
+    func probing() {
+        var conversation = ProviderConversation(usesToken: true)
+        conversation.connected()
+        #expect(conversation.streams == 1)
+        #expect(conversation.answered(.credentialFault(.newToken), sends: 1) == .sendWithNewToken)
+        #expect(conversation.streams == 1)
+        #expect(conversation.answered(.accepted, sends: 2) == .deliver)
+        #expect(conversation.streams == ProviderConversation.fullStreams)
+        conversation.connected()
+        #expect(conversation.streams == 1, "a new connection starts anew")
+        var certificate = ProviderConversation(usesToken: false)
+        certificate.connected()
+        #expect(certificate.streams == ProviderConversation.fullStreams)
+    }
+
+    @Test("delivers a refused credential where no other can be had")
+    func credentials() {
+        var conversation = ProviderConversation(usesToken: false)
+        conversation.connected()
+        #expect(conversation.answered(.credentialFault(.newToken), sends: 1) == .deliver)
+        var token = ProviderConversation(usesToken: true)
+        token.connected()
+        #expect(token.answered(.credentialFault(.none), sends: 1) == .deliver)
+        #expect(
+            token.answered(.credentialFault(.newToken), sends: ProviderConversation.mostSends)
+                == .deliver)
+        #expect(token.answered(.credentialFault(.newConnection), sends: 1) == .deliver)
+        _ = token.answered(.accepted, sends: 1)
+        #expect(token.answered(.credentialFault(.newConnection), sends: 1) == .sendAgain)
+        #expect(token.isDraining)
+    }
+
+    @Test("sends again what was not processed, a bounded number of times")
+    func notProcessed() {
+        var conversation = ProviderConversation(usesToken: false)
+        conversation.connected()
+        #expect(conversation.notProcessed(refused: false, sends: 1) == .sendAgain)
+        #expect(
+            conversation.notProcessed(refused: false, sends: ProviderConversation.mostSends)
+                == .deliver)
+    }
+
+    @Test("uses fewer streams and pauses while streams are refused, until one is answered")
+    func refusals() {
+        var conversation = ProviderConversation(usesToken: false)
+        conversation.connected()
+        #expect(conversation.refusalPause == 0)
+        for _ in 0..<3 { _ = conversation.notProcessed(refused: true, sends: 1) }
+        #expect(conversation.streams == ProviderConversation.fullStreams / 8)
+        #expect(conversation.refusalPause == 80)
+        for _ in 0..<100 { _ = conversation.notProcessed(refused: true, sends: 1) }
+        #expect(conversation.streams >= 0 && conversation.refusalPause <= 5_000)
+        _ = conversation.answered(.throttled(after: nil), sends: 1)
+        #expect(conversation.streams == ProviderConversation.fullStreams)
+    }
+
+    @Test("connects again at once after a good connection, later after bad ones, then gives up")
+    func pauses() {
+        var conversation = ProviderConversation(usesToken: false)
+        conversation.connected()
+        _ = conversation.answered(.accepted, sends: 1)
+        #expect(conversation.ended() == .milliseconds(0))
+        var last = 0
+        for _ in 1..<ProviderConversation.mostFailures {
+            guard case .milliseconds(let pause) = conversation.ended() else {
+                Issue.record("gave up early")
+                return
+            }
+            #expect(pause > last)
+            last = pause
+        }
+        #expect(conversation.ended() == .giveUp)
+    }
+}

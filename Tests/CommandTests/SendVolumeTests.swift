@@ -1,0 +1,67 @@
+import APNsProtocol
+import APNsSimulator
+import Foundation
+import TestSupport
+import Testing
+
+private let registered: Int64 = 1_690_000_000_000
+private let gone: Int64 = 1_700_000_000_123
+
+@Suite("A long queue", .serialized)
+struct SendVolumeTests {
+    /// Notifications; 200,000 with PUSHSWEEP_TEST_QUEUE.
+    private static let count = Int(Environment.number("PUSHSWEEP_TEST_QUEUE") ?? 20_000)
+
+    @Test("with stale tokens, 410s and a storm of GOAWAY: each row ends in one state, once")
+    func storm() throws {
+        let engine = TestEngine.available[0]
+        var goAway = ProviderMisbehaviour.GoAway(atRequest: 1_000)
+        goAway.unprocessed = 5
+        goAway.unanswered = 1
+        var misbehaviour = ProviderMisbehaviour()
+        misbehaviour.goAway = goAway
+        var script = ProviderScript()
+        script.shares = [
+            .init(
+                millionths: 10_000, action: .reply(ScriptedReply(.unregistered, timestamp: gone)))
+        ]
+        let stage = try SendStage(engine, script: script, misbehaviour: misbehaviour)
+        try stage.database.register(0..<Self.count, at: registered)
+        let id = engine == .mariaDB ? "id" : "rowid"
+        // Every twentieth is stale, and every tenth registers after the 410 that it may meet.
+        try stage.database.execute(
+            "UPDATE active_users SET invalidated_at = ? WHERE \(id) % 20 = 3",
+            [stage.database.time(registered + 60_000)])
+        try stage.database.execute(
+            "UPDATE active_users SET registered_at = ? WHERE \(id) % 10 = 5",
+            [stage.database.time(gone + 60_000)])
+        try stage.queue(0..<Self.count)
+
+        let result = try stage.send()
+        #expect(result.exit == 0, "\(result.error)")
+        let book = stage.gateway.book
+        let states = try stage.states()
+        let stale = Self.count / 20
+        #expect(states["skipped"] == stale)
+        #expect(states.values.reduce(0, +) == Self.count)
+        #expect(Set(states.keys).isSubset(of: ["sent", "gone", "skipped", "unknown"]))
+        #expect(states["unknown", default: 0] == book.totals.unanswered)
+        #expect(book.totals.unprocessed > 0)
+        #expect(book.acceptedTwice.isEmpty)
+        let wired = Set(book.records.compactMap { $0.token })
+        #expect(wired.count == Self.count - stale, "a stale token was on the wire, or one was not")
+
+        let marked = try stage.database.count(
+            "SELECT COUNT(*) FROM active_users WHERE invalid_reason = 'Unregistered'")
+        let wrongly = try stage.database.count(
+            "SELECT COUNT(*) FROM active_users WHERE invalid_reason = 'Unregistered' "
+                + "AND registered_at > invalidated_at")
+        #expect(wrongly == 0)
+        let evidence = result.app()["evidence"] as? [String: Int] ?? [:]
+        #expect(evidence["applied"] == marked)
+        #expect(evidence["tuples"] == states["gone"])
+        #expect(evidence["newer", default: 0] + marked == states["gone"])
+        #expect(marked > 0 && evidence["newer", default: 0] > 0)
+        print("a queue of \(Self.count): \(states), \(book.totals.unprocessed) sent again")
+    }
+}

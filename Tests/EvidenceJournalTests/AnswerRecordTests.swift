@@ -1,0 +1,44 @@
+import APNsProtocol
+import EvidenceJournal
+import TestSupport
+import Testing
+import TokenHygiene
+
+@Suite("Records of answers")
+struct AnswerRecordTests {
+    @Test("come back as they were, whatever the length of the token")
+    func roundTrip() {
+        let records = [1, 32, 54, 100].map {
+            AnswerRecord(
+                token: .numbered(7, count: $0), time: EpochMilliseconds(1_700_000_000_123))
+        }
+        var bytes: [UInt8] = []
+        for record in records { record.encode(into: &bytes) }
+        #expect(bytes.count == records.reduce(0) { $0 + $1.encodedLength })
+        #expect(bytes.withUnsafeBytes { AnswerRecord.decode($0) } == records)
+    }
+
+    @Test("cut anywhere are no records")
+    func cut() {
+        var bytes: [UInt8] = []
+        AnswerRecord(token: .numbered(1), time: EpochMilliseconds(1)).encode(into: &bytes)
+        for length in 1..<bytes.count {
+            #expect(bytes[..<length].withUnsafeBytes { AnswerRecord.decode($0) } == nil)
+        }
+    }
+
+    @Test("of a folder are taken over when its sender is gone, and only then")
+    func folders() throws {
+        let folder = try TemporaryFolder()
+        let state = folder.file("state")
+        do {
+            let first = try SenderFolders.takeFree(in: state)
+            let second = try SenderFolders.takeFree(in: state)
+            #expect(first.path != second.path)
+            _ = try EvidenceJournal(in: first)
+            #expect(try SenderFolders.abandoned(in: state).isEmpty)
+            withExtendedLifetime((first, second)) {}
+        }
+        #expect(try SenderFolders.abandoned(in: state).count == 1)
+    }
+}

@@ -1,0 +1,102 @@
+import APNsConnection
+import APNsProtocol
+import Testing
+import TokenHygiene
+import TokenStore
+
+@testable import Operations
+
+@Suite("The judge of answers")
+struct SendJudgeTests {
+    private static let app = Partition(app: "chat", environment: "production")
+    private static let handedAt = EpochMilliseconds(1_700_000_000_000)
+
+    private static func judgement(
+        _ answer: ProviderAnswer, attempts: Int = 0, resendsUnknown: Bool = false
+    ) -> SendJudge.Judgement {
+        var judge = SendJudge(app, resendsUnknown: resendsUnknown)
+        return judge.judge(.answered(answer), attempts: attempts, handedAt: handedAt)
+    }
+
+    @Test(
+        "says of every reason what becomes of the row, and only of 410 that it is evidence",
+        arguments: ProviderReason.listed)
+    func everyReason(_ reason: ProviderReason) {
+        let judgement = Self.judgement(ProviderAnswer(reason))
+        #expect((judgement.evidence != nil) == (reason.status == 410))
+        switch reason.status {
+        case 410: #expect(judgement.result == .gone(reason: "\(reason)"))
+        case 403: #expect(judgement.stop != nil && judgement.result == .returned)
+        case 429, 500, 503:
+            guard case .retry = judgement.result else {
+                Issue.record("\(reason): \(judgement.result)")
+                return
+            }
+        case 404, 405, 413: #expect(judgement.result == .failed(reason: "\(reason)"))
+        default: #expect(judgement.result != .sent)
+        }
+    }
+
+    @Test("takes the time APNs names, and the time of handing over where it names none")
+    func times() {
+        let named = Self.judgement(ProviderAnswer(.unregistered, timestamp: 1_600_000_000_123))
+        #expect(named.evidence?.time == EpochMilliseconds(1_600_000_000_123))
+        #expect(named.evidence?.source == .unregistered)
+        let unnamed = Self.judgement(ProviderAnswer(.expiredToken))
+        #expect(unnamed.evidence?.time == Self.handedAt)
+        #expect(unnamed.evidence?.source == .expiredToken)
+    }
+
+    @Test("keeps a bad token's row waiting for the gate, and never makes it evidence")
+    func suspects() {
+        for reason in [ProviderReason.badDeviceToken, .deviceTokenNotForTopic] {
+            let judgement = Self.judgement(ProviderAnswer(reason))
+            #expect(judgement.isSuspect && judgement.evidence == nil && judgement.stop == nil)
+        }
+    }
+
+    @Test("waits 15 minutes after a 5xx and longer each time, and gives up after ten attempts")
+    func backOff() {
+        let answer = ProviderAnswer(.internalServerError)
+        let reason = "InternalServerError"
+        #expect(Self.judgement(answer).result == .retry(seconds: 900, reason: reason))
+        #expect(
+            Self.judgement(answer, attempts: 2).result == .retry(seconds: 3_600, reason: reason))
+        #expect(Self.judgement(answer, attempts: 9).result == .failed(reason: reason))
+        let told = ProviderAnswer(status: 503, retryAfter: 30)
+        #expect(Self.judgement(told).result == .retry(seconds: 30, reason: "HTTP 503"))
+    }
+
+    @Test("sends what got no answer again only where the settings say so")
+    func unknown() {
+        for resends in [false, true] {
+            var judge = SendJudge(Self.app, resendsUnknown: resends)
+            let result = judge.judge(.unknown("reset"), attempts: 0, handedAt: Self.handedAt).result
+            #expect(
+                result
+                    == (resends ? .retry(seconds: 60, reason: "reset") : .unknown(reason: "reset")))
+        }
+    }
+
+    @Test("gives back what was certainly not processed")
+    func untouched() {
+        var judge = SendJudge(Self.app, resendsUnknown: false)
+        #expect(judge.judge(.untouched, attempts: 3, handedAt: Self.handedAt).result == .returned)
+    }
+
+    @Test("stops at the fiftieth answer when APNs knew none, and counts no trouble of the server")
+    func gate() {
+        var judge = SendJudge(Self.app, resendsUnknown: false)
+        for _ in 0..<200 {
+            _ = judge.judge(
+                .answered(ProviderAnswer(.internalServerError)), attempts: 0,
+                handedAt: Self.handedAt)
+        }
+        #expect(judge.gate.answers == 0)
+        for number in 1...50 {
+            let judgement = judge.judge(
+                .answered(ProviderAnswer(.badDeviceToken)), attempts: 0, handedAt: Self.handedAt)
+            #expect((judgement.stop != nil) == (number == 50))
+        }
+    }
+}
