@@ -37,7 +37,10 @@ struct SendSessionBenchmark {
                 description: "\(program) is missing; install nghttp2-server and nghttp2-client")
         }
         let port = try start()
-        defer { server.terminate() }
+        defer {
+            kill(server.processIdentifier, SIGKILL)
+            server.waitUntilExit()
+        }
         var ours: [Double] = []
         var theirs: [Double] = []
         // The first round warms caches up and does not count.

@@ -32,7 +32,8 @@ final class HTTP2ForeignServer {
     }
 
     deinit {
-        process.terminate()
+        // It inherits the blocked signals of the thread that started it, so nothing less ends it.
+        kill(process.processIdentifier, SIGKILL)
         process.waitUntilExit()
     }
 
@@ -70,7 +71,7 @@ final class HTTP2ForeignServer {
         return try HTTP2ForeignServer(
             .nghttpx, port: port,
             [
-                "--conf=\(settings)", "--frontend=127.0.0.1,\(port)",
+                "--single-process", "--conf=\(settings)", "--frontend=127.0.0.1,\(port)",
                 "--backend=127.0.0.1,\(backend.port);;proto=h2", "--no-ocsp",
                 "--errorlog-file=/dev/null", "--accesslog-file=/dev/null", key, certificate,
             ])

@@ -27,7 +27,7 @@ extension HTTP2ClientSession {
         while closed == nil {
             expireRequests()
             keepAlive()
-            guard let direction = send() else {
+            guard closed == nil, let direction = send() else {
                 break
             }
             let isFull = portions >= Self.portionsPerExchange
@@ -72,9 +72,7 @@ extension HTTP2ClientSession {
     private func send() -> Poll.Direction? {
         switch wire.flush() {
         case .failed(let close):
-            // The peer may have said why before it closed: GOAWAY and answers count.
-            drain()
-            end(close)
+            end(drain(after: close))
             return nil
         case .done:
             if nghttp2_session_want_read(wire.session) == 0 {
@@ -112,13 +110,20 @@ extension HTTP2ClientSession {
         }
     }
 
-    /// Takes what came before a failed write.
-    private func drain() {
+    /// Takes what came before a write failed with `close`, and says why the session is over: by
+    /// the peer's own last word (close_notify, or an alert as for a refused certificate) if there
+    /// is one. GOAWAY and answers count as ever.
+    private func drain(after close: HTTP2Close) -> HTTP2Close {
         for _ in 0..<Self.portionsPerExchange {
-            guard case .bytes = wire.receive() else {
-                return
+            switch wire.receive() {
+            case .bytes: continue
+            case .nothing, .refused: return close
+            // After a failed write the socket has forgotten its reset and shows a mere end.
+            case .ended(let last) where last.code == .byPeer(.cut): return close
+            case .ended(let last): return last
             }
         }
+        return close
     }
 
     /// nghttp2 has nothing more to read: after a GOAWAY, or because the peer broke the protocol.

@@ -42,6 +42,17 @@ package struct HTTP2Close: Sendable, Equatable, CustomStringConvertible {
             .byPeer(end), "HTTP/2 with \(peer): the peer \(how); connect again")
     }
 
+    /// For a write that failed: the peer's reset or end may show there before it shows in a read.
+    static func writing(_ failure: TransportFailure) -> HTTP2Close {
+        let code: Code =
+            switch failure.code {
+            case .reset: .byPeer(.reset)
+            case .closedEarly: .byPeer(.cut)
+            default: .transport
+            }
+        return HTTP2Close(code, failure.description, failure: failure)
+    }
+
     /// For an error code of nghttp2; `detail` is what nghttp2 said about it.
     static func library(_ error: Int32, peer: String, detail: String) -> HTTP2Close {
         let reason = nghttp2_strerror(error).map { String(cString: $0) } ?? "error \(error)"

@@ -83,7 +83,7 @@ final class HTTP2Wire {
                 case .wait(let direction): return .wait(direction)
                 }
             } catch {
-                return .failed(HTTP2Close(.transport, error.description, failure: error))
+                return .failed(.writing(error))
             }
         }
     }
