@@ -137,7 +137,7 @@ struct APNsIDTests {
 
     @Test("is the same in bytes and as a lower-case UUID")
     func spelling() throws {
-        let id = try #require(APNsID(text: text.utf8))
+        let id = try #require(APNsID(text: text))
         #expect(id.description == text)
         #expect(APNsID(bytes: id.bytes) == id)
         #expect(id.bytes.first == 0x6F && id.bytes.last == 0x11)
@@ -146,7 +146,7 @@ struct APNsIDTests {
             let bytes = random.bytes(16)
             let id = try #require(APNsID(bytes: bytes))
             #expect(id.bytes == bytes)
-            #expect(APNsID(text: id.description.utf8) == id)
+            #expect(APNsID(text: id.description) == id)
         }
     }
 
@@ -159,12 +159,12 @@ struct APNsIDTests {
             "{6f1c0e0a-6c0e-4b7e-9f5e-0d8a4b0d9c}", "6f1c0e0a+6c0e+4b7e+9f5e+0d8a4b0d9c11",
         ])
     func refusals(spelling: String) {
-        #expect(APNsID(text: spelling.utf8) == nil)
+        #expect(APNsID(text: spelling) == nil)
     }
 
     @Test("in upper case is read where that is allowed")
     func anyCase() {
-        let id = APNsID(text: text.uppercased().utf8, anyCase: true)
+        let id = APNsID(text: text.uppercased(), anyCase: true)
         #expect(id?.description == text)
     }
 

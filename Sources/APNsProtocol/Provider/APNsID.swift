@@ -21,11 +21,13 @@ package struct APNsID: Hashable, Sendable, CustomStringConvertible {
     }
 
     /// Takes 16 bytes; nil for any other number.
-    package init?(bytes: some Collection<UInt8>) {
+    package init?(bytes: [UInt8]) {
         guard bytes.count == 16 else { return nil }
-        self.init(
-            high: bytes.prefix(8).reduce(0) { $0 << 8 | UInt64($1) },
-            low: bytes.dropFirst(8).reduce(0) { $0 << 8 | UInt64($1) })
+        self = bytes.withUnsafeBytes { raw in
+            APNsID(
+                high: UInt64(bigEndian: raw.loadUnaligned(as: UInt64.self)),
+                low: UInt64(bigEndian: raw.loadUnaligned(fromByteOffset: 8, as: UInt64.self)))
+        }
     }
 
     /// A random name (RFC 9562 section 5.4, version 4).
@@ -41,13 +43,15 @@ package struct APNsID: Hashable, Sendable, CustomStringConvertible {
         return random(using: &generator)
     }
 
+    // Not generic over collections: one from another module would not be specialized, and costs
+    // more than all else that is done with an answer.
     /// Reads the spelling APNs uses: 36 bytes, lower-case digits; nil for any other. With
     /// `anyCase`, as APNs does of others, upper-case digits too.
-    package init?(text: some Collection<UInt8>, anyCase: Bool = false) {
+    package init?(text: UnsafeRawBufferPointer, anyCase: Bool = false) {
         guard text.count == Self.textLength else { return nil }
-        var halves = (high: UInt64(0), low: UInt64(0))
-        var digits = 0
-        for (index, byte) in text.enumerated() {
+        var (high, low, digits) = (UInt64(0), UInt64(0), 0)
+        for index in 0..<text.count {
+            let byte = text[index]
             if Self.isHyphen(index) {
                 guard byte == UInt8(ascii: "-") else { return nil }
                 continue
@@ -55,13 +59,26 @@ package struct APNsID: Hashable, Sendable, CustomStringConvertible {
             let isUpper = byte >= UInt8(ascii: "A") && byte <= UInt8(ascii: "F")
             guard let digit = HexDigit.value(of: byte), anyCase || !isUpper else { return nil }
             if digits < 16 {
-                halves.high = halves.high << 4 | UInt64(digit)
+                high = high << 4 | UInt64(digit)
             } else {
-                halves.low = halves.low << 4 | UInt64(digit)
+                low = low << 4 | UInt64(digit)
             }
             digits += 1
         }
-        self.init(high: halves.high, low: halves.low)
+        self.init(high: high, low: low)
+    }
+
+    /// Reads the spelling from bytes; see `init(text:anyCase:)`.
+    package init?(text: ArraySlice<UInt8>, anyCase: Bool = false) {
+        guard let id = text.withUnsafeBytes({ APNsID(text: $0, anyCase: anyCase) }) else {
+            return nil
+        }
+        self = id
+    }
+
+    /// Reads the spelling from a String; see `init(text:anyCase:)`.
+    package init?(text: String, anyCase: Bool = false) {
+        self.init(text: Array(text.utf8)[...], anyCase: anyCase)
     }
 
     /// The 16 bytes.

@@ -21,16 +21,25 @@ package struct GatewayRequest: Sendable {
             }
         }
 
+        /// By length first: ten names are compared for every request.
         init?(_ name: ArraySlice<UInt8>) {
-            for field in Self.allCases where field.name.utf8CodeUnitCount == name.count {
-                let text = UnsafeBufferPointer(
-                    start: field.name.utf8Start, count: field.name.utf8CodeUnitCount)
-                if name.elementsEqual(text) {
-                    self = field
-                    return
-                }
+            let field: Field
+            switch name.count {
+            case 5: field = .path
+            case 7: field = name.first == UInt8(ascii: ":") ? .method : .id
+            case 10: field = .topic
+            case 13: field = name.last == UInt8(ascii: "n") ? .authorization : .priority
+            case 14: field = .pushType
+            case 15: field = .expiration
+            case 16: field = .collapseID
+            default: return nil
             }
-            return nil
+            let text = UnsafeRawBufferPointer(
+                start: field.name.utf8Start, count: field.name.utf8CodeUnitCount)
+            guard name.withUnsafeBytes({ $0.elementsEqual(text) }) else {
+                return nil
+            }
+            self = field
         }
     }
 
