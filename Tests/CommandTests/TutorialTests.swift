@@ -21,8 +21,10 @@ struct TutorialTests {
 
     private static func columns(_ stage: SendStage) throws -> [[String]] {
         try stage.database.engine == .mariaDB
-            ? stage.database.texts("SHOW CREATE TABLE active_users")
-                + stage.database.texts("SHOW CREATE TABLE push_queue")
+            ? stage.database.texts(
+                "SELECT table_name, column_name, column_type, is_nullable, extra "
+                    + "FROM information_schema.columns WHERE table_schema = DATABASE() "
+                    + "AND table_name IN ('active_users', 'push_queue') ORDER BY 1, 2")
             : stage.database.texts(
                 "SELECT sql FROM sqlite_master WHERE name IN ('active_users', 'push_queue')")
     }

@@ -9,7 +9,7 @@ struct SendBatch {
     /// The rows.
     var claim: QueueClaim
     /// When it was handed to the wire, by our clock.
-    let handedAt: EpochMilliseconds
+    var handedAt: EpochMilliseconds
     /// Its place among the batches on their way.
     let place: Int
     /// Rows without an outcome.

@@ -37,6 +37,9 @@ final class SendJob {
     private var judge: SendJudge
     private var cursor = QueueCursor()
     private var batches: [SendBatch?] = Array(repeating: nil, count: SendJob.mostBatches)
+    /// Places of batches that are claimed and not handed over.
+    private var claimed: [Int] = []
+    /// Notifications of handed-over batches that no connection was given.
     private var ready: ArraySlice<ProviderItem> = []
     private var inFlight = 0
     private var limiter: RateLimit?
@@ -72,13 +75,12 @@ final class SendJob {
         var isExhausted = false
         while true {
             try lookAround()
-            if stop == nil, !isExhausted, ready.count < Self.batchRows,
-                let place = batches.firstIndex(where: { $0 == nil })
-            {
+            if stop == nil, !isExhausted, let place = batches.firstIndex(where: { $0 == nil }) {
                 isExhausted = try !claim(place)
             }
+            try handOver()
             give()
-            let isIdle = inFlight == 0 && ready.isEmpty
+            let isIdle = inFlight == 0 && ready.isEmpty && claimed.isEmpty
             if !isIdle || batches.contains(where: { $0 != nil }) { try takeOutcomes() }
             try flush(all: isIdle)
             if isIdle, batches.allSatisfy({ $0 == nil }), isExhausted || stop != nil {
@@ -138,6 +140,12 @@ final class SendJob {
         inFlight -= withdrawn.count
         for item in withdrawn + ready { give(back: item.key) }
         ready = []
+        for place in claimed {
+            for index in 0..<(batches[place]?.claim.notifications.count ?? 0) {
+                give(back: SendBatch.key(place: place, index: index))
+            }
+        }
+        claimed = []
     }
 
     private func give(back key: UInt64) {
@@ -161,11 +169,26 @@ final class SendJob {
             for _ in 0..<count { entry.count(.skipped(reason)) }
         }
         guard !claim.notifications.isEmpty else { return true }
-        guard try timed("hand-over", { try queue.handOver(claim) }) else { return true }
-        var batch = SendBatch(claim, place: place, handedAt: context.now())
-        ready = ready + batch.items(app.topic)
-        batches[place] = batch
+        batches[place] = SendBatch(claim, place: place, handedAt: context.now())
+        claimed.append(place)
         return true
+    }
+
+    /// Writes the next claimed batch down as handed over and makes its notifications ready. Done as
+    /// late as can be: what was not handed over has no unknown outcome, whatever happens.
+    private func handOver() throws {
+        guard stop == nil, ready.isEmpty, let place = claimed.first,
+            var batch = batches[place]
+        else { return }
+        claimed.removeFirst()
+        guard try timed("hand-over", { try queue.handOver(batch.claim) }) else {
+            // The lease had ended and others have the rows.
+            batches[place] = nil
+            return
+        }
+        batch.handedAt = context.now()
+        ready = batch.items(app.topic)[...]
+        batches[place] = batch
     }
 
     /// Gives the connections what the gate and the rate allow.
