@@ -64,7 +64,8 @@ package final class AcceptedConnection: Sendable {
         let watched = descriptor.withLock { $0 }
         var bytes: [UInt8] = []
         while watched >= 0 && bytes.count < count {
-            guard case .ready = Poll.wait(watched, for: .reading, deadline: deadline, interrupt: nil)
+            guard
+                case .ready = Poll.wait(watched, for: .reading, deadline: deadline, interrupt: nil)
             else { return nil }
             var rest = [UInt8](repeating: 0, count: count - bytes.count)
             let taken = read(watched, &rest, rest.count)
