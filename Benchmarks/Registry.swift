@@ -23,17 +23,17 @@ struct Benchmark: Sendable {
     /// All benchmarks, in the order in which they run.
     static let all: [Benchmark] = [
         Benchmark(
-            name: "feed-read",
-            summary:
-                "reading, journaling and decoding a million tuples over TLS, against a drain of the "
-                + "same bytes",
-            needsMariaDB: false, run: { try FeedReadBenchmark($0).run() }),
-        Benchmark(
             name: "memory", summary: "peak memory for ten million tuples, against ten thousand",
             needsMariaDB: false, run: { try ProcessBenchmarks($0).memory() }),
         Benchmark(
             name: "start", summary: "CPU time and memory for an empty feed", needsMariaDB: false,
             run: { try ProcessBenchmarks($0).start() }),
+        Benchmark(
+            name: "feed-read",
+            summary:
+                "reading, journaling and decoding a million tuples over TLS, against a drain of the "
+                + "same bytes",
+            needsMariaDB: false, run: { try FeedReadBenchmark($0).run() }),
         Benchmark(
             name: "apply-mark",
             summary:

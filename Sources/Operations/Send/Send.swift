@@ -166,6 +166,7 @@ package struct Send {
     private mutating func rounds(_ settlement: FeedSettlement, _ store: TokenStore) throws {
         var round = 0
         var stopped: Set<Int> = []
+        var isWaiting = false
         let lease = QueueLease(run: run, host: context.host, seconds: plan.leaseSeconds)
         repeat {
             if round % Self.roundsPerReclaim == 0, let first = jobs.first {
@@ -173,16 +174,20 @@ package struct Send {
                     resendUnknown: plan.resendsUnknown)
                 first.count(reclaimed)
             }
+            isWaiting = true
             for (number, job) in jobs.enumerated() where !stopped.contains(number) {
-                if let failure = try job.drain() {
+                switch try job.drain() {
+                case .exhausted: break
+                case .paused: isWaiting = false
+                case .stopped(let failure):
                     outcome.fail(failure)
                     stopped.insert(number)
                 }
                 try apply(job, settlement)
             }
             round += 1
-            guard plan.follows, stopped.count < jobs.count else { return }
-        } while !context.interrupt.wait(until: .in(Self.idle))
+            guard stopped.count < jobs.count, plan.follows || !isWaiting else { return }
+        } while !context.interrupt.wait(until: isWaiting ? .in(Self.idle) : .now)
     }
 
     /// Brings what answers said to the token table.

@@ -24,6 +24,8 @@ final class SendJob {
     private static let patience = 50
     /// Milliseconds until a batch's results are written though some of its rows have none.
     private static let flushAfter = 1_000.0
+    /// Seconds after which other apps have their turn, and evidence is applied.
+    private static let turnSeconds = 30.0
     /// Seconds that notifications in flight have left when the run is told to stop.
     private static let graceSeconds = 3.0
 
@@ -67,15 +69,27 @@ final class SendJob {
         limiter = plan.rate.map { RateLimit(perSecond: $0) }
     }
 
-    /// Sends what is due until nothing is left, a limit is reached, or something stands in the way.
+    /// How a turn ended.
+    enum Turn {
+        /// Nothing is due, or a limit is reached.
+        case exhausted
+        /// There is more; others have their turn first.
+        case paused
+        /// Something stands in the way of sending more.
+        case stopped(RunFailure)
+    }
+
+    /// Sends what is due for a turn of `turnSeconds`, and brings home what is in flight.
     ///
     /// - Throws: failures of database and journal; rows without a written result are taken over
     ///   when their lease ends.
-    func drain() throws -> RunFailure? {
+    func drain() throws -> Turn {
         var isExhausted = false
+        let turnEnds = Self.clock + Self.turnSeconds
         while true {
             try lookAround()
-            if stop == nil, !isExhausted, let place = batches.firstIndex(where: { $0 == nil }) {
+            let isOver = isExhausted || Self.clock > turnEnds
+            if stop == nil, !isOver, let place = batches.firstIndex(where: { $0 == nil }) {
                 isExhausted = try !claim(place)
             }
             try handOver()
@@ -83,9 +97,11 @@ final class SendJob {
             let isIdle = inFlight == 0 && ready.isEmpty && claimed.isEmpty
             if !isIdle || batches.contains(where: { $0 != nil }) { try takeOutcomes() }
             try flush(all: isIdle)
-            if isIdle, batches.allSatisfy({ $0 == nil }), isExhausted || stop != nil {
-                return stop
+            guard isIdle, batches.allSatisfy({ $0 == nil }), isOver || stop != nil else {
+                continue
             }
+            if let stop { return .stopped(stop) }
+            return isExhausted ? .exhausted : .paused
         }
     }
 
