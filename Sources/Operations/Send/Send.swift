@@ -45,6 +45,8 @@ package struct SendOutcome: Sendable {
 package struct Send {
     /// How long a following run waits when the queue is empty.
     private static let idle = Duration.seconds(1)
+    /// How long a following run leaves a gateway alone that could not be reached.
+    private static let rest = Duration.seconds(60)
     /// Rounds between two looks for rows of senders that are gone.
     private static let roundsPerReclaim = 30
 
@@ -100,9 +102,9 @@ package struct Send {
         let settlement = settlement(journal, store)
         defer { withExtendedLifetime(folder) {} }
         do {
+            try openJobs(store, journal)
             for feed in try journal.feeds(.pending) { settle(feed, settlement) }
             try adoptAbandoned(store)
-            try openJobs(store, journal)
             try rounds(settlement, store)
         } catch {
             outcome.fail(.wrapping(error, at: .send))
@@ -166,6 +168,7 @@ package struct Send {
     private mutating func rounds(_ settlement: FeedSettlement, _ store: TokenStore) throws {
         var round = 0
         var stopped: Set<Int> = []
+        var resting: [Int: Deadline] = [:]
         var isWaiting = false
         let lease = QueueLease(run: run, host: context.host, seconds: plan.leaseSeconds)
         repeat {
@@ -176,9 +179,17 @@ package struct Send {
             }
             isWaiting = true
             for (number, job) in jobs.enumerated() where !stopped.contains(number) {
+                if let rest = resting[number] {
+                    guard rest.hasPassed else { continue }
+                    resting[number] = nil
+                    try job.startAgain()
+                }
                 switch try job.drain() {
                 case .exhausted: break
                 case .paused: isWaiting = false
+                case .stopped(let failure) where plan.follows && failure.exit == .unreachable:
+                    context.log.warning("\(failure); trying again in a minute")
+                    resting[number] = .in(Self.rest)
                 case .stopped(let failure):
                     outcome.fail(failure)
                     stopped.insert(number)

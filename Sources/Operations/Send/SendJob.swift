@@ -33,7 +33,7 @@ final class SendJob {
     private let plan: SendPlan
     private let context: RunContext
     private let queue: PushQueue
-    private let provider: Provider
+    private var provider: Provider
     private(set) var entry: SendReport.App
     private(set) var answers: AnswerCapture
     private var judge: SendJudge
@@ -103,6 +103,14 @@ final class SendJob {
             if let stop { return .stopped(stop) }
             return isExhausted ? .exhausted : .paused
         }
+    }
+
+    /// Connects anew after the gateway could not be reached.
+    func startAgain() throws {
+        provider.stop()
+        provider = try Provider(provider.plan, connections: app.connections)
+        stop = nil
+        entry.detail = nil
     }
 
     /// Closes the connections; rows still on the wire have their outcome written.
