@@ -28,19 +28,23 @@ package enum SenderFolders {
                 + "end some, or give this one a state folder of its own")
     }
 
-    /// Folders with a journal that no living sender holds; they stay locked while held here.
-    package static func abandoned(in state: String) throws(JournalFailure) -> [StateFolder] {
+    /// Folders with a journal that no living sender holds; they stay locked while held here. With
+    /// them what stands in the way of looking into others.
+    package static func abandoned(
+        in state: String
+    ) -> (folders: [StateFolder], problems: [JournalFailure]) {
         var found: [StateFolder] = []
+        var problems: [JournalFailure] = []
         for number in 1...most {
             let path = path(number, in: state)
             guard access(path + "/" + StateFolder.journalName, F_OK) == 0 else { continue }
             do throws(JournalFailure) {
                 found.append(try StateFolder(path))
             } catch {
-                guard error.code == .locked else { throw error }
+                if error.code != .locked { problems.append(error) }
             }
         }
-        return found
+        return (found, problems)
     }
 
     private static func path(_ number: Int, in state: String) -> String {

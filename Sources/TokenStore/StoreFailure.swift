@@ -39,6 +39,9 @@ package struct StoreFailure: Error, Hashable, Sendable, CustomStringConvertible 
     /// The sentence.
     package var description: String { sentence }
 
+    /// SQLITE_CANTOPEN, which the driver gives for a file that is not there.
+    private static let noDatabaseFile = 14
+
     /// Puts an engine's error into a sentence that begins with what was being done.
     init(_ failure: SQLFailure, while doing: String) {
         let happened = "\(doing): \(failure.message) (\(failure.code))"
@@ -57,6 +60,10 @@ package struct StoreFailure: Error, Hashable, Sendable, CustomStringConvertible 
         case .permission:
             self.init(
                 .permission, "\(happened); grant the right that `pushsweep check` prints")
+        case .configuration where failure.code == Self.noDatabaseFile:
+            self.init(
+                .configuration,
+                "\(happened); make it with `pushsweep schema apply`, or correct store.url")
         case .configuration:
             self.init(
                 .configuration,

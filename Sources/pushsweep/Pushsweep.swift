@@ -27,7 +27,11 @@ struct Pushsweep: ParsableCommand {
             try command.run()
         } catch {
             let code = exitCode(for: error)
-            guard code.rawValue == ExitStatus.usage.rawValue else { exit(withError: error) }
+            // A command that has run has told its own story.
+            let hasRun = error is ArgumentParser.ExitCode
+            guard code.rawValue == ExitStatus.usage.rawValue, !hasRun else {
+                exit(withError: error)
+            }
             StandardStreams.story(fullMessage(for: error))
             StandardStreams.story(
                 "code=64 stage=usage pending=0 applied=0 held=0 next=usage")

@@ -62,11 +62,32 @@ struct ProviderConversationTests {
         #expect(conversation.streams == ProviderConversation.fullStreams)
     }
 
+    @Test("leaves a connection that refuses every stream")
+    func refusedForGood() {
+        var conversation = ProviderConversation(usesToken: false)
+        conversation.connected()
+        for _ in 0..<ProviderConversation.mostRefusalPauses {
+            #expect(!conversation.isDraining)
+            _ = conversation.notProcessed(refused: true, sends: 1)
+            conversation.pausedForRefusals()
+        }
+        #expect(conversation.isDraining)
+        guard case .milliseconds = conversation.ended() else {
+            Issue.record("gave up at the first such connection")
+            return
+        }
+    }
+
     @Test("connects again at once after a good connection, later after bad ones, then gives up")
     func pauses() {
         var conversation = ProviderConversation(usesToken: false)
         conversation.connected()
         _ = conversation.answered(.accepted, sends: 1)
+        #expect(conversation.ended() == .milliseconds(250), "one answer is not a good connection")
+        conversation.connected()
+        for _ in 0..<ProviderConversation.answersOfGoodConnection {
+            _ = conversation.answered(.accepted, sends: 1)
+        }
         #expect(conversation.ended() == .milliseconds(0))
         var last = 0
         for _ in 1..<ProviderConversation.mostFailures {

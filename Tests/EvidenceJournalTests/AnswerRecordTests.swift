@@ -36,9 +36,9 @@ struct AnswerRecordTests {
             let second = try SenderFolders.takeFree(in: state)
             #expect(first.path != second.path)
             _ = try EvidenceJournal(in: first)
-            #expect(try SenderFolders.abandoned(in: state).isEmpty)
+            #expect(SenderFolders.abandoned(in: state).folders.isEmpty)
             withExtendedLifetime((first, second)) {}
         }
-        #expect(try SenderFolders.abandoned(in: state).count == 1)
+        #expect(SenderFolders.abandoned(in: state).folders.count == 1)
     }
 }

@@ -22,6 +22,8 @@ struct ProviderConnection: ~Copyable {
     private var done: [ProviderOutcome] = []
     private var writer: ProviderRequestWriter
     private var lastFailure: ProviderFailure?
+    /// Why nothing more can be sent; thrown when what is in flight is home.
+    private var fault: ProviderFailure?
 
     init(_ plan: ProviderPlan, _ mailbox: ProviderMailbox, _ interrupt: Interrupt) {
         self.plan = plan
@@ -44,7 +46,13 @@ struct ProviderConnection: ~Copyable {
         // Nothing of this was processed; whoever goes on may send it.
         deliver(again.map { ProviderOutcome(key: $0.key, kind: .untouched) })
         again = []
-        session?.close(deadline: .in(.seconds(1)))
+        if let session {
+            session.close(deadline: .in(.seconds(1)))
+            // The session knows best what of its requests never left.
+            take(session)
+            deliver(done)
+        }
+        deliver(again.map { ProviderOutcome(key: $0.key, kind: .untouched) })
         deliver(
             flight.removeAll().map {
                 ProviderOutcome(key: $0.key, kind: .unknown("the connection was closed"))
@@ -64,6 +72,8 @@ struct ProviderConnection: ~Copyable {
         }
         try fill(session)
         if flight.isEmpty && again.isEmpty && !session.isClosing && !conversation.isDraining {
+            // Without room only the peer, or the end of a request, can move things on.
+            if session.room == 0 { return try exchange(session, until: .in(Self.exchange)) }
             mailbox.awaitItems(within: Self.idleMilliseconds)
             if mailbox.count > 0 || mailbox.isStopping { return true }
             return try exchange(session, until: .now)
@@ -75,6 +85,7 @@ struct ProviderConnection: ~Copyable {
         guard !conversation.isDraining && !session.isClosing else { return }
         if conversation.refusalPause > 0 && flight.isEmpty {
             _ = interrupt.wait(until: .in(.milliseconds(conversation.refusalPause)))
+            conversation.pausedForRefusals()
         }
         session.maximumStreams = conversation.streams
         if session.room > again.count && !mailbox.isStopping {
@@ -99,7 +110,7 @@ struct ProviderConnection: ~Copyable {
         _ session: HTTP2ClientSession, until deadline: Deadline
     ) throws(ProviderFailure) -> Bool {
         switch session.exchange(until: deadline) {
-        case .outcomes, .closed: try take(session)
+        case .outcomes, .closed: take(session)
         case .timedOut, .interrupted: break
         }
         deliver(done)
@@ -112,14 +123,19 @@ struct ProviderConnection: ~Copyable {
         session.isClosing || conversation.isDraining
     }
 
-    private mutating func take(_ session: HTTP2ClientSession) throws(ProviderFailure) {
+    private mutating func take(_ session: HTTP2ClientSession) {
         let batch = session.outcomes
         done.reserveCapacity(batch.count)
         for outcome in batch {
             guard let (item, serial) = flight.take(outcome.key) else { continue }
             switch outcome.kind {
             case .response(let status):
-                try answered(answer(status, outcome, batch), item, serial, outcome, batch)
+                do throws(ProviderFailure) {
+                    try answered(answer(status, outcome, batch), item, serial, outcome, batch)
+                } catch {
+                    fault = fault ?? error
+                    conversation.drain()
+                }
             case .notProcessed(let why):
                 let decision = conversation.notProcessed(
                     refused: why == .refused, sends: item.sends)
@@ -166,6 +182,7 @@ struct ProviderConnection: ~Copyable {
 
     private mutating func end(_ session: HTTP2ClientSession) throws(ProviderFailure) -> Bool {
         session.close()
+        if let fault { throw fault }
         if let goAway = session.goAway {
             let reason = AnswerBody(goAway.debug).reason.map { " (\($0))" } ?? ""
             plan.story("\(plan.name) said GOAWAY, \(goAway.code)\(reason)")

@@ -22,6 +22,10 @@ struct ProviderConversation: Hashable, Sendable {
     static let mostSends = 5
     /// Connections in a row without an answer before the provider is given up.
     static let mostFailures = 3
+    /// Pauses in a row on a connection that refuses all streams before it counts as failed.
+    static let mostRefusalPauses = 5
+    /// Answers on a connection after whose end the next one may follow at once.
+    static let answersOfGoodConnection = 10
 
     /// What happens to a notification.
     enum Decision: Hashable, Sendable {
@@ -45,9 +49,11 @@ struct ProviderConversation: Hashable, Sendable {
     /// Whether nothing new is to be put on this connection.
     private(set) var isDraining = false
     private var isProven: Bool
-    private var hasAnswered = false
+    /// Answers on the present connection.
+    private var answers = 0
     private var failures = 0
     private var refusals = 0
+    private var refusalPauses = 0
 
     /// Begins before the first connection.
     init(usesToken: Bool) {
@@ -65,9 +71,13 @@ struct ProviderConversation: Hashable, Sendable {
     mutating func connected() {
         isDraining = false
         isProven = !usesToken
-        hasAnswered = false
+        answers = 0
         refusals = 0
+        refusalPauses = 0
     }
+
+    /// Nothing new is to be put on this connection.
+    mutating func drain() { isDraining = true }
 
     /// An answer came to a notification that was sent so often.
     mutating func answered(_ meaning: AnswerMeaning, sends: Int) -> Decision {
@@ -77,7 +87,7 @@ struct ProviderConversation: Hashable, Sendable {
             guard usesToken, mayRepeat else { return .deliver }
             switch remedy {
             case .newToken: return .sendWithNewToken
-            case .newConnection where hasAnswered:
+            case .newConnection where answers > 0:
                 isDraining = true
                 return .sendAgain
             default: return .deliver
@@ -86,10 +96,11 @@ struct ProviderConversation: Hashable, Sendable {
             isDraining = true
             return mayRepeat ? .sendAgain : .deliver
         default:
-            hasAnswered = true
+            answers += 1
             isProven = true
             failures = 0
             refusals = 0
+            refusalPauses = 0
             return .deliver
         }
     }
@@ -104,10 +115,18 @@ struct ProviderConversation: Hashable, Sendable {
     /// nothing since; 0 for none.
     var refusalPause: Int { refusals == 0 ? 0 : min(10 << refusals, 5_000) }
 
+    /// Such a pause was made.
+    mutating func pausedForRefusals() {
+        refusalPauses += 1
+        if refusalPauses >= Self.mostRefusalPauses { isDraining = true }
+    }
+
     /// The connection has ended or could not be made.
     mutating func ended() -> Pause {
-        defer { hasAnswered = false }
-        guard !hasAnswered else { return .milliseconds(0) }
+        defer { answers = 0 }
+        guard answers == 0 else {
+            return .milliseconds(answers < Self.answersOfGoodConnection ? 250 : 0)
+        }
         failures += 1
         return failures >= Self.mostFailures ? .giveUp : .milliseconds(250 << failures)
     }

@@ -36,8 +36,10 @@ final class ProviderMailbox: Sendable {
     /// For the caller: gives notifications.
     func give(_ items: [ProviderItem]) {
         let workers = state.withLock { state in
-            if state.taken == state.waiting.count {
-                state.waiting.removeAll(keepingCapacity: true)
+            // What was taken goes as soon as that is half of it, so the list stays as long as what
+            // waits, and moving the rest costs each notification one move.
+            if state.taken >= state.waiting.count / 2 {
+                state.waiting.removeFirst(state.taken)
                 state.taken = 0
             }
             state.waiting += items

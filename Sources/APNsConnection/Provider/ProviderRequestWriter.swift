@@ -61,6 +61,8 @@ struct ProviderRequestWriter {
         _ item: ProviderItem, to session: HTTP2ClientSession, under slot: UInt64
     ) -> Bool {
         request.reset(template(item.attributes))
+        let needed = ProviderPath.length(of: item.token)
+        if path.count < needed { path = [UInt8](repeating: 0, count: needed) }
         let length = path.withUnsafeMutableBytes { ProviderPath.write(item.token, into: $0) }
         request.append(path[..<length])
         request.endValue()

@@ -5,6 +5,7 @@
 
 import APNsConnection
 import EvidenceJournal
+import Foundation
 import Glibc
 import SecureTransport
 import TokenHygiene
@@ -61,8 +62,7 @@ package struct Check {
     private mutating func examineState() {
         var facts = stat()
         guard stat(settings.state, &facts) == 0 else {
-            report.note(
-                "state", .ok, "\(settings.state) is not there yet; the first run makes it")
+            examinePlace(for: settings.state)
             return
         }
         guard facts.st_uid == geteuid() else {
@@ -90,16 +90,35 @@ package struct Check {
         }
     }
 
+    /// Whether the folder could be made: its nearest parent that exists decides.
+    private mutating func examinePlace(for folder: String) {
+        var parent = folder
+        repeat {
+            parent = (parent as NSString).deletingLastPathComponent
+        } while !parent.isEmpty && access(parent, F_OK) != 0
+        guard access(parent.isEmpty ? "." : parent, W_OK | X_OK) == 0 else {
+            report.fail(
+                "state", .cannotCreate,
+                "\(folder) is not there and this user may not make it in \(parent); make it for the "
+                    + "user who sweeps (install -d -o USER -m 0700), or name another folder in state:"
+            )
+            return
+        }
+        report.note("state", .ok, "\(folder) is not there yet; the first run makes it")
+    }
+
     /// Looks at what senders that are gone have left; those of living ones are theirs.
     private mutating func examineSenders() {
-        do {
-            for folder in try SenderFolders.abandoned(in: settings.state) {
+        let (folders, problems) = SenderFolders.abandoned(in: settings.state)
+        for problem in problems { report.fail("state", .wrapping(problem, at: .state)) }
+        for folder in folders {
+            do {
                 try examineJournal(
                     in: folder, waiting: "the next send or sweep applies it",
                     held: "it waits for a person")
+            } catch {
+                report.fail("state", .wrapping(error, at: .state))
             }
-        } catch {
-            report.fail("state", .wrapping(error, at: .state))
         }
     }
 

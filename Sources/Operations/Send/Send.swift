@@ -47,8 +47,9 @@ package struct Send {
     private static let idle = Duration.seconds(1)
     /// How long a following run leaves a gateway alone that could not be reached.
     private static let rest = Duration.seconds(60)
-    /// Rounds between two looks for rows of senders that are gone.
-    private static let roundsPerReclaim = 30
+    /// How long until the next look for rows of senders that are gone, and for evidence that could
+    /// not be applied when it came.
+    private static let upkeep = Duration.seconds(30)
 
     private let plan: SendPlan
     private let context: RunContext
@@ -104,7 +105,7 @@ package struct Send {
         do {
             try openJobs(store, journal)
             for feed in try journal.feeds(.pending) { settle(feed, settlement) }
-            try adoptAbandoned(store)
+            adoptAbandoned(store)
             try rounds(settlement, store)
         } catch {
             outcome.fail(.wrapping(error, at: .send))
@@ -137,13 +138,27 @@ package struct Send {
     }
 
     /// Applies what senders that are gone have left; see `SenderFolders`.
-    private mutating func adoptAbandoned(_ store: TokenStore) throws {
-        for folder in try SenderFolders.abandoned(in: plan.state) {
-            let journal = try EvidenceJournal(in: folder)
-            try journal.recoverInterrupted(at: context.now())
-            for feed in try journal.feeds(.pending) { settle(feed, settlement(journal, store)) }
+    private mutating func adoptAbandoned(_ store: TokenStore) {
+        let (folders, problems) = SenderFolders.abandoned(in: plan.state)
+        for problem in problems { warn(problem) }
+        for folder in folders {
+            do throws(JournalFailure) {
+                let journal = try EvidenceJournal(in: folder)
+                try journal.recoverInterrupted(at: context.now())
+                for feed in try journal.feeds(.pending) {
+                    settle(feed, settlement(journal, store))
+                }
+            } catch {
+                warn(error)
+            }
             withExtendedLifetime(folder) {}
         }
+    }
+
+    /// What another sender left cannot be applied; that is no reason not to send.
+    private mutating func warn(_ problem: JournalFailure) {
+        context.log.warning("\(problem)")
+        outcome.exit = .worse(outcome.exit, .pending)
     }
 
     private mutating func openJobs(_ store: TokenStore, _ journal: EvidenceJournal) throws {
@@ -166,16 +181,19 @@ package struct Send {
     }
 
     private mutating func rounds(_ settlement: FeedSettlement, _ store: TokenStore) throws {
-        var round = 0
+        var upkeepDue = Deadline.now
         var stopped: Set<Int> = []
         var resting: [Int: Deadline] = [:]
         var isWaiting = false
         let lease = QueueLease(run: run, host: context.host, seconds: plan.leaseSeconds)
         repeat {
-            if round % Self.roundsPerReclaim == 0, let first = jobs.first {
+            if upkeepDue.hasPassed, let first = jobs.first {
                 let reclaimed = try PushQueue(store, lease).reclaimExpired(
                     resendUnknown: plan.resendsUnknown)
                 first.count(reclaimed)
+                for feed in try settlement.journal.feeds(.pending) { settle(feed, settlement) }
+                try settlement.journal.purge(at: context.now())
+                upkeepDue = .in(Self.upkeep)
             }
             isWaiting = true
             for (number, job) in jobs.enumerated() where !stopped.contains(number) {
@@ -196,7 +214,6 @@ package struct Send {
                 }
                 try apply(job, settlement)
             }
-            round += 1
             guard stopped.count < jobs.count, plan.follows || !isWaiting else { return }
         } while !context.interrupt.wait(until: isWaiting ? .in(Self.idle) : .now)
     }

@@ -86,17 +86,16 @@ struct SendBatch {
         suspects = []
     }
 
-    /// Takes the evidence and the results to be written.
-    mutating func takeEvidence() -> [(source: EvidenceSource, record: AnswerRecord)] {
-        defer { evidence = [] }
-        return evidence
+    /// Whether nothing of it is left to do.
+    var isSettled: Bool {
+        outstanding == 0 && suspects.isEmpty && results.isEmpty && evidence.isEmpty
     }
 
-    /// Takes the results to be written.
-    mutating func takeResults() -> [DeliveryResult] {
-        defer { results = [] }
-        return results
-    }
+    /// The evidence is in the journal.
+    mutating func forgetEvidence() { evidence.removeAll(keepingCapacity: true) }
+
+    /// The results are in the queue.
+    mutating func forgetResults() { results.removeAll(keepingCapacity: true) }
 }
 
 extension QueuedNotification {

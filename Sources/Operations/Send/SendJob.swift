@@ -95,8 +95,11 @@ final class SendJob {
             try handOver()
             give()
             let isIdle = inFlight == 0 && ready.isEmpty && claimed.isEmpty
-            if !isIdle || batches.contains(where: { $0 != nil }) { try takeOutcomes() }
-            try flush(all: isIdle)
+            if !isIdle || batches.contains(where: { $0 != nil }) {
+                try takeOutcomes(claimsMore: !isOver)
+            }
+            let isFull = batches.allSatisfy { $0 != nil }
+            try flush(all: isIdle, decides: isIdle && (isOver || isFull))
             guard isIdle, batches.allSatisfy({ $0 == nil }), isOver || stop != nil else {
                 continue
             }
@@ -115,9 +118,10 @@ final class SendJob {
 
     /// Closes the connections; rows still on the wire have their outcome written.
     func finish() throws {
+        returnUnsent()
         provider.stop(abruptly: context.interrupt.isTripped)
         try settle(provider.outcomes(within: 0))
-        try flush(all: true)
+        try flush(all: true, decides: true)
     }
 
     /// Ends what was kept so far and starts anew; gives the feeds to be applied.
@@ -136,7 +140,7 @@ final class SendJob {
             try queue.renewLeases()
             lastRenewal = Self.clock
         }
-        if stop == nil, context.interrupt.isTripped {
+        if stopBy == nil, context.interrupt.isTripped {
             halt(
                 RunFailure(
                     .pending, .send,
@@ -147,19 +151,21 @@ final class SendJob {
         if stop == nil, let failure = provider.failure {
             halt(RunFailure(failure.exit, .send, "sending for \(app.partition): \(failure)"))
         }
-        if let stopBy, Self.clock > stopBy, inFlight > 0 {
-            provider.stop(abruptly: true)
-            self.stopBy = nil
-        }
+        if let stopBy, Self.clock > stopBy, inFlight > 0 { provider.stop(abruptly: true) }
         context.progress.show(
             "sending \(app.partition)", entry.claimed, of: plan.limit)
     }
 
     /// Nothing more is sent: what no connection has taken goes back to the queue.
     private func halt(_ failure: RunFailure) {
-        guard stop == nil else { return }
+        // A wrong setting shows in answers that come while something else has stopped us already.
+        if let stop, failure.exit != .configuration || stop.exit == .configuration { return }
         stop = failure
         entry.detail = failure.description
+        returnUnsent()
+    }
+
+    private func returnUnsent() {
         let withdrawn = provider.withdraw()
         inFlight -= withdrawn.count
         for item in withdrawn + ready { give(back: item.key) }
@@ -181,6 +187,8 @@ final class SendJob {
     private func claim(_ place: Int) throws -> Bool {
         var rows = judge.gate.allowance ?? Self.batchRows
         if let limit = plan.limit { rows = min(rows, limit - claimedSoFar) }
+        // Tokens are looked up when they are claimed, so not long before they are sent.
+        if let rate = plan.rate { rows = min(rows, max(1, Int(rate * 2))) }
         guard rows > 0 else { return false }
         guard
             let claim = try timed(
@@ -229,8 +237,8 @@ final class SendJob {
         provider.give(Array(items))
     }
 
-    private func takeOutcomes() throws {
-        let canClaim = stop == nil && ready.isEmpty && batches.contains { $0 == nil }
+    private func takeOutcomes(claimsMore: Bool) throws {
+        let canClaim = claimsMore && stop == nil && ready.isEmpty && batches.contains { $0 == nil }
         let patience = canClaim && inFlight < 500 ? 2 : Self.patience
         try settle(timed("answers") { provider.outcomes(within: patience) })
     }
@@ -245,11 +253,12 @@ final class SendJob {
     private func settle(_ outcomes: [ProviderOutcome]) throws {
         for outcome in outcomes {
             let (place, index) = SendBatch.position(outcome.key)
-            guard let batch = batches[place] else { continue }
+            // Not the batch itself: a second holder would make each change copy its results.
+            guard let attempts = batches[place]?.claim.notifications[index].attempts,
+                let handedAt = batches[place]?.handedAt
+            else { continue }
             inFlight -= 1
-            var judgement = judge.judge(
-                outcome.kind, attempts: batch.claim.notifications[index].attempts,
-                handedAt: batch.handedAt)
+            var judgement = judge.judge(outcome.kind, attempts: attempts, handedAt: handedAt)
             if let failure = judgement.stop { halt(failure) }
             if stop != nil, judgement.isSuspect {
                 judgement = SendJudge.Judgement(result: .returned)
@@ -259,40 +268,51 @@ final class SendJob {
     }
 
     /// Writes the results of batches that have all of theirs, and now and then of the others.
-    private func flush(all: Bool) throws {
+    /// With `decides` the results that wait for the gate do not wait any longer.
+    private func flush(all: Bool, decides: Bool) throws {
         let isDue = all || (Self.clock - lastFlush) * 1_000 > Self.flushAfter
         if isDue { lastFlush = Self.clock }
-        // The gate looks again only after more answers; then, at the latest, its word stands.
-        let isTrusted = stop?.exit != .configuration
-        let isDecided =
-            stop != nil || all || judge.gate.answers >= EnvironmentGate.firstLook
+        let hasLooked = judge.gate.answers >= EnvironmentGate.firstLook
+        // Cut short before its first look, the gate has not spoken for these tokens.
+        let isTrusted =
+            judge.gate.suspicion == nil && stop?.exit != .configuration
+            && (stop == nil || hasLooked)
         for place in batches.indices {
-            guard var batch = batches[place], isDue || batch.outstanding == 0 else { continue }
-            if isDecided { batch.decide(isTrusted: isTrusted) }
-            let records = batch.takeEvidence()
-            if !records.isEmpty {
-                try timed("evidence") { try answers.keep(records, at: context.now()) }
+            guard let outstanding = batches[place]?.outstanding, isDue || outstanding == 0 else {
+                continue
             }
-            let results = batch.takeResults()
-            try write(results, of: &batch)
-            batches[place] =
-                batch.outstanding == 0 && batch.suspects.isEmpty ? nil : batch
+            if hasLooked || decides || stop != nil {
+                batches[place]?.decide(isTrusted: isTrusted)
+            }
+            if let lost = try write(place) { halt(lost) }
+            if let batch = batches[place], batch.isSettled { batches[place] = nil }
         }
     }
 
-    private func write(_ results: [DeliveryResult], of batch: inout SendBatch) throws {
-        guard !results.isEmpty else { return }
-        switch try timed("results", { try queue.record(results, of: &batch.claim) }) {
+    /// Keeps a batch's evidence, then writes its results. The failure if somebody else has its rows.
+    private func write(_ place: Int) throws -> RunFailure? {
+        guard var batch = batches[place] else { return nil }
+        // What is taken out is put back if it cannot be written, for the next try.
+        let (records, results) = (batch.evidence, batch.results)
+        if !records.isEmpty {
+            try timed("evidence") { try answers.keep(records, at: context.now()) }
+            batches[place]?.forgetEvidence()
+        }
+        guard !results.isEmpty else { return nil }
+        let written = try timed("results") { try queue.record(results, of: &batch.claim) }
+        batches[place]?.claim = batch.claim
+        batches[place]?.forgetResults()
+        switch written {
         case .recorded(let missing):
             entry.missing += missing
             for result in results { entry.count(result.outcome) }
+            return nil
         case .leaseLost:
-            halt(
-                RunFailure(
-                    .pending, .send,
-                    "sending for \(app.partition): the lease of \(plan.leaseSeconds) s ended before "
-                        + "\(results.count) results were written, and another sender has the rows; "
-                        + "raise send.lease"))
+            return RunFailure(
+                .pending, .send,
+                "sending for \(app.partition): the lease of \(plan.leaseSeconds) s ended before "
+                    + "\(results.count) results were written, and another sender has the rows; "
+                    + "raise send.lease")
         }
     }
 }

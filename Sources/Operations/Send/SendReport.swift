@@ -25,6 +25,9 @@ package struct SendReport: Codable, Hashable, Sendable {
 
     /// One app.
     package struct App: Codable, Hashable, Sendable {
+        /// Reasons that are counted apart.
+        private static let mostReasons = 64
+
         /// The app's name in the settings.
         package var app: String
         /// `production` or `sandbox`.
@@ -68,7 +71,10 @@ package struct SendReport: Codable, Hashable, Sendable {
             switch outcome {
             case .sent: sent += 1
             case .gone: gone += 1
-            case .failed(let reason): rejected[reason, default: 0] += 1
+            case .failed(let reason):
+                // Unknown reasons are a peer's words, and a service runs for weeks.
+                let isKnown = rejected[reason] != nil || rejected.count < Self.mostReasons
+                rejected[isKnown ? reason : "other", default: 0] += 1
             case .retry: retry += 1
             case .unknown: unknown += 1
             case .skipped(let reason): skipped[reason.rawValue, default: 0] += 1

@@ -124,7 +124,9 @@ package struct Sweep {
     /// Applies the answers that senders had kept when they ended, see `SenderFolders`.
     private mutating func settleSenders(_ store: TokenStore) throws {
         guard !plan.dryRun, case .gateways = plan.work else { return }
-        for folder in try SenderFolders.abandoned(in: plan.state) {
+        let (folders, problems) = SenderFolders.abandoned(in: plan.state)
+        for problem in problems { outcome.fail(.wrapping(problem, at: .state)) }
+        for folder in folders {
             let journal = try EvidenceJournal(in: folder)
             try journal.recoverInterrupted(at: context.now())
             let settlement = FeedSettlement(

@@ -104,13 +104,20 @@ struct EnqueueCommand: ParsableCommand {
             case .json: StandardStreams.result(report.jsonLine)
             case .text:
                 var line = "\(report.app)/\(report.environment): queued \(report.queued)"
-                if report.malformed > 0 { line += ", \(report.malformed) lines are no tokens" }
+                if report.malformed > 0 {
+                    line += ", left out \(report.malformed) that are no tokens"
+                }
                 if report.unreachableUsers > 0 {
-                    line += ", \(report.unreachableUsers) users have no token"
+                    line += ", \(report.unreachableUsers) users have no token that can be sent to"
                 }
                 StandardStreams.result(line)
             }
-            return report.malformed > 0 ? .quarantined : .done
+            guard report.malformed > 0 else { return .done }
+            let exit = ExitStatus.quarantined
+            StandardStreams.story(
+                "code=\(exit.rawValue) stage=enqueue pending=\(report.queued) applied=0 held=0 "
+                    + "next=\(exit.next)")
+            return exit
         }
     }
 
