@@ -14,8 +14,8 @@ private let gone: Int64 = 1_700_000_000_123
 
 @Suite("Two killed senders", .serialized)
 struct SendKillTests {
-    /// Rounds per engine, of two kills each; the printed seed and this number repeat a run.
-    private static let rounds = Int(Environment.number("PUSHSWEEP_TEST_KILLS") ?? 200) / 4
+    /// Kills per engine, two in a round; the printed seed and this number repeat a run.
+    private static let rounds = Int(Environment.number("PUSHSWEEP_TEST_SENDER_KILLS") ?? 20) / 2
 
     @Test("lose no row, send none twice, and leave every row in exactly one state")
     func randomKills() throws {
