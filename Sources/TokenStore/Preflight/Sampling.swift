@@ -70,7 +70,10 @@ extension TokenStore {
             + (layout.token.tellsCaseApart ? sample.count(.mixedHex) : 0)
         let severity: StoreFinding.Severity = unfindable > 0 ? .warning : .ok
         let note = unfindable > 0 ? "; no signal finds \(unfindable) of them" : ""
-        return [StoreFinding(severity, "\(column): of \(sample.total) rows sampled, stored as \(list)\(note)")]
+        return [
+            StoreFinding(
+                severity, "\(column): of \(sample.total) rows sampled, stored as \(list)\(note)")
+        ]
     }
 
     private static func findings(
