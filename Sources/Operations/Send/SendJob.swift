@@ -197,9 +197,7 @@ final class SendJob {
             return false
         }
         claimedSoFar += claim.claimed
-        for (reason, count) in claim.skipped {
-            for _ in 0..<count { entry.count(.skipped(reason)) }
-        }
+        for (reason, count) in claim.skipped { entry.count(skipped: count, reason) }
         guard !claim.notifications.isEmpty else { return true }
         batches[place] = SendBatch(claim, place: place, handedAt: context.now())
         claimed.append(place)
@@ -292,7 +290,7 @@ final class SendJob {
     /// Keeps a batch's evidence, then writes its results. The failure if somebody else has its rows.
     private func write(_ place: Int) throws -> RunFailure? {
         guard var batch = batches[place] else { return nil }
-        // What is taken out is put back if it cannot be written, for the next try.
+        // Forgotten only after they are written, so that a failure leaves them for the next try.
         let (records, results) = (batch.evidence, batch.results)
         if !records.isEmpty {
             try timed("evidence") { try answers.keep(records, at: context.now()) }

@@ -77,12 +77,18 @@ package struct SendReport: Codable, Hashable, Sendable {
                 rejected[isKnown ? reason : "other", default: 0] += 1
             case .retry: retry += 1
             case .unknown: unknown += 1
-            case .skipped(let reason): skipped[reason.rawValue, default: 0] += 1
+            case .skipped(let reason): return count(skipped: 1, reason)
             case .returned:
                 returned += 1
                 return
             }
             claimed += 1
+        }
+
+        /// Counts rows that were claimed and not to be sent.
+        mutating func count(skipped rows: Int, _ reason: SkipReason) {
+            skipped[reason.rawValue, default: 0] += rows
+            claimed += rows
         }
 
         /// Counts a feed of answers that was applied.

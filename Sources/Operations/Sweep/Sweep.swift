@@ -117,23 +117,27 @@ package struct Sweep {
             journal: journal, store: store, plan: plan, context: context, run: run,
             started: started)
         outcome.isWhole = try settleAll(left, settlement)
-        if outcome.isWhole { try settleSenders(store) }
+        if outcome.isWhole { settleSenders(store) }
         noteEnd(in: store)
     }
 
     /// Applies the answers that senders had kept when they ended, see `SenderFolders`.
-    private mutating func settleSenders(_ store: TokenStore) throws {
+    private mutating func settleSenders(_ store: TokenStore) {
         guard !plan.dryRun, case .gateways = plan.work else { return }
         let (folders, problems) = SenderFolders.abandoned(in: plan.state)
         for problem in problems { outcome.fail(.wrapping(problem, at: .state)) }
         for folder in folders {
-            let journal = try EvidenceJournal(in: folder)
-            try journal.recoverInterrupted(at: context.now())
-            let settlement = FeedSettlement(
-                journal: journal, store: store, plan: plan, context: context, run: run,
-                started: started)
-            for feed in try journal.feeds(.pending)
-            where settle(feed, with: settlement, resumed: true) { return }
+            do throws(JournalFailure) {
+                let journal = try EvidenceJournal(in: folder)
+                try journal.recoverInterrupted(at: context.now())
+                let settlement = FeedSettlement(
+                    journal: journal, store: store, plan: plan, context: context, run: run,
+                    started: started)
+                for feed in try journal.feeds(.pending)
+                where settle(feed, with: settlement, resumed: true) { return }
+            } catch {
+                outcome.fail(.wrapping(error, at: .state))
+            }
             withExtendedLifetime(folder) {}
         }
     }
