@@ -81,9 +81,8 @@ struct ApplyBenchmark {
     }
 
     /// A commit for every row costs what the disk takes to sync; everything else costs the processor.
-    /// So this ratio belongs to the machine: eight was two thirds of the floor's own lead where it was
-    /// set, and where the floor itself stays below eight nothing can reach it. The floor is measured
-    /// too, and two thirds of its lead count as well.
+    /// So this ratio belongs to the machine, and the floor is measured beside it: its own lead over
+    /// row by row is the most that one connection can reach.
     func againstRows() throws -> Figure {
         let table = try table()
         let perToken = 1e6 / Double(table.evidence.count)
@@ -106,8 +105,7 @@ struct ApplyBenchmark {
         var figure = Figure(
             name: "apply-vs-rows", value: median(ours), unit: "us/token",
             reference: median(rows), ratio: ratio,
-            target: "at least 8 times faster, or 0.67 of the floor's own lead",
-            met: ratio >= 8 || ofFloor >= 0.67)
+            target: "at least 8 times faster", met: ratio >= 8)
         figure.extra = [
             "floor": median(floors), "floor-vs-rows": median(zip(rows, floors).map { $0 / $1 }),
             "share-of-floor": ofFloor,

@@ -138,16 +138,18 @@ struct EnqueueCommand: ParsableCommand {
     }
 
     private func content(of path: String, _ what: String) throws -> [UInt8] {
+        func refusal(_ cause: String) -> RunFailure {
+            RunFailure(.usage, .settings, "reading \(what) from \(path): \(cause); check the path")
+        }
+        guard
+            let file = path == "-" ? .standardInput : FileHandle(forReadingAtPath: path)
+        else {
+            throw refusal(String(cString: strerror(errno)).lowercased())
+        }
         do {
-            let data =
-                path == "-"
-                ? try FileHandle.standardInput.readToEnd() ?? Data()
-                : try Data(contentsOf: URL(fileURLWithPath: path))
-            return [UInt8](data)
+            return [UInt8](try file.readToEnd() ?? Data())
         } catch {
-            throw RunFailure(
-                .usage, .settings,
-                "reading \(what) from \(path): \(error.localizedDescription); check the path")
+            throw refusal("it is a folder or cannot be read")
         }
     }
 }

@@ -42,9 +42,10 @@ struct SchemaCommand: ParsableCommand {
             commandName: "apply",
             abstract: "Create what is missing in the token database, and say what was done.",
             discussion: """
-                Creates the tables that pushsweep keeps beside yours, and active_users where there \
-                is none. An existing token table is left as it is unless --upgrade is given: then \
-                it gains the columns and the index that it lacks. Running it again does nothing.
+                Creates the tables that pushsweep keeps beside yours, and active_users and \
+                push_queue where there are none. Existing ones are left as they are unless \
+                --upgrade is given: then the token table gains the columns and the index that it \
+                lacks, and the queue the index that finds open rows. Running it again does nothing.
 
                 \(HelpText.exitStatus)
                 """)

@@ -15,7 +15,8 @@ struct SendCommand: ParsableCommand {
 
             With --follow it waits for new rows until SIGTERM; then it waits up to three seconds for \
             answers and gives back what was not sent. With --dry-run nothing is claimed: it says what \
-            would be sent and skipped.
+            would be sent and skipped. Without a terminal it is quiet when all went well; --verbose or \
+            --format json says what was done.
 
             \(HelpText.exitStatus)
             """)
