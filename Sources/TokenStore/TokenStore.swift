@@ -19,6 +19,8 @@ package final class TokenStore {
     private var resolved: TableLayout?
     /// Stands between chunks.
     private let gate: ThrottleGate
+    /// Asks servers how they are.
+    let probe: ThrottleProbe
 
     /// Connects. `creatingFile` makes a SQLite file that does not exist; nothing else does.
     ///
@@ -42,11 +44,10 @@ package final class TokenStore {
         self.settings = settings
         self.connection = connection
         self.pacing = pacing
-        gate = ThrottleGate(
-            pacing,
-            ThrottleProbe(
-                pacing.throttle, connection, Attempts(connection: connection, pacing: pacing),
-                settings.location))
+        probe = ThrottleProbe(
+            pacing.throttle, connection, Attempts(connection: connection, pacing: pacing),
+            settings.location)
+        gate = ThrottleGate(pacing, probe)
         try attempts.retrying("connecting to \(settings.location)") { () throws(SQLFailure) in
             try connection.connect()
         }

@@ -45,6 +45,38 @@ extension LeaseAnswer {
     }
 }
 
+/// A connection on which something else happens between the look at the lease and its taking.
+private final class MeddledConnection: SQLConnection {
+    private let real: any SQLConnection
+    private var meddle: (() throws -> Void)?
+
+    init(_ real: any SQLConnection, _ meddle: @escaping () throws -> Void) {
+        self.real = real
+        self.meddle = meddle
+    }
+
+    var dialect: SQLDialect { real.dialect }
+    func connect() throws(SQLFailure) { try real.connect() }
+    func run(_ sql: String) throws(SQLFailure) { try real.run(sql) }
+    func describe() throws(SQLFailure) -> ServerDescription { try real.describe() }
+
+    func query(_ sql: String, _ parameters: [SQLValue]) throws(SQLFailure) -> SQLRows {
+        try real.query(sql, parameters)
+    }
+
+    func execute(_ sql: String, _ parameters: [SQLValue]) throws(SQLFailure) -> Int {
+        if sql.hasPrefix("UPDATE pushsweep_lease"), let meddle {
+            self.meddle = nil
+            do {
+                try meddle()
+            } catch {
+                throw SQLFailure(kind: .other, code: 0, message: "meddling failed: \(error)")
+            }
+        }
+        return try real.execute(sql, parameters)
+    }
+}
+
 @Suite("The lease across hosts")
 struct LeaseTests {
     private static func database(_ engine: TestEngine) throws -> TokenDatabase {
@@ -95,6 +127,40 @@ struct LeaseTests {
         // What is lost can be given back without harm to whom it went.
         try one.giveBack(lease)
         try two.renew(next)
+    }
+
+    /// What happens to a lease in the moment in which another host takes it.
+    private enum Meddling: String, CaseIterable {
+        case renewed
+        case givenBack
+        case taken
+    }
+
+    @Test(
+        "is not taken from who renews or takes it in the same moment",
+        arguments: TestEngine.available, Meddling.allCases)
+    private func sameMoment(_ engine: TestEngine, _ meddling: Meddling) throws {
+        let database = try Self.database(engine)
+        let (one, three) = (try database.store(), try database.store())
+        let lease = try #require(try one.takeLease(LeaseApplicant("a", run: "run-a")).lease)
+        try database.endLease()
+        let two = try TokenStore(
+            database.settings,
+            MeddledConnection(database.driver()) {
+                switch meddling {
+                case .renewed: try one.renew(lease)
+                case .givenBack: try one.giveBack(lease)
+                case .taken: _ = try three.takeLease(LeaseApplicant("c", run: "run-c"))
+                }
+            }, hurried())
+        let answer = try two.takeLease(LeaseApplicant("b", run: "run-b"))
+        switch meddling {
+        case .renewed:
+            #expect(answer.holder?.run == "run-a")
+            try one.renew(lease)
+        case .givenBack: #expect(answer.lease?.fence == 2)
+        case .taken: #expect(answer.holder?.run == "run-c")
+        }
     }
 
     @Test(
