@@ -42,7 +42,9 @@ extension TokenStore {
     /// - Throws: any failure of asking the server what it is.
     package func lagGrants() throws(StoreFailure) -> [String] {
         let throttle = pacing.throttle
-        guard throttle.maxLag != nil, case .server(let server) = settings.location else { return [] }
+        guard throttle.maxLag != nil, case .server(let server) = settings.location else {
+            return []
+        }
         let description = try describe()
         // MariaDB has a right of its own for it since 10.5.9, and REPLICATION CLIENT lost it.
         let privileges =
