@@ -53,17 +53,6 @@ package enum SenderFolders {
 
     /// The folder above is made with the mode that its own run would give it.
     private static func makeParent(of state: String) throws(JournalFailure) {
-        for folder in [state, state + "/send"] where access(folder, F_OK) != 0 {
-            do {
-                try FileManager.default.createDirectory(
-                    atPath: folder, withIntermediateDirectories: true,
-                    attributes: [.posixPermissions: 0o700])
-            } catch {
-                throw JournalFailure(
-                    .cannotCreate,
-                    "making the folder \(folder): \(error.localizedDescription); name a folder "
-                        + "that can be written in state:")
-            }
-        }
+        for folder in [state, state + "/send"] { try StateFolder.create(folder) }
     }
 }

@@ -79,12 +79,23 @@ package final class StateFolder {
         return Array(header[..<count])
     }
 
-    private static func create(_ path: String) throws(JournalFailure) {
-        do {
-            try FileManager.default.createDirectory(
-                atPath: path, withIntermediateDirectories: true,
+    /// Makes a folder for its owner alone, where there is none.
+    static func create(_ path: String) throws(JournalFailure) {
+        let parent = (path as NSString).deletingLastPathComponent
+        if !parent.isEmpty {
+            try? FileManager.default.createDirectory(
+                atPath: parent, withIntermediateDirectories: true,
                 attributes: [.posixPermissions: 0o700])
-        } catch {
+        }
+        // Foundation makes a folder first and sets its mode then; another run that starts at this
+        // moment would see it open to others.
+        if mkdir(path, 0o700) == 0 { return }
+        let cause = errno
+        var isFolder: ObjCBool = false
+        guard FileManager.default.fileExists(atPath: path, isDirectory: &isFolder),
+            isFolder.boolValue
+        else {
+            errno = cause
             throw JournalFailure(
                 .cannotCreate,
                 "creating the state folder \(path): \(lastError()); name another in state: or "

@@ -1,3 +1,20 @@
+/// Why a run ended before its work was done, although nothing failed. The words stand in the closing
+/// line and in JSON.
+package enum StopReason: String, Hashable, Sendable, CaseIterable {
+    /// Another run has taken the lease.
+    case lease
+    /// A replica lagged for too long.
+    case maxLag = "max-lag"
+    /// The server was loaded for too long.
+    case maxLoad = "max-load"
+    /// The server was loaded beyond the point at which to wait.
+    case criticalLoad = "critical-load"
+    /// The time allowed is used up.
+    case timeBudget = "time-budget"
+    /// Somebody has laid down the stop file.
+    case stopFile = "stop-file"
+}
+
 /// Why the token database could not be read or changed: one sentence for a person, and a code for
 /// what follows from it.
 package struct StoreFailure: Error, Hashable, Sendable, CustomStringConvertible {
@@ -21,6 +38,8 @@ package struct StoreFailure: Error, Hashable, Sendable, CustomStringConvertible 
         case configuration
         /// The evidence could not be read to its end; rows applied so far stand.
         case evidence
+        /// The run has to end before its work is done, see `reason`; the next one goes on.
+        case stopped
         /// Something that cannot be: our mistake.
         case inconsistent
     }
@@ -29,11 +48,21 @@ package struct StoreFailure: Error, Hashable, Sendable, CustomStringConvertible 
     package let code: Code
     /// What was being done, to what, what happened, what to do next. One line, no secrets.
     package let sentence: String
+    /// Why the run has to end, where the code is `stopped`.
+    package let reason: StopReason?
 
     /// States a failure.
     package init(_ code: Code, _ sentence: String) {
         self.code = code
         self.sentence = sentence
+        reason = nil
+    }
+
+    /// States that the run has to end, and why.
+    package init(stopped reason: StopReason, _ sentence: String) {
+        code = .stopped
+        self.sentence = sentence
+        self.reason = reason
     }
 
     /// The sentence.
@@ -69,6 +98,10 @@ package struct StoreFailure: Error, Hashable, Sendable, CustomStringConvertible 
                 .configuration,
                 "\(happened); compare the settings under store with the tables, `pushsweep check` "
                     + "names the difference")
+        case .leaseLost:
+            self.init(
+                stopped: .lease,
+                "\(happened); what is committed stands, run again to continue")
         case .other:
             self.init(.busy, "\(happened); run again, and report this if it repeats")
         }

@@ -12,10 +12,15 @@ import TokenHygiene
 
 /// The token database.
 package final class TokenStore {
-    let settings: StoreSettings
+    /// How the database was opened; a second connection is made from it.
+    package let settings: StoreSettings
     let connection: any SQLConnection
     let pacing: StorePacing
     private var resolved: TableLayout?
+    /// Stands between chunks.
+    private let gate: ThrottleGate
+    /// Asks servers how they are.
+    let probe: ThrottleProbe
 
     /// Connects. `creatingFile` makes a SQLite file that does not exist; nothing else does.
     ///
@@ -39,6 +44,10 @@ package final class TokenStore {
         self.settings = settings
         self.connection = connection
         self.pacing = pacing
+        probe = ThrottleProbe(
+            pacing.throttle, connection, Attempts(connection: connection, pacing: pacing),
+            settings.location)
+        gate = ThrottleGate(pacing, probe)
         try attempts.retrying("connecting to \(settings.location)") { () throws(SQLFailure) in
             try connection.connect()
         }
@@ -93,6 +102,16 @@ package final class TokenStore {
         }
     }
 
+    /// Waits as long as the throttle says; false where `shouldStop` said so in the meantime.
+    ///
+    /// - Throws: `stopped` where the run has to end early, and what the throttle asks for that the
+    ///   servers cannot tell.
+    package func waitForThrottle(
+        shouldStop: () -> Bool = { false }
+    ) throws(StoreFailure) -> Bool {
+        try gate.pass(shouldStop: shouldStop)
+    }
+
     /// Finds out what evidence would do to the rows of a partition. Reads only and locks nothing.
     /// `shouldStop` is asked between batches; `report` hears the numbers so far.
     ///
@@ -108,6 +127,7 @@ package final class TokenStore {
             readsSideMarks: layout.mark == nil ? try hasSideMarks() : false)
         var result = Classification()
         while !shouldStop() {
+            guard try gate.pass(shouldStop: shouldStop) else { break }
             let batch: [TokenEvidence]
             do {
                 batch = try evidence.next(StatementShape.longest)
@@ -187,7 +207,7 @@ package final class TokenStore {
         _ evidence: inout some EvidenceStream, _ application: FeedApplication,
         shouldStop: () -> Bool = { false }, report: (FeedProgress) -> Void = { _ in }
     ) throws(StoreFailure) -> FeedProgress {
-        var applier = try FeedApplier(application, layout(), connection, pacing)
+        var applier = try FeedApplier(application, layout(), connection, pacing, gate)
         return try applier.run(&evidence, shouldStop: shouldStop, report: report)
     }
 }

@@ -22,6 +22,7 @@ package final class SweepStage {
     package let database: TokenDatabase
     /// Lines that replace settings, by name.
     package var lines: Lines
+    private var written = ""
 
     /// The parts of the settings file that tests change.
     package struct Lines {
@@ -60,29 +61,35 @@ package final class SweepStage {
     /// The journal's file.
     package var journal: String { state + "/journal.sqlite" }
 
-    /// Writes the settings as they stand and returns the file.
+    /// Writes the settings as they stand and returns the file. Settings that have not changed are
+    /// left alone, since a run may be reading them.
     package func settings() throws -> String {
-        try folder.write(
-            "pushsweep.yaml",
-            """
-            state: \(state)
-            store:
-              \(lines.store)
-            \(lines.activeUsers)
-            \(lines.policy)
-            apps:
-              - name: chat
-                topic: com.example.chat
-                environment: production
-                \(lines.certificate)
-                feedback:
-                  host: 127.0.0.1
-                  port: \(gateway.port)
-                  ca: \(lines.ca)
-                  \(lines.hostName)
-                  \(lines.feedbackOptions)
+        let text = self.text
+        if text != written { _ = try folder.write("pushsweep.yaml", text) }
+        written = text
+        return folder.file("pushsweep.yaml")
+    }
 
-            """)
+    private var text: String {
+        """
+        state: \(state)
+        store:
+          \(lines.store)
+        \(lines.activeUsers)
+        \(lines.policy)
+        apps:
+          - name: chat
+            topic: com.example.chat
+            environment: production
+            \(lines.certificate)
+            feedback:
+              host: 127.0.0.1
+              port: \(gateway.port)
+              ca: \(lines.ca)
+              \(lines.hostName)
+              \(lines.feedbackOptions)
+
+        """
     }
 
     /// Runs `pushsweep` with these settings and waits for its end.
@@ -98,6 +105,11 @@ package final class SweepStage {
     ) throws -> RunningTool {
         try RunningTool(
             "pushsweep", arguments + ["--config", try settings()], environment: environment)
+    }
+
+    /// What makes a run one of another host: a state folder of its own.
+    package func host(_ name: String) -> [String: String] {
+        ["PUSHSWEEP_STATE": folder.file("state-of-\(name)")]
     }
 
     /// Waits until bytes of a feed are in the journal; false if none came in 20 seconds.

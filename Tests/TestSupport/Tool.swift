@@ -77,6 +77,17 @@ package final class RunningTool: @unchecked Sendable {
     /// Sends a signal to the process.
     package func signal(_ number: Int32) { kill(pid, number) }
 
+    /// Waits until stderr holds a text; false if it did not within 20 seconds or before the end.
+    package func awaitError(_ text: String) -> Bool {
+        let deadline = ContinuousClock.now + .seconds(20)
+        while ContinuousClock.now < deadline {
+            let isOver = !process.isRunning
+            if self.text("err").contains(text) { return true }
+            if isOver { return false }
+        }
+        return false
+    }
+
     /// Waits for the first whole line on stdout; nil if it ends without one.
     package func firstLine() -> String? {
         while true {

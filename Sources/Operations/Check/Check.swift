@@ -207,13 +207,17 @@ package struct Check {
         do {
             let wanted = StoreSettings(settings)
             let policy = RemovalPolicy(settings.policy)
-            let store = try TokenStore(wanted)
+            var pacing = StorePacing()
+            pacing.throttle = Throttle(settings.throttle, wanted)
+            let store = try TokenStore(wanted, pacing: pacing)
             for finding in try store.examine(
                 .apply(policy), partitions: settings.apps.map(\.storedPartition)
             ).findings {
                 enter(finding)
             }
+            for finding in try store.examinePace() { enter(finding) }
             report.grants = (try? store.grants(for: policy)) ?? []
+            report.grants += (try? store.lagGrants()) ?? []
             try examineQueue(store)
         } catch {
             report.fail("database", .wrapping(error, at: .store))

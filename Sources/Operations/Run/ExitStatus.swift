@@ -8,7 +8,7 @@ package enum ExitStatus: Int32, Hashable, Sendable, CaseIterable {
     case done = 0
     /// A removal was stopped and waits for a person; nothing of that set changed.
     case held = 3
-    /// Another run holds the lock.
+    /// Another run holds the lock of the state folder, or the lease on the token table.
     case locked = 4
     /// The command line is wrong.
     case usage = 64
@@ -47,7 +47,7 @@ package enum ExitStatus: Int32, Hashable, Sendable, CaseIterable {
         switch self {
         case .done: "done, also when there was nothing to do"
         case .held: "held: a removal was stopped and waits for a person"
-        case .locked: "another run holds the lock"
+        case .locked: "another run holds the lock, here or on another host"
         case .usage: "usage"
         case .quarantined: "some input was bad and is quarantined; the rest is applied"
         case .unreachable: "gateway or database unreachable, nothing read"

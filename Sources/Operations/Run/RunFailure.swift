@@ -17,12 +17,17 @@ package struct RunFailure: Error, Hashable, Sendable, CustomStringConvertible {
     package let stage: Stage
     /// One sentence: what was being done, to what, what happened, what to do next.
     package let description: String
+    /// Why the run ended early though nothing failed, for the closing line; nil for failures.
+    package let reason: StopReason?
 
     /// States a failure.
-    package init(_ exit: ExitStatus, _ stage: Stage, _ description: String) {
+    package init(
+        _ exit: ExitStatus, _ stage: Stage, _ description: String, reason: StopReason? = nil
+    ) {
         self.exit = exit
         self.stage = stage
         self.description = description
+        self.reason = reason
     }
 
     /// Any error of the rooms below, at the stage where it came up.
@@ -30,7 +35,9 @@ package struct RunFailure: Error, Hashable, Sendable, CustomStringConvertible {
         switch error {
         case let failure as RunFailure: failure
         case let failure as JournalFailure: RunFailure(failure.exit, .state, failure.description)
-        case let failure as StoreFailure: RunFailure(failure.exit, stage, failure.description)
+        case let failure as StoreFailure:
+            RunFailure(
+                failure.exit, stage, failure.description, reason: failure.reason)
         case let failure as TransportFailure: RunFailure(failure.exit, stage, failure.description)
         case let failure as SettingsFailure:
             RunFailure(failure.exit, .settings, failure.description)
@@ -91,7 +98,7 @@ extension StoreFailure {
     var exit: ExitStatus {
         switch code {
         case .unreachable: .unreachable
-        case .busy, .readOnly, .commitUnknown: .pending
+        case .busy, .readOnly, .commitUnknown, .stopped: .pending
         // The evidence lies in our own state folder.
         case .evidence: .journal
         case .permission: .permission

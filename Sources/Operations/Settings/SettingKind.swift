@@ -39,6 +39,10 @@ package enum SettingKind: Sendable, Equatable {
     case columns
     /// Where the token database is.
     case storeAddress
+    /// Servers by address.
+    case servers
+    /// Limits on figures of a server's status.
+    case load
     /// A password. Comes from the environment only and is never shown.
     case secret
 
@@ -66,9 +70,14 @@ package enum SettingKind: Sendable, Equatable {
         case .optionalColumn: "column, or `none`"
         case .columns: "list of columns"
         case .storeAddress: "`mysql://`, `mysql+unix://` or `sqlite://` address"
+        case .servers: "list of `mysql://` or `mysql+unix://` addresses"
+        case .load: "number of running threads, or `figure=number`, several with commas"
         case .secret: "password"
         }
     }
+
+    /// Whether the value may be written as a list.
+    package var isList: Bool { self == .columns || self == .servers }
 
     /// Whether the value must never be shown.
     package var isSecret: Bool { self == .secret }
@@ -94,6 +103,10 @@ package enum SettingValue: Sendable, Equatable {
     case columns([String])
     /// Where the token database is.
     case store(StoreLocation)
+    /// Servers in order.
+    case servers([StoreLocation])
+    /// Limits on a server's load.
+    case load(LoadLimits)
     /// A password.
     case secret(Settings.Secret)
 
@@ -113,6 +126,8 @@ package enum SettingValue: Sendable, Equatable {
         case .column(.named(let name)): name
         case .columns(let names): "[\(names.joined(separator: ", "))]"
         case .store(let location): location.description
+        case .servers(let servers): "[\(servers.map(\.description).joined(separator: ", "))]"
+        case .load(let limits): limits.description
         case .secret: "(set)"
         }
     }

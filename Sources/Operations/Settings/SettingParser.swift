@@ -18,6 +18,9 @@ struct SettingParser {
             return .secret(Settings.Secret(text))
         case .path: return .text(try PlainText.absolutePath(text, folder: folder))
         case .storeAddress: return .store(try StoreLocation(text, relativeTo: folder))
+        case .servers:
+            return try servers(text.split(separator: ",", omittingEmptySubsequences: false))
+        case .load: return .load(try LoadLimits(text))
         case .integer, .percent, .size, .duration: return try quantity(text, kind)
         case .zone: return .zone(try zone(text))
         case .boolean: return .flag(try flag(text))
@@ -63,6 +66,25 @@ struct SettingParser {
         default: break
         }
         return .text(text)
+    }
+
+    /// What a list of texts stands for.
+    func list(_ texts: [String], _ kind: SettingKind) throws(SettingRefusal) -> SettingValue {
+        kind == .servers ? try servers(texts) : try columns(texts)
+    }
+
+    private func servers(_ texts: [some StringProtocol]) throws(SettingRefusal) -> SettingValue {
+        var servers: [StoreLocation] = []
+        for text in texts {
+            let location = try StoreLocation(
+                String(text.drop { $0 == " " }), relativeTo: folder)
+            guard case .server = location else {
+                throw SettingRefusal("must name servers, such as mysql://monitor@replica:3306/push")
+            }
+            servers.append(location)
+        }
+        guard !servers.isEmpty else { throw SettingRefusal("must name at least one server") }
+        return .servers(servers)
     }
 
     /// Columns of a key, in order, each once.

@@ -11,6 +11,8 @@ package struct Settings: Sendable, Equatable {
     package let apps: [App]
     /// What happens to stale rows.
     package let policy: Policy
+    /// When runs pause for a busy database.
+    package let throttle: Throttle
     /// How notifications are sent.
     package let send: Send
     /// Limits beyond which a removal is held.

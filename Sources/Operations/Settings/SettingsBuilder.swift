@@ -24,6 +24,7 @@ struct SettingsBuilder {
                 action: choice("policy.action"),
                 deleteWithoutRegistrationTime: flag("policy.delete-without-registration-time"),
                 clockSkew: duration("policy.clock-skew")),
+            throttle: throttle(),
             send: Settings.Send(
                 resendUnknown: flag("send.resend-unknown"),
                 requestTimeout: duration("send.request-timeout"), lease: duration("send.lease")),
@@ -92,6 +93,14 @@ struct SettingsBuilder {
         queue.timeType = detectable("time-type")
         queue.zone = zone("zone")
         return queue
+    }
+
+    private func throttle() -> Settings.Throttle {
+        Settings.Throttle(
+            maxLag: optionalDuration("throttle.max-lag"), maxLoad: load("throttle.max-load"),
+            criticalLoad: load("throttle.critical-load"),
+            timeBudget: optionalDuration("throttle.time-budget"),
+            stopFile: text("throttle.stop-file"), replicas: servers("throttle.replicas"))
     }
 
     private func app() -> Settings.App {
@@ -174,6 +183,22 @@ struct SettingsBuilder {
             mismatch(name)
         }
         return .milliseconds(milliseconds)
+    }
+
+    private func optionalDuration(_ name: String) -> Duration? {
+        resolved.values[prefix + name] == nil ? nil : duration(name)
+    }
+
+    private func load(_ name: String) -> LoadLimits? {
+        guard let value = resolved.values[prefix + name] else { return nil }
+        guard case .load(let limits) = value else { mismatch(name) }
+        return limits
+    }
+
+    private func servers(_ name: String) -> [StoreLocation] {
+        guard let value = resolved.values[prefix + name] else { return [] }
+        guard case .servers(let servers) = value else { mismatch(name) }
+        return servers
     }
 
     private func column(_ name: String) -> OptionalColumn {

@@ -139,10 +139,10 @@ struct SettingsDocument {
             content =
                 isNull(node)
                 ? .null : .text(scalar.string, plain: scalar.style == .plain)
-        case .sequence(let items) where rule.kind == .columns:
+        case .sequence(let items) where rule.kind.isList:
             let names = items.compactMap { isNull($0) ? nil : $0.scalar?.string }
             guard names.count == items.count else {
-                problems.add(place(node), "\(key) must be a list of column names")
+                problems.add(place(node), "\(key) must be a list of texts")
                 return
             }
             content = .list(names)

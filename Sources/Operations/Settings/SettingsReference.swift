@@ -14,7 +14,9 @@ extension SettingsTable {
             ("state", "State"), ("store.", "Token database"),
             ("store.active-users.", "Table of registered devices"),
             ("store.push-queue.", "Table of notifications to send"), ("apps[].", "Apps"),
-            ("policy.", "What happens to stale rows"), ("send.", "How notifications are sent"),
+            ("policy.", "What happens to stale rows"),
+            ("throttle.", "When a run pauses or ends early"),
+            ("send.", "How notifications are sent"),
             ("guard.", "When a removal is held"), ("report.", "Where results are told"),
         ]
         return titles.map { prefix, title in

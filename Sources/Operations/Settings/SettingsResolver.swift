@@ -109,7 +109,7 @@ struct SettingsResolver {
         case .text("none", plain: true) where mayBeAbsent: return .column(.absent)
         case .null: throw SettingRefusal("has no value; give one or remove the key")
         case .text(let text, _): return try parser.value(text, rule.kind)
-        case .list(let names): return try parser.columns(names)
+        case .list(let names): return try parser.list(names, rule.kind)
         }
     }
 
@@ -133,6 +133,9 @@ struct SettingsResolver {
         case "store.url":
             guard case .text(let state)? = values["state"] else { return nil }
             return .store(.sqlite(path: "\(state)/tokens.sqlite"))
+        case "throttle.stop-file":
+            guard case .text(let state)? = values["state"] else { return nil }
+            return .text("\(state)/stop")
         case "store.tls.mode":
             guard case .store(let location)? = values["store.url"] else { return nil }
             let mode: Settings.Store.TLSMode =

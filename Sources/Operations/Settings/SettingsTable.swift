@@ -307,6 +307,30 @@ package enum SettingsTable {
             "policy.clock-skew", .duration(0...3_600_000), .text("2s"),
             "How far the clocks that wrote registrations and signals may be apart."),
         SettingRule(
+            "throttle.max-lag", .duration(0...86_400_000), .absent("no look at replicas"),
+            sample: .comment("10s"),
+            "How far a replica may lag before sweeps and replays pause between chunks."),
+        SettingRule(
+            "throttle.replicas", .servers, .absent("the database's own replication"),
+            sample: .comment("[mysql://monitor@replica.example.net:3306/push]"),
+            "Replicas whose lag counts, reached with the password and authorities of the store."),
+        SettingRule(
+            "throttle.max-load", .load, .absent("no look at the load"),
+            sample: .comment("Threads_running=25"),
+            "Load of the database beyond which sweeps and replays pause between chunks."),
+        SettingRule(
+            "throttle.critical-load", .load, .absent("no look at the load"),
+            sample: .comment("Threads_running=100"),
+            "Load of the database beyond which they end with 75; the next run goes on."),
+        SettingRule(
+            "throttle.time-budget", .duration(1_000...604_800_000), .absent("no limit"),
+            sample: .comment("45m"),
+            "Time after which they end with 75, before the next chunk or the next feed."),
+        SettingRule(
+            "throttle.stop-file", .path, .computed("`stop` in the state folder"),
+            sample: .comment("/var/lib/pushsweep/stop"),
+            "File whose presence ends them with 75; it stays until somebody removes it."),
+        SettingRule(
             "send.resend-unknown", .boolean, .text("false"),
             "Whether a notification without an answer is sent again, under its old apns-id; it may then arrive twice."
         ),

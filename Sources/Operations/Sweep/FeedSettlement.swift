@@ -24,6 +24,8 @@ struct FeedSettlement {
     let run: String
     /// When the run began, for the records of the database.
     let started: EpochMilliseconds
+    /// What fences the changes; nil for dry runs and senders.
+    var lease: Lease?
 
     /// What became of one feed.
     struct Result {
@@ -119,7 +121,8 @@ struct FeedSettlement {
         let known = plan.dryRun ? nil : try store.progress(of: feed.id)
         if let known, known.isApplied { return known }
         let workers = StoreWorkers(
-            plan.store, count: decoded.tokens < Self.tokensWorthSharing ? 1 : 2)
+            plan.store, count: decoded.tokens < Self.tokensWorthSharing ? 1 : 2,
+            pacing: plan.pacing)
         let forecast = try forecast(decoded, in: partition, workers)
         context.log.debug(
             "feed judged",
@@ -140,7 +143,7 @@ struct FeedSettlement {
         }
         let application = FeedApplication(
             run: run, feed: feed.id, partition: partition, policy: plan.policy,
-            source: feed.kind)
+            source: feed.kind, lease: lease)
         return try apply(application, decoded, workers, isBegun: known != nil)
     }
 

@@ -2,7 +2,7 @@
 //
 //   1. take the lock and open the journal: without them nothing may be read
 //   2. ask the database whether evidence could be applied; a missing grant or column must be found
-//      before a feed is spent on it
+//      before a feed is spent on it; take the lease, so that no other host does the same
 //   3. apply what an earlier run left pending, oldest first
 //   4. gateway by gateway: read to the journal, then apply from the journal
 //   5. write down what happened
@@ -31,21 +31,23 @@ package struct SweepOutcome: Sendable {
     mutating func fail(_ failure: RunFailure) {
         failures.append(failure)
         report.problems.append(
-            SweepReport.Problem(stage: failure.stage.rawValue, message: failure.description))
+            SweepReport.Problem(
+                stage: failure.stage.rawValue, message: failure.description,
+                why: failure.reason?.rawValue))
         exit = .worse(exit, failure.exit)
     }
 
     /// The closing line of stderr, for scripts; nil after success.
     package var closingLine: String? {
         guard exit != .done else { return nil }
-        let stage = failures.first { $0.exit == exit }?.stage
-        return report.closingLine(exit, stage: stage)
+        let failure = failures.first { $0.exit == exit }
+        return report.closingLine(exit, stage: failure?.stage, why: failure?.reason)
     }
 }
 
 /// One run of the main job.
 package struct Sweep {
-    private let plan: SweepPlan
+    private var plan: SweepPlan
     private let context: RunContext
     private let run = UUID().uuidString.lowercased()
     private let started: EpochMilliseconds
@@ -54,6 +56,9 @@ package struct Sweep {
     private init(_ plan: SweepPlan, _ context: RunContext) {
         self.plan = plan
         self.context = context
+        self.plan.pacing.throttle.began = plan.pacing.monotonic()
+        let kind = plan.work.kind
+        self.plan.pacing.throttle.story = { context.log.notice("\(kind) \($0)") }
         started = context.now()
         outcome = SweepOutcome(
             report: SweepReport(
@@ -113,16 +118,31 @@ package struct Sweep {
         } catch {
             return outcome.fail(storeUnusable(error, pending: left.count))
         }
+        guard !plan.dryRun else {
+            if case .gateways = plan.work { try store.respectLease(in: journal.folder) }
+            return try settle(left, journal, store, nil)
+        }
+        try store.underLease(
+            run: run, kind: plan.work.kind, in: journal.folder, context
+        ) { lease in
+            try settle(left, journal, store, lease)
+            noteEnd(in: store)
+        }
+    }
+
+    /// Everything that needs the lease, in a dry run without it.
+    private mutating func settle(
+        _ left: [CapturedFeed], _ journal: EvidenceJournal, _ store: TokenStore, _ lease: Lease?
+    ) throws {
         let settlement = FeedSettlement(
             journal: journal, store: store, plan: plan, context: context, run: run,
-            started: started)
+            started: started, lease: lease)
         outcome.isWhole = try settleAll(left, settlement)
-        if outcome.isWhole { settleSenders(store) }
-        noteEnd(in: store)
+        if outcome.isWhole { settleSenders(store, lease) }
     }
 
     /// Applies the answers that senders had kept when they ended, see `SenderFolders`.
-    private mutating func settleSenders(_ store: TokenStore) {
+    private mutating func settleSenders(_ store: TokenStore, _ lease: Lease?) {
         guard !plan.dryRun, case .gateways = plan.work else { return }
         let (folders, problems) = SenderFolders.abandoned(in: plan.state)
         for problem in problems { outcome.fail(.wrapping(problem, at: .state)) }
@@ -132,7 +152,7 @@ package struct Sweep {
                 try journal.recoverInterrupted(at: context.now())
                 let settlement = FeedSettlement(
                     journal: journal, store: store, plan: plan, context: context, run: run,
-                    started: started)
+                    started: started, lease: lease)
                 for feed in try journal.feeds(.pending)
                 where settle(feed, with: settlement, resumed: true) { return }
             } catch {
@@ -170,7 +190,7 @@ package struct Sweep {
 
     /// The records of the database are for people; a run does not fail for want of them.
     private mutating func noteEnd(in store: TokenStore) {
-        guard !plan.dryRun, outcome.report.apps.contains(where: { $0.tuples > 0 }) else { return }
+        guard outcome.report.apps.contains(where: { $0.tuples > 0 }) else { return }
         stampReport()
         do {
             try store.record(
@@ -183,7 +203,7 @@ package struct Sweep {
     }
 
     private func openStore() throws -> TokenStore {
-        let store = try TokenStore(plan.store)
+        let store = try TokenStore(plan.store, pacing: plan.pacing)
         let report = try store.preflight(
             plan.dryRun ? .read : .apply(plan.policy),
             partitions: Array(plan.partitions.values))
@@ -203,12 +223,33 @@ package struct Sweep {
             .pending, .store, failure.description + "; \(pending) captured feeds wait for it")
     }
 
+    /// Whether the next list may be asked for, now that it could be applied: the lease is ours and the
+    /// throttle lets us go on. False when told to stop. A list once begun is read to its end, since
+    /// the gateway forgets it.
+    private func mayOpenFeed(_ settlement: FeedSettlement) throws(StoreFailure) -> Bool {
+        let interrupt = context.interrupt
+        guard try settlement.store.waitForThrottle(shouldStop: { interrupt.isTripped }) else {
+            return false
+        }
+        if let lease = settlement.lease { try settlement.store.renew(lease) }
+        return true
+    }
+
     /// Reads and applies one gateway; true when the run has to end.
     private mutating func sweep(
         _ source: PlannedGateway, _ collector: FeedCollector, _ settlement: FeedSettlement
     ) throws -> Bool {
         if context.interrupt.isTripped {
             outcome.fail(.stopped)
+            return true
+        }
+        do {
+            guard try mayOpenFeed(settlement) else {
+                outcome.fail(.stopped)
+                return true
+            }
+        } catch {
+            outcome.fail(.wrapping(error, at: .store))
             return true
         }
         warnOfExpiry(source)

@@ -58,12 +58,13 @@ extension SweepPlan {
 
     /// The plan of some work on what the settings name.
     init(_ settings: Settings, _ work: Work, dryRun: Bool) {
-        self.init(
+        let plan = Self(
             state: settings.state, store: StoreSettings(settings), work: work,
             partitions: Dictionary(
                 settings.apps.map { ($0.partition, $0.storedPartition) },
                 uniquingKeysWith: { first, _ in first }),
             policy: RemovalPolicy(settings.policy), dryRun: dryRun)
+        self = plan.throttled(settings.throttle)
     }
 }
 

@@ -2,6 +2,7 @@ import APNsProtocol
 import EvidenceJournal
 import Foundation
 import TokenHygiene
+import TokenStore
 
 /// What a sweep or a replay did, feed by feed: one JSON object for scripts. Fields may be added,
 /// never renamed.
@@ -80,6 +81,8 @@ package struct SweepReport: Codable, Hashable, Sendable {
         package var stage: String
         /// One sentence.
         package var message: String
+        /// Why the run ended early, in a word, where nothing failed.
+        package var why: String?
     }
 
     /// The run's name, a random UUID.
@@ -107,8 +110,11 @@ package struct SweepReport: Codable, Hashable, Sendable {
         self.started = started.rfc3339
     }
 
-    /// The closing line of stderr after a failure, for scripts.
-    package func closingLine(_ exit: ExitStatus, stage: RunFailure.Stage?) -> String {
+    /// The closing line of stderr after a failure, for scripts. `why` is there where a run ended early
+    /// though nothing failed.
+    package func closingLine(
+        _ exit: ExitStatus, stage: RunFailure.Stage?, why: StopReason? = nil
+    ) -> String {
         let pending = apps.filter { $0.state == FeedState.pending.rawValue }
         let fields = [
             "code=\(exit.rawValue)", "stage=\(stage?.rawValue ?? "done")",
@@ -116,6 +122,7 @@ package struct SweepReport: Codable, Hashable, Sendable {
             "applied=\(dryRun ? 0 : apps.reduce(0) { $0 + $1.applied })",
             "held=\(apps.reduce(0) { $0 + $1.held })", "next=\(exit.next)",
         ]
-        return fields.joined(separator: " ")
+        return (fields + [why.map { "why=\($0.rawValue)" }].compactMap { $0 })
+            .joined(separator: " ")
     }
 }

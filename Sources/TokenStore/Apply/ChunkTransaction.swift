@@ -2,7 +2,8 @@ import APNsProtocol
 import TokenHygiene
 
 /// One chunk of evidence, applied in one transaction: the marker is read, the rows are locked and
-/// judged, changed, entered in the ledger, and the marker moves; all of it or nothing.
+/// judged, changed, entered in the ledger, the marker moves, and the lease is found to be still ours;
+/// all of it or nothing.
 struct ChunkTransaction {
     let application: FeedApplication
     let layout: TableLayout
@@ -45,7 +46,8 @@ struct ChunkTransaction {
     /// Applies a chunk that follows `progress`, and commits. `isLast` calls the feed applied. Gives up
     /// where the rows have more than `mostBytes` bytes.
     ///
-    /// - Throws: a conflict if the marker stands elsewhere: another run applies the same feed.
+    /// - Throws: a conflict if the marker stands elsewhere: another run applies the same feed;
+    ///   `leaseLost` if another run has taken the lease.
     func apply(
         _ chunk: ArraySlice<TokenEvidence>, isLast: Bool, after progress: FeedProgress,
         mostBytes: Int
@@ -82,6 +84,7 @@ struct ChunkTransaction {
         next.rowsChanged += judgement.rowsChanged
         next.isApplied = isLast
         try marker.update(next, run: application.run, connection)
+        try application.lease?.hold(connection)
         try connection.commit()
         return .applied(next, bytes: found.bytes)
     }

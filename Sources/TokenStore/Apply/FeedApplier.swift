@@ -18,6 +18,7 @@ struct FeedApplier {
     let connection: any SQLConnection
     let layout: TableLayout
     let pacing: StorePacing
+    private let gate: ThrottleGate
     private let attempts: Attempts
 
     private var sizing: ChunkSizing
@@ -28,25 +29,27 @@ struct FeedApplier {
 
     init(
         _ application: FeedApplication, _ layout: TableLayout, _ connection: any SQLConnection,
-        _ pacing: StorePacing
+        _ pacing: StorePacing, _ gate: ThrottleGate
     ) throws(StoreFailure) {
         self.application = application
         self.layout = layout
         self.connection = connection
         self.pacing = pacing
+        self.gate = gate
         sizing = ChunkSizing(first: pacing.firstChunk)
         attempts = Attempts(connection: connection, pacing: pacing)
         transaction = try ChunkTransaction(application, layout, connection)
     }
 
     /// Applies the evidence after the feed's marker, until it ends or `shouldStop` says so after a
-    /// chunk.
+    /// chunk; pauses between chunks as the throttle says.
     mutating func run(
         _ evidence: inout some EvidenceStream, shouldStop: () -> Bool,
         report: (FeedProgress) -> Void
     ) throws(StoreFailure) -> FeedProgress {
         var progress = try start()
         while !progress.isApplied && !shouldStop() {
+            guard try gate.pass(shouldStop: shouldStop) else { break }
             try fill(from: &evidence, after: progress.position)
             progress = try applyChunk(after: progress)
             report(progress)

@@ -29,8 +29,20 @@ struct FeedMarker {
             rowsChanged: rows[0, 5].count ?? 0, isApplied: rows[0, 6].text == "applied")
     }
 
-    /// Makes the marker of a feed that nothing has been applied of.
+    /// Makes the marker of a feed that nothing has been applied of, while the lease is ours.
     func insert(
+        _ application: FeedApplication, table: TableName, _ connection: any SQLConnection
+    ) throws(SQLFailure) {
+        guard let lease = application.lease else {
+            return try insertRow(application, table: table, connection)
+        }
+        try connection.begin()
+        try insertRow(application, table: table, connection)
+        try lease.hold(connection)
+        try connection.commit()
+    }
+
+    private func insertRow(
         _ application: FeedApplication, table: TableName, _ connection: any SQLConnection
     ) throws(SQLFailure) {
         _ = try connection.execute(

@@ -15,12 +15,13 @@ package struct FeedApplication: Hashable, Sendable {
     package let policy: RemovalPolicy
     /// Where the evidence came from; stored with marks and in the ledger.
     package let source: EvidenceSource
+    /// The lease that every transaction has to find in force; nil where several may apply at once.
+    package let lease: Lease?
 
     /// States what to apply.
     package init(
         run: String, feed: String, part: FeedPart = .whole, partition: Partition,
-        policy: RemovalPolicy,
-        source: EvidenceSource
+        policy: RemovalPolicy, source: EvidenceSource, lease: Lease? = nil
     ) {
         self.run = run
         self.feed = feed
@@ -28,12 +29,14 @@ package struct FeedApplication: Hashable, Sendable {
         self.partition = partition
         self.policy = policy
         self.source = source
+        self.lease = lease
     }
 
     /// The same for one part of the feed.
     func part(_ part: FeedPart) -> FeedApplication {
         FeedApplication(
-            run: run, feed: feed, part: part, partition: partition, policy: policy, source: source)
+            run: run, feed: feed, part: part, partition: partition, policy: policy, source: source,
+            lease: lease)
     }
 }
 

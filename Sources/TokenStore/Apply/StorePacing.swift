@@ -15,6 +15,8 @@ package struct StorePacing: Sendable {
     package var random: @Sendable () -> Double
     /// Hears how many milliseconds each committed chunk held its locks, on the chunk's thread.
     package var transactionTook: @Sendable (Double) -> Void = { _ in }
+    /// When to pause between chunks, and when to end early.
+    package var throttle = Throttle()
 
     /// States pacing; the usual one tries five times and really sleeps.
     package init(

@@ -15,6 +15,8 @@ final class MariaDBColumns {
     private static let slot = 512
 
     let count: Int
+    /// The columns' names, in order.
+    let names: [String]
     /// What `mysql_stmt_bind_result` copies.
     let binds: UnsafeMutablePointer<MYSQL_BIND>
     private let forms: [Form]
@@ -24,6 +26,7 @@ final class MariaDBColumns {
 
     init(_ fields: UnsafeBufferPointer<MYSQL_FIELD>) {
         count = fields.count
+        names = fields.map { $0.name.map { String(cString: $0) } ?? "" }
         forms = fields.map(Self.form)
         binds = .allocate(capacity: count)
         binds.initialize(repeating: MYSQL_BIND(), count: count)

@@ -63,7 +63,7 @@ final class MariaDBStatement {
     /// `mostBytes`.
     func fetch(mostBytes: Int) throws(SQLFailure) -> SQLRows {
         guard let columns else { return SQLRows(width: 1) }
-        var rows = SQLRows(width: columns.count)
+        var rows = SQLRows(width: columns.count, names: columns.names)
         guard mysql_stmt_bind_result(statement, columns.binds) == 0 else {
             throw Self.failure(statement)
         }

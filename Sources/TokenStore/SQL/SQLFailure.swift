@@ -18,6 +18,8 @@ package struct SQLFailure: Error, Hashable, Sendable {
         case permission
         /// The statement does not fit the schema: settings and database disagree.
         case configuration
+        /// Another run has taken the lease: this one must change nothing more.
+        case leaseLost
         /// Anything else.
         case other
     }

@@ -46,10 +46,15 @@ package enum SQLValue: Hashable, Sendable {
 package struct SQLRows: Sendable {
     /// Columns per row, at least 1.
     package let width: Int
+    /// The names of the columns, where the driver tells: that for servers does.
+    package let names: [String]
     private var values: [SQLValue] = []
 
     /// Starts an empty result of rows of `width` columns.
-    package init(width: Int) { self.width = max(width, 1) }
+    package init(width: Int, names: [String] = []) {
+        self.width = max(width, 1)
+        self.names = names
+    }
 
     /// The bytes of all texts and byte strings, which is what makes rows large.
     package private(set) var bytes = 0

@@ -14,6 +14,10 @@ struct SweepCommand: ParsableCommand {
             With --dry-run the feeds are read and kept as pending and no row changes; the next run \
             applies them. While something is pending the exit code is 75.
 
+            Of several hosts on one token table only one sweeps at a time; the others end with 4 and \
+            say who does. While the database is too busy the run pauses between chunks, or ends with \
+            75, as the throttle options and the settings of the same names say.
+
             Quiet on success when stdout is not a terminal, so that cron sends no mail.
 
             \(HelpText.exitStatus)
@@ -30,10 +34,13 @@ struct SweepCommand: ParsableCommand {
             "Read only the gateways of this app; may be given several times.", valueName: "name"))
     var app: [String] = []
 
+    @OptionGroup(title: "Throttle options") var throttle: ThrottleOptions
+
     func run() throws {
         try common.finish { context in
-            let plan = try SweepPlan(
-                sweeping: try common.settings(), apps: app, dryRun: dryRun, context)
+            let settings = try common.settings()
+            let plan = try throttle.plan(
+                SweepPlan(sweeping: settings, apps: app, dryRun: dryRun, context), settings)
             return SweepOutput(common).print(Sweep.run(plan, context), context)
         }
     }
@@ -77,6 +84,8 @@ struct ReplayCommand: ParsableCommand {
     @Flag(name: .long, help: "Say what would change, change no row and keep nothing.")
     var dryRun = false
 
+    @OptionGroup(title: "Throttle options") var throttle: ThrottleOptions
+
     func validate() throws {
         guard (file == nil) != (feed == nil) else {
             throw ValidationError("name either a feed file or a feed of the journal with --feed")
@@ -85,9 +94,11 @@ struct ReplayCommand: ParsableCommand {
 
     func run() throws {
         try common.finish { context in
-            let plan = try SweepPlan(
-                replaying: file, feed: feed, app: app, environment: environment,
-                settings: try common.settings(), dryRun: dryRun)
+            let settings = try common.settings()
+            let plan = try throttle.plan(
+                SweepPlan(
+                    replaying: file, feed: feed, app: app, environment: environment,
+                    settings: settings, dryRun: dryRun), settings)
             return SweepOutput(common).print(Sweep.run(plan, context), context)
         }
     }

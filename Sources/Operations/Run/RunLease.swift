@@ -1,0 +1,62 @@
+import EvidenceJournal
+import TokenHygiene
+import TokenStore
+
+// One piece for every run that reads gateways or changes rows by plan: sweep, replay, release, undo.
+// Senders do not take part: several of them and a sweep work at the same time by design, each applies
+// only what its own journal holds, and application is idempotent under row locks. See
+// docs/decisions.md.
+
+extension TokenStore {
+    /// Runs a body under the lease on the token table, which is renewed meanwhile and given back at
+    /// the end, whatever it was. The state folder has to be locked by this run. What the body writes
+    /// is fenced by passing the lease to the store.
+    ///
+    /// - Throws: exit 4 where another run holds the lease, any failure of the database while it is
+    ///   taken, and what the body throws.
+    func underLease<Result>(
+        run: String, kind: String, in folder: StateFolder, _ context: RunContext,
+        _ body: (Lease) throws -> Result
+    ) throws -> Result {
+        let applicant = LeaseApplicant(
+            kind: kind, run: run, home: try folder.identity(), host: context.host)
+        let lease: Lease
+        do {
+            switch try takeLease(applicant) {
+            case .taken(let taken): lease = taken
+            case .held(let holder): throw RunFailure(heldBy: holder)
+            }
+        } catch {
+            throw RunFailure.wrapping(error, at: .store)
+        }
+        let keeper = LeaseKeeper(lease, settings)
+        defer {
+            keeper.stop()
+            do {
+                try giveBack(lease)
+            } catch {
+                context.log.notice("\(error); it ends by itself in \(lease.seconds) s")
+            }
+        }
+        return try body(lease)
+    }
+
+    /// Refuses to go on where a run of another host is at work: for runs that change nothing, whose
+    /// account may not take a lease and perhaps not even see it.
+    ///
+    /// - Throws: exit 4 where another run holds the lease; any failure of reading.
+    func respectLease(in folder: StateFolder) throws {
+        guard let holder = try leaseHolder(), holder.home != (try folder.identity()) else { return }
+        throw RunFailure(heldBy: holder)
+    }
+}
+
+extension RunFailure {
+    /// Another run has the lease.
+    fileprivate init(heldBy holder: LeaseHolder) {
+        self.init(
+            .locked, .store,
+            "taking the lease on the token table: held by \(holder); wait for it; where that run is "
+                + "dead, the lease ends by itself")
+    }
+}

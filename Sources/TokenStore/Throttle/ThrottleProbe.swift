@@ -1,0 +1,168 @@
+/// Asks servers how they are. Belongs to its store's thread, and keeps its connections to replicas.
+final class ThrottleProbe {
+    private let throttle: Throttle
+    private let connection: any SQLConnection
+    private let attempts: Attempts
+    private let location: StoreLocation
+    private var replicas: [(settings: StoreSettings, connection: any SQLConnection)?]
+    /// The statement that tells the lag of a server, once found out.
+    private var statements: [String: String] = [:]
+
+    init(
+        _ throttle: Throttle, _ connection: any SQLConnection, _ attempts: Attempts,
+        _ location: StoreLocation
+    ) {
+        self.throttle = throttle
+        self.connection = connection
+        self.attempts = attempts
+        self.location = location
+        replicas = Array(repeating: nil, count: throttle.replicas.count)
+    }
+
+    /// Reads what the limits are about, and nothing else.
+    ///
+    /// - Throws: `configuration` where a server cannot know what is asked, `permission` where the
+    ///   account may not; any failure of the store's own server. A replica that does not answer is
+    ///   one that does not replicate.
+    func read() throws(StoreFailure) -> ThrottleReading {
+        if let scripted = throttle.scripted { return scripted() }
+        guard connection.dialect.engine == .mariaDB else {
+            throw StoreFailure(
+                .configuration,
+                "looking at the load of \(location): a file has no load and no replicas; remove "
+                    + "throttle.max-lag, max-load and critical-load")
+        }
+        return ThrottleReading(status: try status(), lags: try lags())
+    }
+
+    private func status() throws(StoreFailure) -> [String: Double] {
+        let names = ((throttle.maxLoad?.limits ?? []) + (throttle.criticalLoad?.limits ?? []))
+            .map(\.name)
+        guard !names.isEmpty else { return [:] }
+        let list = Set(names).sorted().map { "'\($0)'" }.joined(separator: ", ")
+        let found = try attempts.retrying("reading the load of \(location)") {
+            () throws(SQLFailure) in
+            let rows = try connection.query(
+                "SHOW GLOBAL STATUS WHERE Variable_name IN (\(list))")
+            var found: [String: Double] = [:]
+            for row in 0..<rows.count {
+                guard let name = rows[row, 0].text, let figure = rows[row, 1].figure else {
+                    continue
+                }
+                found[name.lowercased()] = figure
+            }
+            return found
+        }
+        for name in names where found[name.lowercased()] == nil {
+            throw StoreFailure(
+                .configuration,
+                "reading the load of \(location): SHOW GLOBAL STATUS has no figure \(name); correct "
+                    + "throttle.max-load and critical-load")
+        }
+        return found
+    }
+
+    private func lags() throws(StoreFailure) -> [ThrottleReading.Lag] {
+        guard throttle.maxLag != nil else { return [] }
+        if throttle.replicas.isEmpty {
+            let doing = "reading the replica lag of \(location)"
+            let found = try attempts.retrying(doing) { () throws(SQLFailure) in
+                try lags(of: connection, "\(location)")
+            }
+            guard !found.isEmpty else {
+                throw StoreFailure(
+                    .configuration,
+                    "\(doing): it replicates from nobody; name the replicas to watch with "
+                        + "throttle.replicas or --lag-replica")
+            }
+            return found
+        }
+        var found: [ThrottleReading.Lag] = []
+        for number in replicas.indices { found += try lags(ofReplica: number) }
+        return found
+    }
+
+    private func lags(ofReplica number: Int) throws(StoreFailure) -> [ThrottleReading.Lag] {
+        let settings = throttle.replicas[number]
+        let doing = "reading the lag of replica \(settings.location)"
+        do throws(SQLFailure) {
+            let found = try lags(of: try replica(number), "\(settings.location)")
+            if !found.isEmpty { return found }
+        } catch {
+            replicas[number] = nil
+            switch error.kind {
+            case .permission, .configuration, .untrusted:
+                throw StoreFailure(error, while: doing)
+            default: return [.init(name: "\(settings.location)", seconds: nil)]
+            }
+        }
+        throw StoreFailure(
+            .configuration,
+            "\(doing): it replicates from nobody; correct throttle.replicas or --lag-replica")
+    }
+
+    private func replica(_ number: Int) throws(SQLFailure) -> any SQLConnection {
+        if let known = replicas[number] { return known.connection }
+        let settings = throttle.replicas[number]
+        guard case .server(let server) = settings.location else {
+            throw SQLFailure(kind: .configuration, code: 0, message: "a file is no replica")
+        }
+        let connection = MariaDBConnection(server, settings)
+        try connection.connect()
+        replicas[number] = (settings, connection)
+        return connection
+    }
+
+    /// The lag of every replication of a server; empty where it is no replica.
+    private func lags(
+        of connection: any SQLConnection, _ name: String
+    ) throws(SQLFailure) -> [ThrottleReading.Lag] {
+        let rows = try replicationStatus(connection, name)
+        guard rows.count > 0 else { return [] }
+        let names = ["Seconds_Behind_Source", "Seconds_Behind_Master"]
+        guard let column = rows.names.firstIndex(where: names.contains) else {
+            throw SQLFailure(
+                kind: .configuration, code: 0, message: "the server does not tell its lag")
+        }
+        return (0..<rows.count).map {
+            ThrottleReading.Lag(name: name, seconds: rows[$0, column].figure)
+        }
+    }
+
+    /// MariaDB tells of all its replications by a statement of its own, MySQL by one that was renamed
+    /// in 8.0.22.
+    private func replicationStatus(
+        _ connection: any SQLConnection, _ name: String
+    ) throws(SQLFailure) -> SQLRows {
+        if let known = statements[name] { return try connection.query(known) }
+        let statement: String
+        if try connection.describe().version.hasPrefix("MariaDB") {
+            statement = "SHOW ALL SLAVES STATUS"
+        } else {
+            do throws(SQLFailure) {
+                _ = try connection.query("SHOW REPLICA STATUS")
+                statement = "SHOW REPLICA STATUS"
+            } catch {
+                guard error.code == Self.notUnderstood else { throw error }
+                statement = "SHOW SLAVE STATUS"
+            }
+        }
+        statements[name] = statement
+        return try connection.query(statement)
+    }
+
+    /// ER_PARSE_ERROR.
+    private static let notUnderstood = 1064
+}
+
+extension SQLValue {
+    /// A number however it is spelled; nil for anything else.
+    fileprivate var figure: Double? {
+        switch self {
+        case .integer(let number): Double(number)
+        case .unsigned(let number): Double(number)
+        case .real(let number): number
+        default: text.flatMap { Double($0) }
+        }
+    }
+}

@@ -1,0 +1,55 @@
+import Foundation
+
+/// A MariaDB of one test's own, for what cannot be tried on the server that all tests share:
+/// started by scripts/lib/mariadb.sh, gone with the object.
+package final class PrivateServer {
+    /// Its administrator's account.
+    package let server: MariaDBServer
+    private let process = Process()
+    private let input = Pipe()
+
+    /// Starts a server with options of mariadbd's.
+    package init(_ options: [String]) throws {
+        let script = URL(filePath: #filePath).deletingLastPathComponent()
+            .appending(path: "../../scripts/lib/mariadb.sh").standardizedFileURL.path
+        let output = Pipe()
+        process.executableURL = URL(filePath: "/bin/bash")
+        // Lives until its standard input ends, which happens with this process at the latest.
+        process.arguments =
+            [
+                "-c",
+                """
+                . "$1"; shift; mariadb_start 32M --innodb-log-file-size=32M "$@" || exit 1
+                for name in HOST PORT SOCKET CA USER PASSWORD; do
+                  v=PUSHSWEEP_TEST_MARIADB_$name; echo "$name=${!v}"
+                done
+                echo; read -r _; mariadb_stop
+                """, "bash", script,
+            ] + options
+        process.standardInput = input
+        process.standardOutput = output
+        try process.run()
+        var text = ""
+        while !text.hasSuffix("\n\n") {
+            let data = output.fileHandleForReading.availableData
+            if data.isEmpty { throw TestFailure("a private MariaDB did not start: \(text)") }
+            text += String(decoding: data, as: UTF8.self)
+        }
+        var facts: [String: String] = [:]
+        for line in text.split(separator: "\n") {
+            let halves = line.split(separator: "=", maxSplits: 1).map(String.init)
+            if halves.count == 2 { facts[halves[0]] = halves[1] }
+        }
+        guard let port = facts["PORT"].flatMap({ Int($0) }), let password = facts["PASSWORD"] else {
+            throw TestFailure("a private MariaDB did not say where it is: \(facts.keys)")
+        }
+        server = MariaDBServer(
+            host: facts["HOST"] ?? "", port: port, socket: facts["SOCKET"] ?? "",
+            ca: facts["CA"] ?? "", user: facts["USER"] ?? "", password: password)
+    }
+
+    deinit {
+        try? input.fileHandleForWriting.close()
+        process.waitUntilExit()
+    }
+}
