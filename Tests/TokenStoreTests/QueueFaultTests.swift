@@ -94,4 +94,30 @@ struct QueueFaultTests {
             #expect(Set(drained.keys).count == drained.keys.count, note)
         }
     }
+
+    @Test(
+        "results that come after a commit whose answer was lost are written, whatever came of it",
+        arguments: QueueCase.all, [false, true])
+    func moreAfterAnUnclearCommit(_ queueCase: QueueCase, _ isExecuted: Bool) throws {
+        // What one call of record does, so that each of its steps can fail.
+        for operation in 1...8 {
+            let stage = try Self.stage(queueCase)
+            let plain = try stage.queue(run: "run-a")
+            var claim = try #require(try plain.claim(10))
+            #expect(try plain.handOver(claim))
+            let broken = FaultyConnection(
+                stage.database.driver(),
+                [.init(operation: operation, isExecuted: isExecuted, kind: .other)])
+            let store = try TokenStore(stage.database.settings, broken, hurried())
+            let first = claim.keys.prefix(4).map { DeliveryResult(key: $0, .sent) }
+            // Fails while it opens, or in the middle, or not at all.
+            _ = try? PushQueue(store, QueueLease(run: "run-a", host: "host"))
+                .record(first, of: &claim)
+            broken.rollBack()
+            let rest = claim.keys.dropFirst(4).map { DeliveryResult(key: $0, .returned) }
+            let outcome = try plain.record(first + rest, of: &claim)
+            #expect(outcome == .recorded(missing: 0), "operation \(operation)")
+            #expect(try stage.counts() == [.sent: 4, .pending: 36], "operation \(operation)")
+        }
+    }
 }

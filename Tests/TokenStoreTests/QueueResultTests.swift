@@ -84,4 +84,54 @@ struct QueueResultTests {
         try stage.database.execute("DELETE FROM push_queue WHERE \(stage.key) = 2")
         #expect(try queue.record(claim.results(.sent), of: &claim) == .recorded(missing: 1))
     }
+
+    @Test(
+        "every second row of a batch has its result, in runs or in lists", arguments: QueueCase.all,
+        [20, 150])
+    func scattered(_ queueCase: QueueCase, _ rows: Int) throws {
+        let stage = try QueueStage(queueCase)
+        try stage.register(0..<rows)
+        try stage.enqueue(0..<rows)
+        let queue = try stage.queue()
+        var claim = try #require(try queue.claim(rows))
+        let results = claim.keys.enumerated().map { index, key in
+            DeliveryResult(
+                key: key,
+                [.sent, .retry(seconds: 900, reason: "x"), .gone(reason: "y"), .sent][index % 4])
+        }
+        for part in results.runs(of: rows / 2) {
+            #expect(try queue.record(Array(part), of: &claim) == .recorded(missing: 0))
+        }
+        var expected: [DeliveryState: Int] = [:]
+        for index in 0..<rows {
+            expected[[.sent, .retry, .gone, .sent][index % 4], default: 0] += 1
+        }
+        #expect(try stage.counts() == expected)
+    }
+
+    @Test("SQLite finds the rows of a batch by key, however many wait")
+    func plans() throws {
+        for tables in QueueTables.allCases {
+            let stage = try QueueStage(QueueCase(engine: .sqlite, tables: tables))
+            try stage.register(0..<200)
+            try stage.enqueue(0..<200)
+            _ = try stage.database.store().applySchema(upgrading: true)
+            let (queue, connection) = try stage.queue([])
+            var claim = try #require(try queue.claim(200))
+            let results = claim.keys.map {
+                DeliveryResult(key: $0, $0 % 10 == 0 ? .gone(reason: "x") : .sent)
+            }
+            _ = try queue.record(results, of: &claim)
+            let written = connection.log.filter {
+                $0.0.hasPrefix("UPDATE") && $0.0.contains("BETWEEN")
+                    || $0.0.hasPrefix("INSERT INTO \"pushsweep_delivery\"")
+            }
+            #expect(written.count >= 2)
+            for (sql, values) in written {
+                let plan = try stage.database.sql.query("EXPLAIN QUERY PLAN \(sql)", values)
+                let steps = (0..<plan.count).map { plan[$0, 3].text ?? "" }
+                #expect(!steps.contains { $0.contains("open") || $0.hasPrefix("SCAN") }, "\(steps)")
+            }
+        }
+    }
 }

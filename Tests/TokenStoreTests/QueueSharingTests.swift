@@ -63,6 +63,30 @@ struct QueueSharingTests {
     }
 
     @Test(
+        "senders whose settings spell the table differently share its claims",
+        arguments: QueueCase.all)
+    func spellings(_ queueCase: QueueCase) throws {
+        let stage = try QueueStage(queueCase)
+        try stage.register(0..<10)
+        try stage.enqueue(0..<10)
+        let schema = queueCase.engine == .sqlite ? "main" : stage.database.name
+        var other = stage.database.settings
+        other.queue.table = "\(schema).push_queue"
+        let qualified = try PushQueue(
+            TokenStore(other), QueueLease(run: "other", host: "host", seconds: 60))
+        let plain = try stage.queue()
+        let first = try #require(try plain.claim(6))
+        let second = try #require(try qualified.claim(10))
+        #expect(first.keys + second.keys == Array(1...10))
+        #expect(first.notifications[0].apnsID.high == second.notifications[0].apnsID.high)
+        if queueCase.engine == .sqlite {
+            other.queue.table = "PUSH_Queue"
+            let capital = try PushQueue(TokenStore(other), QueueLease(run: "third", host: "host"))
+            #expect(try capital.claim(10) == nil)
+        }
+    }
+
+    @Test(
         "rows of a sender that died before it sent return, and nothing counts as tried",
         arguments: QueueCase.all)
     func abandonedBeforeSending(_ queueCase: QueueCase) throws {

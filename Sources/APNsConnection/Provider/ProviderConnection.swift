@@ -106,7 +106,8 @@ struct ProviderConnection: ~Copyable {
 
     private mutating func fill(_ session: HTTP2ClientSession) throws(ProviderFailure) {
         guard !conversation.isDraining && !session.isClosing else { return }
-        if conversation.refusalPause > 0 && flight.isEmpty {
+        let isWanted = !again.isEmpty || mailbox.count > 0
+        if conversation.refusalPause > 0 && flight.isEmpty && isWanted {
             _ = interrupt.wait(until: .in(.milliseconds(conversation.refusalPause)))
             conversation.pausedForRefusals()
         }
@@ -256,6 +257,7 @@ struct ProviderConnection: ~Copyable {
         do throws(TransportFailure) {
             session = try open()
             conversation.connected()
+            blockedUntil = nil
             return true
         } catch {
             failure = error

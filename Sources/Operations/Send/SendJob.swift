@@ -210,8 +210,10 @@ final class SendJob {
         guard stop == nil, ready.isEmpty, let place = claimed.first,
             var batch = batches[place]
         else { return }
+        let isOurs = try timed("hand-over") { try queue.handOver(batch.claim) }
+        // Not before: what was not handed over for certain is given back.
         claimed.removeFirst()
-        guard try timed("hand-over", { try queue.handOver(batch.claim) }) else {
+        guard isOurs else {
             // The lease had ended and others have the rows.
             batches[place] = nil
             return

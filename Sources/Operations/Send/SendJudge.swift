@@ -132,7 +132,7 @@ struct SendJudge {
     private func later(
         _ seconds: Int, _ reason: String, _ attempts: Int
     ) -> DeliveryResult.Outcome {
-        attempts + 1 >= Self.mostAttempts
+        attempts >= Self.mostAttempts - 1
             ? .failed(reason: reason) : .retry(seconds: min(seconds, 86_400), reason: reason)
     }
 }

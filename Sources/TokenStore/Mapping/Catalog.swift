@@ -1,6 +1,9 @@
 /// What the database says about one table.
 struct CatalogTable: Hashable, Sendable {
     let name: TableName
+    /// The name as the database itself spells it, without the schema of the connection: the same
+    /// for everybody, however their settings write it.
+    let canonicalName: String
     let columns: [CatalogColumn]
     let indexes: [CatalogIndex]
 
@@ -79,7 +82,31 @@ struct Catalog {
             columns = try sqliteColumns(name)
             indexes = try sqliteIndexes(name)
         }
-        return columns.isEmpty ? nil : CatalogTable(name: name, columns: columns, indexes: indexes)
+        guard !columns.isEmpty else { return nil }
+        return CatalogTable(
+            name: name, canonicalName: try canonicalName(name), columns: columns, indexes: indexes)
+    }
+
+    private func canonicalName(_ name: TableName) throws(SQLFailure) -> String {
+        let rows: SQLRows
+        switch connection.dialect.engine {
+        case .mariaDB:
+            rows = try connection.query(
+                """
+                SELECT TABLE_NAME, IF(TABLE_SCHEMA = DATABASE(), NULL, TABLE_SCHEMA) \
+                FROM information_schema.TABLES \
+                WHERE TABLE_SCHEMA = COALESCE(?, DATABASE()) AND TABLE_NAME = ?
+                """, [name.schema.map(SQLValue.text) ?? .null, .text(name.name)])
+        case .sqlite:
+            let schema = name.schema?.lowercased() ?? "main"
+            rows = try connection.query(
+                "SELECT name, NULLIF(?, 'main') FROM "
+                    + "\(connection.dialect.quoted(schema)).sqlite_master "
+                    + "WHERE type IN ('table', 'view') AND name = ? COLLATE NOCASE",
+                [.text(schema), .text(name.name)])
+        }
+        guard rows.count > 0, let table = rows[0, 0].text else { return name.description }
+        return TableName(schema: rows[0, 1].text, name: table).description
     }
 
     private func serverColumns(_ name: TableName) throws(SQLFailure) -> [CatalogColumn] {

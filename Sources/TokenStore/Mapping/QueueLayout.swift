@@ -4,6 +4,8 @@ import TokenHygiene
 struct QueueLayout: Hashable, Sendable {
     /// The table.
     let table: TableName
+    /// Its name in our own tables, the same however the settings spell it.
+    let name: String
     /// The column of whole numbers that names a row.
     let key: String
     /// The token.
@@ -72,10 +74,10 @@ struct DeliveryColumns: Hashable, Sendable {
     var isInRow: Bool { queue == nil }
 
     /// The columns of `pushsweep_delivery`.
-    static func beside(_ queue: TableName, _ dialect: SQLDialect) -> DeliveryColumns {
+    static func beside(_ queue: String, _ dialect: SQLDialect) -> DeliveryColumns {
         DeliveryColumns(
             table: TableName(name: OwnTable.delivery.name), key: "queue_key",
-            queue: queue.description, state: "state", attempts: "attempts", reason: "reason",
+            queue: queue, state: "state", attempts: "attempts", reason: "reason",
             notBefore: dialect.ownTime("not_before"),
             answeredAt: dialect.ownTime("answered_at"))
     }

@@ -22,7 +22,7 @@ struct QueueResolver {
         let delivery = try delivery()
         let closing = delivery.isInRow ? delivery.answeredAt : sentAt
         return QueueLayout(
-            table: table.name, key: try key(),
+            table: table.name, name: table.canonicalName, key: try key(),
             token: try columns.token(mapping.token, mapping.encoding), payload: payload.name,
             payloadIsBinary: payload.isBinary,
             app: try columns.partition(mapping.app, setting: "app", values: [:]),
@@ -96,7 +96,7 @@ struct QueueResolver {
             if case .named = column { isWanted = true }
         }
         guard missing.isEmpty else {
-            guard isWanted else { return .beside(table.name, dialect) }
+            guard isWanted else { return .beside(table.canonicalName, dialect) }
             throw columns.refusal(
                 "columns for the state of rows are used all five or not at all, and there is none "
                     + "for \(missing.joined(separator: ", ")); name them under store.push-queue, "
@@ -107,7 +107,7 @@ struct QueueResolver {
             let reason = try columns.optional(mapping.reason, setting: "reason"),
             let notBefore = try time(mapping.notBefore, "not-before"),
             let answeredAt = try time(mapping.answeredAt, "answered-at")
-        else { return .beside(table.name, dialect) }
+        else { return .beside(table.canonicalName, dialect) }
         return DeliveryColumns(
             table: table.name, key: try key(), queue: nil, state: state.name,
             attempts: attempts, reason: reason.name, notBefore: notBefore, answeredAt: answeredAt)

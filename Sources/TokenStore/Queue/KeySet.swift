@@ -85,6 +85,9 @@ struct KeySet: Hashable, Sendable {
         return rest
     }
 
+    /// The keys that are in both.
+    func intersection(_ other: KeySet) -> KeySet { subtracting(subtracting(other)) }
+
     /// The runs of these keys where a gap that is full of other keys does not end a run.
     func runs(passing others: KeySet) -> [ClosedRange<Int64>] {
         guard !others.isEmpty, runs.count > 1 else { return runs }

@@ -40,7 +40,7 @@ package final class PushQueue {
 
     var connection: any SQLConnection { store.connection }
     var dialect: SQLDialect { connection.dialect }
-    var name: String { layout.table.description }
+    var name: String { layout.name }
 
     /// Opens the queue of a store for one run. Throws `configuration` if table and settings do not
     /// fit.
@@ -90,10 +90,14 @@ package final class PushQueue {
             () throws(SQLFailure) -> [ScannedRow] in
             // A commit whose answer was lost: the claim's row tells.
             if let planned, try isCommitted(id) { return planned }
+            try connection.begin()
+            guard let now = try lockQueue(for: id) else {
+                // It came to be committed after all.
+                connection.rollBack()
+                return planned ?? []
+            }
             planned = nil
             position = start
-            try connection.begin()
-            let now = try lockQueue(for: id)
             let claimed = try ClaimRecord.claimedKeys(of: name, connection)
             var batch = QueueScan.Batch()
             while batch.rows.isEmpty && !batch.isAtEnd {
@@ -120,12 +124,19 @@ package final class PushQueue {
         try connection.query("SELECT 1 FROM pushsweep_claim WHERE id = ?", [.integer(id)]).count > 0
     }
 
-    /// Makes other senders wait until this claim is made; gives the time. Where an engine does not
-    /// honour the lock of the SELECT, the UPDATE finds the number changed.
-    private func lockQueue(for id: Int64) throws(SQLFailure) -> EpochMilliseconds {
+    /// Makes other senders wait until this claim is made; gives the time, or nil if it is made
+    /// already. Where an engine does not honour the lock of the SELECT, the UPDATE finds the number
+    /// changed.
+    private func lockQueue(for id: Int64) throws(SQLFailure) -> EpochMilliseconds? {
         let rows = try connection.query(
             "SELECT \(dialect.now), last_claim FROM pushsweep_queue WHERE name = ?"
                 + dialect.rowLock, [.text(name)])
+        guard rows.count > 0 else {
+            throw SQLFailure(
+                kind: .other, code: 0,
+                message: "somebody deleted the queue's row in pushsweep_queue; run again")
+        }
+        if rows[0, 1].integer == id { return nil }
         let now = try dialect.instant(rows[0, 0])
         let found = try connection.execute(
             "UPDATE pushsweep_queue SET last_claim = ? WHERE name = ? AND last_claim = ?",

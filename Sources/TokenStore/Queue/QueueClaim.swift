@@ -42,8 +42,6 @@ package struct QueueClaim: Hashable, Sendable {
     var outstanding: KeySet
     /// Keys of the rows with a final one.
     var finished = KeySet()
-    /// Transactions of results so far.
-    var written = 0
     let lease: QueueLease
 
     /// Rows without a result.
@@ -97,26 +95,32 @@ struct ClaimRecord {
         of queue: String, _ connection: any SQLConnection
     ) throws(SQLFailure) -> KeySet {
         let rows = try connection.query(
-            "SELECT row_keys FROM pushsweep_claim WHERE queue = ? AND state IN ('held', 'handed')",
-            [.text(queue)])
+            "SELECT row_keys, id FROM pushsweep_claim "
+                + "WHERE queue = ? AND state IN ('held', 'handed')", [.text(queue)])
         var claimed = KeySet()
-        for row in 0..<rows.count { claimed = claimed.union(try keys(rows[row, 0])) }
+        for row in 0..<rows.count {
+            claimed = claimed.union(try keys(rows[row, 0], of: rows[row, 1].integer ?? 0))
+        }
         return claimed
     }
 
     /// The keys in a claim's row.
-    static func keys(_ value: SQLValue) throws(SQLFailure) -> KeySet {
+    static func keys(_ value: SQLValue, of id: Int64) throws(SQLFailure) -> KeySet {
         guard case .bytes(let bytes) = value, let keys = KeySet(encoded: bytes) else {
             throw SQLFailure(
                 kind: .other, code: 0,
-                message: "row_keys of a claim in pushsweep_claim cannot be read; somebody else "
-                    + "has changed it")
+                message: "row_keys of claim \(id) in pushsweep_claim cannot be read, so somebody "
+                    + "else has changed it; stop all senders and delete that row, then its "
+                    + "notifications wait again")
         }
         return keys
     }
 
     let state: State
-    let written: Int
+    /// The rows without a result.
+    let keys: KeySet
+    /// The same as they stand there.
+    let encodedKeys: SQLValue
     /// The database's time, before any wait for the lock.
     let now: EpochMilliseconds
 
@@ -126,13 +130,14 @@ struct ClaimRecord {
     ) throws(SQLFailure) -> ClaimRecord? {
         let dialect = connection.dialect
         let rows = try connection.query(
-            "SELECT state, written, \(dialect.now) FROM pushsweep_claim WHERE id = ?"
+            "SELECT state, row_keys, \(dialect.now) FROM pushsweep_claim WHERE id = ?"
                 + dialect.rowLock, [.integer(id)])
         guard rows.count > 0 else { return nil }
         try rows.require(width: 3)
         return ClaimRecord(
             state: State(rawValue: rows[0, 0].text ?? "") ?? .taken,
-            written: rows[0, 1].count ?? 0, now: try dialect.instant(rows[0, 2]))
+            keys: try keys(rows[0, 1], of: id), encodedKeys: rows[0, 1],
+            now: try dialect.instant(rows[0, 2]))
     }
 }
 

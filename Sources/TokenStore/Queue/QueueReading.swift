@@ -58,7 +58,7 @@ extension TokenStore {
     }
 
     private func claimedKeys(_ layout: QueueLayout) throws(SQLFailure) -> KeySet {
-        try ClaimRecord.claimedKeys(of: layout.table.description, connection)
+        try ClaimRecord.claimedKeys(of: layout.name, connection)
     }
 
     /// How many rows of the queue are in each state, of all apps. Reads the whole queue, which takes
@@ -113,7 +113,7 @@ extension TokenStore {
         return try states(
             "SELECT CASE WHEN \(sent) THEN 'sent' ELSE COALESCE(\(known), 'pending') END AS what, "
                 + "COUNT(*) FROM \(layout.table.sql(dialect)) AS q\(join) GROUP BY what",
-            readsDelivery ? [.text(layout.table.description)] : [])
+            readsDelivery ? [.text(layout.name)] : [])
     }
 
     private func states(

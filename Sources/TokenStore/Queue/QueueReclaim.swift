@@ -62,7 +62,7 @@ extension PushQueue {
                 taken = nil
                 return connection.rollBack()
             }
-            let keys = try ClaimRecord.keys(rows[0, 1])
+            let keys = try ClaimRecord.keys(rows[0, 1], of: id)
             var change = QueueStatements.Change(state: .pending)
             var count = keys.count
             // What was never handed over was never written either.

@@ -38,8 +38,9 @@ extension PushQueue {
     }
 
     /// Writes results of a claim down, all of them or none, in one transaction. Each row takes one
-    /// result, the first; what is no row of the claim is passed over. After a lost connection the
-    /// claim's own row tells whether they are committed, so nothing is written twice.
+    /// result, the first; what is no row of the claim is passed over. The claim's own row says which
+    /// rows have none yet, so after a commit whose answer was lost nothing is written twice, by this
+    /// call or a later one that brings the same results and more.
     ///
     /// - Throws: any failure that outlasts the tries; the same results may be handed in again with
     ///   the same claim.
@@ -51,10 +52,8 @@ extension PushQueue {
         let before = claim
         var after = claim
         after.outstanding = before.outstanding.subtracting(groups.all)
-        after.written += 1
-        let state = after.outstanding.isEmpty ? ClaimRecord.State.done : nil
-        let rest = SQLValue.bytes(after.outstanding.encoded)
         var missing = 0
+        var isDone = false
         let outcome = try store.attempts.retrying("writing results to \(name)") {
             () throws(SQLFailure) -> ResultsOutcome in
             try connection.begin()
@@ -63,44 +62,62 @@ extension PushQueue {
                 connection.rollBack()
                 return .leaseLost
             }
-            guard record.written == before.written else {
+            let rest = record.keys.subtracting(groups.all)
+            isDone = rest.isEmpty
+            guard rest != record.keys else {
                 // Committed before, by a transaction whose answer was lost.
                 connection.rollBack()
                 return .recorded(missing: missing)
             }
-            (missing, after.finished) = try settle(groups, before.finished, now: record.now)
-            // A claim that is done stays until the next transaction, for its commit may be the one
-            // whose answer is lost.
-            _ = try connection.execute(
-                "UPDATE pushsweep_claim SET written = written + 1, state = ?, row_keys = ? "
-                    + "WHERE id = ?",
-                [.text((state ?? record.state).rawValue), rest, .integer(before.id)])
+            (missing, after.finished) = try settle(
+                groups, of: record.keys, before.finished, now: record.now)
+            try update(before.id, record, rest: rest)
             try removeFinishedClaims()
             try connection.commit()
             return .recorded(missing: missing)
         }
         guard case .recorded = outcome else { return outcome }
-        finishedClaims = state == .done ? [claim.id] : []
+        finishedClaims = isDone ? [claim.id] : []
         claim = after
         return outcome
     }
 
-    /// Writes the results; gives how many rows there were no more, and the rows that have a final
-    /// result now.
+    /// Takes the rows that have a result now out of a claim, unless somebody else has changed it
+    /// where an engine does not honour its lock. A claim that is done stays until the next
+    /// transaction, for its commit may be the one whose answer is lost.
+    private func update(
+        _ id: Int64, _ record: ClaimRecord, rest: KeySet
+    ) throws(SQLFailure) {
+        let state = rest.isEmpty ? ClaimRecord.State.done : record.state
+        let keys = SQLValue.bytes(rest.encoded)
+        let found = try connection.execute(
+            "UPDATE pushsweep_claim SET state = ?, row_keys = ? WHERE id = ? AND row_keys = ?",
+            [.text(state.rawValue), keys, .integer(id), record.encodedKeys])
+        guard found == 0 else { return }
+        // Spider answers 0 for statements it hands on, so 0 says nothing: look.
+        let known = try connection.query(
+            "SELECT row_keys FROM pushsweep_claim WHERE id = ?", [.integer(id)])
+        guard known.scalar == keys else {
+            throw SQLFailure(kind: .conflict, code: 0, message: "the claim was changed by another")
+        }
+    }
+
+    /// Writes the results of rows that have none; gives how many rows there were no more, and the
+    /// rows that have a final result now.
     private func settle(
-        _ groups: ResultGroups, _ finished: KeySet, now: EpochMilliseconds
+        _ groups: ResultGroups, of open: KeySet, _ finished: KeySet, now: EpochMilliseconds
     ) throws(SQLFailure) -> (missing: Int, finished: KeySet) {
         var finished = finished
         var missing = 0
         for group in groups.groups {
+            let keys = group.keys.intersection(open)
             // A row that goes back was never written.
-            guard group.outcome != .returned else { continue }
+            guard group.outcome != .returned, !keys.isEmpty else { continue }
             let change = QueueStatements.Change(group.outcome, now: now)
             missing +=
-                try group.keys.count
-                - statements.settle(
-                    group.keys, as: change, finished: finished, now: now, connection)
-            if change.state.isFinal { finished = finished.union(group.keys) }
+                try keys.count
+                - statements.settle(keys, as: change, finished: finished, now: now, connection)
+            if change.state.isFinal { finished = finished.union(keys) }
         }
         return (missing, finished)
     }

@@ -42,8 +42,10 @@ struct QueueStatements {
                 found += try insert(change, now, into: queue, rows, connection)
             }
         }
-        // Spider answers 0 for statements it hands on, so 0 says nothing: look.
-        if found == 0 { found = try count(keys, in: change.state, connection) }
+        // Spider answers 0 for statements it hands on, so too few says nothing: look.
+        if found < keys.count {
+            found = max(found, try count(keys, in: change.state, connection))
+        }
         if change.state == .sent && !delivery.isInRow { try markSent(keys, now, connection) }
         return found
     }
@@ -59,7 +61,8 @@ struct QueueStatements {
         }
         return try connection.execute(
             "UPDATE \(delivery.table.sql(dialect)) SET \(assignments.sql) WHERE \(condition) "
-                + "AND \(name(delivery.answeredAt.name)) IS NULL", values + rows.values)
+                + "AND \(unindexed)\(name(delivery.answeredAt.name)) IS NULL",
+            values + rows.values)
     }
 
     /// Makes the rows of the side table that are not there yet.
@@ -84,6 +87,10 @@ struct QueueStatements {
                 + "WHERE \(rows.sql) AND d.queue_key IS NULL", values + rows.values)
     }
 
+    /// Keeps SQLite from the index of open rows, which it prefers to the keys: it would read all
+    /// that wait for every batch.
+    private var unindexed: String { dialect.engine == .sqlite ? "+" : "" }
+
     private func markSent(
         _ keys: KeySet, _ now: EpochMilliseconds, _ connection: any SQLConnection
     ) throws(SQLFailure) {
@@ -91,7 +98,7 @@ struct QueueStatements {
         for rows in conditions(name(layout.key), keys) {
             _ = try connection.execute(
                 "UPDATE \(layout.table.sql(dialect)) SET \(name(sentAt.name)) = ? "
-                    + "WHERE \(rows.sql) AND \(name(sentAt.name)) IS NULL",
+                    + "WHERE \(rows.sql) AND \(unindexed)\(name(sentAt.name)) IS NULL",
                 [sentAt.value(sentAt.floor(now))] + rows.values)
         }
     }
@@ -135,7 +142,10 @@ struct QueueStatements {
             set(delivery.notBefore.name, delivery.notBefore.value(notBefore))
         }
         if change.isAttempt {
-            sql += ", \(name(delivery.attempts)) = \(name(delivery.attempts)) + 1"
+            // A column that holds no more must not cost a batch its results.
+            let attempts = name(delivery.attempts)
+            sql += ", \(attempts) = CASE WHEN \(attempts) < 100 THEN \(attempts) + 1 "
+            sql += "ELSE \(attempts) END"
         }
         if change.state.isFinal {
             let time = delivery.answeredAt
@@ -159,15 +169,29 @@ struct QueueStatements {
     private func conditions(
         _ column: String, _ keys: KeySet, _ passable: KeySet = KeySet()
     ) -> [Fragment] {
-        guard !keys.isEmpty else { return [] }
         let runs = keys.runs(passing: passable)
-        guard runs.count <= Self.mostRuns else {
-            return keys.pieces(of: StatementShape.longest).map { piece in
-                let list = StatementShape.padded(Array(piece.keys)).map(SQLValue.integer)
-                return ("\(column) IN (\(placeholders(list.count)))", list)
-            }
+        guard runs.count > Self.mostRuns else {
+            guard let first = runs.first, let last = runs.last else { return [] }
+            guard runs.count > 1 else { return [Self.inside(runs, column)] }
+            let inner = Self.inside(StatementShape.padded(runs: runs), column)
+            return [Self.within(first.lowerBound...last.upperBound, inner, column)]
         }
-        return [Self.inside(StatementShape.padded(runs: runs), column)]
+        return keys.pieces(of: StatementShape.longest).map { piece in
+            let list = StatementShape.padded(Array(piece.keys)).map(SQLValue.integer)
+            let inner = ("\(column) IN (\(placeholders(list.count)))", list)
+            let (lower, upper) = (
+                piece.runs[0].lowerBound, piece.runs[piece.runs.count - 1].upperBound
+            )
+            return Self.within(lower...upper, inner, column)
+        }
+    }
+
+    /// Says the bounds first: SQLite then reads the keys between them instead of another index.
+    private static func within(
+        _ bounds: ClosedRange<Int64>, _ inner: Fragment, _ column: String
+    ) -> Fragment {
+        let outer = inside([bounds], column)
+        return ("\(outer.sql) AND \(inner.sql)", outer.values + inner.values)
     }
 
     private static func inside(_ runs: [ClosedRange<Int64>], _ column: String) -> Fragment {

@@ -74,7 +74,7 @@ extension OwnTable {
                 "TEXT NOT NULL"),
             column("expires_at", time),
             // The rows without a result, see `KeySet`.
-            Column("row_keys", "MEDIUMBLOB NOT NULL", "BLOB NOT NULL"), column("written", tally),
+            Column("row_keys", "MEDIUMBLOB NOT NULL", "BLOB NOT NULL"),
             Column(
                 "taken_by", "VARCHAR(36) CHARACTER SET ascii COLLATE ascii_bin NULL", "TEXT NULL"),
         ],

@@ -85,6 +85,10 @@ struct SendJudgeTests {
         #expect(
             judge.judge(.refused, attempts: 1, handedAt: Self.handedAt).result
                 == .retry(seconds: 120, reason: "stream refused"))
+        // Whatever stands in the table.
+        #expect(
+            judge.judge(.refused, attempts: .max, handedAt: Self.handedAt).result
+                == .failed(reason: "stream refused"))
     }
 
     @Test("stops at the fiftieth answer when APNs knew none, and counts no trouble of the server")
