@@ -80,6 +80,7 @@ struct ChunkTransaction {
         next.position = chunk.last?.token ?? progress.position
         next.counts += judgement.counts
         next.rowsChanged += judgement.rowsChanged
+        next.rowsInvalidated += judgement.invalidated
         next.isApplied = isLast
         try marker.update(next, run: application.run, connection)
         try connection.commit()
