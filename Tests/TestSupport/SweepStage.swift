@@ -23,9 +23,16 @@ package final class SweepStage {
     /// Lines that replace settings, by name.
     package var lines: Lines
 
+    /// Settings under which the guard lets any number of rows go: for tests of other things.
+    package static let anyNumber = "guard: {floor: 1000000000}"
+
     /// The parts of the settings file that tests change.
     package struct Lines {
         package var policy = "policy: {action: mark}"
+        /// Limits of the guard; nothing for the usual ones.
+        package var limits = ""
+        /// Further apps, as items of the list.
+        package var apps = ""
         package var hostName = ""
         package var ca = ""
         package var certificate = ""
@@ -70,6 +77,7 @@ package final class SweepStage {
               \(lines.store)
             \(lines.activeUsers)
             \(lines.policy)
+            \(lines.limits)
             apps:
               - name: chat
                 topic: com.example.chat
@@ -81,6 +89,7 @@ package final class SweepStage {
                   ca: \(lines.ca)
                   \(lines.hostName)
                   \(lines.feedbackOptions)
+            \(lines.apps)
 
             """)
     }

@@ -141,10 +141,9 @@ package struct RemovalGuard: Hashable, Sendable {
                 return .partitionShare(
                     removals: hour, living: rows, percent: limits.partitionPercent)
             }
-            if hour > history.usualPeak * Self.peakFactor {
-                if history.isMature {
-                    return .volume(removals: hour, usualPeak: history.usualPeak)
-                }
+            let peak = history.usualPeak
+            if hour > peak * Self.peakFactor {
+                if history.isMature { return .volume(removals: hour, usualPeak: peak) }
                 if let rows = try exceeded(
                     Self.youngPercent, by: hour, before: history.thisHour, living)
                 {
