@@ -87,7 +87,9 @@ package struct SortedEvidence: Sendable {
         try scratch.perform { db in
             try Int.fetchOne(
                 db,
-                sql: "SELECT MAX(tokens) FROM (SELECT COUNT(*) AS tokens FROM evidence GROUP BY time)"
+                sql: """
+                    SELECT MAX(tokens) FROM (SELECT COUNT(*) AS tokens FROM evidence GROUP BY time)
+                    """
             ) ?? 0
         }
     }

@@ -139,7 +139,8 @@ extension EvidenceJournal {
         throw JournalFailure(
             .unknownFeed,
             "reading feed \(id) from the journal: its bytes were dropped "
-                + "\(Self.retentionDays) days after it was applied or discarded; nothing can be done with it any more")
+                + "\(Self.retentionDays) days after it was applied or discarded; nothing can be done with it any more"
+        )
     }
 
     /// Lends the bytes of a feed in order, in the pieces in which they were kept.

@@ -101,7 +101,8 @@ struct HoldsTests {
         #expect(released.app()["state"] as? String == "applied")
         #expect(try marks(stage) == 1_899)
         let kinds = try stage.database.texts(
-            "SELECT kind, guard_result, ended IS NOT NULL FROM pushsweep_run WHERE kind = 'release'")
+            "SELECT kind, guard_result, ended IS NOT NULL FROM pushsweep_run WHERE kind = 'release'"
+        )
         #expect(kinds == [["release", "released", "1"]])
         #expect(try release(stage, shown["digest"]).exit == 64)
         #expect(try stage.run("holds", "list").output == "nothing is held\n")

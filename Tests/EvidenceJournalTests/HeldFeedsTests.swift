@@ -43,7 +43,9 @@ struct HeldFeedsTests {
         #expect(try journal.holder(of: chat) == nil)
     }
 
-    @Test("that wait behind one that is decided become pending, others stay", arguments: [true, false])
+    @Test(
+        "that wait behind one that is decided become pending, others stay",
+        arguments: [true, false])
     func followers(byReopening: Bool) throws {
         let journal = try EvidenceJournal(in: StateFolder(state))
         let (first, follower) = try (capture(journal, chat), capture(journal, chat))

@@ -146,7 +146,8 @@ struct RemovalGuardTests {
         let causes: [GuardCause] = [
             .volume(removals: 101, usualPeak: 20), .volumeWithoutHistory(removals: 101, living: 20),
             .partitionShare(removals: 101, living: 20, percent: 5),
-            .dayShare(removals: 101, living: 20, percent: 7.5), .unknownTokens(count: 101, tuples: 20),
+            .dayShare(removals: 101, living: 20, percent: 7.5),
+            .unknownTokens(count: 101, tuples: 20),
             .registeredLater(count: 101, known: 20), .oneTime(count: 101, tokens: 20),
             .outOfBounds(count: 101, tuples: 20),
         ]

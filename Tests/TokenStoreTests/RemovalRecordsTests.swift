@@ -40,7 +40,8 @@ struct RemovalRecordsTests {
     }
 
     @Test(
-        "what is applied counts at once, and by rows that were living", arguments: TestEngine.available)
+        "what is applied counts at once, and by rows that were living",
+        arguments: TestEngine.available)
     func presentHour(_ engine: TestEngine) throws {
         let database = try TokenDatabase(engine)
         try database.createOwnSchema()

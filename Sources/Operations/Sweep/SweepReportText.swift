@@ -40,10 +40,9 @@ extension SweepReport.Feed {
         }
         if let detail { lines.append("  \(detail)") }
         if let cause {
-            lines.append("  \(state == FeedState.held.rawValue ? "held" : "would be held"): \(cause)")
-            if state == FeedState.held.rawValue, let feed {
-                lines.append("  look at it with: pushsweep holds show \(feed)")
-            }
+            let isHeld = state == FeedState.held.rawValue
+            lines.append("  \(isHeld ? "held" : "would be held"): \(cause)")
+            if isHeld, let feed { lines.append("  look at it with: pushsweep holds show \(feed)") }
         }
         return lines.joined(separator: "\n")
     }

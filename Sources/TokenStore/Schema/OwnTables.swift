@@ -79,7 +79,9 @@ extension OwnTable {
         primaryKey: ["feed", "part"],
         indexes: [
             Index(
-                name: "removals", columns: ["app", "environment", "changed_at"], isUnique: false)
+                name: "removals",
+                columns: ["app", "environment", "changed_at", "released", "invalidated"],
+                isUnique: false)
         ])
 
     /// One row per changed row: what was done, and what stood there before.
