@@ -70,8 +70,14 @@ package struct RemovalHistory: Hashable, Sendable {
     /// The 99th percentile of `hours` by nearest rank; their greatest while they are few, 0 for none.
     package var usualPeak: Int {
         guard !hours.isEmpty else { return 0 }
-        let rank = (hours.count * 99 + 99) / 100
-        return hours.sorted()[rank - 1]
+        // The rank from above is at most 8, which needs no sorting of all.
+        let places = hours.count - (hours.count * 99 + 99) / 100 + 1
+        var greatest: [Int] = []
+        for hour in hours where greatest.count < places || hour > greatest[0] {
+            greatest.insert(hour, at: greatest.firstIndex { $0 >= hour } ?? greatest.count)
+            if greatest.count > places { greatest.removeFirst() }
+        }
+        return greatest[0]
     }
 }
 
