@@ -18,6 +18,8 @@ package final class SendStage {
     package var lines = ""
     /// The gateway's port in the settings.
     package var port: UInt16
+    /// The app's line of its credential.
+    package var credential: String
 
     /// Sets the stage with our own schema, or with none.
     package init(
@@ -30,6 +32,10 @@ package final class SendStage {
             gateway: ProviderGateway(authentication: .certificate, script: script),
             misbehaviour: misbehaviour)
         port = gateway.port
+        let certificates = try SweepStage.certificates.get()
+        credential =
+            "certificate: {file: \(certificates.certificate(.client)), "
+            + "key: \(certificates.key(.client))}"
         database = try TokenDatabase(engine)
         if schema { try database.createOwnSchema() }
         store = try database.settingsLines(in: folder)
@@ -49,8 +55,7 @@ package final class SendStage {
               - name: chat
                 topic: com.example.chat
                 environment: production
-                certificate: {file: \(certificates.certificate(.client)), \
-            key: \(certificates.key(.client))}
+                \(credential)
                 provider: {host: 127.0.0.1, port: \(port), ca: \(certificates.authority)}
 
             """)

@@ -27,18 +27,27 @@ package struct ToolResult: Sendable {
     }
 }
 
-/// A program of this package that is running.
+/// A program that is running.
 package final class RunningTool: @unchecked Sendable {
     // Foundation's Process is thread-safe for the calls made here: pid, wait, status.
     private let process = Process()
     private let folder: TemporaryFolder
 
     /// Starts a program built beside the tests, with exactly the environment given.
-    package init(
+    package convenience init(
         _ name: String, _ arguments: [String], environment: [String: String] = [:]
     ) throws {
+        try self.init(
+            program: Self.folderOfTests.appendingPathComponent(name), arguments,
+            environment: environment)
+    }
+
+    /// Starts any program, with exactly the environment given.
+    package init(
+        program: URL, _ arguments: [String], environment: [String: String] = [:]
+    ) throws {
         folder = try TemporaryFolder()
-        process.executableURL = Self.folderOfTests.appendingPathComponent(name)
+        process.executableURL = program
         process.arguments = arguments
         process.environment = environment.merging([
             "PATH": "/usr/bin:/bin", "HOME": folder.path, "SWIFT_BACKTRACE": "enable=no",
@@ -67,6 +76,17 @@ package final class RunningTool: @unchecked Sendable {
 
     /// Sends a signal to the process.
     package func signal(_ number: Int32) { kill(pid, number) }
+
+    /// Waits for the first whole line on stdout; nil if it ends without one.
+    package func firstLine() -> String? {
+        while true {
+            let isOver = !process.isRunning
+            let output = text("out")
+            if let end = output.firstIndex(of: "\n") { return String(output[..<end]) }
+            if isOver { return nil }
+            usleep(5_000)
+        }
+    }
 
     /// Waits for the end and collects what it left.
     package func wait() -> ToolResult {

@@ -61,7 +61,7 @@ struct QueueFaultTests {
                 #expect(try stage.counts() == [.sent: 30, .skipped: 10], note)
                 #expect(
                     try stage.states().allSatisfy {
-                        $0.contains(" sent 0 1 -") || $0.contains("unknown")
+                        $0.contains(" sent 1 -") || $0.contains("unknown")
                     },
                     note)
             }

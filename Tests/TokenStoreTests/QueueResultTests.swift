@@ -25,10 +25,9 @@ struct QueueResultTests {
         #expect(claim.open == 0)
         #expect(
             try stage.states() == [
-                "1 sent 0 1 -", "2 gone 0 1 Unregistered", "3 failed 0 1 BadDeviceToken",
-                "4 retry 0 1 ServiceUnavailable", "5 unknown 0 1 reset", "6 skipped 0 0 malformed",
-                "7 pending 0 0 -",
-            ])
+                "1 sent 1 -", "2 gone 1 Unregistered", "3 failed 1 BadDeviceToken",
+                "4 retry 1 ServiceUnavailable", "5 unknown 1 reset", "6 skipped 0 malformed",
+            ] + (queueCase.tables == .own ? ["7 pending 0 -"] : []))
         #expect(
             try stage.counts() == [
                 .sent: 1, .gone: 1, .failed: 1, .retry: 1, .unknown: 1, .skipped: 1, .pending: 1,
@@ -82,9 +81,7 @@ struct QueueResultTests {
         try stage.enqueue(0..<4)
         let queue = try stage.queue()
         var claim = try #require(try queue.claim())
-        let table = queueCase.tables == .own ? "push_queue" : "pushsweep_delivery"
-        let key = queueCase.tables == .own ? "id" : "queue_key"
-        try stage.database.execute("DELETE FROM \(table) WHERE \(key) = 2")
+        try stage.database.execute("DELETE FROM push_queue WHERE \(stage.key) = 2")
         #expect(try queue.record(claim.results(.sent), of: &claim) == .recorded(missing: 1))
     }
 }

@@ -114,12 +114,12 @@ struct QueueStage {
 
     func counts() throws -> [DeliveryState: Int] { try database.store().queueCounts() }
 
-    /// State, claim, attempts and reason of each row that has them, by key.
+    /// State, attempts and reason of each row that has them, by key.
     func states() throws -> [String] {
         try database.texts(
             tables == .own
-                ? "SELECT id, state, claim, attempts, COALESCE(reason, '-') FROM push_queue ORDER BY id"
-                : "SELECT queue_key, state, claim, attempts, COALESCE(reason, '-') "
+                ? "SELECT id, state, attempts, COALESCE(reason, '-') FROM push_queue ORDER BY id"
+                : "SELECT queue_key, state, attempts, COALESCE(reason, '-') "
                     + "FROM pushsweep_delivery ORDER BY queue_key"
         ).map { $0.joined(separator: " ") }
     }

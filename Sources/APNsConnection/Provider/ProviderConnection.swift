@@ -11,6 +11,8 @@ struct ProviderConnection: ~Copyable {
     private static let idleMilliseconds = 1_000
     /// How long one exchange waits, so that a request to stop is seen.
     private static let exchange = Duration.milliseconds(200)
+    /// Exchanges for which a connection that was given up rests while others go on: half a minute.
+    private static let rest = 150
 
     private let plan: ProviderPlan
     private let mailbox: ProviderMailbox
@@ -24,6 +26,8 @@ struct ProviderConnection: ~Copyable {
     private var lastFailure: ProviderFailure?
     /// Why nothing more can be sent; thrown when what is in flight is home.
     private var fault: ProviderFailure?
+    /// When a peer that allows no stream has had its time.
+    private var blockedUntil: Deadline?
 
     init(_ plan: ProviderPlan, _ mailbox: ProviderMailbox, _ interrupt: Interrupt) {
         self.plan = plan
@@ -71,14 +75,33 @@ struct ProviderConnection: ~Copyable {
             return try connect()
         }
         try fill(session)
-        if flight.isEmpty && again.isEmpty && !session.isClosing && !conversation.isDraining {
-            // Without room only the peer, or the end of a request, can move things on.
-            if session.room == 0 { return try exchange(session, until: .in(Self.exchange)) }
+        if flight.isEmpty && session.room == 0 && !mustEnd(session) {
+            return try awaitRoom(session)
+        }
+        if flight.isEmpty && again.isEmpty && !mustEnd(session) {
             mailbox.awaitItems(within: Self.idleMilliseconds)
             if mailbox.count > 0 || mailbox.isStopping { return true }
             return try exchange(session, until: .now)
         }
         return try exchange(session, until: .in(Self.exchange))
+    }
+
+    /// Without room only the peer can move things on. It has as long as for an answer; then the
+    /// connection counts as one that does not work.
+    private mutating func awaitRoom(
+        _ session: HTTP2ClientSession
+    ) throws(ProviderFailure) -> Bool {
+        let deadline = blockedUntil ?? .in(plan.limits.request)
+        blockedUntil = deadline
+        let goesOn = try exchange(session, until: .in(Self.exchange))
+        if session.room > 0 {
+            blockedUntil = nil
+        } else if deadline.hasPassed, self.session != nil {
+            blockedUntil = nil
+            conversation.drain()
+            plan.story("\(plan.name) allows no request; connecting anew")
+        }
+        return goesOn
     }
 
     private mutating func fill(_ session: HTTP2ClientSession) throws(ProviderFailure) {
@@ -140,7 +163,9 @@ struct ProviderConnection: ~Copyable {
                 let decision = conversation.notProcessed(
                     refused: why == .refused, sends: item.sends)
                 if decision == .deliver {
-                    done.append(ProviderOutcome(key: item.key, kind: .untouched))
+                    done.append(
+                        ProviderOutcome(
+                            key: item.key, kind: why == .refused ? .refused : .untouched))
                 } else {
                     again.append(item)
                 }
@@ -204,10 +229,26 @@ struct ProviderConnection: ~Copyable {
         case .milliseconds(let most):
             let pause = Duration.milliseconds(Int.random(in: most / 2...most))
             return !interrupt.wait(until: .in(pause))
-        case .giveUp:
+        case .giveUp: return try rest()
+        }
+    }
+
+    /// While other connections go on, this one tries again after a rest; the last one to fail ends
+    /// the sending.
+    private mutating func rest() throws(ProviderFailure) -> Bool {
+        deliver(again.map { ProviderOutcome(key: $0.key, kind: .untouched) })
+        again = []
+        guard mailbox.rest() else {
             if let lastFailure { throw lastFailure }
             return false
         }
+        defer { mailbox.resume() }
+        plan.story("one connection to \(plan.name) rests while others go on")
+        for _ in 0..<Self.rest where !mailbox.isStopping {
+            if interrupt.wait(until: .in(Self.exchange)) { return false }
+        }
+        conversation.startAgain()
+        return true
     }
 
     private mutating func connect() throws(ProviderFailure) -> Bool {

@@ -37,6 +37,8 @@ package struct ProviderOutcome: Hashable, Sendable {
         case answered(ProviderAnswer)
         /// It was on the wire and nobody can say what became of it; why, in a few words.
         case unknown(String)
+        /// The gateway refused its stream again and again, and did not process it.
+        case refused
         /// It certainly was not processed, however often it was tried.
         case untouched
     }

@@ -15,6 +15,8 @@ final class ProviderMailbox: Sendable {
         var isStopping = false
         var failure: ProviderFailure?
         var workers = 0
+        /// Of the workers, those that wait before they try to connect again.
+        var resting = 0
     }
 
     private let state = Mutex(State())
@@ -32,6 +34,18 @@ final class ProviderMailbox: Sendable {
         }
         outcomesReady.signal()
     }
+
+    /// A connection's thread waits while others go on; false if it would be the last to do so.
+    func rest() -> Bool {
+        state.withLock { state in
+            guard state.resting + 1 < state.workers else { return false }
+            state.resting += 1
+            return true
+        }
+    }
+
+    /// A thread that rested goes on.
+    func resume() { state.withLock { $0.resting -= 1 } }
 
     /// For the caller: gives notifications.
     func give(_ items: [ProviderItem]) {
@@ -84,8 +98,10 @@ final class ProviderMailbox: Sendable {
         }
     }
 
-    /// Why the threads ended, once all have.
-    var failure: ProviderFailure? { state.withLock { $0.workers == 0 ? $0.failure : nil } }
+    /// Why the threads ended, once none goes on.
+    var failure: ProviderFailure? {
+        state.withLock { $0.workers == $0.resting ? $0.failure : nil }
+    }
 
     /// For a connection: how many notifications wait.
     var count: Int { state.withLock { $0.waiting.count - $0.taken } }

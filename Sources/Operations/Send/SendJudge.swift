@@ -54,6 +54,9 @@ struct SendJudge {
             Judgement(
                 result: resendsUnknown
                     ? later(60, why, attempts) : .unknown(reason: why))
+        case .refused:
+            // At once it would be refused again, and a queue of such rows would never be done.
+            Judgement(result: later(60 << min(attempts, 6), "stream refused", attempts))
         case .untouched: Judgement(result: .returned)
         }
     }

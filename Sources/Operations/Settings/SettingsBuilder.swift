@@ -85,7 +85,6 @@ struct SettingsBuilder {
         queue.queuedAt = detectableColumn("queued-at")
         queue.sentAt = column("sent-at")
         queue.state = column("state")
-        queue.claim = column("claim")
         queue.attempts = column("attempts")
         queue.reason = column("reason")
         queue.notBefore = column("not-before")

@@ -193,10 +193,7 @@ package enum SettingsTable {
             "Column of the time it was sent; stays empty for one that is not."),
         SettingRule(
             "store.push-queue.state", .optionalColumn, usually(queue.state),
-            "Column of what became of it; this and the next five all, or pushsweep_delivery."),
-        SettingRule(
-            "store.push-queue.claim", .optionalColumn, usually(queue.claim),
-            "Column of the number of the sender's claim, 0 for none."),
+            "Column of what became of it; this and the next four all, or pushsweep_delivery."),
         SettingRule(
             "store.push-queue.attempts", .optionalColumn, usually(queue.attempts),
             "Column of how often it was tried."),

@@ -63,7 +63,6 @@ struct DeliveryColumns: Hashable, Sendable {
     /// The queue's name in the side table; nil where the columns stand in the queue's own rows.
     let queue: String?
     let state: String
-    let claim: String
     let attempts: String
     let reason: String
     let notBefore: TimeColumn
@@ -76,8 +75,8 @@ struct DeliveryColumns: Hashable, Sendable {
     static func beside(_ queue: TableName, _ dialect: SQLDialect) -> DeliveryColumns {
         DeliveryColumns(
             table: TableName(name: OwnTable.delivery.name), key: "queue_key",
-            queue: queue.description, state: "state", claim: "claim", attempts: "attempts",
-            reason: "reason", notBefore: dialect.ownTime("not_before"),
+            queue: queue.description, state: "state", attempts: "attempts", reason: "reason",
+            notBefore: dialect.ownTime("not_before"),
             answeredAt: dialect.ownTime("answered_at"))
     }
 }

@@ -29,11 +29,9 @@ package struct QueueMapping: Hashable, Sendable {
     package var queuedAt: OptionalColumn?
     /// When it was sent; NULL until then, and for ever in rows that are not sent.
     package var sentAt = OptionalColumn.detect("time_sent")
-    /// What has become of the row. This and the following five are used together or not at all:
-    /// where one is missing, all six stand in `pushsweep_delivery`.
+    /// What has become of the row. This and the following four are used together or not at all:
+    /// where one is missing, all five stand in `pushsweep_delivery`.
     package var state = OptionalColumn.detect("state")
-    /// Which claim holds the row.
-    package var claim = OptionalColumn.detect("claim")
     /// How often it was tried.
     package var attempts = OptionalColumn.detect("attempts")
     /// Why it was skipped, refused or put off.

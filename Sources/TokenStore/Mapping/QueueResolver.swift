@@ -32,7 +32,7 @@ struct QueueResolver {
             openIndex: closing.flatMap { table.index(leading: $0.name) }?.name)
     }
 
-    /// Rows are sent in the order of their key, and claims name ranges of it.
+    /// Rows are sent in the order of their key, and claims keep runs of it.
     private func key() throws(StoreFailure) -> String {
         let usual = ["message_id", "id"].first { table.column($0) != nil }
         guard let name = mapping.key ?? usual ?? table.primaryKey.first else {
@@ -83,12 +83,11 @@ struct QueueResolver {
             setting: setting)
     }
 
-    /// Uses the columns of the row if it has all six.
+    /// Uses the columns of the row if it has all five.
     private func delivery() throws(StoreFailure) -> DeliveryColumns {
         let mapped = [
-            ("state", mapping.state), ("claim", mapping.claim), ("attempts", mapping.attempts),
-            ("reason", mapping.reason), ("not-before", mapping.notBefore),
-            ("answered-at", mapping.answeredAt),
+            ("state", mapping.state), ("attempts", mapping.attempts), ("reason", mapping.reason),
+            ("not-before", mapping.notBefore), ("answered-at", mapping.answeredAt),
         ]
         var missing: [String] = []
         var isWanted = false
@@ -99,19 +98,18 @@ struct QueueResolver {
         guard missing.isEmpty else {
             guard isWanted else { return .beside(table.name, dialect) }
             throw columns.refusal(
-                "columns for the state of rows are used all six or not at all, and there is none "
+                "columns for the state of rows are used all five or not at all, and there is none "
                     + "for \(missing.joined(separator: ", ")); name them under store.push-queue, "
                     + "or name none and the state is kept in pushsweep_delivery")
         }
         guard let state = try columns.optional(mapping.state, setting: "state"),
-            let claim = try number(mapping.claim, "claim"),
             let attempts = try number(mapping.attempts, "attempts"),
             let reason = try columns.optional(mapping.reason, setting: "reason"),
             let notBefore = try time(mapping.notBefore, "not-before"),
             let answeredAt = try time(mapping.answeredAt, "answered-at")
         else { return .beside(table.name, dialect) }
         return DeliveryColumns(
-            table: table.name, key: try key(), queue: nil, state: state.name, claim: claim,
+            table: table.name, key: try key(), queue: nil, state: state.name,
             attempts: attempts, reason: reason.name, notBefore: notBefore, answeredAt: answeredAt)
     }
 }

@@ -24,7 +24,7 @@ extension RightsPlan {
         var written = [layout.sentAt?.name].compactMap { $0 }
         if delivery.isInRow {
             written += [
-                delivery.state, delivery.claim, delivery.attempts, delivery.reason,
+                delivery.state, delivery.attempts, delivery.reason,
                 delivery.notBefore.name, delivery.answeredAt.name,
             ]
         }

@@ -9,15 +9,17 @@ import TokenHygiene
 //      |                  | lease ended               | lease ended
 //      +------------------+                           +--> unknown, or retry under the same apns-id
 //
-// A claim is one row of `pushsweep_claim`: number, run, lease, and whether its batch was handed to
-// the wire. The queue's rows carry only the number. So leases are renewed, handed over and taken away
-// by writing one row, whatever the batch has. Every transaction that writes results locks the claim's
-// row first and finds out whether it still is ours (the fence), and counts itself there, so that a
+// A claim is one row of `pushsweep_claim`: run, lease, the keys of its rows that have no result, and
+// whether its batch was handed to the wire. The queue's own rows know nothing of it and are written
+// once, with their result. So a batch of a thousand is claimed, renewed, handed over or taken away by
+// writing one row. Every transaction that writes results locks the claim's row first and finds out
+// whether it still is ours (the fence), takes the keys out of it, and counts itself there, so that a
 // commit whose answer was lost is neither repeated nor given up.
 //
-// Claiming itself is serialised by locking the queue's row in `pushsweep_queue`: two senders that read
-// the same waiting rows would only take turns at losing. Where an engine does not honour the lock, the
-// condition `claim = 0` in the UPDATE, or the key of the side table, lets one of them win.
+// Nobody may claim what another holds, so claims are made one after the other: each replaces the
+// number of the last one in the queue's row of `pushsweep_queue`, then reads what is claimed, then
+// the rows that wait, in this order. A row whose result is committed in between is seen as claimed
+// and left for the next time; in the other order it could be seen as waiting and be sent twice.
 //
 // Tokens are looked up after the claim is committed and before anything is handed over, so nobody waits
 // for it, and what is known to be stale at that time is not sent.
@@ -91,26 +93,21 @@ package final class PushQueue {
             planned = nil
             position = start
             try connection.begin()
-            let now = try lockQueue()
+            let now = try lockQueue(for: id)
+            let claimed = try ClaimRecord.claimedKeys(of: name, connection)
             var batch = QueueScan.Batch()
             while batch.rows.isEmpty && !batch.isAtEnd {
                 batch = try scan.read(
-                    after: position, limit: limit, now: now, space: space, connection)
+                    after: position, limit: limit, except: claimed, now: now, space: space,
+                    connection)
                 position = batch.last ?? position
             }
             if batch.isAtEnd { position = .min }
-            guard let first = batch.rows.first, let last = batch.rows.last else {
+            guard !batch.rows.isEmpty else {
                 connection.rollBack()
                 return []
             }
-            let found = try statements.take(batch.rows, for: id, connection)
-            if found != batch.rows.count,
-                try statements.held(batch.rows.map(\.key), by: id, connection) != batch.rows.count
-            {
-                throw SQLFailure(
-                    kind: .conflict, code: 0, message: "another sender claimed the same rows")
-            }
-            try insertClaim(id, first.key...last.key, batch.rows.count, now)
+            try insertClaim(id, KeySet(sorted: batch.rows.lazy.map(\.key)), now)
             planned = batch.rows
             try connection.commit()
             return batch.rows
@@ -123,26 +120,37 @@ package final class PushQueue {
         try connection.query("SELECT 1 FROM pushsweep_claim WHERE id = ?", [.integer(id)]).count > 0
     }
 
-    /// Makes other senders wait until this claim is made; gives the time.
-    private func lockQueue() throws(SQLFailure) -> EpochMilliseconds {
+    /// Makes other senders wait until this claim is made; gives the time. Where an engine does not
+    /// honour the lock of the SELECT, the UPDATE finds the number changed.
+    private func lockQueue(for id: Int64) throws(SQLFailure) -> EpochMilliseconds {
         let rows = try connection.query(
-            "SELECT \(dialect.now) FROM pushsweep_queue WHERE name = ?" + dialect.rowLock,
-            [.text(name)])
-        return try dialect.instant(rows[0, 0])
+            "SELECT \(dialect.now), last_claim FROM pushsweep_queue WHERE name = ?"
+                + dialect.rowLock, [.text(name)])
+        let now = try dialect.instant(rows[0, 0])
+        let found = try connection.execute(
+            "UPDATE pushsweep_queue SET last_claim = ? WHERE name = ? AND last_claim = ?",
+            [.integer(id), .text(name), rows[0, 1]])
+        guard found == 0 else { return now }
+        // Spider answers 0 for statements it hands on, so 0 says nothing: look.
+        let last = try connection.query(
+            "SELECT last_claim FROM pushsweep_queue WHERE name = ?", [.text(name)])
+        guard last.scalar?.integer == id else {
+            throw SQLFailure(kind: .conflict, code: 0, message: "another sender is claiming rows")
+        }
+        return now
     }
 
     private func insertClaim(
-        _ id: Int64, _ keys: ClosedRange<Int64>, _ size: Int, _ now: EpochMilliseconds
+        _ id: Int64, _ keys: KeySet, _ now: EpochMilliseconds
     ) throws(SQLFailure) {
         let expiry = dialect.ownTime("expires_at").value(now.adding(seconds: lease.seconds))
         do throws(SQLFailure) {
             _ = try connection.execute(
-                "INSERT INTO pushsweep_claim (id, queue, run, host, state, expires_at, first_key, "
-                    + "last_key, size) VALUES (?, ?, ?, ?, 'held', ?, ?, ?, ?)",
+                "INSERT INTO pushsweep_claim (id, queue, run, host, state, expires_at, row_keys) "
+                    + "VALUES (?, ?, ?, ?, 'held', ?, ?)",
                 [
                     .integer(id), .text(name), .text(lease.run),
-                    .text(String(lease.host.prefix(255))), expiry, .integer(keys.lowerBound),
-                    .integer(keys.upperBound), .integer(Int64(size)),
+                    .text(String(lease.host.prefix(255))), expiry, .bytes(keys.encoded),
                 ])
         } catch {
             guard error.isDuplicate else { throw error }
@@ -185,7 +193,7 @@ package final class PushQueue {
         let judged = try store.judged(taken.rows, partition)
         var claim = QueueClaim(
             id: taken.id, partition: partition, notifications: judged.notifications,
-            outstanding: Set(taken.rows.map(\.key)), lease: lease)
+            outstanding: KeySet(sorted: taken.rows.lazy.map(\.key)), lease: lease)
         guard !judged.skipped.isEmpty else { return claim }
         let outcome = try record(
             judged.skipped.map { DeliveryResult(key: $0.key, .skipped($0.reason)) }, of: &claim)

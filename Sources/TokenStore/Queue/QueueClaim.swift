@@ -39,7 +39,9 @@ package struct QueueClaim: Hashable, Sendable {
     /// Rows that were claimed and at once skipped, by reason.
     package internal(set) var skipped: [SkipReason: Int] = [:]
     /// Keys of the rows without a result.
-    var outstanding: Set<Int64>
+    var outstanding: KeySet
+    /// Keys of the rows with a final one.
+    var finished = KeySet()
     /// Transactions of results so far.
     var written = 0
     let lease: QueueLease
@@ -88,6 +90,29 @@ struct ClaimRecord {
 
         /// Whether the claim still has rows.
         var isOpen: Bool { self == .held || self == .handed }
+    }
+
+    /// The keys that somebody holds in a queue.
+    static func claimedKeys(
+        of queue: String, _ connection: any SQLConnection
+    ) throws(SQLFailure) -> KeySet {
+        let rows = try connection.query(
+            "SELECT row_keys FROM pushsweep_claim WHERE queue = ? AND state IN ('held', 'handed')",
+            [.text(queue)])
+        var claimed = KeySet()
+        for row in 0..<rows.count { claimed = claimed.union(try keys(rows[row, 0])) }
+        return claimed
+    }
+
+    /// The keys in a claim's row.
+    static func keys(_ value: SQLValue) throws(SQLFailure) -> KeySet {
+        guard case .bytes(let bytes) = value, let keys = KeySet(encoded: bytes) else {
+            throw SQLFailure(
+                kind: .other, code: 0,
+                message: "row_keys of a claim in pushsweep_claim cannot be read; somebody else "
+                    + "has changed it")
+        }
+        return keys
     }
 
     let state: State

@@ -25,6 +25,7 @@ extension TokenStore {
         let layout = try queueLayout()
         var scan = try QueueScan(layout, connection.dialect, partition)
         if !layout.delivery.isInRow { scan.readsDelivery = try canReadDelivery() }
+        let seesClaims = try canReadClaims()
         var preview = QueuePreview()
         var position = Int64.min
         while preview.rows < limit && !preview.isComplete && !shouldStop() {
@@ -33,8 +34,9 @@ extension TokenStore {
                 () throws(SQLFailure) in
                 let now = try connection.dialect.instant(
                     connection.query("SELECT \(connection.dialect.now)")[0, 0])
+                let claimed = seesClaims ? try claimedKeys(layout) : KeySet()
                 return try scan.read(
-                    after: position, limit: size, now: now, space: 0, connection)
+                    after: position, limit: size, except: claimed, now: now, space: 0, connection)
             }
             position = batch.last ?? position
             preview.isComplete = batch.isAtEnd
@@ -47,13 +49,52 @@ extension TokenStore {
 
     /// Whether `pushsweep_delivery` is there and may be read.
     func canReadDelivery() throws(StoreFailure) -> Bool {
-        try canRead("pushsweep_delivery", "queue_key, state, claim")
+        try canRead("pushsweep_delivery", "queue_key, state, answered_at")
+    }
+
+    /// Whether `pushsweep_claim` is there and may be read.
+    private func canReadClaims() throws(StoreFailure) -> Bool {
+        try canRead("pushsweep_claim", "queue, state, row_keys")
+    }
+
+    private func claimedKeys(_ layout: QueueLayout) throws(SQLFailure) -> KeySet {
+        try ClaimRecord.claimedKeys(of: layout.table.description, connection)
     }
 
     /// How many rows of the queue are in each state, of all apps. Reads the whole queue, which takes
     /// seconds where it keeps millions of rows.
     package func queueCounts() throws(StoreFailure) -> [DeliveryState: Int] {
         let layout = try queueLayout()
+        var counts = try writtenCounts(layout)
+        guard try canReadClaims() else { return counts }
+        // What a claim holds still stands in its row as what it was before.
+        let statements = QueueStatements(layout: layout, dialect: connection.dialect)
+        let held = try attempts.retrying("counting the rows that are claimed") {
+            () throws(SQLFailure) -> [DeliveryState: Int] in
+            let keys = try claimedKeys(layout)
+            var held: [DeliveryState: Int] = [:]
+            for (word, count) in try statements.states(of: keys, connection) {
+                if let state = DeliveryState(rawValue: word) { held[state] = count }
+            }
+            // The side table does not know rows that never had a result.
+            if !layout.delivery.isInRow {
+                held[.pending, default: 0] += keys.count - held.values.reduce(0, +)
+            }
+            return held
+        }
+        for (state, count) in held where !state.isFinal {
+            let moved = min(count, counts[state] ?? 0)
+            guard moved > 0 else { continue }
+            counts[.claimed, default: 0] += moved
+            counts[state, default: 0] -= moved
+        }
+        return counts.filter { $0.value > 0 }
+    }
+
+    /// The states as they stand in the rows.
+    private func writtenCounts(
+        _ layout: QueueLayout
+    ) throws(StoreFailure) -> [DeliveryState: Int] {
         let dialect = connection.dialect
         let delivery = layout.delivery
         if delivery.isInRow {

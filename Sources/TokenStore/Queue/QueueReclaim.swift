@@ -32,7 +32,7 @@ extension PushQueue {
             }
             let ended = try connection.query(
                 "SELECT id FROM pushsweep_claim WHERE queue = ? AND state IN ('held', 'handed') "
-                    + "AND expires_at <= ? ORDER BY first_key", [.text(name), time.value(now)])
+                    + "AND expires_at <= ? ORDER BY id", [.text(name), time.value(now)])
             return (0..<ended.count).compactMap { ended[$0, 0].integer }
         }
     }
@@ -44,10 +44,9 @@ extension PushQueue {
         try store.attempts.retrying("taking back rows of \(name)") { () throws(SQLFailure) in
             try connection.begin()
             let rows = try connection.query(
-                "SELECT state, first_key, last_key, expires_at, taken_by, \(dialect.now) "
+                "SELECT state, row_keys, expires_at, taken_by, \(dialect.now) "
                     + "FROM pushsweep_claim WHERE id = ?" + dialect.rowLock, [.integer(id)])
-            guard rows.count > 0, let first = rows[0, 1].integer, let last = rows[0, 2].integer,
-                let expiry = dialect.ownTime("expires_at").mark(rows[0, 3])
+            guard rows.count > 0, let expiry = dialect.ownTime("expires_at").mark(rows[0, 2])
             else {
                 taken = nil
                 return connection.rollBack()
@@ -55,21 +54,23 @@ extension PushQueue {
             guard let state = ClaimRecord.State(rawValue: rows[0, 0].text ?? ""), state.isOpen
             else {
                 // Ours, by a commit whose answer was lost, or another's.
-                if rows[0, 4].text != lease.run { taken = nil }
+                if rows[0, 3].text != lease.run { taken = nil }
                 return connection.rollBack()
             }
-            let now = try dialect.instant(rows[0, 5])
-            guard expiry <= now, first <= last else {
+            let now = try dialect.instant(rows[0, 4])
+            guard expiry <= now else {
                 taken = nil
                 return connection.rollBack()
             }
-            let change =
-                state == .held
-                ? QueueStatements.Change(state: .pending)
-                : QueueStatements.Change(
+            let keys = try ClaimRecord.keys(rows[0, 1])
+            var change = QueueStatements.Change(state: .pending)
+            var count = keys.count
+            // What was never handed over was never written either.
+            if state == .handed {
+                change = QueueStatements.Change(
                     state: resendUnknown ? .retry : .unknown, reason: Self.reason, isAttempt: true)
-            let count = try statements.held(first...last, by: id, connection)
-            try statements.settle(first...last, of: id, as: change, now: now, connection)
+                count = try statements.settle(keys, as: change, now: now, connection)
+            }
             _ = try connection.execute(
                 "UPDATE pushsweep_claim SET state = 'taken', taken_by = ? WHERE id = ?",
                 [.text(lease.run), .integer(id)])

@@ -38,20 +38,22 @@ extension PushQueue {
     }
 
     /// Writes results of a claim down, all of them or none, in one transaction. Each row takes one
-    /// result, the first; what is no row of the claim is passed over. After a lost connection the claim's own row
-    /// tells whether they are committed, so nothing is written twice.
+    /// result, the first; what is no row of the claim is passed over. After a lost connection the
+    /// claim's own row tells whether they are committed, so nothing is written twice.
     ///
     /// - Throws: any failure that outlasts the tries; the same results may be handed in again with
     ///   the same claim.
     package func record(
         _ results: [DeliveryResult], of claim: inout QueueClaim
     ) throws(StoreFailure) -> ResultsOutcome {
-        var rest = claim.outstanding
-        let results = results.filter { rest.remove($0.key) != nil }
-        guard !results.isEmpty else { return .recorded(missing: 0) }
+        let groups = ResultGroups(results, of: claim.outstanding)
+        guard !groups.all.isEmpty else { return .recorded(missing: 0) }
         let before = claim
-        let isLast = rest.isEmpty
-        let id = SQLValue.integer(claim.id)
+        var after = claim
+        after.outstanding = before.outstanding.subtracting(groups.all)
+        after.written += 1
+        let state = after.outstanding.isEmpty ? ClaimRecord.State.done : nil
+        let rest = SQLValue.bytes(after.outstanding.encoded)
         var missing = 0
         let outcome = try store.attempts.retrying("writing results to \(name)") {
             () throws(SQLFailure) -> ResultsOutcome in
@@ -66,25 +68,41 @@ extension PushQueue {
                 connection.rollBack()
                 return .recorded(missing: missing)
             }
-            missing = results.count
-            for (change, keys) in changes(results, now: record.now) {
-                missing -= try statements.settle(
-                    keys, of: before.id, as: change, now: record.now, connection)
-            }
+            (missing, after.finished) = try settle(groups, before.finished, now: record.now)
             // A claim that is done stays until the next transaction, for its commit may be the one
             // whose answer is lost.
             _ = try connection.execute(
-                "UPDATE pushsweep_claim SET written = written + 1, state = ? WHERE id = ?",
-                [.text((isLast ? ClaimRecord.State.done : record.state).rawValue), id])
+                "UPDATE pushsweep_claim SET written = written + 1, state = ?, row_keys = ? "
+                    + "WHERE id = ?",
+                [.text((state ?? record.state).rawValue), rest, .integer(before.id)])
             try removeFinishedClaims()
             try connection.commit()
             return .recorded(missing: missing)
         }
         guard case .recorded = outcome else { return outcome }
-        finishedClaims = isLast ? [claim.id] : []
-        claim.outstanding = rest
-        claim.written += 1
+        finishedClaims = state == .done ? [claim.id] : []
+        claim = after
         return outcome
+    }
+
+    /// Writes the results; gives how many rows there were no more, and the rows that have a final
+    /// result now.
+    private func settle(
+        _ groups: ResultGroups, _ finished: KeySet, now: EpochMilliseconds
+    ) throws(SQLFailure) -> (missing: Int, finished: KeySet) {
+        var finished = finished
+        var missing = 0
+        for group in groups.groups {
+            // A row that goes back was never written.
+            guard group.outcome != .returned else { continue }
+            let change = QueueStatements.Change(group.outcome, now: now)
+            missing +=
+                try group.keys.count
+                - statements.settle(
+                    group.keys, as: change, finished: finished, now: now, connection)
+            if change.state.isFinal { finished = finished.union(group.keys) }
+        }
+        return (missing, finished)
     }
 
     private func removeFinishedClaims() throws(SQLFailure) {
@@ -101,20 +119,50 @@ extension PushQueue {
     ) throws(StoreFailure) -> ResultsOutcome {
         try record(keys.map { DeliveryResult(key: $0, .returned) }, of: &claim)
     }
+}
 
-    /// Results with the same consequence together, for they are one statement; in an order that does
-    /// not change.
-    private func changes(
-        _ results: [DeliveryResult], now: EpochMilliseconds
-    ) -> [(QueueStatements.Change, [Int64])] {
-        var keys: [QueueStatements.Change: [Int64]] = [:]
-        var order: [QueueStatements.Change] = []
-        for result in results {
-            let change = QueueStatements.Change(result.outcome, now: now)
-            if keys[change] == nil { order.append(change) }
-            keys[change, default: []].append(result.key)
+/// Results with the same consequence together, for they are one statement.
+struct ResultGroups {
+    /// The groups, the largest last: others are out of its way then.
+    private(set) var groups: [(outcome: DeliveryResult.Outcome, keys: KeySet)] = []
+    /// The keys of all.
+    let all: KeySet
+
+    /// Sorts results of rows in a set; the first of each row counts.
+    init(_ results: [DeliveryResult], of rows: KeySet) {
+        let ordered = results.indices.sorted {
+            (results[$0].key, $0) < (results[$1].key, $1)
         }
-        return order.map { ($0, (keys[$0] ?? []).sorted()) }
+        var places: [DeliveryResult.Outcome: Int] = [:]
+        var keys: [[Int64]] = []
+        var accepted: [Int64] = []
+        accepted.reserveCapacity(results.count)
+        var last: (outcome: DeliveryResult.Outcome, place: Int)?
+        for index in ordered {
+            let result = results[index]
+            guard accepted.last != result.key, rows.contains(result.key) else { continue }
+            accepted.append(result.key)
+            let place: Int
+            if let last, last.outcome == result.outcome {
+                place = last.place
+            } else if let known = places[result.outcome] {
+                place = known
+            } else {
+                place = keys.count
+                places[result.outcome] = place
+                groups.append((result.outcome, KeySet()))
+                keys.append([])
+            }
+            last = (result.outcome, place)
+            keys[place].append(result.key)
+        }
+        all = KeySet(sorted: accepted)
+        for place in groups.indices { groups[place].keys = KeySet(sorted: keys[place]) }
+        groups.sort {
+            ($0.keys.count, $0.keys.runs[0].lowerBound) < (
+                $1.keys.count, $1.keys.runs[0].lowerBound
+            )
+        }
     }
 }
 

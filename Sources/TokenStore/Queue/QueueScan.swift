@@ -5,8 +5,6 @@ import TokenHygiene
 struct ScannedRow {
     let notification: QueuedNotification?
     let key: Int64
-    /// Whether `pushsweep_delivery` knows it already.
-    let isKnown: Bool
 }
 
 /// Reads rows that wait to be sent, in the order of their keys.
@@ -45,16 +43,16 @@ struct QueueScan {
         var isAtEnd = false
     }
 
-    /// Reads at most `limit` rows behind a key. Rows of another app that a collation takes for this
-    /// one are passed over.
+    /// Reads at most `limit` rows behind a key, without those that somebody holds. Rows of another
+    /// app that a collation takes for this one are passed over.
     func read(
-        after position: Int64, limit: Int, now: EpochMilliseconds, space: Int64,
-        _ connection: any SQLConnection
+        after position: Int64, limit: Int, except claimed: KeySet, now: EpochMilliseconds,
+        space: Int64, _ connection: any SQLConnection
     ) throws(SQLFailure) -> Batch {
-        let statement = selection(after: position, limit: limit, now: now)
+        let statement = selection(after: position, limit: limit, except: claimed, now: now)
         let rows = try connection.query(
             statement.sql, statement.values, mostBytes: Self.mostBytes)
-        try rows.require(width: columns.count + 1)
+        try rows.require(width: columns.count)
         var batch = Batch()
         batch.rows.reserveCapacity(rows.count)
         batch.isAtEnd = rows.count < limit && rows.bytes <= Self.mostBytes
@@ -66,7 +64,7 @@ struct QueueScan {
                     message: "a key of \(layout.table) is no whole number of 64 bits")
             }
             batch.last = key
-            if isOfPartition(values) {
+            if isOfPartition(values) && !claimed.contains(key) {
                 batch.rows.append(row(key, values, space: space))
             }
         }
@@ -89,14 +87,13 @@ struct QueueScan {
     }
 
     private func selection(
-        after position: Int64, limit: Int, now: EpochMilliseconds
+        after position: Int64, limit: Int, except claimed: KeySet, now: EpochMilliseconds
     ) -> (sql: String, values: [SQLValue]) {
         let delivery = layout.delivery
         let key = "q.\(dialect.quoted(layout.key))"
         let isBeside = !delivery.isInRow && readsDelivery
-        var sql = "SELECT \(columns.joined(separator: ", ")), "
-        sql += isBeside ? "d.queue_key IS NOT NULL" : "1"
-        sql += " FROM \(layout.table.sql(dialect)) AS q\(indexHint)"
+        var sql = "SELECT \(columns.joined(separator: ", ")) "
+        sql += "FROM \(layout.table.sql(dialect)) AS q\(indexHint)"
         var values: [SQLValue] = []
         if isBeside, let queue = delivery.queue {
             sql +=
@@ -106,6 +103,10 @@ struct QueueScan {
         }
         sql += " WHERE \(key) > ?"
         values.append(.integer(position))
+        for run in Self.longRuns(of: claimed, after: position) {
+            sql += " AND NOT (\(key) BETWEEN ? AND ?)"
+            values += [.integer(run.lowerBound), .integer(run.upperBound)]
+        }
         if let sentAt = layout.sentAt { sql += " AND q.\(dialect.quoted(sentAt.name)) IS NULL" }
         sql += partition.sql
         values += partition.values
@@ -119,9 +120,18 @@ struct QueueScan {
         return ("\(sql) ORDER BY \(key) LIMIT \(limit)", values)
     }
 
+    /// What others hold is not even read where it lies in long runs; the rest is passed over here.
+    private static func longRuns(
+        of claimed: KeySet, after position: Int64
+    ) -> [ClosedRange<Int64>] {
+        let ahead = claimed.runs.filter { $0.upperBound > position && $0.count >= 50 }
+        return StatementShape.padded(
+            runs: Array(ahead.sorted { $0.count > $1.count }.prefix(10)))
+    }
+
     private func openCondition(_ alias: String, _ delivery: DeliveryColumns) -> String {
         func name(_ column: String) -> String { "\(alias).\(dialect.quoted(column))" }
-        return "\(name(delivery.answeredAt.name)) IS NULL AND \(name(delivery.claim)) = 0 "
+        return "\(name(delivery.answeredAt.name)) IS NULL "
             + "AND (\(name(delivery.notBefore.name)) IS NULL "
             + "OR \(name(delivery.notBefore.name)) <= ?)"
     }
@@ -153,9 +163,7 @@ struct QueueScan {
                 priority: values[start + 5].integer.flatMap { Int(exactly: $0) },
                 expiration: values[start + 6].integer, collapseID: values[start + 7].text)
         }
-        return ScannedRow(
-            notification: notification, key: key,
-            isKnown: values[values.endIndex - 1].count != 0)
+        return ScannedRow(notification: notification, key: key)
     }
 
     private static func bytes(_ value: SQLValue) -> [UInt8] {

@@ -1,8 +1,15 @@
 import TokenHygiene
 
-/// The statements that change the state of rows, wherever it stands. Each names its rows by key, in
-/// lists of a few lengths, and repeats the claim that has to hold them.
+// Results are written to rows by key, and only to rows that have no final one. A list of a thousand
+// keys costs the server as much as the rows, so keys are named by runs. What lies in a gap between
+// two runs and has a final result of the same claim cannot be touched by the statement anyway; so
+// where 960 of 1,000 rows were sent, the other 40 are written first and the 960 are one run.
+
+/// The statements that change the state of rows, wherever it stands.
 struct QueueStatements {
+    /// The most runs of a statement: each row that is looked at is compared with half of them.
+    private static let mostRuns = 30
+
     let layout: QueueLayout
     let dialect: SQLDialect
 
@@ -19,108 +26,111 @@ struct QueueStatements {
         var isAttempt = false
     }
 
-    /// Takes waiting rows for a claim; returns how many.
-    func take(
-        _ rows: some Collection<ScannedRow>, for claim: Int64, _ connection: any SQLConnection
-    ) throws(SQLFailure) -> Int {
-        var found = 0
-        for run in rows.filter(\.isKnown).map(\.key).runs(of: StatementShape.longest) {
-            let rows = keyCondition(run)
-            found += try connection.execute(
-                "UPDATE \(delivery.table.sql(dialect)) SET \(name(delivery.state)) = 'claimed', "
-                    + "\(name(delivery.claim)) = ? WHERE \(rows.sql) "
-                    + "AND \(name(delivery.claim)) = 0 "
-                    + "AND \(name(delivery.answeredAt.name)) IS NULL",
-                [.integer(claim)] + rows.values)
-        }
-        guard let queue = delivery.queue else { return found }
-        for run in rows.filter({ !$0.isKnown }).map(\.key).runs(of: StatementShape.longest) {
-            let keys = StatementShape.padded(run).map(SQLValue.integer)
-            let key = name(layout.key)
-            found += try connection.execute(
-                "INSERT INTO \(delivery.table.sql(dialect)) (queue, queue_key, state, claim) "
-                    + "SELECT ?, \(key), 'claimed', ? FROM \(layout.table.sql(dialect)) "
-                    + "WHERE \(key) IN (\(placeholders(keys.count)))",
-                [.text(queue), .integer(claim)] + keys)
-        }
-        return found
-    }
-
-    /// How many of some rows a claim holds.
-    func held(
-        _ keys: [Int64], by claim: Int64, _ connection: any SQLConnection
-    ) throws(SQLFailure) -> Int {
-        try count(keys, "\(name(delivery.claim)) = ?", [.integer(claim)], connection)
-    }
-
-    /// Gives rows of a claim a state and lets go of them; returns how many there were.
+    /// Gives rows a state and returns how many of them there are. `finished` are rows with a final
+    /// result.
     func settle(
-        _ keys: [Int64], of claim: Int64, as change: Change, now: EpochMilliseconds,
+        _ keys: KeySet, as change: Change, finished: KeySet = KeySet(), now: EpochMilliseconds,
         _ connection: any SQLConnection
     ) throws(SQLFailure) -> Int {
-        var found = 0
         let assignments = assignments(change, now: now)
-        for run in keys.runs(of: StatementShape.longest) {
-            let rows = keyCondition(run)
-            var count = try connection.execute(
-                "UPDATE \(delivery.table.sql(dialect)) SET \(assignments.sql) WHERE \(rows.sql) "
-                    + "AND \(name(delivery.claim)) = ?",
-                assignments.values + rows.values + [.integer(claim)])
-            // Spider answers 0 for statements it hands on, so 0 says nothing: look.
-            if count == 0 {
-                count = try self.count(
-                    Array(run), "\(name(delivery.claim)) = 0 AND \(name(delivery.state)) = ?",
-                    [.text(change.state.rawValue)], connection)
+        var found = 0
+        for rows in conditions(name(delivery.key), keys, finished) {
+            found += try update(assignments, rows, connection)
+        }
+        if let queue = delivery.queue {
+            for rows in conditions("q.\(name(layout.key))", keys, finished) {
+                found += try insert(change, now, into: queue, rows, connection)
             }
-            found += count
-            if change.state == .sent && !delivery.isInRow { try markSent(run, now, connection) }
         }
+        // Spider answers 0 for statements it hands on, so 0 says nothing: look.
+        if found == 0 { found = try count(keys, in: change.state, connection) }
+        if change.state == .sent && !delivery.isInRow { try markSent(keys, now, connection) }
         return found
     }
 
-    /// Gives all rows of a claim a state, which lie in a range of keys.
-    func settle(
-        _ range: ClosedRange<Int64>, of claim: Int64, as change: Change, now: EpochMilliseconds,
-        _ connection: any SQLConnection
-    ) throws(SQLFailure) {
-        let assignments = assignments(change, now: now)
-        let rows = rangeCondition(range, claim)
-        _ = try connection.execute(
-            "UPDATE \(delivery.table.sql(dialect)) SET \(assignments.sql) WHERE \(rows.sql)",
-            assignments.values + rows.values)
+    private func update(
+        _ assignments: Fragment, _ rows: Fragment, _ connection: any SQLConnection
+    ) throws(SQLFailure) -> Int {
+        var values = assignments.values
+        var condition = rows.sql
+        if let queue = delivery.queue {
+            condition = "queue = ? AND \(condition)"
+            values.append(.text(queue))
+        }
+        return try connection.execute(
+            "UPDATE \(delivery.table.sql(dialect)) SET \(assignments.sql) WHERE \(condition) "
+                + "AND \(name(delivery.answeredAt.name)) IS NULL", values + rows.values)
     }
 
-    /// How many rows of a range a claim holds.
-    func held(
-        _ range: ClosedRange<Int64>, by claim: Int64, _ connection: any SQLConnection
+    /// Makes the rows of the side table that are not there yet.
+    private func insert(
+        _ change: Change, _ now: EpochMilliseconds, into queue: String, _ rows: Fragment,
+        _ connection: any SQLConnection
     ) throws(SQLFailure) -> Int {
-        let rows = rangeCondition(range, claim)
-        return try connection.query(
-            "SELECT COUNT(*) FROM \(delivery.table.sql(dialect)) WHERE \(rows.sql)", rows.values
-        ).scalar?.count ?? 0
+        let key = "q.\(name(layout.key))"
+        let values: [SQLValue] = [
+            .text(queue), .text(change.state.rawValue), .integer(change.isAttempt ? 1 : 0),
+            reason(change), change.notBefore.map(delivery.notBefore.value) ?? .null,
+            change.state.isFinal
+                ? delivery.answeredAt.value(delivery.answeredAt.floor(now)) : .null,
+            .text(queue),
+        ]
+        return try connection.execute(
+            "INSERT INTO \(delivery.table.sql(dialect)) "
+                + "(queue, queue_key, state, attempts, reason, not_before, answered_at) "
+                + "SELECT ?, \(key), ?, ?, ?, ?, ? FROM \(layout.table.sql(dialect)) AS q "
+                + "LEFT JOIN \(delivery.table.sql(dialect)) AS d "
+                + "ON d.queue = ? AND d.queue_key = \(key) "
+                + "WHERE \(rows.sql) AND d.queue_key IS NULL", values + rows.values)
     }
 
     private func markSent(
-        _ keys: ArraySlice<Int64>, _ now: EpochMilliseconds, _ connection: any SQLConnection
+        _ keys: KeySet, _ now: EpochMilliseconds, _ connection: any SQLConnection
     ) throws(SQLFailure) {
         guard let sentAt = layout.sentAt else { return }
-        let list = StatementShape.padded(keys).map(SQLValue.integer)
-        _ = try connection.execute(
-            "UPDATE \(layout.table.sql(dialect)) SET \(name(sentAt.name)) = ? "
-                + "WHERE \(name(layout.key)) IN (\(placeholders(list.count))) "
-                + "AND \(name(sentAt.name)) IS NULL", [sentAt.value(sentAt.floor(now))] + list)
+        for rows in conditions(name(layout.key), keys) {
+            _ = try connection.execute(
+                "UPDATE \(layout.table.sql(dialect)) SET \(name(sentAt.name)) = ? "
+                    + "WHERE \(rows.sql) AND \(name(sentAt.name)) IS NULL",
+                [sentAt.value(sentAt.floor(now))] + rows.values)
+        }
     }
 
-    private func assignments(
-        _ change: Change, now: EpochMilliseconds
-    ) -> (sql: String, values: [SQLValue]) {
-        var sql = "\(name(delivery.state)) = ?, \(name(delivery.claim)) = 0"
+    private func count(
+        _ keys: KeySet, in state: DeliveryState, _ connection: any SQLConnection
+    ) throws(SQLFailure) -> Int {
+        try states(of: keys, connection)[state.rawValue] ?? 0
+    }
+
+    /// How many of some rows are in each state; those that the side table does not know are in none.
+    func states(
+        of keys: KeySet, _ connection: any SQLConnection
+    ) throws(SQLFailure) -> [String: Int] {
+        var counts: [String: Int] = [:]
+        for rows in conditions(name(delivery.key), keys) {
+            let queue = delivery.queue.map { ("queue = ? AND ", [SQLValue.text($0)]) } ?? ("", [])
+            let found = try connection.query(
+                "SELECT \(name(delivery.state)), COUNT(*) FROM \(delivery.table.sql(dialect)) "
+                    + "WHERE \(queue.0)\(rows.sql) GROUP BY \(name(delivery.state))",
+                queue.1 + rows.values)
+            for row in 0..<found.count {
+                counts[found[row, 0].text ?? "", default: 0] += found[row, 1].count ?? 0
+            }
+        }
+        return counts
+    }
+
+    /// A piece of a statement with its values.
+    typealias Fragment = (sql: String, values: [SQLValue])
+
+    private func assignments(_ change: Change, now: EpochMilliseconds) -> Fragment {
+        var sql = "\(name(delivery.state)) = ?"
         var values: [SQLValue] = [.text(change.state.rawValue)]
         func set(_ column: String, _ value: SQLValue) {
             sql += ", \(name(column)) = ?"
             values.append(value)
         }
-        set(delivery.reason, change.reason.map { .text(Self.stored($0)) } ?? .null)
+        set(delivery.reason, reason(change))
         if let notBefore = change.notBefore {
             set(delivery.notBefore.name, delivery.notBefore.value(notBefore))
         }
@@ -138,45 +148,33 @@ struct QueueStatements {
     }
 
     /// Reasons are a peer's words: printable ASCII, at most 64 of it.
-    private static func stored(_ reason: String) -> String {
+    private func reason(_ change: Change) -> SQLValue {
+        guard let reason = change.reason else { return .null }
         let bytes = reason.utf8.prefix(64).map { (0x20..<0x7F).contains($0) ? $0 : 0x3F }
-        return String(decoding: bytes, as: UTF8.self)
+        return .text(String(decoding: bytes, as: UTF8.self))
     }
 
-    private func count(
-        _ keys: [Int64], _ condition: String, _ values: [SQLValue],
-        _ connection: any SQLConnection
-    ) throws(SQLFailure) -> Int {
-        var count = 0
-        for run in keys.runs(of: StatementShape.longest) {
-            let rows = keyCondition(run)
-            count +=
-                try connection.query(
-                    "SELECT COUNT(*) FROM \(delivery.table.sql(dialect)) WHERE \(rows.sql) "
-                        + "AND \(condition)", rows.values + values
-                ).scalar?.count ?? 0
+    /// Names rows by key, for one statement after the other: by runs, over gaps that `passable` rows
+    /// fill, or by lists where these would be too many.
+    private func conditions(
+        _ column: String, _ keys: KeySet, _ passable: KeySet = KeySet()
+    ) -> [Fragment] {
+        guard !keys.isEmpty else { return [] }
+        let runs = keys.runs(passing: passable)
+        guard runs.count <= Self.mostRuns else {
+            return keys.pieces(of: StatementShape.longest).map { piece in
+                let list = StatementShape.padded(Array(piece.keys)).map(SQLValue.integer)
+                return ("\(column) IN (\(placeholders(list.count)))", list)
+            }
         }
-        return count
+        return [Self.inside(StatementShape.padded(runs: runs), column)]
     }
 
-    private func keyCondition(
-        _ keys: some Collection<Int64>
-    ) -> (sql: String, values: [SQLValue]) {
-        let list = StatementShape.padded(keys).map(SQLValue.integer)
-        let condition = "\(name(delivery.key)) IN (\(placeholders(list.count)))"
-        guard let queue = delivery.queue else { return (condition, list) }
-        return ("queue = ? AND \(condition)", [.text(queue)] + list)
-    }
-
-    private func rangeCondition(
-        _ range: ClosedRange<Int64>, _ claim: Int64
-    ) -> (sql: String, values: [SQLValue]) {
-        let condition =
-            "\(name(delivery.key)) BETWEEN ? AND ? AND \(name(delivery.claim)) = ?"
-        let values: [SQLValue] = [
-            .integer(range.lowerBound), .integer(range.upperBound), .integer(claim),
-        ]
-        guard let queue = delivery.queue else { return (condition, values) }
-        return ("queue = ? AND \(condition)", [.text(queue)] + values)
+    private static func inside(_ runs: [ClosedRange<Int64>], _ column: String) -> Fragment {
+        let each = repeatElement("\(column) BETWEEN ? AND ?", count: runs.count)
+        return (
+            "(\(each.joined(separator: " OR ")))",
+            runs.flatMap { [.integer($0.lowerBound), .integer($0.upperBound)] }
+        )
     }
 }

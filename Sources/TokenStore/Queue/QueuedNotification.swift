@@ -61,7 +61,7 @@ package enum SkipReason: String, Hashable, Sendable, CaseIterable {
 package enum DeliveryState: String, Hashable, Sendable, CaseIterable {
     /// Waits to be sent.
     case pending
-    /// Held by a sender.
+    /// Held by a sender. Stands in no row: the claim has the keys.
     case claimed
     /// Waits to be sent again.
     case retry

@@ -19,9 +19,19 @@ enum StatementShape {
 
     /// Entries for a statement of fixed length: the last one repeats.
     static func padded<Element>(_ entries: some Collection<Element>) -> [Element] {
+        padded(entries, to: length(for: entries.count))
+    }
+
+    /// Runs of keys for a statement of fixed length: the last one repeats.
+    static func padded(runs: [ClosedRange<Int64>]) -> [ClosedRange<Int64>] {
+        padded(runs, to: [1, 3, 10, 30].first { $0 >= runs.count } ?? runs.count)
+    }
+
+    private static func padded<Element>(
+        _ entries: some Collection<Element>, to length: Int
+    ) -> [Element] {
         var padded = Array(entries)
         guard let last = padded.last else { return padded }
-        let length = length(for: padded.count)
         while padded.count < length { padded.append(last) }
         return padded
     }

@@ -1,6 +1,6 @@
-// The queue's claims stand in few rows: one per batch, not one per notification. A row of the queue
-// names its claim by number, the claim has the lease, and a lease is prolonged, handed over or taken
-// away by changing that one row.
+// The queue's claims stand in few rows: one per batch, not one per notification. The claim has the
+// keys of its rows and the lease, and a lease is prolonged, handed over or taken away by changing
+// that one row; the queue's own rows are written once, when they have a result.
 
 extension OwnTable {
     private static let name = ("VARCHAR(129) NOT NULL", "TEXT NOT NULL")
@@ -12,7 +12,6 @@ extension OwnTable {
         "VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NULL", "TEXT NULL"
     )
     private static let tally = ("INT NOT NULL DEFAULT 0", "INTEGER NOT NULL DEFAULT 0")
-    // Never NULL, so that a claim changes no row's length.
     private static let claimNumber = ("BIGINT NOT NULL DEFAULT 0", "INTEGER NOT NULL DEFAULT 0")
     private static let timeOrNull = ("DATETIME(3) NULL", "DATETIME NULL")
     private static let time = ("DATETIME(3) NOT NULL", "DATETIME NOT NULL")
@@ -23,9 +22,8 @@ extension OwnTable {
 
     /// The state of a row's delivery, in the row or beside it.
     private static let deliveryColumns = [
-        column("state", state), column("claim", claimNumber), column("attempts", tally),
-        column("not_before", timeOrNull), column("reason", reason),
-        column("answered_at", timeOrNull),
+        column("state", state), column("attempts", tally), column("not_before", timeOrNull),
+        column("reason", reason), column("answered_at", timeOrNull),
     ]
 
     /// The queue of notifications to send, for those who start anew. An index over `answered_at`
@@ -52,12 +50,13 @@ extension OwnTable {
                 name: "open", columns: ["answered_at", "app_id", "environment"], isUnique: false)
         ])
 
-    /// One row per queue: the random part of its notifications' names. Locked while a batch is
-    /// claimed.
+    /// One row per queue: the random part of its notifications' names, and the number of the last
+    /// claim, which each new one replaces: so no two are made at once.
     static let queue = OwnTable(
         name: "pushsweep_queue",
         columns: [
             column("name", name), Column("apns_space", "BIGINT NOT NULL", "INTEGER NOT NULL"),
+            column("last_claim", claimNumber),
         ],
         primaryKey: ["name"])
 
@@ -73,9 +72,9 @@ extension OwnTable {
             Column(
                 "state", "VARCHAR(8) CHARACTER SET ascii COLLATE ascii_bin NOT NULL",
                 "TEXT NOT NULL"),
-            column("expires_at", time), Column("first_key", "BIGINT NOT NULL", "INTEGER NOT NULL"),
-            Column("last_key", "BIGINT NOT NULL", "INTEGER NOT NULL"),
-            column("size", tally), column("written", tally),
+            column("expires_at", time),
+            // The rows without a result, see `KeySet`.
+            Column("row_keys", "MEDIUMBLOB NOT NULL", "BLOB NOT NULL"), column("written", tally),
             Column(
                 "taken_by", "VARCHAR(36) CHARACTER SET ascii COLLATE ascii_bin NULL", "TEXT NULL"),
         ],

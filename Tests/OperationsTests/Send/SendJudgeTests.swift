@@ -82,6 +82,9 @@ struct SendJudgeTests {
     func untouched() {
         var judge = SendJudge(Self.app, resendsUnknown: false)
         #expect(judge.judge(.untouched, attempts: 3, handedAt: Self.handedAt).result == .returned)
+        #expect(
+            judge.judge(.refused, attempts: 1, handedAt: Self.handedAt).result
+                == .retry(seconds: 120, reason: "stream refused"))
     }
 
     @Test("stops at the fiftieth answer when APNs knew none, and counts no trouble of the server")

@@ -1,0 +1,79 @@
+import APNsProtocol
+import APNsSimulator
+import Foundation
+import SecureTransport
+import TestSupport
+import Testing
+
+private let registered: Int64 = 1_690_000_000_000
+
+@Suite("Sending to a gateway that misbehaves")
+struct SendTroubleTests {
+    private static func stage(
+        _ rows: Int, script: ProviderScript = ProviderScript(),
+        misbehaviour: ProviderMisbehaviour = ProviderMisbehaviour()
+    ) throws -> SendStage {
+        let stage = try SendStage(script: script, misbehaviour: misbehaviour)
+        try stage.database.register(0..<rows, at: registered)
+        try stage.queue(0..<rows)
+        return stage
+    }
+
+    @Test("a gateway that allows no more streams is left, and what it did not take waits")
+    func noStreams() throws {
+        var misbehaviour = ProviderMisbehaviour()
+        misbehaviour.settingsChanges = [.init(atRequest: 100, maximumStreams: 0)]
+        let stage = try Self.stage(500, misbehaviour: misbehaviour)
+        stage.lines = "send: {request-timeout: 1s}"
+        let result = try stage.send()
+        let accepted = stage.gateway.book.totals.answered[200] ?? 0
+        let states = try stage.states()
+        #expect(states["sent"] == accepted && accepted >= 100, "\(result.error)")
+        #expect(states["sent", default: 0] + states["pending", default: 0] == 500)
+        #expect(result.exit == (accepted == 500 ? 0 : 69), "\(result.error)")
+        #expect(stage.gateway.book.acceptedTwice.isEmpty)
+    }
+
+    @Test("a notification that is refused again and again waits for its next try")
+    func refusesAll() throws {
+        var script = ProviderScript()
+        script.usual = .reset(.refusedStream)
+        let stage = try Self.stage(1, script: script)
+        let result = try stage.send()
+        #expect(result.exit == 0, "\(result.error)")
+        #expect(result.app()["retry"] as? Int == 1)
+        #expect(stage.gateway.book.totals.requests > 1)
+        #expect(try stage.states() == ["retry": 1])
+    }
+
+    @Test("one connection of two that cannot be made does not stop the other")
+    func oneOfTwo() throws {
+        var misbehaviour = ProviderMisbehaviour()
+        misbehaviour.resetAtRequest = 1
+        misbehaviour.connections = 1
+        let stage = try Self.stage(400, misbehaviour: misbehaviour)
+        let result = try stage.send()
+        #expect(result.exit == 0, "\(result.error)")
+        let states = try stage.states()
+        #expect(states["sent", default: 0] + states["unknown", default: 0] == 400)
+        #expect(states["sent", default: 0] >= 300)
+    }
+
+    @Test("a batch whose lease was taken writes nothing more, and the run says so")
+    func leaseTaken() throws {
+        var script = ProviderScript()
+        script.tokens[.numbered(3)] = .stall
+        let stage = try Self.stage(40, script: script)
+        stage.lines = "send: {request-timeout: 3s}"
+        let running = try stage.start(["send", "--format", "json"])
+        let deadline = Deadline.in(.seconds(30))
+        while stage.gateway.book.totals.requests < 40 && !deadline.hasPassed { usleep(5_000) }
+        try stage.database.execute("UPDATE pushsweep_claim SET state = 'taken' WHERE id > 0")
+        let result = running.wait()
+        #expect(result.exit == 75, "\(result.error)")
+        #expect(result.error.contains("send.lease"), "\(result.error)")
+        // Results that came before the lease was taken stand; later ones are not written.
+        let states = try stage.states()
+        #expect(states["unknown"] == nil && states["pending", default: 0] >= 1, "\(states)")
+    }
+}
