@@ -138,8 +138,8 @@ extension EvidenceJournal {
         guard try feed(id).isPurged else { return }
         throw JournalFailure(
             .unknownFeed,
-            "reading feed \(id) from the journal: its bytes were dropped "
-                + "\(Self.retentionDays) days after it was applied or discarded; nothing can be done with it any more"
+            "reading feed \(id) from the journal: it was applied or discarded, and its bytes were "
+                + "dropped \(Self.retentionDays) days later; nothing can be done with it any more"
         )
     }
 

@@ -2,10 +2,11 @@
 // earlier run left, and one replayed from a file.
 //
 // Classification comes first and changes nothing: it forecasts what would become of every token,
-// which is all that a dry run needs. Then chunk by chunk the store judges again under row locks,
-// changes rows, writes the ledger and moves the feed's marker, in one transaction. A run that ends
-// between two chunks is continued after the marker, so every tuple is counted once even though the
-// rows of the first half look different by then. The journal learns "applied" last.
+// which is all that a dry run needs, and what the guard judges by; what it stops is held. Then chunk
+// by chunk the store judges again under row locks, changes rows, writes the ledger and moves the
+// feed's marker, in one transaction. A run that ends between two chunks is continued after the
+// marker, so every tuple is counted once even though the rows of the first half look different by
+// then. The journal learns "applied" last.
 
 import APNsProtocol
 import EvidenceJournal
@@ -137,7 +138,9 @@ struct FeedSettlement {
         // A dry run gets by with the right to read the token table.
         let known = plan.dryRun ? nil : try store.progress(of: feed.id)
         if let known, known.isApplied { return (known, nil) }
-        let asksGuard = known == nil && !plan.isRelease
+        let isBegun =
+            try known != nil || plan.dryRun && store.progressIfVisible(of: feed.id) != nil
+        let asksGuard = !isBegun && !plan.isRelease
         if asksGuard, !plan.dryRun, let hold = try holdBehind(feed) {
             return (FeedProgress(), hold)
         }
