@@ -82,6 +82,7 @@ struct SendQueueBenchmark {
         try """
         state: \(place.file("state"))
         store: {url: "\(queue.address)", password-file: "\(try password())", tls: {mode: "off"}}
+        guard: {floor: 1000000000}
         apps:
           - name: chat
             topic: com.example.chat

@@ -12,6 +12,8 @@ package enum FeedState: String, CaseIterable, Hashable, Sendable {
     case applied
     /// Waiting for a person.
     case held
+    /// Dropped by a person; its bytes are kept as long as those of an applied feed.
+    case discarded
 }
 
 /// A feed as the journal keeps it.
@@ -32,8 +34,10 @@ package struct CapturedFeed: Hashable, Sendable {
     package let end: CaptureEnd?
     /// Where it stands.
     package let state: FeedState
-    /// Why it is held, if it is.
+    /// Why it is held, or was discarded, if it is.
     package let cause: String?
+    /// The gate of the guard that holds it; nil where it is held for another reason, or not.
+    package let gate: GuardGate?
     /// When it was last moved on by `settle`; nil before.
     package let settled: EpochMilliseconds?
     /// Whether its bytes were dropped after the retention.
@@ -55,6 +59,7 @@ extension CapturedFeed {
         end = try row.optional("end").map { try row.word($0, in: "end") }
         state = try row.word(row.value("state"), in: "state")
         cause = try row.optional("cause")
+        gate = try row.optional("gate").map { try row.word($0, in: "gate") }
         settled = try row.optional("settled").map { EpochMilliseconds($0) }
         isPurged = try row.value("purged")
     }

@@ -101,11 +101,12 @@ package final class EvidenceJournal {
         }
     }
 
-    /// Turns feeds whose run ended without a word into pending ones. Call under the lock, before
-    /// reading; returns how many there were.
+    /// Turns feeds whose run ended without a word into pending ones, and those whose hold was decided
+    /// before they were told. Call under the lock, before reading; returns how many were interrupted.
     @discardableResult
     package func recoverInterrupted(at now: EpochMilliseconds) throws(JournalFailure) -> Int {
-        try perform("recovering feeds of an interrupted run") { db in
+        try freeFollowers()
+        return try perform("recovering feeds of an interrupted run") { db in
             try db.execute(
                 sql: "UPDATE feed SET state = ?, end = ?, closed = ? WHERE state = ?",
                 arguments: [
@@ -116,7 +117,7 @@ package final class EvidenceJournal {
         }
     }
 
-    /// Drops the bytes of feeds applied longer ago than the retention, except those with
+    /// Drops the bytes of feeds applied or discarded longer ago than the retention, except those with
     /// quarantined bytes, which a person has to look at first. That there was such a feed stays.
     package func purge(at now: EpochMilliseconds) throws(JournalFailure) {
         let oldest = now.advanced(by: -Self.retentionDays * 86_400_000)
@@ -124,9 +125,12 @@ package final class EvidenceJournal {
             try db.inTransaction(.immediate) {
                 try db.execute(
                     sql: """
-                        UPDATE feed SET purged = 1 WHERE state = ? AND settled < ? AND purged = 0
+                        UPDATE feed SET purged = 1 WHERE state IN (?, ?) AND settled < ? AND purged = 0
                         AND id NOT IN (SELECT feed FROM quarantine)
-                        """, arguments: [FeedState.applied.rawValue, oldest.rawValue])
+                        """,
+                    arguments: [
+                        FeedState.applied.rawValue, FeedState.discarded.rawValue, oldest.rawValue,
+                    ])
                 if db.changesCount > 0 {
                     try db.execute(
                         sql: """

@@ -19,11 +19,12 @@ package final class EvidenceTable {
     private let scratch: ScratchDatabase
     private var waiting: [(token: DeviceToken, time: EpochMilliseconds)] = []
 
-    /// Makes an empty table in the state folder; an abandoned one is replaced.
+    /// Makes an empty table in the state folder; an abandoned one is replaced. Two tables at a time
+    /// need different names.
     ///
     /// - Throws: `cannotCreate` or `inputOutput`.
-    package init(in folder: StateFolder) throws(JournalFailure) {
-        scratch = try ScratchDatabase(in: folder)
+    package init(in folder: StateFolder, named name: String = "scratch") throws(JournalFailure) {
+        scratch = try ScratchDatabase(in: folder, name + ".sqlite")
         waiting.reserveCapacity(Self.tuplesPerInsert)
     }
 
@@ -79,6 +80,20 @@ package struct SortedEvidence: Sendable {
     /// How many tokens there are.
     package let tokens: Int
 
+    /// How many tokens share the most frequent time.
+    ///
+    /// - Throws: `inputOutput`.
+    package func tokensAtOneTime() throws(JournalFailure) -> Int {
+        try scratch.perform { db in
+            try Int.fetchOne(
+                db,
+                sql: """
+                    SELECT MAX(tokens) FROM (SELECT COUNT(*) AS tokens FROM evidence GROUP BY time)
+                    """
+            ) ?? 0
+        }
+    }
+
     /// The evidence from a token on, and after another, where these are given.
     package func stream(
         from first: DeviceToken? = nil, after position: DeviceToken? = nil
@@ -122,10 +137,10 @@ private final class ScratchDatabase: Sendable {
     private let database: DatabaseQueue
     private let path: String
 
-    init(in folder: StateFolder) throws(JournalFailure) {
-        path = folder.file("scratch.sqlite")
+    init(in folder: StateFolder, _ name: String) throws(JournalFailure) {
+        path = folder.file(name)
         unlink(path)
-        _ = try folder.makePrivate("scratch.sqlite")
+        _ = try folder.makePrivate(name)
         var configuration = Configuration()
         configuration.allowsUnsafeTransactions = true
         configuration.prepareDatabase { db in

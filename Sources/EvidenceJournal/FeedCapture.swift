@@ -138,8 +138,9 @@ extension EvidenceJournal {
         guard try feed(id).isPurged else { return }
         throw JournalFailure(
             .unknownFeed,
-            "reading feed \(id) from the journal: it was applied and its bytes were dropped "
-                + "\(Self.retentionDays) days later; nothing can be done with it any more")
+            "reading feed \(id) from the journal: it was applied or discarded, and its bytes were "
+                + "dropped \(Self.retentionDays) days later; nothing can be done with it any more"
+        )
     }
 
     /// Lends the bytes of a feed in order, in the pieces in which they were kept.
@@ -164,15 +165,16 @@ extension EvidenceJournal {
         }
     }
 
-    /// Moves a feed on after the database has confirmed it, or holds it for a person. The
-    /// retention of an applied feed begins at `now`.
+    /// Moves a feed on after the database has confirmed it, or holds it for a person, or takes note
+    /// that a person dropped it. The retention of an applied or discarded feed begins at `now`.
     package func settle(
-        _ feed: String, as state: FeedState, cause: String? = nil, at now: EpochMilliseconds
+        _ feed: String, as state: FeedState, cause: String? = nil, gate: GuardGate? = nil,
+        at now: EpochMilliseconds
     ) throws(JournalFailure) {
         try perform("noting feed \(feed) as \(state.rawValue)") { db in
             try db.execute(
-                sql: "UPDATE feed SET state = ?, cause = ?, settled = ? WHERE id = ?",
-                arguments: [state.rawValue, cause, now.rawValue, feed])
+                sql: "UPDATE feed SET state = ?, cause = ?, gate = ?, settled = ? WHERE id = ?",
+                arguments: [state.rawValue, cause, gate?.rawValue, now.rawValue, feed])
         }
     }
 }

@@ -34,6 +34,9 @@ enum JournalSchema {
             try db.execute(
                 sql: "ALTER TABLE feed ADD COLUMN kind TEXT NOT NULL DEFAULT 'feedback'")
         }
+        migrator.registerMigration("3 the gate that holds a feed") { db in
+            try db.execute(sql: "ALTER TABLE feed ADD COLUMN gate TEXT")
+        }
         return migrator
     }
 }

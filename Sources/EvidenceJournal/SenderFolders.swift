@@ -47,6 +47,19 @@ package enum SenderFolders {
         return (found, problems)
     }
 
+    /// All folders with a journal, whether or not a sender holds them, for what is held in them.
+    ///
+    /// - Throws: what stands in the way of looking into one.
+    package static func visited(in state: String) throws(JournalFailure) -> [StateFolder] {
+        var folders: [StateFolder] = []
+        for number in 1...most {
+            let path = path(number, in: state)
+            guard access(path + "/" + StateFolder.journalName, F_OK) == 0 else { continue }
+            folders.append(try StateFolder(visiting: path))
+        }
+        return folders
+    }
+
     private static func path(_ number: Int, in state: String) -> String {
         "\(state)/send/\(number)"
     }

@@ -6,14 +6,14 @@
 import Foundation
 import Glibc
 
-/// The folder of the local state, held by this process alone.
+/// The folder of the local state, held by this process alone unless it is a visitor's.
 package final class StateFolder {
     /// Free bytes below which no feed is opened: what is read must fit.
     package static let roomNeeded: UInt64 = 64 << 20
 
     /// The absolute path of the folder.
     package let path: String
-    private let lock: Int32
+    private let lock: Int32?
 
     /// Creates the folder where it is missing and takes the lock of this host.
     ///
@@ -28,7 +28,20 @@ package final class StateFolder {
         setenv("SQLITE_TMPDIR", path, 1)
     }
 
-    deinit { close(lock) }
+    /// Visits the folder of a sender that may be alive: for what is held in it, which its owner
+    /// leaves alone. Whoever visits holds the lock of the folder above.
+    ///
+    /// - Throws: `permission` when others can look into the folder.
+    init(visiting path: String) throws(JournalFailure) {
+        self.path = path
+        try Self.checkMode(of: path)
+        lock = nil
+    }
+
+    /// Whether somebody else may be at work in it.
+    package var isVisited: Bool { lock == nil }
+
+    deinit { if let lock { close(lock) } }
 
     /// The path of a file in the folder.
     package func file(_ name: String) -> String { path + "/" + name }

@@ -17,7 +17,7 @@ struct Pushsweep: ParsableCommand {
         subcommands: [
             SweepCommand.self, SendCommand.self, EnqueueCommand.self, ReplayCommand.self,
             CheckCommand.self, SchemaCommand.self,
-            QuarantineCommand.self, DemoCommand.self,
+            QuarantineCommand.self, HoldsCommand.self, DemoCommand.self,
         ])
 
     /// Runs what was typed; a mistake in it ends with the closing line too.

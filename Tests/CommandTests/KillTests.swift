@@ -103,6 +103,7 @@ private struct KillStage {
         behaviour.delay = .milliseconds(Int.random(in: 0...1, using: &random))
         stage = try SweepStage(engine, feeds: [.tuples(feed)], behaviour: behaviour)
         stage.lines.policy = "policy: {action: \(deleting ? "delete" : "mark")}"
+        stage.lines.limits = SweepStage.anyNumber
         try fill()
     }
 

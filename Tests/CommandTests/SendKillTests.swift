@@ -51,7 +51,7 @@ private struct KillStage {
         init(_ number: Int) {
             self =
                 number % 20 == 3
-                ? .stale : number % 50 == 7 ? .gone : number % 50 == 9 ? .returned : .living
+                ? .stale : number % 50 == 7 ? .gone : number % 100 == 9 ? .returned : .living
         }
     }
 

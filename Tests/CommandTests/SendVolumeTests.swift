@@ -26,6 +26,7 @@ struct SendVolumeTests {
                 millionths: 10_000, action: .reply(ScriptedReply(.unregistered, timestamp: gone)))
         ]
         let stage = try SendStage(engine, script: script, misbehaviour: misbehaviour)
+        stage.lines = SweepStage.anyNumber
         try stage.database.register(0..<Self.count, at: registered)
         let id = engine == .mariaDB ? "id" : "rowid"
         // Every twentieth is stale, and every tenth registers after the 410 that it may meet.

@@ -24,9 +24,16 @@ package final class SweepStage {
     package var lines: Lines
     private var written = ""
 
+    /// Settings under which the guard lets any number of rows go: for tests of other things.
+    package static let anyNumber = "guard: {floor: 1000000000}"
+
     /// The parts of the settings file that tests change.
     package struct Lines {
         package var policy = "policy: {action: mark}"
+        /// Limits of the guard; nothing for the usual ones.
+        package var limits = ""
+        /// Further apps, as items of the list.
+        package var apps = ""
         package var hostName = ""
         package var ca = ""
         package var certificate = ""
@@ -77,6 +84,7 @@ package final class SweepStage {
           \(lines.store)
         \(lines.activeUsers)
         \(lines.policy)
+        \(lines.limits)
         apps:
           - name: chat
             topic: com.example.chat
@@ -88,6 +96,7 @@ package final class SweepStage {
               ca: \(lines.ca)
               \(lines.hostName)
               \(lines.feedbackOptions)
+        \(lines.apps)
 
         """
     }

@@ -82,7 +82,7 @@ package struct Check {
             try folder.ensureRoom()
             try examineJournal(
                 in: folder, waiting: "the next sweep applies it",
-                held: "apply it with: pushsweep replay --feed with its name")
+                held: "look at it with: pushsweep holds list")
         } catch  where error.code == .locked {
             report.note("state", .warning, "\(error)")
         } catch {
@@ -115,7 +115,7 @@ package struct Check {
             do {
                 try examineJournal(
                     in: folder, waiting: "the next send or sweep applies it",
-                    held: "it waits for a person")
+                    held: "look at it with: pushsweep holds list")
             } catch {
                 report.fail("state", .wrapping(error, at: .state))
             }

@@ -30,6 +30,8 @@ package struct SendPlan: Sendable {
     package var partitions: [Partition: Partition]
     /// What is done to stale rows.
     package var policy: RemovalPolicy
+    /// Limits beyond which a removal is held.
+    package var limits: GuardLimits
     /// Whether notifications of unknown outcome are sent again.
     package var resendsUnknown: Bool
     /// Seconds until others may take over what a silent sender holds.
@@ -69,6 +71,7 @@ package struct SendPlan: Sendable {
         self.apps = apps
         partitions = sweep.partitions
         policy = sweep.policy
+        limits = sweep.limits
         resendsUnknown = settings.send.resendUnknown
         leaseSeconds = max(10, Int(settings.send.lease.wholeMilliseconds / 1_000))
     }
@@ -77,7 +80,7 @@ package struct SendPlan: Sendable {
     var settlement: SweepPlan {
         SweepPlan(
             state: state, store: store, work: .answers, partitions: partitions, policy: policy,
-            dryRun: false)
+            limits: limits, dryRun: false)
     }
 }
 

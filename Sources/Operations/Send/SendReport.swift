@@ -149,7 +149,9 @@ package struct SendReport: Codable, Hashable, Sendable {
                 lines.append(
                     "  of \(evidence.tuples) tokens called dead: \(evidence.applied) invalidated, "
                         + "\(evidence.already) already, \(evidence.newer) registered since, "
-                        + "\(evidence.unknown) unknown")
+                        + "\(evidence.unknown) unknown"
+                        + (evidence.held > 0
+                            ? ", \(evidence.held) held: pushsweep holds list" : ""))
             }
         }
         if lines.isEmpty { lines.append("nothing to send") }

@@ -144,11 +144,11 @@ package struct Settings: Sendable, Equatable {
 
     /// Limits beyond which a removal is held.
     package struct GuardLimits: Sendable, Equatable {
-        /// Removals per run that never need a look.
+        /// Rows within an hour, and within a day, whatever their share.
         package let floor: Int
-        /// Percent of a partition's living rows per run.
+        /// Percent of a partition's living rows within an hour.
         package let partitionPercent: Double
-        /// Percent of a partition's living rows per 24 hours.
+        /// Percent of a partition's living rows within 24 hours.
         package let dayPercent: Double
     }
 

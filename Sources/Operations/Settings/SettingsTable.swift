@@ -18,7 +18,7 @@ package enum SettingsTable {
 
     /// Groups that nothing uses yet. Whoever puts one to use removes it here.
     static let groupsNotInForce = [
-        "apps[].binary", "guard", "report",
+        "apps[].binary", "report",
     ]
 
     /// The row of a key.
@@ -342,13 +342,14 @@ package enum SettingsTable {
             "How long rows of a sender that fell silent stay with it before others take them over."),
         SettingRule(
             "guard.floor", .integer(0...1_000_000_000), .text("100"),
-            "Removals per run that never need a look."),
+            "Rows that may become invalid within an hour, and within a day, whatever their share."),
         SettingRule(
             "guard.partition-percent", .percent, .text("5"),
-            "Share of an app's living rows that one run may remove before it is held."),
+            "Share of an app's living rows that may become invalid within an hour; more is held for a person."
+        ),
         SettingRule(
             "guard.day-percent", .percent, .text("10"),
-            "Share of an app's living rows that 24 hours may remove before a run is held."),
+            "The same within 24 hours."),
         SettingRule(
             "report.metrics-file", .path, .absent("no metrics"), sample: .comment("pushsweep.prom"),
             "File for the node exporter's text file collector, replaced whole after each run."),

@@ -18,6 +18,8 @@ struct DecodedFeed {
     let end: FeedEnd
     /// What is to be said about the end; nil for a complete list.
     let detail: String?
+    /// Tuples whose time cannot be.
+    let outOfBounds: Int
     /// The evidence, each token once, in token order; nil where there is none.
     let evidence: SortedEvidence?
 
@@ -42,6 +44,7 @@ struct FeedDecoding {
     /// Where the first place begins that is not named by itself.
     private var unnamed: Int?
     private var place = 0
+    private var outOfBounds = 0
 
     private let sorts: Bool
 
@@ -82,7 +85,8 @@ struct FeedDecoding {
         let sorted = try evidence?.seal()
         return DecodedFeed(
             feed: feed, books: books, end: end,
-            detail: feed.kind == .feedback ? detail(ending) : nil, evidence: sorted)
+            detail: feed.kind == .feedback ? detail(ending) : nil,
+            outOfBounds: outOfBounds, evidence: sorted)
     }
 
     private mutating func readTuples() throws -> FeedbackEnding {
@@ -122,6 +126,9 @@ struct FeedDecoding {
         return .clean
     }
 
+    /// The owner of a visited folder may be sorting a feed there too.
+    private var scratch: String { journal.folder.isVisited ? "scratch-visit" : "scratch" }
+
     private mutating func take(
         _ token: DeviceToken?, _ time: EpochMilliseconds, _ length: Int,
         _ rejection: EvidenceRejection?
@@ -131,10 +138,11 @@ struct FeedDecoding {
         books.tuples += 1
         if let rejection {
             books.quarantined += 1
+            if rejection != .emptyToken { outOfBounds += 1 }
             refuse(Quarantined(offset: start, length: length, reason: rejection.rawValue))
             if refused.count > Self.entriesPerBatch { try noteRefused() }
         } else if sorts, let token {
-            if evidence == nil { evidence = try EvidenceTable(in: journal.folder) }
+            if evidence == nil { evidence = try EvidenceTable(in: journal.folder, named: scratch) }
             try evidence?.add(token, time)
         }
     }

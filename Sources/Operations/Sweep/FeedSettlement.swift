@@ -2,10 +2,11 @@
 // earlier run left, and one replayed from a file.
 //
 // Classification comes first and changes nothing: it forecasts what would become of every token,
-// which is all that a dry run needs. Then chunk by chunk the store judges again under row locks,
-// changes rows, writes the ledger and moves the feed's marker, in one transaction. A run that ends
-// between two chunks is continued after the marker, so every tuple is counted once even though the
-// rows of the first half look different by then. The journal learns "applied" last.
+// which is all that a dry run needs, and what the guard judges by; what it stops is held. Then chunk
+// by chunk the store judges again under row locks, changes rows, writes the ledger and moves the
+// feed's marker, in one transaction. A run that ends between two chunks is continued after the
+// marker, so every tuple is counted once even though the rows of the first half look different by
+// then. The journal learns "applied" last.
 
 import APNsProtocol
 import EvidenceJournal
@@ -26,6 +27,8 @@ struct FeedSettlement {
     let started: EpochMilliseconds
     /// What fences the changes; nil for dry runs and senders.
     var lease: Lease?
+    /// What the guard said so far.
+    let opinions = GuardOpinions()
 
     /// What became of one feed.
     struct Result {
@@ -79,6 +82,8 @@ struct FeedSettlement {
         if isHeld {
             books.held = books.tuples - books.quarantined
             entry.enter(books)
+            entry.gate = feed.gate?.rawValue
+            entry.cause = feed.cause
             return .held
         }
         entry.enter(books)
@@ -88,14 +93,25 @@ struct FeedSettlement {
                 "applying feed \(feed.id): the settings no longer name \(feed.partition); name it "
                     + "again under apps, then run again")
         }
-        let judged = try judge(decoded, in: partition)
+        let (judged, hold) = try judge(decoded, in: partition)
+        if let hold {
+            entry.enter(hold)
+            if !plan.dryRun {
+                try keep(feed, hold)
+                entry.state = FeedState.held.rawValue
+                books.held = books.tuples - books.quarantined
+                entry.enter(books)
+                return .held
+            }
+        }
         books.outcome = judged.counts
         entry.enter(books)
         entry.rowsChanged = judged.rowsChanged
         if plan.dryRun {
-            guard case .file = plan.work else { return .pending }
+            let guarded = hold == nil ? ExitStatus.done : .held
+            guard case .file = plan.work else { return .worse(guarded, .pending) }
             entry.state = nil
-            return .following(decoded.end, feed.captureEnd, books)
+            return .worse(guarded, .following(decoded.end, feed.captureEnd, books))
         }
         guard judged.isApplied else {
             throw RunFailure(
@@ -114,12 +130,22 @@ struct FeedSettlement {
         return .following(decoded.end, feed.captureEnd, books)
     }
 
-    /// Judges the evidence: a forecast first, then, unless this is a dry run, the rows themselves.
-    private func judge(_ decoded: DecodedFeed, in partition: Partition) throws -> FeedProgress {
+    /// Judges the evidence: a forecast first, then, unless the guard holds it or this is a dry run,
+    /// the rows themselves. What was begun goes on whatever the guard would say: half a feed applied
+    /// is no safer than a whole one, and the other half would be held for the first one's number.
+    private func judge(
+        _ decoded: DecodedFeed, in partition: Partition
+    ) throws -> (FeedProgress, GuardHold?) {
         let feed = decoded.feed
         // A dry run gets by with the right to read the token table.
         let known = plan.dryRun ? nil : try store.progress(of: feed.id)
-        if let known, known.isApplied { return known }
+        if let known, known.isApplied { return (known, nil) }
+        let isBegun =
+            try known != nil || plan.dryRun && store.progressIfVisible(of: feed.id) != nil
+        let asksGuard = !isBegun && !plan.isRelease
+        if asksGuard, !plan.dryRun, let hold = try holdBehind(feed) {
+            return (FeedProgress(), hold)
+        }
         let workers = StoreWorkers(
             plan.store, count: decoded.tokens < Self.tokensWorthSharing ? 1 : 2,
             pacing: plan.pacing)
@@ -135,16 +161,20 @@ struct FeedSettlement {
                 .pending, .apply,
                 "comparing feed \(feed.id) with the table: stopped before its end; run again")
         }
-        if plan.dryRun { return FeedProgress(counts: forecast.counts) }
+        let hold = asksGuard ? try ask(about: decoded, forecast, in: partition) : nil
+        if plan.dryRun { return (FeedProgress(counts: forecast.counts), hold) }
         if decoded.evidence != nil {
+            opinions.note(hold, about: feed.partition, asked: asksGuard)
             try store.record(
                 RunRecord(
-                    id: run, kind: plan.work.kind, started: started, host: context.host))
+                    id: run, kind: plan.work.kind, started: started, host: context.host,
+                    guardResult: opinions.summary))
         }
+        if let hold { return (FeedProgress(), hold) }
         let application = FeedApplication(
             run: run, feed: feed.id, partition: partition, policy: plan.policy,
-            source: feed.kind, lease: lease)
-        return try apply(application, decoded, workers, isBegun: known != nil)
+            source: feed.kind, lease: lease, isReleased: plan.isRelease)
+        return (try apply(application, decoded, workers, isBegun: known != nil), nil)
     }
 
     private func forecast(

@@ -155,6 +155,7 @@ package struct Sweep {
                     started: started, lease: lease)
                 for feed in try journal.feeds(.pending)
                 where settle(feed, with: settlement, resumed: true) { return }
+                if try !journal.feeds(.held).isEmpty { outcome.exit = .worse(outcome.exit, .held) }
             } catch {
                 outcome.fail(.wrapping(error, at: .state))
             }
@@ -184,6 +185,10 @@ package struct Sweep {
             try settle(journal.feed(feed), with: settlement, resumed: true)
         case .answers:
             for feed in left where settle(feed, with: settlement, resumed: true) { return false }
+        case .release(let digest):
+            let (feeds, settlement) = try settlement.released(by: digest)
+            for feed in feeds where settle(feed, with: settlement, resumed: true) { return false }
+            try settlement.journal.freeFollowers()
         }
         return true
     }
@@ -196,7 +201,8 @@ package struct Sweep {
             try store.record(
                 RunRecord(
                     id: run, kind: plan.work.kind, started: started, ended: context.now(),
-                    host: context.host, counts: outcome.report.jsonLine))
+                    host: context.host, counts: outcome.report.jsonLine,
+                    guardResult: outcome.report.guardResult))
         } catch {
             context.log.warning("\(error)")
         }

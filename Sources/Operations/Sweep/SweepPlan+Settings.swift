@@ -63,7 +63,8 @@ extension SweepPlan {
             partitions: Dictionary(
                 settings.apps.map { ($0.partition, $0.storedPartition) },
                 uniquingKeysWith: { first, _ in first }),
-            policy: RemovalPolicy(settings.policy), dryRun: dryRun)
+            policy: RemovalPolicy(settings.policy), limits: GuardLimits(settings.guardLimits),
+            dryRun: dryRun)
         self = plan.throttled(settings.throttle)
     }
 }
@@ -127,6 +128,15 @@ extension RemovalPolicy {
             action: policy.action == .delete ? .delete : .mark,
             deletesWithoutRegistrationTime: policy.deleteWithoutRegistrationTime,
             skew: policy.clockSkew.wholeMilliseconds)
+    }
+}
+
+extension GuardLimits {
+    /// The limits of the settings.
+    init(_ limits: Settings.GuardLimits) {
+        self.init(
+            floor: limits.floor, partitionPercent: limits.partitionPercent,
+            dayPercent: limits.dayPercent)
     }
 }
 

@@ -39,6 +39,8 @@ package struct SweepPlan: Sendable {
         case journaled(String)
         /// The answers of a sender's own run.
         case answers
+        /// The held feeds that a digest names.
+        case release(String)
 
         /// The kind of run, as records name it.
         var kind: String {
@@ -46,6 +48,7 @@ package struct SweepPlan: Sendable {
             case .gateways: "sweep"
             case .file, .journaled: "replay"
             case .answers: "send"
+            case .release: "release"
             }
         }
     }
@@ -61,6 +64,8 @@ package struct SweepPlan: Sendable {
     package var partitions: [Partition: Partition]
     /// What is done to stale rows.
     package var policy: RemovalPolicy
+    /// Limits beyond which a removal is held.
+    package var limits: GuardLimits
     /// Feeds are read and kept, but no row changes.
     package var dryRun: Bool
     /// When the run pauses, and when it ends early; the clock of both.
@@ -79,9 +84,15 @@ package struct SweepPlan: Sendable {
         return true
     }
 
-    /// Whether a person named this feed, so that it is applied even though it is held.
+    /// Whether a person named this feed, so that it is looked at even though it is held.
     func releases(_ feed: String) -> Bool {
         if case .journaled(feed) = work { return true }
+        return isRelease
+    }
+
+    /// Whether a person has seen the feeds in hand and wants them applied: the guard is not asked.
+    var isRelease: Bool {
+        if case .release = work { return true }
         return false
     }
 }

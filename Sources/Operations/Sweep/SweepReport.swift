@@ -21,7 +21,7 @@ package struct SweepReport: Codable, Hashable, Sendable {
         package var detail: String?
         /// The feed's name in the journal and the database; absent where nothing was opened.
         package var feed: String?
-        /// Where the feed stands now: pending, applied or held.
+        /// Where the feed stands now: pending, applied, held or discarded.
         package var state: String?
         /// Whether an earlier run had read it.
         package var resumed = false
@@ -45,6 +45,12 @@ package struct SweepReport: Codable, Hashable, Sendable {
         package var quarantinedBytes = 0
         /// Rows changed in the database, refreshed marks included.
         package var rowsChanged = 0
+        /// The gate of the guard that holds it or, in a dry run, would.
+        package var gate: String?
+        /// Why it is held, or would be, in one sentence.
+        package var cause: String?
+        /// Living rows that would become invalid, where the guard stopped them.
+        package var candidates: Int?
         /// When our own certificate ends.
         package var certificateExpires: String?
 
@@ -87,7 +93,7 @@ package struct SweepReport: Codable, Hashable, Sendable {
 
     /// The run's name, a random UUID.
     package var run: String
-    /// `sweep` or `replay`.
+    /// `sweep`, `replay` or `release`.
     package var kind: String
     /// Whether nothing was to be changed.
     package var dryRun: Bool
@@ -108,6 +114,16 @@ package struct SweepReport: Codable, Hashable, Sendable {
         self.kind = kind
         self.dryRun = dryRun
         self.started = started.rfc3339
+    }
+
+    /// What the guard said, for the run's record: `passed`, `held` with the partitions and gates,
+    /// `released`; at most 255 characters.
+    var guardResult: String {
+        if kind == "release" { return "released" }
+        let held = apps.compactMap { feed in
+            feed.gate.map { "\(feed.app)/\(feed.environment) \($0)" }
+        }
+        return GuardOpinions.summary(Set(held).sorted())
     }
 
     /// The closing line of stderr after a failure, for scripts. `why` is there where a run ended early

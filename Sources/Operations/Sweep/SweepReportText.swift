@@ -1,3 +1,5 @@
+import EvidenceJournal
+
 extension SweepReport {
     /// The report for people: one block per feed, and one closing sentence.
     package var text: String {
@@ -37,6 +39,11 @@ extension SweepReport.Feed {
             lines.append("  \(quarantinedBytes) bytes after the last whole tuple are quarantined")
         }
         if let detail { lines.append("  \(detail)") }
+        if let cause {
+            let isHeld = state == FeedState.held.rawValue
+            lines.append("  \(isHeld ? "held" : "would be held"): \(cause)")
+            if isHeld, let feed { lines.append("  look at it with: pushsweep holds show \(feed)") }
+        }
         return lines.joined(separator: "\n")
     }
 }

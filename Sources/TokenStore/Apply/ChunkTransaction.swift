@@ -82,6 +82,7 @@ struct ChunkTransaction {
         next.position = chunk.last?.token ?? progress.position
         next.counts += judgement.counts
         next.rowsChanged += judgement.rowsChanged
+        next.rowsInvalidated += judgement.invalidated
         next.isApplied = isLast
         try marker.update(next, run: application.run, connection)
         try application.lease?.hold(connection)

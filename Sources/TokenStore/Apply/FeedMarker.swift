@@ -14,11 +14,11 @@ struct FeedMarker {
         _ connection: any SQLConnection, locking: Bool
     ) throws(SQLFailure) -> FeedProgress? {
         let rows = try connection.query(
-            "SELECT last_token, applied, already, newer, unknown_tokens, rows_changed, state "
-                + "FROM pushsweep_feed WHERE feed = ? AND part = ?"
+            "SELECT last_token, applied, already, newer, unknown_tokens, rows_changed, state, "
+                + "invalidated FROM pushsweep_feed WHERE feed = ? AND part = ?"
                 + (locking ? dialect.rowLock : ""), [.text(feed), .integer(Int64(part.index))])
         guard rows.count > 0 else { return nil }
-        try rows.require(width: 7)
+        try rows.require(width: 8)
         var position: DeviceToken?
         if case .bytes(let bytes) = rows[0, 0] { position = DeviceToken(bytes) }
         return FeedProgress(
@@ -26,7 +26,8 @@ struct FeedMarker {
             counts: OutcomeCounts(
                 applied: rows[0, 1].count ?? 0, already: rows[0, 2].count ?? 0,
                 newer: rows[0, 3].count ?? 0, unknown: rows[0, 4].count ?? 0),
-            rowsChanged: rows[0, 5].count ?? 0, isApplied: rows[0, 6].text == "applied")
+            rowsChanged: rows[0, 5].count ?? 0, rowsInvalidated: rows[0, 7].count ?? 0,
+            isApplied: rows[0, 6].text == "applied")
     }
 
     /// Makes the marker of a feed that nothing has been applied of, while the lease is ours.
@@ -47,12 +48,13 @@ struct FeedMarker {
     ) throws(SQLFailure) {
         _ = try connection.execute(
             "INSERT INTO pushsweep_feed (feed, part, parts, run, app, environment, source, table_name, "
-                + "state) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'applying')",
+                + "released, state) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'applying')",
             [
                 .text(feed), .integer(Int64(part.index)), .integer(Int64(part.count)),
                 .text(application.run),
                 .text(application.partition.app), .text(application.partition.environment),
                 .text(application.source.rawValue), .text(table.description),
+                .integer(application.isReleased ? 1 : 0),
             ])
     }
 
@@ -63,13 +65,14 @@ struct FeedMarker {
         let counts = progress.counts
         _ = try connection.execute(
             "UPDATE pushsweep_feed SET run = ?, last_token = ?, applied = ?, already = ?, "
-                + "newer = ?, unknown_tokens = ?, rows_changed = ?, state = ? "
-                + "WHERE feed = ? AND part = ?",
+                + "newer = ?, unknown_tokens = ?, rows_changed = ?, invalidated = ?, "
+                + "state = ?, changed_at = \(dialect.now) WHERE feed = ? AND part = ?",
             [
                 .text(run), progress.position.map { .bytes($0.bytes) } ?? .null,
                 .integer(Int64(counts.applied)), .integer(Int64(counts.already)),
                 .integer(Int64(counts.newer)), .integer(Int64(counts.unknown)),
                 .integer(Int64(progress.rowsChanged)),
+                .integer(Int64(progress.rowsInvalidated)),
                 .text(progress.isApplied ? "applied" : "applying"), .text(feed),
                 .integer(Int64(part.index)),
             ])

@@ -17,11 +17,14 @@ package struct FeedApplication: Hashable, Sendable {
     package let source: EvidenceSource
     /// The lease that every transaction has to find in force; nil where several may apply at once.
     package let lease: Lease?
+    /// Whether a person released it: what it removes says nothing about what is usual.
+    package let isReleased: Bool
 
     /// States what to apply.
     package init(
         run: String, feed: String, part: FeedPart = .whole, partition: Partition,
-        policy: RemovalPolicy, source: EvidenceSource, lease: Lease? = nil
+        policy: RemovalPolicy, source: EvidenceSource, lease: Lease? = nil,
+        isReleased: Bool = false
     ) {
         self.run = run
         self.feed = feed
@@ -30,13 +33,14 @@ package struct FeedApplication: Hashable, Sendable {
         self.policy = policy
         self.source = source
         self.lease = lease
+        self.isReleased = isReleased
     }
 
     /// The same for one part of the feed.
     func part(_ part: FeedPart) -> FeedApplication {
         FeedApplication(
             run: run, feed: feed, part: part, partition: partition, policy: policy, source: source,
-            lease: lease)
+            lease: lease, isReleased: isReleased)
     }
 }
 
@@ -49,17 +53,20 @@ package struct FeedProgress: Hashable, Sendable {
     package var counts: OutcomeCounts
     /// Rows marked, deleted or advanced so far.
     package var rowsChanged: Int
+    /// Of them, living rows that became invalid.
+    package var rowsInvalidated: Int
     /// Whether the whole feed is applied.
     package var isApplied: Bool
 
     /// States progress; by default none.
     package init(
         position: DeviceToken? = nil, counts: OutcomeCounts = OutcomeCounts(), rowsChanged: Int = 0,
-        isApplied: Bool = false
+        rowsInvalidated: Int = 0, isApplied: Bool = false
     ) {
         self.position = position
         self.counts = counts
         self.rowsChanged = rowsChanged
+        self.rowsInvalidated = rowsInvalidated
         self.isApplied = isApplied
     }
 
@@ -69,6 +76,7 @@ package struct FeedProgress: Hashable, Sendable {
         for case let part? in parts {
             counts += part.counts
             rowsChanged += part.rowsChanged
+            rowsInvalidated += part.rowsInvalidated
         }
         isApplied = !parts.isEmpty && parts.allSatisfy { $0?.isApplied == true }
     }

@@ -56,8 +56,9 @@ extension OwnTable {
         ],
         primaryKey: ["id"])
 
-    /// One row per captured feed and part: how far it is applied. Changes in the transaction of
-    /// every chunk, so that it is right after any crash.
+    /// One row per captured feed and part: how far it is applied, how many living rows it made
+    /// invalid and when last, and whether a person released it. Changes in the transaction of every
+    /// chunk, so that it is right after any crash. The guard reads 30 days of it.
     static let feed = OwnTable(
         name: "pushsweep_feed",
         columns: [
@@ -70,9 +71,18 @@ extension OwnTable {
             Column("last_token", "BLOB NULL", "BLOB NULL"),
             column("applied", number), column("already", number), column("newer", number),
             column("unknown_tokens", number), column("rows_changed", number),
+            column("invalidated", number),
+            Column("released", "SMALLINT NOT NULL DEFAULT 0", "INTEGER NOT NULL DEFAULT 0"),
             Column("state", "VARCHAR(16) NOT NULL", "TEXT NOT NULL"),
+            column("changed_at", timeOrNull),
         ],
-        primaryKey: ["feed", "part"])
+        primaryKey: ["feed", "part"],
+        indexes: [
+            Index(
+                name: "removals",
+                columns: ["app", "environment", "changed_at", "released", "invalidated"],
+                isUnique: false)
+        ])
 
     /// One row per changed row: what was done, and what stood there before.
     static let change = OwnTable(

@@ -1,0 +1,193 @@
+import APNsProtocol
+import EvidenceJournal
+import TokenHygiene
+
+/// One hold as a list shows it.
+package struct HoldEntry: Codable, Hashable, Sendable {
+    /// The name of the feed that was held first.
+    package let hold: String
+    /// The app's name in the settings.
+    package let app: String
+    /// `production` or `sandbox`.
+    package let environment: String
+    /// Where the feeds came from, without repetition.
+    package let sources: [String]
+    /// The gate of the guard; nil where the guard had no part in it.
+    package let gate: String?
+    /// Why, in one sentence.
+    package let cause: String
+    /// Since when, RFC 3339.
+    package let since: String
+    /// The feeds, in the order in which they were held.
+    package let feeds: [String]
+    /// Bytes of all feeds.
+    package let bytes: Int
+
+    /// Describes a hold.
+    package init(_ hold: Hold) {
+        self.hold = hold.id
+        app = hold.partition.app
+        environment = hold.partition.environment
+        sources = Array(Set(hold.feeds.map(\.source))).sorted()
+        gate = hold.gate?.rawValue
+        cause = hold.cause
+        since = hold.since.rfc3339
+        feeds = hold.feeds.map(\.id)
+        bytes = hold.feeds.reduce(0) { $0 + $1.bytes }
+    }
+
+    /// For people, two lines.
+    package var text: String {
+        "\(hold) \(app)/\(environment) from \(sources.joined(separator: ", ")), since \(since): "
+            + "\(feeds.count) feeds, \(bytes) bytes\n  \(cause)"
+    }
+}
+
+/// All holds: one JSON object for scripts. Fields may be added, never renamed.
+package struct HoldList: Codable, Hashable, Sendable {
+    /// The oldest first.
+    package let holds: [HoldEntry]
+    /// The exit code.
+    package var exit: Int32 = 0
+
+    /// Lists holds.
+    package init(_ holds: [Hold]) { self.holds = holds.map(HoldEntry.init) }
+
+    /// For people.
+    package var text: String {
+        holds.isEmpty ? "nothing is held" : holds.map(\.text).joined(separator: "\n")
+    }
+}
+
+/// A close look at a hold: one JSON object for scripts. Fields may be added, never renamed.
+package struct HoldReport: Encodable, Hashable, Sendable {
+    /// A token of the hold, redacted.
+    package struct Sample: Codable, Hashable, Sendable {
+        /// Its first digits.
+        package let token: String
+        /// Since when it is said to be dead, RFC 3339.
+        package let time: String
+    }
+
+    /// How many tokens are said to be dead for how long.
+    package struct Age: Codable, Hashable, Sendable {
+        /// `under an hour` and so on.
+        package let age: String
+        /// Tokens.
+        package var tokens: Int
+    }
+
+    private static let ages: [(name: String, upTo: Int64)] = [
+        ("in the future", 0), ("under an hour", 3_600_000), ("under a day", 86_400_000),
+        ("under a week", 7 * 86_400_000), ("under 30 days", 30 * 86_400_000),
+        ("under a year", 365 * 86_400_000), ("a year and more", .max),
+    ]
+
+    /// The hold as a list shows it.
+    package let entry: HoldEntry
+    /// `mark` or `delete`: what a release would do, by the settings of now.
+    package let action: String
+    /// Names exactly this set and what would be done: SHA-256, 64 hex digits.
+    package var digest = ""
+    /// Whole tuples of all feeds.
+    package var tuples = 0
+    /// Of them, no usable evidence.
+    package var quarantined = 0
+    /// Distinct tokens.
+    package var tokens = 0
+    /// Living rows that would become invalid now.
+    package var candidates = 0
+    /// Living rows of the app and environment now.
+    package var living = 0
+    /// Tuples that would make at least one living row invalid.
+    package var applied = 0
+    /// Tuples whose rows are invalid.
+    package var already = 0
+    /// Tuples whose token registered again later.
+    package var newer = 0
+    /// Tuples whose token no row carries.
+    package var unknown = 0
+    /// Tokens by the age of what was said about them.
+    package var ages: [Age]
+    /// Some of the tokens, redacted.
+    package var sample: [Sample] = []
+    /// The exit code.
+    package var exit: Int32 = 0
+    /// When it was looked at.
+    let taken: EpochMilliseconds
+
+    private enum CodingKeys: String, CodingKey {
+        case action, digest, tuples, quarantined, tokens, candidates, living, applied, already
+        case newer, unknown, ages, sample, exit
+    }
+
+    /// Writes what a list shows and what the look found into one object.
+    package func encode(to encoder: any Encoder) throws {
+        try entry.encode(to: encoder)
+        var object = encoder.container(keyedBy: CodingKeys.self)
+        try object.encode(action, forKey: .action)
+        try object.encode(digest, forKey: .digest)
+        for (key, number) in [
+            (CodingKeys.tuples, tuples), (.quarantined, quarantined), (.tokens, tokens),
+            (.candidates, candidates), (.living, living), (.applied, applied),
+            (.already, already), (.newer, newer), (.unknown, unknown),
+        ] {
+            try object.encode(number, forKey: key)
+        }
+        try object.encode(ages, forKey: .ages)
+        try object.encode(sample, forKey: .sample)
+        try object.encode(exit, forKey: .exit)
+    }
+
+    /// Opens the report.
+    init(_ hold: Hold, action: RemovalPolicy.Action, now: EpochMilliseconds) {
+        entry = HoldEntry(hold)
+        self.action = action.rawValue
+        taken = now
+        ages = Self.ages.map { Age(age: $0.name, tokens: 0) }
+    }
+
+    /// Counts a token by the milliseconds since it was said to be dead.
+    mutating func count(age: Int64) {
+        let place = Self.ages.firstIndex { age < $0.upTo } ?? Self.ages.count - 1
+        ages[place].tokens += 1
+    }
+
+    /// For people.
+    package var text: String {
+        var lines = [
+            "\(entry.app)/\(entry.environment) from \(entry.sources.joined(separator: ", ")), held "
+                + "since \(entry.since): \(entry.feeds.count) feeds, \(tuples) tuples, "
+                + "\(tokens) tokens",
+            "cause: \(entry.cause)",
+            "now: \(candidates) of \(living) living rows\(share) would become invalid (\(action)); of the "
+                + "tuples \(applied) are about them, \(already) about invalid rows, \(newer) about "
+                + "tokens that registered again, \(unknown) about unknown tokens, "
+                + "\(quarantined) are quarantined",
+            "said to be dead:",
+        ]
+        let most = ages.map(\.tokens).max() ?? 0
+        for age in ages where age.tokens > 0 {
+            let bar = String(repeating: "#", count: max(1, age.tokens * 40 / max(1, most)))
+            lines.append("  \(padded(age.age, 16)) \(padded("\(age.tokens)", 10)) \(bar)")
+        }
+        lines.append("for example:")
+        lines += sample.map { "  \($0.token) since \($0.time)" }
+        lines += [
+            "digest: \(digest)",
+            "to apply exactly this:  pushsweep holds release \(digest)",
+            "to drop it:             pushsweep holds discard \(entry.hold) --reason TEXT",
+        ]
+        return lines.joined(separator: "\n")
+    }
+
+    private var share: String {
+        guard living > 0 else { return "" }
+        let tenths = (candidates * 1_000 + living / 2) / living
+        return " (\(tenths / 10).\(tenths % 10) %)"
+    }
+
+    private func padded(_ text: String, _ width: Int) -> String {
+        text + String(repeating: " ", count: max(0, width - text.count))
+    }
+}

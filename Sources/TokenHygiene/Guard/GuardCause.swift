@@ -1,0 +1,92 @@
+/// Which gate holds a feed, as journal, reports and settings name it.
+package enum GuardGate: String, Hashable, Sendable, CaseIterable {
+    /// Far more removals in an hour than usual.
+    case volume
+    /// Too large a share of the living rows in an hour.
+    case partitionShare = "partition-percent"
+    /// Too large a share of the living rows in 24 hours.
+    case dayShare = "day-percent"
+    /// Most tokens are in no row.
+    case unknownTokens = "unknown-tokens"
+    /// Most tokens registered after the signal.
+    case registeredLater = "registered-later"
+    /// Nearly all signals have one time.
+    case oneTime = "one-time"
+    /// Times that cannot be.
+    case outOfBounds = "out-of-bounds"
+    /// No gate of its own: an earlier feed of the partition is held.
+    case behind
+}
+
+/// Why a feed is held, with the numbers that say so.
+package enum GuardCause: Hashable, Sendable, CustomStringConvertible {
+    /// Rows within an hour, and the 99th percentile of the last 30 days' hours.
+    case volume(removals: Int, usualPeak: Int)
+    /// Rows within an hour of a partition without enough history, and its living rows.
+    case volumeWithoutHistory(removals: Int, living: Int)
+    /// Rows within an hour, the partition's living rows, and the limit in percent.
+    case partitionShare(removals: Int, living: Int, percent: Double)
+    /// Rows within 24 hours, the partition's living rows, and the limit in percent.
+    case dayShare(removals: Int, living: Int, percent: Double)
+    /// Tuples of unknown tokens, of all judged.
+    case unknownTokens(count: Int, tuples: Int)
+    /// Tuples of tokens that registered again later, of those whose token is known.
+    case registeredLater(count: Int, known: Int)
+    /// Tokens with the most frequent time, of all.
+    case oneTime(count: Int, tokens: Int)
+    /// Tuples with impossible times, of all.
+    case outOfBounds(count: Int, tuples: Int)
+    /// The feed that holds the partition.
+    case behind(feed: String)
+
+    /// The gate.
+    package var gate: GuardGate {
+        switch self {
+        case .volume, .volumeWithoutHistory: .volume
+        case .partitionShare: .partitionShare
+        case .dayShare: .dayShare
+        case .unknownTokens: .unknownTokens
+        case .registeredLater: .registeredLater
+        case .oneTime: .oneTime
+        case .outOfBounds: .outOfBounds
+        case .behind: .behind
+        }
+    }
+
+    /// One sentence for messages, reports and the person who decides.
+    package var description: String {
+        switch self {
+        case .volume(let removals, let peak):
+            "\(removals) rows would become invalid within an hour, more than "
+                + "\(RemovalGuard.peakFactor) times the usual peak of \(peak)"
+        case .volumeWithoutHistory(let removals, let living):
+            "\(removals) of \(living) living rows would become invalid within an hour, more than "
+                + "\(Self.text(RemovalGuard.youngPercent)) %, and there is too little history to "
+                + "call that usual"
+        case .partitionShare(let removals, let living, let percent):
+            "\(removals) of \(living) living rows would become invalid within an hour, more than "
+                + "\(Self.text(percent)) % (guard.partition-percent)"
+        case .dayShare(let removals, let living, let percent):
+            "\(removals) of \(living) living rows would become invalid within 24 hours, more than "
+                + "\(Self.text(percent)) % (guard.day-percent)"
+        case .unknownTokens(let count, let tuples):
+            "\(count) of \(tuples) tuples name a token that no row has: the feed of another app or "
+                + "environment is suspected"
+        case .registeredLater(let count, let known):
+            "\(count) of \(known) tuples about known tokens are older than the registration: a "
+                + "wrong clock or time zone is suspected"
+        case .oneTime(let count, let tokens):
+            "\(count) of \(tokens) tokens are said to be dead since the same moment: the gateway "
+                + "does not seem to know when"
+        case .outOfBounds(let count, let tuples):
+            "\(count) of \(tuples) tuples carry a time that cannot be: a wrong clock or unit is "
+                + "suspected"
+        case .behind(let feed):
+            "it waits behind feed \(feed), which holds its app and environment"
+        }
+    }
+
+    private static func text(_ percent: Double) -> String {
+        percent == percent.rounded() ? "\(Int(percent))" : "\(percent)"
+    }
+}

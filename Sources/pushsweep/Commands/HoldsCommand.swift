@@ -1,0 +1,144 @@
+import ArgumentParser
+import Operations
+
+/// `pushsweep holds`: removals that the guard stopped.
+struct HoldsCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "holds",
+        abstract: "Look at removals that were held, and release or discard them.",
+        discussion: """
+            When a feed would make far more rows invalid than usual, or looks like the sign of a wrong \
+            setting, nothing of it is applied: it is held, and with it all later evidence about the \
+            same app and environment. Others go on. Nothing is lost; a person decides.
+
+            \(HelpText.exitStatus)
+            """,
+        subcommands: [List.self, Show.self, Release.self, Discard.self])
+
+    /// `pushsweep holds list`.
+    struct List: ParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "list",
+            abstract: "List what is held, with the cause.",
+            discussion: """
+                Ends with 0 whether or not something is held.
+
+                \(HelpText.exitStatus)
+                """)
+
+        @OptionGroup var common: CommonOptions
+
+        func run() throws {
+            try common.finish { _ in
+                let list = HoldList(try Holds(state: common.settings().state).all())
+                common.print(list.text, list.jsonLine)
+                return .done
+            }
+        }
+    }
+
+    /// `pushsweep holds show`.
+    struct Show: ParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "show",
+            abstract: "Show what a hold would do now, and its digest.",
+            discussion: """
+                Compares every token with its registration and changes nothing. The digest names \
+                exactly the set that is shown, and what would be done with it. Tokens are shown by \
+                their first digits only.
+
+                \(HelpText.exitStatus)
+                """)
+
+        @OptionGroup var common: CommonOptions
+        @Argument(help: "The hold's name, or its beginning, from pushsweep holds list.")
+        var id: String
+
+        func run() throws {
+            try common.finish { context in
+                let settings = try common.settings()
+                let holds = try Holds(state: settings.state)
+                let report = try HoldLook(holds.hold(of: id), settings, context).report()
+                common.print(report.text, report.jsonLine)
+                return .done
+            }
+        }
+    }
+
+    /// `pushsweep holds release`.
+    struct Release: ParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "release",
+            abstract: "Apply exactly the held set with this digest.",
+            discussion: """
+                The guard is not asked about it. Every token is compared once more with its \
+                registration, so a device that came back meanwhile is kept. What joined the hold after \
+                the look is not part of it: the next sweep judges it. A digest that names no held set \
+                is refused. It is a run of its own and is recorded as one.
+
+                \(HelpText.exitStatus)
+                """)
+
+        @OptionGroup var common: CommonOptions
+        @Argument(help: "The digest, from pushsweep holds show.") var digest: String
+
+        func validate() throws {
+            guard digest.count == 64, digest.allSatisfy(\.isHexDigit) else {
+                throw ValidationError(
+                    "a digest has 64 hex digits; see: pushsweep holds show")
+            }
+        }
+
+        func run() throws {
+            try common.finish { context in
+                let plan = SweepPlan(releasing: digest, settings: try common.settings())
+                return SweepOutput(common).print(Sweep.run(plan, context), context)
+            }
+        }
+    }
+
+    /// `pushsweep holds discard`.
+    struct Discard: ParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "discard",
+            abstract: "Drop a hold: no row changes.",
+            discussion: """
+                The bytes stay in the journal for 30 days, as those of applied feeds do; that long it \
+                can be taken back with pushsweep replay --feed, which asks the guard again.
+
+                \(HelpText.exitStatus)
+                """)
+
+        @OptionGroup var common: CommonOptions
+        @Argument(help: "The hold's name, or its beginning, from pushsweep holds list.")
+        var id: String
+        @Option(
+            name: .long,
+            help: ArgumentHelp("Why, for the record; one line.", valueName: "text"))
+        var reason: String
+
+        func validate() throws {
+            let isLine = reason.unicodeScalars.allSatisfy { $0.value >= 0x20 && $0.value != 0x7F }
+            guard isLine, reason.contains(where: { $0 != " " }), reason.count <= 255 else {
+                throw ValidationError("--reason must be one line of text, at most 255 characters")
+            }
+        }
+
+        func run() throws {
+            try common.finish { context in
+                let holds = try Holds(state: common.settings().state)
+                let report = try holds.discard(
+                    holds.hold(of: id), because: reason, context)
+                common.print(report.text, report.jsonLine)
+                return .done
+            }
+        }
+    }
+}
+
+extension CommonOptions {
+    /// Prints a result as text or as JSON.
+    fileprivate func print(_ text: String, _ json: String) {
+        StandardStreams.result(format == .json ? json : text)
+    }
+}

@@ -1,0 +1,237 @@
+import APNsProtocol
+import APNsSimulator
+import Foundation
+import TestSupport
+import Testing
+
+private let start: UInt32 = 1_700_000_000
+private let before: Int64 = 1_600_000_000_000
+private let after: Int64 = 1_800_000_000_000
+
+/// Tuples about numbered tokens with times of their own.
+private func tuples(_ numbers: some Sequence<Int>) -> [FeedbackTuple] {
+    numbers.map { .dead($0, at: start + UInt32($0)) }
+}
+
+@Suite("A removal that is too large", .serialized)
+struct HoldsTests {
+    private func marks(_ stage: SweepStage, app: String = "chat") throws -> Int {
+        try stage.database.count(
+            "SELECT COUNT(*) FROM active_users WHERE invalidated_at IS NOT NULL AND app_id = ?",
+            [.text(app)])
+    }
+
+    /// The only hold there is, as `holds show` tells it.
+    private func look(_ stage: SweepStage) throws -> [String: Any] {
+        let list = try stage.run("holds", "list", "--format", "json")
+        #expect(list.exit == 0, "\(list.error)")
+        let holds = list.json["holds"] as? [[String: Any]] ?? []
+        #expect(holds.count == 1)
+        let show = try stage.run(
+            "holds", "show", holds.first?["hold"] as? String ?? "", "--format", "json")
+        #expect(show.exit == 0, "\(show.error)")
+        return show.json
+    }
+
+    private func release(_ stage: SweepStage, _ digest: Any?) throws -> ToolResult {
+        try stage.run("holds", "release", digest as? String ?? "", "--format", "json")
+    }
+
+    @Test(
+        "is held with no row changed, others go on, and the digest releases exactly it",
+        arguments: TestEngine.available)
+    func story(_ engine: TestEngine) throws {
+        let stage = try SweepStage(engine, feeds: [.tuples(tuples(0..<1_900))])
+        let other = try FeedbackGateway(
+            certificates: SweepStage.certificates.get(), feeds: [.tuples(tuples(5_000..<5_003))])
+        stage.lines.apps = """
+              - name: talk
+                topic: com.example.talk
+                environment: production
+                \(stage.lines.certificate)
+                feedback: {host: 127.0.0.1, port: \(other.port), ca: \(stage.lines.ca)}
+            """
+        try stage.database.register(0..<2_000, at: before)
+        for number in 5_000..<5_003 {
+            try stage.database.register(.numbered(number), at: before, app: "talk")
+        }
+        let result = try stage.sweep()
+        #expect(result.exit == 3, "\(result.error)")
+        #expect(result.app()["state"] as? String == "held")
+        #expect(result.app()["held"] as? Int == 1_900)
+        #expect(result.app()["applied"] as? Int == 0)
+        #expect(result.app()["candidates"] as? Int == 1_900)
+        #expect(result.app()["gate"] as? String == "partition-percent")
+        #expect(result.app(1)["applied"] as? Int == 3)
+        #expect(result.closingLine == "code=3 stage=done pending=0 applied=3 held=1900 next=holds")
+        #expect(result.error.contains("1900 of 2000 living rows"), "\(result.error)")
+        #expect(try marks(stage) == 0)
+        #expect(try marks(stage, app: "talk") == 3)
+        let records = try stage.database.texts(
+            "SELECT kind, guard_result FROM pushsweep_run")
+        #expect(records == [["sweep", "held: chat/production partition-percent"]])
+
+        let shown = try look(stage)
+        #expect(shown["candidates"] as? Int == 1_900)
+        #expect(shown["living"] as? Int == 2_000)
+        #expect(shown["tuples"] as? Int == 1_900)
+        #expect((shown["cause"] as? String ?? "").contains("more than 5 %"))
+        let ages = shown["ages"] as? [[String: Any]] ?? []
+        #expect(ages.compactMap { $0["tokens"] as? Int }.reduce(0, +) == 1_900)
+        #expect((shown["sample"] as? [Any])?.count == 10)
+        let text = try stage.run("holds", "show", shown["hold"] as? String ?? "")
+        for part in ["cause: ", "95.0 %", "a5a5a5a5…", "digest: \(shown["digest"] ?? "")"] {
+            #expect(text.output.contains(part), "\(part) in \(text.output)")
+        }
+        #expect(!text.output.contains("a5a5a5a5a5"), "a whole token is shown")
+
+        let wrong = try release(stage, String(repeating: "0", count: 64))
+        #expect(wrong.exit == 3)
+        #expect(wrong.error.contains("none has it"), "\(wrong.error)")
+        #expect(try marks(stage) == 0)
+        // A device comes back between the look and the decision.
+        try stage.database.execute(
+            "UPDATE active_users SET registered_at = ? WHERE device_token = ?",
+            [stage.database.time(after), .bytes(DeviceToken.numbered(7).bytes)])
+        let released = try release(stage, shown["digest"])
+        #expect(released.exit == 0, "\(released.error)")
+        #expect(released.json["kind"] as? String == "release")
+        #expect(released.app()["applied"] as? Int == 1_899)
+        #expect(released.app()["newer"] as? Int == 1)
+        #expect(released.app()["state"] as? String == "applied")
+        #expect(try marks(stage) == 1_899)
+        let kinds = try stage.database.texts(
+            "SELECT kind, guard_result, ended IS NOT NULL FROM pushsweep_run WHERE kind = 'release'"
+        )
+        #expect(kinds == [["release", "released", "1"]])
+        #expect(try release(stage, shown["digest"]).exit == 64)
+        #expect(try stage.run("holds", "list").output == "nothing is held\n")
+        #expect(try stage.sweep().exit == 0)
+    }
+
+    @Test("holds later feeds of its app too; a digest names only what was looked at")
+    func followers() throws {
+        let stage = try SweepStage(feeds: [
+            .tuples(tuples(0..<500)), .tuples(tuples(500..<504)), .tuples(tuples(504..<506)),
+        ])
+        try stage.database.register(0..<1_000, at: before)
+        #expect(try stage.sweep().exit == 3)
+        let first = try look(stage)
+        let second = try stage.sweep()
+        #expect(second.exit == 3)
+        #expect(second.app()["resumed"] as? Bool == true)
+        #expect(second.app(1)["gate"] as? String == "behind")
+        #expect(second.app(1)["held"] as? Int == 4)
+        #expect(second.closingLine.contains("held=504"))
+        #expect(try marks(stage) == 0)
+        let both = try look(stage)
+        #expect((both["feeds"] as? [Any])?.count == 2)
+        #expect(both["tuples"] as? Int == 504)
+        #expect(both["digest"] as? String != first["digest"] as? String)
+
+        let released = try release(stage, first["digest"])
+        #expect(released.exit == 75, "\(released.error)")
+        #expect(try marks(stage) == 500)
+        let last = try stage.sweep()
+        #expect(last.exit == 0, "\(last.error)")
+        #expect(try marks(stage) == 506)
+    }
+
+    @Test("is dropped with a reason, and can be taken back")
+    func discard() throws {
+        let stage = try SweepStage(feeds: [.tuples(tuples(0..<500))])
+        try stage.database.register(0..<1_000, at: before)
+        let held = try stage.sweep()
+        let id = held.app()["feed"] as? String ?? ""
+        #expect(try stage.run("holds", "discard", id).exit == 64)
+        #expect(try stage.run("holds", "discard", id, "--reason", " ").exit == 64)
+        #expect(try stage.run("holds", "discard", "ffff", "--reason", "no").exit == 64)
+        let discarded = try stage.run(
+            "holds", "discard", String(id.prefix(8)), "--reason", "wrong clock", "--format", "json")
+        #expect(discarded.exit == 0, "\(discarded.error)")
+        #expect(discarded.json["hold"] as? String == id)
+        #expect(try stage.sweep().exit == 0)
+        #expect(try marks(stage) == 0)
+        let back = try stage.run("replay", "--feed", id, "--format", "json")
+        #expect(back.exit == 3, "the guard is asked again: \(back.error)")
+        #expect(try release(stage, look(stage)["digest"]).exit == 0)
+        #expect(try marks(stage) == 500)
+    }
+
+    @Test("is announced by a dry run, which holds nothing")
+    func dryRun() throws {
+        let stage = try SweepStage(feeds: [.tuples(tuples(0..<500))])
+        try stage.database.register(0..<1_000, at: before)
+        let dry = try stage.sweep("--dry-run")
+        #expect(dry.exit == 3, "\(dry.error)")
+        #expect(dry.app()["gate"] as? String == "partition-percent")
+        #expect(dry.app()["state"] as? String == "pending")
+        #expect(dry.app()["applied"] as? Int == 500)
+        #expect(try stage.run("holds", "list").output == "nothing is held\n")
+        for table in ["pushsweep_change", "pushsweep_feed", "pushsweep_run"] {
+            #expect(try stage.database.count("SELECT COUNT(*) FROM \(table)") == 0)
+        }
+        let file = try stage.folder.write("feed.bin", FeedbackTuple.bytes(tuples(0..<500)))
+        let trial = try stage.run("replay", file, "--dry-run")
+        #expect(trial.exit == 3, "\(trial.error)")
+        #expect(trial.output.contains("would be held: 500 of 1000 living rows"), "\(trial.output)")
+        stage.lines.limits = SweepStage.anyNumber
+        #expect(try stage.run("replay", file, "--dry-run").exit == 0)
+        #expect(try marks(stage) == 0)
+    }
+
+    @Test(
+        "that is a rightful tenfold spike is held, shown, released and applied",
+        arguments: TestEngine.available)
+    func spike(_ engine: TestEngine) throws {
+        let stage = try SweepStage(
+            engine, feeds: [.tuples(tuples(0..<60)), .tuples(tuples(100..<300))])
+        try stage.database.register(0..<10_000, at: before)
+        for hour in 25..<225 {
+            let now = Date().timeIntervalSince1970 * 1_000
+            try stage.database.execute(
+                "INSERT INTO pushsweep_feed (feed, run, app, environment, source, table_name, "
+                    + "applied, invalidated, state, changed_at) VALUES ('f-\(hour)', 'r', 'chat', "
+                    + "'production', 'feedback', 'active_users', 20, 20, 'applied', ?)",
+                [stage.database.time(Int64(now) - Int64(hour) * 3_600_000)])
+        }
+        #expect(try stage.sweep().exit == 0)
+        let held = try stage.sweep()
+        #expect(held.exit == 3, "\(held.error)")
+        #expect(held.app()["gate"] as? String == "volume")
+        let shown = try look(stage)
+        #expect((shown["cause"] as? String ?? "").contains("the usual peak of 20"))
+        #expect(try release(stage, shown["digest"]).exit == 0)
+        #expect(try marks(stage) == 260)
+        // What was released says nothing about what is usual.
+        stage.gateway.offer(.tuples(tuples(300..<450)))
+        #expect(try stage.sweep().app()["gate"] as? String == "volume")
+    }
+
+    @Test("that was begun before is finished, not held")
+    func begun() throws {
+        let stage = try SweepStage(feeds: [.tuples(tuples(0..<500))])
+        try stage.database.register(0..<1_000, at: before)
+        let dry = try stage.sweep("--dry-run")
+        let id = dry.app()["feed"] as? String ?? ""
+        try stage.database.execute(
+            "INSERT INTO pushsweep_feed (feed, run, app, environment, source, table_name, state) "
+                + "VALUES (?, 'r', 'chat', 'production', 'feedback', 'active_users', 'applying')",
+            [.text(id)])
+        let result = try stage.sweep()
+        #expect(result.exit == 0, "\(result.error)")
+        #expect(try marks(stage) == 500)
+    }
+
+    @Test("adds up over the feeds of an hour, so that small ones do not slip through")
+    func manySmallOnes() throws {
+        let stage = try SweepStage(
+            feeds: (0..<5).map { .tuples(tuples($0 * 40..<$0 * 40 + 40)) })
+        try stage.database.register(0..<1_000, at: before)
+        var exits: [Int32] = []
+        for _ in 0..<5 { exits.append(try stage.sweep().exit) }
+        // Should the clock's hour end in between, the day's limit of 100 rows stops the same feed.
+        #expect(exits == [0, 0, 3, 3, 3])
+        #expect(try marks(stage) == 80)
+    }
+}

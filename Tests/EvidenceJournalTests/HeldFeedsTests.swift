@@ -1,0 +1,100 @@
+import EvidenceJournal
+import TestSupport
+import Testing
+import TokenHygiene
+
+private let noon = EpochMilliseconds(1_700_000_000_000)
+private let chat = Partition(app: "chat", environment: "production")
+private let talk = Partition(app: "talk", environment: "production")
+
+@Suite("Held feeds")
+struct HeldFeedsTests {
+    private let temporary: TemporaryFolder
+    private let state: String
+
+    init() throws {
+        temporary = try TemporaryFolder()
+        state = temporary.file("state")
+    }
+
+    private func capture(_ journal: EvidenceJournal, _ partition: Partition) throws -> String {
+        let capture = try journal.beginFeed(
+            run: "run", partition: partition, source: "gateway:2196", at: noon)
+        try [UInt8](repeating: 1, count: 3).withUnsafeBytes { try capture.append($0) }
+        try capture.close(.closeNotify, at: noon)
+        return capture.id
+    }
+
+    @Test("hold their partition by the first that has a gate of its own")
+    func holder() throws {
+        let journal = try EvidenceJournal(in: StateFolder(state))
+        let (capped, waiting, first) = try (
+            capture(journal, chat), capture(journal, chat), capture(journal, chat)
+        )
+        #expect(try journal.holder(of: chat) == nil)
+        try journal.settle(capped, as: .held, cause: "too long", at: noon)
+        #expect(try journal.holder(of: chat) == nil)
+        try journal.settle(waiting, as: .held, cause: "waits", gate: .behind, at: noon)
+        try journal.settle(first, as: .held, cause: "too many", gate: .volume, at: noon)
+        #expect(try journal.holder(of: chat)?.id == first)
+        #expect(try journal.holder(of: chat)?.gate == .volume)
+        #expect(try journal.holder(of: talk) == nil)
+        try journal.settle(first, as: .discarded, cause: "wrong app", at: noon)
+        #expect(try journal.holder(of: chat) == nil)
+    }
+
+    @Test(
+        "that wait behind one that is decided become pending, others stay",
+        arguments: [true, false])
+    func followers(byReopening: Bool) throws {
+        let journal = try EvidenceJournal(in: StateFolder(state))
+        let (first, follower) = try (capture(journal, chat), capture(journal, chat))
+        let (other, otherFollower) = try (capture(journal, talk), capture(journal, talk))
+        for (holder, waiting) in [(first, follower), (other, otherFollower)] {
+            try journal.settle(holder, as: .held, cause: "too many", gate: .volume, at: noon)
+            try journal.settle(waiting, as: .held, cause: "waits", gate: .behind, at: noon)
+        }
+        try journal.freeFollowers()
+        #expect(try journal.feeds(.pending).isEmpty)
+        try journal.settle(first, as: .applied, at: noon)
+        if byReopening {
+            #expect(try journal.recoverInterrupted(at: noon) == 0)
+        } else {
+            try journal.freeFollowers()
+        }
+        let freed = try journal.feeds(.pending)
+        #expect(freed.map(\.id) == [follower])
+        #expect(freed.first?.gate == nil && freed.first?.cause == nil)
+        #expect(try journal.feeds(.held).map(\.id) == [other, otherFollower])
+    }
+
+    @Test("that were discarded keep their bytes for 30 days, as applied ones do")
+    func retention() throws {
+        let journal = try EvidenceJournal(in: StateFolder(state))
+        let feed = try capture(journal, chat)
+        try journal.settle(feed, as: .discarded, cause: "wrong app", at: noon)
+        let days = { (count: Int64) in noon.advanced(by: count * 86_400_000) }
+        try journal.purge(at: days(29))
+        try journal.ensureBytes(of: feed)
+        try journal.purge(at: days(31))
+        #expect(throws: JournalFailure.self) { try journal.ensureBytes(of: feed) }
+        #expect(try journal.feed(feed).cause == "wrong app")
+    }
+
+    @Test("of a sender that is alive can be visited, and its evidence be sorted there")
+    func visit() throws {
+        let folder = try SenderFolders.takeFree(in: state)
+        let own = try EvidenceJournal(in: folder)
+        let feed = try capture(own, chat)
+        try own.settle(feed, as: .held, cause: "too many", gate: .volume, at: noon)
+        #expect(SenderFolders.abandoned(in: state).folders.isEmpty)
+        let visited = try #require(SenderFolders.visited(in: state).first)
+        #expect(visited.isVisited && !folder.isVisited)
+        let journal = try EvidenceJournal(in: visited)
+        #expect(try journal.feeds(.held).map(\.id) == [feed])
+        try journal.settle(feed, as: .applied, at: noon)
+        #expect(try own.feeds(.held).isEmpty)
+        _ = try capture(own, chat)
+        #expect(try journal.feeds(.pending).count == 1)
+    }
+}
