@@ -34,14 +34,6 @@ struct ChunkTransaction {
             layout: layout)
     }
 
-    /// What came of a chunk.
-    enum Outcome {
-        /// It is committed; its rows had so many bytes.
-        case applied(FeedProgress, bytes: Int)
-        /// Nothing was done: its rows are too large to be held together. So many were read.
-        case tooLarge(rows: Int)
-    }
-
     /// Applies a chunk that follows `progress`, and commits. `isLast` calls the feed applied. Gives up
     /// where the rows have more than `mostBytes` bytes.
     ///
@@ -49,7 +41,7 @@ struct ChunkTransaction {
     func apply(
         _ chunk: ArraySlice<TokenEvidence>, isLast: Bool, after progress: FeedProgress,
         mostBytes: Int
-    ) throws(SQLFailure) -> Outcome {
+    ) throws(SQLFailure) -> ChunkOutcome<FeedProgress> {
         try connection.begin()
         guard try marker.read(connection, locking: true) == progress else {
             throw SQLFailure(
@@ -59,10 +51,10 @@ struct ChunkTransaction {
             for: chunk, connection, locking: true, mostBytes: mostBytes)
         guard !found.isCutShort else {
             connection.rollBack()
-            return .tooLarge(rows: found.rows.count)
+            return .tooLarge(entries: chunk.count, rows: found.rows.count)
         }
         let rows = found.rows
-        var marks: [DeviceToken: EpochMilliseconds] = [:]
+        var marks: [DeviceToken: SideMarkState] = [:]
         if layout.mark == nil && !rows.isEmpty {
             let tokens = Set(rows.map(\.evidence)).map { chunk[$0].token }.sorted()
             marks = try sideMarks.marks(on: tokens, connection, locking: true)
@@ -83,6 +75,6 @@ struct ChunkTransaction {
         next.isApplied = isLast
         try marker.update(next, run: application.run, connection)
         try connection.commit()
-        return .applied(next, bytes: found.bytes)
+        return .committed(next, entries: chunk.count, bytes: found.bytes)
     }
 }

@@ -41,7 +41,7 @@ struct FeedClassifier {
         _ batch: [TokenEvidence], into result: inout Classification, _ lookup: RowLookup
     ) throws(SQLFailure) {
         let rows = try lookup.rows(for: batch[...], connection, locking: false).rows
-        var marks: [DeviceToken: EpochMilliseconds] = [:]
+        var marks: [DeviceToken: SideMarkState] = [:]
         if readsSideMarks && !rows.isEmpty {
             let tokens = Set(rows.map(\.evidence)).map { batch[$0].token }.sorted()
             marks = try SideMarks(

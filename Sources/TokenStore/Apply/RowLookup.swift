@@ -36,25 +36,29 @@ struct RowLookup {
     /// Where the reason stands.
     let reason: Int?
 
-    private let layout: TableLayout
-    private let dialect: SQLDialect
-    private let token: Int
-    private let registration: Int?
+    let layout: TableLayout
+    let dialect: SQLDialect
+    /// Where the token stands.
+    let token: Int
+    /// Where the registration stands.
+    let registration: Int?
     private let inexact: [(column: Int, value: SQLValue)]
     private let condition: (sql: String, values: [SQLValue])
 
-    /// Plans the lookup; `wholeRows` selects every column, for the before-image of deletes.
+    /// Plans the lookup, in all partitions where none is named; `wholeRows` selects every column, for the before-image of deletes.
     init(
-        _ layout: TableLayout, _ dialect: SQLDialect, _ partition: Partition, wholeRows: Bool
+        _ layout: TableLayout, _ dialect: SQLDialect, _ partition: Partition?, wholeRows: Bool
     ) throws(StoreFailure) {
         self.layout = layout
         self.dialect = dialect
-        condition = try layout.partitionCondition(partition, dialect)
+        condition = try partition.map { partition throws(StoreFailure) in
+            try layout.partitionCondition(partition, dialect)
+        } ?? ("", [])
         var compared: [(name: String, value: SQLValue)] = []
-        if let app = layout.app, !app.isExact {
+        if let partition, let app = layout.app, !app.isExact {
             compared.append((app.name, try app.value(for: partition.app)))
         }
-        if let environment = layout.environment, !environment.isExact {
+        if let partition, let environment = layout.environment, !environment.isExact {
             compared.append((environment.name, try environment.value(for: partition.environment)))
         }
         var columns = wholeRows ? layout.columns : []
