@@ -57,7 +57,7 @@ struct ChunkTransaction {
         var marks: [DeviceToken: SideMarkState] = [:]
         if layout.mark == nil && !rows.isEmpty {
             let tokens = Set(rows.map(\.evidence)).map { chunk[$0].token }.sorted()
-            marks = try sideMarks.marks(on: tokens, connection, locking: true)
+            marks = try sideMarks.states(on: tokens, connection, locking: true)
         }
         let judgement = ChunkJudgement(chunk, rows, marks: marks, layout, application.policy)
         try writer.write(judgement.changes, connection)

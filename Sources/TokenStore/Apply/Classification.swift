@@ -46,7 +46,7 @@ struct FeedClassifier {
             let tokens = Set(rows.map(\.evidence)).map { batch[$0].token }.sorted()
             marks = try SideMarks(
                 partition: partition, source: .feedback, dialect: connection.dialect
-            ).marks(on: tokens, connection, locking: false)
+            ).states(on: tokens, connection, locking: false)
         }
         let judgement = ChunkJudgement(batch[...], rows, marks: marks, layout, policy)
         result.counts += judgement.counts

@@ -17,8 +17,15 @@ struct SideMarks {
     /// The longest token the table takes, in bytes. Rows with longer ones cannot be marked.
     static let longestToken = 1_024
 
-    /// The marks on the tokens of some rows' evidence.
+    /// When the tokens of some rows' evidence were marked.
     func marks(
+        on tokens: [DeviceToken], _ connection: any SQLConnection, locking: Bool
+    ) throws(SQLFailure) -> [DeviceToken: EpochMilliseconds] {
+        try states(on: tokens, connection, locking: locking).mapValues(\.time)
+    }
+
+    /// The marks on the tokens of some rows' evidence.
+    func states(
         on tokens: [DeviceToken], _ connection: any SQLConnection, locking: Bool
     ) throws(SQLFailure) -> [DeviceToken: SideMarkState] {
         var marks: [DeviceToken: SideMarkState] = [:]
