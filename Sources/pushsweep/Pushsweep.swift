@@ -16,7 +16,8 @@ struct Pushsweep: ParsableCommand {
         version: Version.text,
         subcommands: [
             SweepCommand.self, SendCommand.self, EnqueueCommand.self, ReplayCommand.self,
-            CheckCommand.self, SchemaCommand.self,
+            UndoCommand.self,
+            PurgeCommand.self, CheckCommand.self, SchemaCommand.self,
             QuarantineCommand.self, DemoCommand.self,
         ])
 

@@ -23,7 +23,9 @@ struct SettingsBuilder {
             policy: Settings.Policy(
                 action: choice("policy.action"),
                 deleteWithoutRegistrationTime: flag("policy.delete-without-registration-time"),
-                clockSkew: duration("policy.clock-skew")),
+                clockSkew: duration("policy.clock-skew"),
+                deleteAfter: optionalDuration("policy.delete-after"),
+                keepLedger: duration("policy.keep-ledger")),
             send: Settings.Send(
                 resendUnknown: flag("send.resend-unknown"),
                 requestTimeout: duration("send.request-timeout"), lease: duration("send.lease")),
@@ -175,6 +177,10 @@ struct SettingsBuilder {
             mismatch(name)
         }
         return .milliseconds(milliseconds)
+    }
+
+    private func optionalDuration(_ name: String) -> Duration? {
+        resolved.values[prefix + name] == nil ? nil : duration(name)
     }
 
     private func column(_ name: String) -> OptionalColumn {

@@ -92,7 +92,7 @@ struct UndoneRow {
             }
             restored += 1
             time = time ?? step.time
-        } else if Self.agree(state, step.before) {
+        } else if Self.agree(state, step.before) || isBack(step) {
             already += 1
         } else {
             keep(state == nil ? .gone : step.after == nil ? .present : .changed)
@@ -108,6 +108,12 @@ struct UndoneRow {
         restored = 0
         time = nil
         state = current
+    }
+
+    /// Whether a removed row is there again as it was, by all that was read of it.
+    private func isBack(_ step: LedgerStep) -> Bool {
+        guard step.after == nil, let state, let before = step.before else { return false }
+        return before.agrees(with: state)
     }
 
     private static func agree(_ state: RowContent?, _ side: RowContent?) -> Bool {

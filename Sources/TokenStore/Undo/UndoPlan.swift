@@ -73,6 +73,12 @@ package final class UndoPlan {
         try scratch.run("BEGIN")
     }
 
+    /// The names of those runs that changed anything chosen.
+    package var changedRuns: [String] {
+        let changed = Set(groups.map(\.run))
+        return runs.map(\.id).filter(changed.contains)
+    }
+
     /// Partitions that the entries are about, in a fixed order.
     var partitions: [Partition] {
         Set(groups.map(\.partition)).sorted {
