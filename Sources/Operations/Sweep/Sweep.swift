@@ -5,7 +5,8 @@
 //      before a feed is spent on it
 //   3. apply what an earlier run left pending, oldest first
 //   4. gateway by gateway: read to the journal, then apply from the journal
-//   5. write down what happened
+//   5. remove the rows whose grace period has ended, where the settings name one
+//   6. write down what happened
 //
 // A failure of one gateway leaves the others their turn. A failure of the database or the journal
 // ends the reading: what cannot be applied or kept shall stay with the gateways.
@@ -118,6 +119,7 @@ package struct Sweep {
             started: started)
         outcome.isWhole = try settleAll(left, settlement)
         if outcome.isWhole { settleSenders(store) }
+        if outcome.isWhole && !context.interrupt.isTripped { removeExpired(store) }
         noteEnd(in: store)
     }
 
@@ -139,6 +141,18 @@ package struct Sweep {
                 outcome.fail(.wrapping(error, at: .state))
             }
             withExtendedLifetime(folder) {}
+        }
+    }
+
+    /// Removes the rows that have stayed marked for as long as the settings want.
+    private mutating func removeExpired(_ store: TokenStore) {
+        let expiry = SweepExpiry(
+            store: store, plan: plan, context: context, run: run, started: started)
+        guard expiry.isWanted else { return }
+        do {
+            try expiry.remove { outcome.report.removals.append($0) }
+        } catch {
+            outcome.fail(.wrapping(error, at: .apply))
         }
     }
 
@@ -170,7 +184,10 @@ package struct Sweep {
 
     /// The records of the database are for people; a run does not fail for want of them.
     private mutating func noteEnd(in store: TokenStore) {
-        guard !plan.dryRun, outcome.report.apps.contains(where: { $0.tuples > 0 }) else { return }
+        let hasChanged =
+            outcome.report.apps.contains { $0.tuples > 0 }
+            || outcome.report.removals.contains { $0.removed > 0 }
+        guard !plan.dryRun, hasChanged else { return }
         stampReport()
         do {
             try store.record(

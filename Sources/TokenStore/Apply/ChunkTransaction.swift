@@ -24,7 +24,7 @@ struct ChunkTransaction {
         marker = FeedMarker(feed: application.feed, part: application.part, dialect: dialect)
         lookup = try RowLookup(
             layout, dialect, application.partition,
-            wholeRows: application.policy.action == .delete)
+            wholeRows: application.policy.deletesAtOnce)
         ledger = ChangeLedger(application: application, lookup: lookup, dialect: dialect)
         sideMarks = SideMarks(
             partition: application.partition, source: application.source, dialect: dialect)

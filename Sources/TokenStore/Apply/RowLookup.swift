@@ -42,8 +42,8 @@ struct RowLookup {
     let token: Int
     /// Where the registration stands.
     let registration: Int?
-    private let inexact: [(column: Int, value: SQLValue)]
-    private let condition: (sql: String, values: [SQLValue])
+    let inexact: [(column: Int, value: SQLValue)]
+    let condition: (sql: String, values: [SQLValue])
 
     /// Plans the lookup, in all partitions where none is named; `wholeRows` selects every column, for the before-image of deletes.
     init(
@@ -155,9 +155,15 @@ struct RowLookup {
             // A row without a key cannot be named. Only SQLite lets a primary key be NULL.
             key.allSatisfy({ values[start + $0] != .null })
         else { return nil }
+        return match(values, evidence: index)
+    }
+
+    /// Takes a row that was read for what it is; nil where it belongs to another partition.
+    func match(_ values: ArraySlice<SQLValue>, evidence: Int) -> MatchedRow? {
+        let start = values.startIndex
         for (column, value) in inexact where values[start + column] != value { return nil }
         return MatchedRow(
-            evidence: index, values: values,
+            evidence: evidence, values: values,
             registeredAt: registration.flatMap {
                 layout.registration?.registration(values[start + $0])
             },

@@ -54,6 +54,12 @@ struct RightsPlan {
             rights.append(Self.sideTable(.change, ["SELECT", "INSERT"], database, dialect))
             if layout.mark == nil {
                 rights.append(Self.sideTable(.invalid, change, database, dialect))
+                if deletes && !policy.deletesAtOnce {
+                    rights.append(
+                        Self.deleting(
+                            "token", of: TableName(schema: database, name: OwnTable.invalid.name),
+                            dialect))
+                }
             }
         case .undo(let actions, let isDry):
             rights += Self.undoing(actions, layout, table, database, dialect, isDry: isDry)

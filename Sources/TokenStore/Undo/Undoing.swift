@@ -139,7 +139,8 @@ extension TokenStore {
                     .text(progress.json),
                 ])
             try FeedMarker.insert(
-                of: record.id, source: "undo", about: wanted, table: table, connection)
+                feed: record.id, run: record.id, source: "undo", about: wanted, table: table,
+                    connection)
             try connection.commit()
             return (progress, wanted)
         }
@@ -165,15 +166,15 @@ extension FeedMarker {
     /// Writes the markers of a run whose changes follow from no feed: one part per partition, applied
     /// from the start, so that the ledger's entries can be traced to partition and table.
     static func insert(
-        of run: String, source: String, about partitions: [Partition], table: TableName,
-        _ connection: any SQLConnection
+        feed: String, run: String, source: String, about partitions: [Partition],
+        table: TableName, _ connection: any SQLConnection
     ) throws(SQLFailure) {
         for (part, partition) in partitions.enumerated() {
             _ = try connection.execute(
                 "INSERT INTO pushsweep_feed (feed, part, parts, run, app, environment, source, "
                     + "table_name, state) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'applied')",
                 [
-                    .text(run), .integer(Int64(part)), .integer(Int64(partitions.count)),
+                    .text(feed), .integer(Int64(part)), .integer(Int64(partitions.count)),
                     .text(run), .text(partition.app), .text(partition.environment),
                     .text(source), .text(table.description),
                 ])
