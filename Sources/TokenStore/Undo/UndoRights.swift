@@ -6,10 +6,11 @@ extension RightsPlan {
     ) -> [Right] {
         let isAboutSideTable = actions.contains { $0.hasPrefix("side-") }
         let tables = [OwnTable.run, .feed, .change] + (isAboutSideTable ? [.invalid] : [])
-        // A row that an undo inserted is compared whole before it is removed again.
+        // Rows that are inserted, or compared with what was inserted, are handled whole.
+        let isWhole = actions.contains("insert") || actions.contains("delete") && !isDry
         var rights = [
             reading(
-                actions.contains("insert") ? nil : readColumns(layout), of: table, dialect,
+                isWhole ? nil : readColumns(layout), of: table, dialect,
                 lock: isDry ? "" : dialect.rowLock)
         ]
         guard !isDry else {
@@ -49,7 +50,7 @@ extension RightsPlan {
         let list = layout.columns.map(dialect.quoted).joined(separator: ", ")
         let name = table.sql(dialect)
         return Right(
-            purpose: "insert rows into", privileges: "SELECT, INSERT", table: name,
+            purpose: "insert rows into", privileges: "INSERT", table: name,
             probe: "INSERT INTO \(name) (\(list)) SELECT \(list) FROM \(name) WHERE 1 = 0")
     }
 }
