@@ -161,7 +161,8 @@ struct ExpiryTests {
 
 @Suite("Purge of the ledger")
 struct PurgeTests {
-    @Test("what is old goes with its markers and record, what is young stays",
+    @Test(
+        "what is old goes with its markers and record, what is young stays",
         arguments: TestEngine.available)
     func retention(_ engine: TestEngine) throws {
         let database = try TokenDatabase(engine)
@@ -185,7 +186,8 @@ struct PurgeTests {
         #expect(undone.restored == 300)
     }
 
-    @Test("a purge that is stopped or fails is finished by the next", arguments: TestEngine.available)
+    @Test(
+        "a purge that is stopped or fails is finished by the next", arguments: TestEngine.available)
     func resumes(_ engine: TestEngine) throws {
         let database = try TokenDatabase(engine)
         try database.createOwnSchema()

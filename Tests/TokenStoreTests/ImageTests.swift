@@ -32,7 +32,9 @@ struct ImageTests {
     private static func text(_ random: inout SeededGenerator) -> String {
         var text = String.UnicodeScalarView()
         for _ in 0..<Int.random(in: 0...40, using: &random) {
-            let ranges: [ClosedRange<UInt32>] = [0...0x1F, 0x20...0x7F, 0x80...0x7FF, 0xE000...0x10FFFF]
+            let ranges: [ClosedRange<UInt32>] = [
+                0...0x1F, 0x20...0x7F, 0x80...0x7FF, 0xE000...0x10FFFF,
+            ]
             let range = ranges.randomElement(using: &random) ?? 0...0
             if let scalar = Unicode.Scalar(UInt32.random(in: range, using: &random)) {
                 text.append(scalar)

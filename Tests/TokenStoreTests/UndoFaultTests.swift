@@ -144,7 +144,8 @@ struct UndoFaultTests {
     "Rights to undo",
     .enabled(if: MariaDBServer.fromEnvironment != nil, Comment(rawValue: MariaDBServer.absence)))
 struct UndoRightsTests {
-    @Test("the rights asked for suffice, each one missing is named, and a dry run needs SELECT only")
+    @Test(
+        "the rights asked for suffice, each one missing is named, and a dry run needs SELECT only")
     func exactRights() throws {
         let server = try #require(MariaDBServer.fromEnvironment)
         let admin = try server.connection()
@@ -165,7 +166,8 @@ struct UndoRightsTests {
                 for grant in grants { try admin.run(grant.replacing("NAME", with: name)) }
                 try body(
                     TokenStore(
-                        server.settings(database: database.name, user: String(name), password: "p")))
+                        server.settings(database: database.name, user: String(name), password: "p"))
+                )
             }
             let before = try database.texts(
                 "CHECKSUM TABLE active_users, pushsweep_run, pushsweep_feed, pushsweep_change")

@@ -243,7 +243,10 @@ struct UndoTests {
                         + "'12345678901234567890.0123456789', '-123:34:56.789', '2020-02-29', "
                         + "'{\"a\": [1, \"é\"]}', 'b', 'x,y', 1999, '2001-02-03 04:05:06.789', "
                         + "'9999-12-31 23:59:59', 18446744073709551615, 'é', b'101010101', 'ab', ?, 9)",
-                    [key, token, .text(text), blob, .real(real), number % 2 == 0 ? .null : .integer(4)])
+                    [
+                        key, token, .text(text), blob, .real(real),
+                        number % 2 == 0 ? .null : .integer(4),
+                    ])
             } else {
                 let any: [SQLValue] = [
                     .text("12"), .integer(.min), .real(1.5), .bytes([0, 255]), .null, .real(-0.0),
@@ -251,7 +254,10 @@ struct UndoTests {
                 try database.execute(
                     "INSERT INTO devices (id, device_token, registered_at, t, b, d, a, n, z) VALUES "
                         + "(?, ?, '2023-12-31 23:59:59.123', ?, ?, ?, ?, ?, NULL)",
-                    [key, token, .text(text), blob, .real(real), any[number % 6], any[(number + 1) % 6]])
+                    [
+                        key, token, .text(text), blob, .real(real), any[number % 6],
+                        any[(number + 1) % 6],
+                    ])
             }
         }
         let before = try database.sql.query("SELECT * FROM devices ORDER BY id")

@@ -55,7 +55,8 @@ package struct Purge {
             guard progress.isDone else {
                 throw RunFailure(
                     .pending, .apply,
-                    "purging: stopped after \(progress.changes) ledger entries; run again to continue")
+                    "purging: stopped after \(progress.changes) ledger entries; run again to continue"
+                )
             }
             if !dryRun { try EvidenceJournal(in: folder).purge(at: context.now()) }
             withExtendedLifetime(folder) {}

@@ -51,9 +51,10 @@ struct RowLookup {
     ) throws(StoreFailure) {
         self.layout = layout
         self.dialect = dialect
-        condition = try partition.map { partition throws(StoreFailure) in
-            try layout.partitionCondition(partition, dialect)
-        } ?? ("", [])
+        condition =
+            try partition.map { partition throws(StoreFailure) in
+                try layout.partitionCondition(partition, dialect)
+            } ?? ("", [])
         var compared: [(name: String, value: SQLValue)] = []
         if let partition, let app = layout.app, !app.isExact {
             compared.append((app.name, try app.value(for: partition.app)))

@@ -91,7 +91,9 @@ extension TokenStore {
                 _ = try connection.execute(
                     "DELETE \(match) AND seq >= ? AND seq < ?", place + range)
                 return .committed(start + Int64(size), entries: size, bytes: 0)
-            } marker: { start }
+            } marker: {
+                start
+            }
             progress.changes += dropped
             loop.letOthersWrite()
         }

@@ -140,7 +140,7 @@ extension TokenStore {
                 ])
             try FeedMarker.insert(
                 feed: record.id, run: record.id, source: "undo", about: wanted, table: table,
-                    connection)
+                connection)
             try connection.commit()
             return (progress, wanted)
         }
