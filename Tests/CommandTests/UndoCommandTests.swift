@@ -233,7 +233,6 @@ struct RetentionTests {
     @Test(
         "a period that cannot work is refused",
         arguments: [
-            "policy: {action: mark, delete-after: 7d}",
             "policy: {action: delete, delete-after: 30d}",
             "policy: {action: delete, delete-after: 5m}",
         ])

@@ -23,16 +23,9 @@ struct SettingsRules {
     /// tells.
     private func checkPolicy(_ problems: inout SettingsProblems) {
         guard let deleteAfter = time("policy.delete-after") else { return }
-        let place = resolved.place("policy.delete-after")
-        if text("policy.action") == "mark" {
-            problems.add(
-                place,
-                "policy.delete-after has no effect while policy.action is mark; set the action to "
-                    + "delete or remove it")
-        }
         if let kept = time("policy.keep-ledger"), kept < deleteAfter + .seconds(86_400) {
             problems.add(
-                place,
+                resolved.place("policy.delete-after"),
                 "policy.delete-after needs a ledger of a day more; make policy.keep-ledger longer")
         }
     }

@@ -81,10 +81,8 @@ extension TokenStore {
         let layout = try layout()
         // A dry run gets by with the right to read the token table.
         if isDry, layout.mark == nil, try !hasSideMarks() { return 0 }
-        let hasLedger =
-            try !isDry
-            || canRead("pushsweep_run", "id")
-                && canRead("pushsweep_change", "row_key")
+        let hasRuns = isDry ? try canRead("pushsweep_run", "id") : true
+        let hasLedger = hasRuns && isDry ? try canRead("pushsweep_change", "run") : hasRuns
         let recent = hasLedger ? try recentlyChanged(expiry) : []
         let transaction = try ExpiryTransaction(expiry, layout, connection, recent, isDry: isDry)
         if !isDry { try begin(expiry, layout.table) }
