@@ -103,12 +103,16 @@ extension TokenStore {
     private func close(
         _ run: String, _ isDry: Bool, _ progress: inout PurgeProgress
     ) throws(StoreFailure) {
-        let feeds = try attempts.retrying("dropping the record of run \(run)") {
-            () throws(SQLFailure) in
-            let rows = try connection.query(
+        let doing = "dropping the record of run \(run)"
+        let rows = try attempts.retrying(doing) { () throws(SQLFailure) in
+            try connection.query(
                 "SELECT feed, part FROM pushsweep_feed WHERE run = ? AND state = 'applied'",
                 [.text(run)])
-            guard !isDry else { return rows.count }
+        }
+        progress.feeds += rows.count
+        progress.runs += 1
+        guard !isDry else { return }
+        try attempts.retrying(doing) { () throws(SQLFailure) in
             try connection.begin()
             for row in 0..<rows.count {
                 _ = try connection.execute(
@@ -117,9 +121,6 @@ extension TokenStore {
             }
             _ = try connection.execute("DELETE FROM pushsweep_run WHERE id = ?", [.text(run)])
             try connection.commit()
-            return rows.count
         }
-        progress.feeds += feeds
-        progress.runs += 1
     }
 }

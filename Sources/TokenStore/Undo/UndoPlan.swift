@@ -57,6 +57,11 @@ package final class UndoPlan {
     package internal(set) var actions: Set<String> = []
     var groups: [Group] = []
     private let scratch: SQLiteConnection
+    private var waiting: [SQLValue] = []
+
+    /// Entries in one insert: their values fit into the 999 places that SQLite has everywhere.
+    private static let entriesPerInsert = 64
+    private static let width = 10
 
     init(_ selection: UndoSelection, _ runs: [RunRecord]) throws(SQLFailure) {
         self.selection = selection
@@ -94,20 +99,31 @@ package final class UndoPlan {
             isSideMark
             ? ["s", partition.app, partition.environment, key].joined(separator: "\u{1F}")
             : "r\u{1F}\(key)"
-        _ = try scratch.execute(
-            "INSERT INTO entry VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            [
-                .text(subject), .integer(Int64(newness)), .integer(-entry.time.rawValue),
-                .integer(entry.action == "delete" ? 0 : 1), .integer(Int64(entry.group)),
-                .integer(entry.sequence), .text(entry.action), .integer(entry.time.rawValue),
-                .text(entry.source), .integer(entry.hasImage ? 1 : 0),
-            ])
+        waiting += [
+            .text(subject), .integer(Int64(newness)), .integer(-entry.time.rawValue),
+            .integer(entry.action == "delete" ? 0 : 1), .integer(Int64(entry.group)),
+            .integer(entry.sequence), .text(entry.action), .integer(entry.time.rawValue),
+            .text(entry.source), .integer(entry.hasImage ? 1 : 0),
+        ]
+        if waiting.count == Self.entriesPerInsert * Self.width { try insertWaiting() }
         entries += 1
         actions.insert(entry.action)
     }
 
+    private func insertWaiting() throws(SQLFailure) {
+        guard !waiting.isEmpty else { return }
+        let row = "(\(placeholders(Self.width)))"
+        let rows = repeatElement(row, count: waiting.count / Self.width)
+        _ = try scratch.execute(
+            "INSERT INTO entry VALUES \(rows.joined(separator: ", "))", waiting)
+        waiting.removeAll(keepingCapacity: true)
+    }
+
     /// Closes the plan after its last entry.
-    func seal() throws(SQLFailure) { try scratch.run("COMMIT") }
+    func seal() throws(SQLFailure) {
+        try insertWaiting()
+        try scratch.run("COMMIT")
+    }
 
     /// The next at most `limit` subjects after a position; empty at the end.
     func subjects(after position: String?, limit: Int) throws(SQLFailure) -> [PlannedSubject] {
