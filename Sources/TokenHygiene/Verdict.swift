@@ -71,16 +71,23 @@ package struct RemovalPolicy: Hashable, Sendable {
     package let deletesWithoutRegistrationTime: Bool
     /// Milliseconds before the evidence within which the order is taken as unknown.
     package let skew: Int64
+    /// Milliseconds for which a row that is to be removed stays marked before; nil: it is removed at
+    /// once.
+    package let deletesAfter: Int64?
 
     /// States a policy; the usual one marks.
     package init(
         action: Action = .mark, deletesWithoutRegistrationTime: Bool = false,
-        skew: Int64 = RemovalPolicy.usualSkew
+        skew: Int64 = RemovalPolicy.usualSkew, deletesAfter: Int64? = nil
     ) {
         self.action = action
         self.deletesWithoutRegistrationTime = deletesWithoutRegistrationTime
         self.skew = skew
+        self.deletesAfter = deletesAfter
     }
+
+    /// Whether evidence removes rows itself, and does not only mark them.
+    package var deletesAtOnce: Bool { action == .delete && deletesAfter == nil }
 
     /// How a registration stands to evidence of time `time`.
     package func order(
@@ -95,10 +102,22 @@ package struct RemovalPolicy: Hashable, Sendable {
     package func verdict(on row: RegisteredToken, dead time: EpochMilliseconds) -> Verdict {
         let order = order(of: row.registeredAt, to: time)
         if order == .after { return .newer }
-        let isSure = order == .before || order == .unknown && deletesWithoutRegistrationTime
-        if action == .delete && isSure { return .delete }
+        if deletesAtOnce && isSure(order) { return .delete }
         guard row.isStale, let mark = row.invalidatedAt else { return .mark }
         return mark >= time ? .already : .advance
+    }
+
+    /// Whether a marked row's time is up: the mark is old enough, and a row as sure to be stale as
+    /// one that is removed at once.
+    package func isDue(_ row: RegisteredToken, at now: EpochMilliseconds) -> Bool {
+        guard action == .delete, let deletesAfter, let mark = row.invalidatedAt,
+            mark <= now.advanced(by: -deletesAfter)
+        else { return false }
+        return isSure(order(of: row.registeredAt, to: mark))
+    }
+
+    private func isSure(_ order: RegistrationOrder) -> Bool {
+        order == .before || order == .unknown && deletesWithoutRegistrationTime
     }
 }
 

@@ -16,8 +16,8 @@ struct Pushsweep: ParsableCommand {
         version: Version.text,
         subcommands: [
             SweepCommand.self, SendCommand.self, EnqueueCommand.self, ReplayCommand.self,
-            CheckCommand.self, SchemaCommand.self,
-            QuarantineCommand.self, HoldsCommand.self, DemoCommand.self,
+            UndoCommand.self, PurgeCommand.self, HoldsCommand.self, QuarantineCommand.self,
+            CheckCommand.self, SchemaCommand.self, DemoCommand.self,
         ])
 
     /// Runs what was typed; a mistake in it ends with the closing line too.

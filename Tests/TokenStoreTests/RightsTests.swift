@@ -33,7 +33,12 @@ struct RightsTests {
 
     private static let policies = [
         RemovalPolicy(), RemovalPolicy(action: .delete),
+        RemovalPolicy(action: .delete, deletesAfter: 86_400_000),
     ]
+
+    private static let expiry = Expiry(
+        run: "r", feed: "f", partition: Partition(app: "chat", environment: "production"),
+        policy: RemovalPolicy(action: .delete, deletesAfter: 1), now: EpochMilliseconds(start))
 
     private static func schemas() -> [(String, (TokenDatabase) throws -> Void)] {
         [
@@ -153,6 +158,7 @@ struct RightsTests {
             let result = try store.classify((0..<30).map { .dead($0, at: start + 60_000) })
             #expect(result.counts == OutcomeCounts(applied: 20, unknown: 10))
             #expect(try store.progress(of: "f") == nil)
+            #expect(try store.due(Self.expiry) == 0)
             #expect(try database.texts(tables) == before)
             let failure = #expect(throws: StoreFailure.self) {
                 try store.apply([.dead(1, at: start + 60_000)])
@@ -185,6 +191,7 @@ struct RightsTests {
             let result = try store.classify((0..<30).map { .dead($0, at: start + 60_000) })
             #expect(result.counts == OutcomeCounts(applied: 20, unknown: 10))
             #expect(try store.progressIfVisible(of: "f") == nil)
+            #expect(try store.due(Self.expiry) == 0)
             #expect(throws: StoreFailure.self) { try store.progress(of: "f") }
         }
     }

@@ -51,6 +51,11 @@ package struct Check {
             report.note(
                 "settings", .warning, "\(setting.key) is set, but nothing uses it in this version")
         }
+        if settings.policy.deleteAfter != nil && settings.policy.action == .mark {
+            report.note(
+                "settings", .warning,
+                "policy.delete-after has no effect while policy.action is mark")
+        }
         for app in settings.apps where app.feedback == nil {
             report.note(
                 "settings", .ok, "\(app.partition) has no feedback gateway and is not swept")

@@ -1,8 +1,11 @@
 import TokenStore
 
-/// Times as settings write them: a whole number and one of `ms`, `s`, `m`, `h`.
+/// Times as settings write them: a whole number and one of `ms`, `s`, `m`, `h`,
+/// `d`.
 enum SettingTime {
-    private static let units = [("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)]
+    private static let units = [
+        ("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1),
+    ]
 
     /// Milliseconds, or nil when the text is no time.
     static func milliseconds(_ text: String) -> Int? { scaled(text, units: units) }

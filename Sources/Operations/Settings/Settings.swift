@@ -130,6 +130,10 @@ package struct Settings: Sendable, Equatable {
         package let deleteWithoutRegistrationTime: Bool
         /// How far clocks may be apart.
         package let clockSkew: Duration
+        /// How long a row stays marked before it is removed; nil: it is removed at once.
+        package let deleteAfter: Duration?
+        /// How long changes can be undone.
+        package let keepLedger: Duration
     }
 
     /// How notifications are sent.

@@ -23,7 +23,9 @@ struct SettingsBuilder {
             policy: Settings.Policy(
                 action: choice("policy.action"),
                 deleteWithoutRegistrationTime: flag("policy.delete-without-registration-time"),
-                clockSkew: duration("policy.clock-skew")),
+                clockSkew: duration("policy.clock-skew"),
+                deleteAfter: optionalDuration("policy.delete-after"),
+                keepLedger: duration("policy.keep-ledger")),
             throttle: throttle(),
             send: Settings.Send(
                 resendUnknown: flag("send.resend-unknown"),

@@ -16,6 +16,23 @@ struct SettingsRules {
         checkApps(&problems)
         checkColumns(&problems)
         checkStore(&problems)
+        checkPolicy(&problems)
+    }
+
+    /// A removal after a grace period has to know which marks are younger than that, which the ledger
+    /// tells.
+    private func checkPolicy(_ problems: inout SettingsProblems) {
+        guard let deleteAfter = time("policy.delete-after") else { return }
+        if let kept = time("policy.keep-ledger"), kept < deleteAfter + .seconds(86_400) {
+            problems.add(
+                resolved.place("policy.delete-after"),
+                "policy.delete-after needs a ledger of a day more; make policy.keep-ledger longer")
+        }
+    }
+
+    private func time(_ key: String) -> Duration? {
+        guard case .milliseconds(let milliseconds)? = resolved.values[key] else { return nil }
+        return .milliseconds(milliseconds)
     }
 
     private func checkApps(_ problems: inout SettingsProblems) {

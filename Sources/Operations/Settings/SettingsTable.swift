@@ -307,6 +307,14 @@ package enum SettingsTable {
             "policy.clock-skew", .duration(0...3_600_000), .text("2s"),
             "How far the clocks that wrote registrations and signals may be apart."),
         SettingRule(
+            "policy.delete-after", .duration(86_400_000...31_536_000_000),
+            .absent("rows are removed at once"), sample: .comment("7d"),
+            "With action delete: signals mark rows, and a row is removed when it has stayed marked for so long."
+        ),
+        SettingRule(
+            "policy.keep-ledger", .duration(86_400_000...315_360_000_000), .text("30d"),
+            "How long changes can be undone: pushsweep purge drops what is older."),
+        SettingRule(
             "throttle.max-lag", .duration(0...86_400_000), .absent("no look at replicas"),
             sample: .comment("10s"),
             "How far a replica may lag before sweeps and replays pause between chunks."),

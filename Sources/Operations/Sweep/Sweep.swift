@@ -5,7 +5,8 @@
 //      before a feed is spent on it; take the lease, so that no other host does the same
 //   3. apply what an earlier run left pending, oldest first
 //   4. gateway by gateway: read to the journal, then apply from the journal
-//   5. write down what happened
+//   5. remove the rows whose grace period has ended, where the settings name one
+//   6. write down what happened
 //
 // A failure of one gateway leaves the others their turn. A failure of the database or the journal
 // ends the reading: what cannot be applied or kept shall stay with the gateways.
@@ -139,6 +140,7 @@ package struct Sweep {
             started: started, lease: lease)
         outcome.isWhole = try settleAll(left, settlement)
         if outcome.isWhole { settleSenders(store, lease) }
+        if outcome.isWhole && !context.interrupt.isTripped { removeExpired(store, lease) }
     }
 
     /// Applies the answers that senders had kept when they ended, see `SenderFolders`.
@@ -160,6 +162,21 @@ package struct Sweep {
                 outcome.fail(.wrapping(error, at: .state))
             }
             withExtendedLifetime(folder) {}
+        }
+    }
+
+    /// Removes the rows that have stayed marked for as long as the settings want.
+    private mutating func removeExpired(_ store: TokenStore, _ lease: Lease?) {
+        let expiry = SweepExpiry(
+            store: store, plan: plan, context: context, run: run, started: started, lease: lease)
+        guard expiry.isWanted else { return }
+        do {
+            try expiry.remove { removal in
+                if removal.cause != nil { outcome.exit = .worse(outcome.exit, .held) }
+                outcome.report.removals.append(removal)
+            }
+        } catch {
+            outcome.fail(.wrapping(error, at: .apply))
         }
     }
 
@@ -195,7 +212,10 @@ package struct Sweep {
 
     /// The records of the database are for people; a run does not fail for want of them.
     private mutating func noteEnd(in store: TokenStore) {
-        guard outcome.report.apps.contains(where: { $0.tuples > 0 }) else { return }
+        let hasChanged =
+            outcome.report.apps.contains { $0.tuples > 0 }
+            || outcome.report.removals.contains { $0.removed > 0 }
+        guard hasChanged else { return }
         stampReport()
         do {
             try store.record(

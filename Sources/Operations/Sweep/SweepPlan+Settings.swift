@@ -127,7 +127,8 @@ extension RemovalPolicy {
         self.init(
             action: policy.action == .delete ? .delete : .mark,
             deletesWithoutRegistrationTime: policy.deleteWithoutRegistrationTime,
-            skew: policy.clockSkew.wholeMilliseconds)
+            skew: policy.clockSkew.wholeMilliseconds,
+            deletesAfter: policy.deleteAfter?.wholeMilliseconds)
     }
 }
 

@@ -103,6 +103,8 @@ package struct SweepReport: Codable, Hashable, Sendable {
     package var ended = ""
     /// One entry per feed.
     package var apps: [Feed] = []
+    /// One entry per app with rows whose grace period (`policy.delete-after`) has ended.
+    package var removals: [Removal] = []
     /// What went wrong, in order.
     package var problems: [Problem] = []
     /// What the run ends with.

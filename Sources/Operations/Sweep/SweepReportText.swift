@@ -4,6 +4,10 @@ extension SweepReport {
     /// The report for people: one block per feed, and one closing sentence.
     package var text: String {
         var lines = apps.map(\.text)
+        lines += removals.map { removal in
+            "\(removal.app)/\(removal.environment): \(removal.due) rows marked for long enough, "
+                + "\(removal.removed) removed"
+        }
         lines.append(closing)
         return lines.joined(separator: "\n")
     }

@@ -3,7 +3,13 @@ import TokenHygiene
 /// The rows of `pushsweep_change`: one for every row changed, with what stood there before. They
 /// serve undo and audit, and commit together with the changes they tell of.
 struct ChangeLedger {
-    let application: FeedApplication
+    /// The run that makes the changes.
+    let run: String
+    /// What the changes follow from, and the part of it.
+    let feed: String
+    let part: Int
+    /// Where the evidence came from.
+    let source: String
     let lookup: RowLookup
     let dialect: SQLDialect
 
@@ -13,6 +19,8 @@ struct ChangeLedger {
         let key: String
         let before: SQLValue
         let time: EpochMilliseconds
+        /// Where this one's evidence came from, where it is not that of all.
+        var source: String?
     }
 
     private static let columns = [
@@ -22,6 +30,25 @@ struct ChangeLedger {
     private static let lengths = [256, 64, 16, 4, 1]
     /// The most before-image one statement carries: servers take 1 MiB in the worst case.
     private static let mostImageBytes = 256 * 1024
+
+    /// The ledger of one part of a feed's application.
+    init(application: FeedApplication, lookup: RowLookup, dialect: SQLDialect) {
+        self.init(
+            run: application.run, feed: application.feed, part: application.part.index,
+            source: application.source.rawValue, lookup: lookup, dialect: dialect)
+    }
+
+    init(
+        run: String, feed: String, part: Int, source: String, lookup: RowLookup,
+        dialect: SQLDialect
+    ) {
+        self.run = run
+        self.feed = feed
+        self.part = part
+        self.source = source
+        self.lookup = lookup
+        self.dialect = dialect
+    }
 
     /// The entry for a changed row.
     func entry(_ change: RowChange) -> Entry {
@@ -52,7 +79,10 @@ struct ChangeLedger {
     func entry(_ mark: SideMark) -> Entry {
         Entry(
             action: "side-mark", key: RowImage.key([.bytes(mark.token.bytes)]),
-            before: mark.former.map { .text(String($0.rawValue)) } ?? .null, time: mark.time)
+            before: mark.former.map {
+                let content = RowContent($0)
+                return .text(RowImage.object(content.columns, content.values))
+            } ?? .null, time: mark.time)
     }
 
     /// Writes entries, numbered from `first` on, and holds no more of them than one statement takes.
@@ -91,15 +121,15 @@ struct ChangeLedger {
             var values: [SQLValue] = []
             values.reserveCapacity(length * Self.columns.count)
             for entry in rest.prefix(length) {
-                values.append(.text(application.run))
-                values.append(.text(application.feed))
-                values.append(.integer(Int64(application.part.index)))
+                values.append(.text(run))
+                values.append(.text(feed))
+                values.append(.integer(Int64(part)))
                 values.append(.integer(Int64(number)))
                 values.append(.text(entry.action))
                 values.append(.text(entry.key))
                 values.append(entry.before)
                 values.append(time.value(entry.time))
-                values.append(.text(application.source.rawValue))
+                values.append(.text(entry.source ?? source))
                 number += 1
             }
             let rows = repeatElement(row, count: length).joined(separator: ", ")
@@ -109,4 +139,22 @@ struct ChangeLedger {
             rest = rest.dropFirst(length)
         }
     }
+}
+
+extension RowContent {
+    /// A mark of the side table, in whole milliseconds, as the ledger keeps it.
+    init(_ mark: SideMarkState) {
+        self.init(
+            Self.sideMarkColumns,
+            [.integer(mark.time.rawValue), mark.reason.map(SQLValue.text) ?? .null])
+    }
+
+    /// The mark of the side table that this content tells of.
+    var sideMark: SideMarkState? {
+        guard let time = self[Self.sideMarkColumns[0]]?.integer else { return nil }
+        return SideMarkState(
+            time: EpochMilliseconds(time), reason: self[Self.sideMarkColumns[1]]?.text)
+    }
+
+    private static let sideMarkColumns = ["invalidated_at", "reason"]
 }

@@ -15,14 +15,25 @@ struct ChangeStatements {
     let layout: TableLayout
     let lookup: RowLookup
     let dialect: SQLDialect
-    /// Stored with marks.
-    let source: EvidenceSource
+    /// Stored with marks; nil where none are set.
+    let source: EvidenceSource?
+    /// Whether changes repeat the mark too, not only the registration.
+    var repeatsMark = false
 
     /// A statement with its values and the rows it has to find.
     struct Statement {
+        /// What its rows are afterwards.
+        enum Effect {
+            case removed
+            case marked
+            /// The mark's column holds this value.
+            case holding(SQLValue)
+        }
+
         let sql: String
         let values: [SQLValue]
         let changes: ArraySlice<RowChange>
+        let effect: Effect
     }
 
     /// The statements for some changes, each change in one of them.
@@ -45,13 +56,42 @@ struct ChangeStatements {
         usesKeyList && layout.key[0].isInteger && changes.allSatisfy { number($0) != nil }
     }
 
-    /// Changes in runs, those whose guard value is NULL apart: NULL is in no list. In key order,
+    /// The statements that put given values in place of mark and reason.
+    func restoring(_ content: RowContent, of changes: [RowChange]) -> [Statement] {
+        batches(changes, longest: usesKeyList ? StatementShape.longest : linear).map { changes in
+            let condition = condition(on: changes)
+            let assignments = content.columns.map { "\(dialect.quoted($0)) = ?" }
+            return Statement(
+                sql: "UPDATE \(layout.table.sql(dialect)) SET "
+                    + (assignments + selfAssignments).joined(separator: ", ")
+                    + " WHERE \(condition.sql)",
+                values: content.values + condition.values, changes: changes,
+                effect: .holding(layout.mark.flatMap { content[$0.name] } ?? .null))
+        }
+    }
+
+    /// Keeps the engine from moving the registration.
+    private var selfAssignments: [String] {
+        guard layout.registrationMovesItself, let registration = layout.registration else {
+            return []
+        }
+        let column = dialect.quoted(registration.name)
+        return ["\(column) = \(column)"]
+    }
+
+    /// Changes in runs, those whose guard values are NULL apart: NULL is in no list. In key order,
     /// which INTERVAL needs and which meets other transactions in the same order.
     private func batches(_ changes: [RowChange], longest: Int) -> [ArraySlice<RowChange>] {
         let ordered = changes.sorted { (number($0) ?? 0) < (number($1) ?? 0) }
-        let dated = ordered.filter { guardValue($0) != .null }
-        let undated = ordered.filter { guardValue($0) == .null }
-        return dated.runs(of: longest) + undated.runs(of: longest)
+        let kinds = Dictionary(grouping: ordered) { change in
+            guards.reduce(0) { $0 * 2 + (value(change, $1) == .null ? 1 : 0) }
+        }
+        return kinds.sorted { $0.key < $1.key }.flatMap { $0.value.runs(of: longest) }
+    }
+
+    /// Where the values stand that are repeated in the WHERE.
+    private var guards: [Int] {
+        [lookup.guardColumn] + (repeatsMark ? [lookup.mark].compactMap { $0 } : [])
     }
 
     private func number(_ change: RowChange) -> Int64? {
@@ -62,15 +102,15 @@ struct ChangeStatements {
         lookup.key.map { change.row.values[change.row.values.startIndex + $0] }
     }
 
-    private func guardValue(_ change: RowChange) -> SQLValue {
-        change.row.values[change.row.values.startIndex + lookup.guardColumn]
+    private func value(_ change: RowChange, _ column: Int) -> SQLValue {
+        change.row.values[change.row.values.startIndex + column]
     }
 
     private func delete(_ changes: ArraySlice<RowChange>) -> Statement {
         let condition = condition(on: changes)
         return Statement(
             sql: "DELETE FROM \(layout.table.sql(dialect)) WHERE \(condition.sql)",
-            values: condition.values, changes: changes)
+            values: condition.values, changes: changes, effect: .removed)
     }
 
     private func mark(_ changes: ArraySlice<RowChange>) -> Statement {
@@ -79,17 +119,14 @@ struct ChangeStatements {
         let name = dialect.quoted(layout.mark?.name ?? "")
         var sql = "UPDATE \(layout.table.sql(dialect)) SET \(name) = \(time.sql)"
         var values = time.values
-        if let reason = layout.reason {
+        if let reason = layout.reason, let source {
             sql += ", \(dialect.quoted(reason)) = ?"
             values.append(.text(source.rawValue))
         }
-        if layout.registrationMovesItself, let registration = layout.registration {
-            let column = dialect.quoted(registration.name)
-            sql += ", \(column) = \(column)"
-        }
+        for assignment in selfAssignments { sql += ", \(assignment)" }
         return Statement(
             sql: "\(sql) WHERE \(condition.sql)", values: values + condition.values,
-            changes: changes)
+            changes: changes, effect: .marked)
     }
 
     private func markTime(_ changes: ArraySlice<RowChange>) -> (sql: String, values: [SQLValue]) {
@@ -122,31 +159,42 @@ struct ChangeStatements {
         )
     }
 
-    /// Names the rows of some changes, all with or all without a guard value.
+    /// Names the rows of some changes, each guard value being NULL in all of them or in none.
     private func condition(
         on changes: ArraySlice<RowChange>
     ) -> (sql: String, values: [SQLValue]) {
-        let guardName = dialect.quoted(layout.guardColumn)
-        let isUndated = changes.first.map { guardValue($0) == .null } ?? true
         let keys = layout.key.map { dialect.quoted($0.name) }
         let padded = StatementShape.padded(changes)
-        if padded.count > 1 && usesKeyList {
-            let list = "\(keys[0]) IN (\(placeholders(padded.count)))"
-            let keyValues = padded.map { key($0)[0] }
-            if isUndated { return ("\(list) AND \(guardName) IS NULL", keyValues) }
-            let pairs = repeatElement("(?, ?)", count: padded.count).joined(separator: ", ")
-            return (
-                "\(list) AND (\(keys[0]), \(guardName)) IN (\(pairs))",
-                keyValues + padded.flatMap { [key($0)[0], guardValue($0)] }
+        let guards = guards.map { column in
+            (
+                column, dialect.quoted(lookup.columns[column]),
+                changes.first.map { value($0, column) == .null } ?? true
             )
         }
-        let match = keys.map { "\($0) = ?" }.joined(separator: " AND ")
-        let one = "\(match) AND \(guardName) " + (isUndated ? "IS NULL" : "= ?")
+        if padded.count > 1 && usesKeyList {
+            var sql = "\(keys[0]) IN (\(placeholders(padded.count)))"
+            var values = padded.map { key($0)[0] }
+            let pairs = repeatElement("(?, ?)", count: padded.count).joined(separator: ", ")
+            for (column, name, isNull) in guards {
+                if isNull {
+                    sql += " AND \(name) IS NULL"
+                } else {
+                    sql += " AND (\(keys[0]), \(name)) IN (\(pairs))"
+                    values += padded.flatMap { [key($0)[0], value($0, column)] }
+                }
+            }
+            return (sql, values)
+        }
+        let match = keys.map { "\($0) = ?" } + guards.map { "\($1) \($2 ? "IS NULL" : "= ?")" }
+        let one = match.joined(separator: " AND ")
         let all =
             padded.count == 1
-            ? one
-            : repeatElement("(\(one))", count: padded.count)
-                .joined(separator: " OR ")
-        return (all, padded.flatMap { key($0) + (isUndated ? [] : [guardValue($0)]) })
+            ? one : repeatElement("(\(one))", count: padded.count).joined(separator: " OR ")
+        return (
+            all,
+            padded.flatMap { change in
+                key(change) + guards.filter { !$0.2 }.map { value(change, $0.0) }
+            }
+        )
     }
 }

@@ -9,7 +9,16 @@ struct ChangeWriter {
     ///
     /// - Throws: a conflict where rows are not as they were when judged.
     func write(_ changes: [RowChange], _ connection: any SQLConnection) throws(SQLFailure) {
-        for statement in statements.statements(for: changes) {
+        try write(statements.statements(for: changes), connection)
+    }
+
+    /// Runs statements.
+    ///
+    /// - Throws: a conflict where rows are not as they were when judged.
+    func write(
+        _ statements: [ChangeStatements.Statement], _ connection: any SQLConnection
+    ) throws(SQLFailure) {
+        for statement in statements {
             let found = try connection.execute(statement.sql, statement.values)
             if found == statement.changes.count { continue }
             // Spider answers 0 for statements it hands on, so 0 says nothing: look.
@@ -26,11 +35,16 @@ struct ChangeWriter {
     ) throws(SQLFailure) -> Bool {
         let reread = statements.rereading(statement.changes)
         let rows = try connection.query(reread.sql, reread.values)
-        if statement.changes.first?.verdict == .delete { return rows.count == 0 }
-        let times = Set(statement.changes.map(\.time))
-        return rows.count == statement.changes.count
-            && (0..<rows.count).allSatisfy { row in
-                layout.mark?.mark(rows[row, 0]).map(times.contains) ?? false
-            }
+        let marks = (0..<rows.count).map { rows[$0, 0] }
+        switch statement.effect {
+        case .removed: return marks.isEmpty
+        case .holding(let value):
+            return marks.count == statement.changes.count
+                && marks.allSatisfy { $0.asImaged == value.asImaged }
+        case .marked:
+            let times = Set(statement.changes.map(\.time))
+            return marks.count == statement.changes.count
+                && marks.allSatisfy { layout.mark?.mark($0).map(times.contains) ?? false }
+        }
     }
 }

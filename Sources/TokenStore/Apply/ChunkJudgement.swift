@@ -17,7 +17,7 @@ struct SideMark {
     /// The time the mark will carry.
     let time: EpochMilliseconds
     /// The mark it replaces.
-    let former: EpochMilliseconds?
+    let former: SideMarkState?
 }
 
 /// What the evidence of one chunk means for the rows found: pure reckoning between reading and
@@ -37,7 +37,7 @@ struct ChunkJudgement {
     /// which stand in for the row's own where the table has none.
     init(
         _ evidence: ArraySlice<TokenEvidence>, _ rows: [MatchedRow],
-        marks: [DeviceToken: EpochMilliseconds],
+        marks: [DeviceToken: SideMarkState],
         _ layout: TableLayout, _ policy: RemovalPolicy
     ) {
         var next = rows.startIndex
@@ -51,7 +51,7 @@ struct ChunkJudgement {
             while next < rows.endIndex, rows[next].evidence == index {
                 let row = rows[next]
                 let registered = RegisteredToken(
-                    registeredAt: row.registeredAt, invalidatedAt: row.mark ?? sideMark)
+                    registeredAt: row.registeredAt, invalidatedAt: row.mark ?? sideMark?.time)
                 let verdict = policy.verdict(on: registered, dead: time)
                 verdicts.append(verdict)
                 note(policy.order(of: row.registeredAt, to: time), verdict)
@@ -62,7 +62,7 @@ struct ChunkJudgement {
                 }
                 next += 1
             }
-            if needsSideMark, sideMark.map({ $0 < time }) ?? true {
+            if needsSideMark, sideMark.map({ $0.time < time }) ?? true {
                 sideMarks.append(SideMark(token: item.token, time: time, former: sideMark))
             }
             counts.count(item, verdicts: verdicts)

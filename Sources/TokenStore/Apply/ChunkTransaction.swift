@@ -25,7 +25,7 @@ struct ChunkTransaction {
         marker = FeedMarker(feed: application.feed, part: application.part, dialect: dialect)
         lookup = try RowLookup(
             layout, dialect, application.partition,
-            wholeRows: application.policy.action == .delete)
+            wholeRows: application.policy.deletesAtOnce)
         ledger = ChangeLedger(application: application, lookup: lookup, dialect: dialect)
         sideMarks = SideMarks(
             partition: application.partition, source: application.source, dialect: dialect)
@@ -33,14 +33,6 @@ struct ChunkTransaction {
             statements: ChangeStatements(
                 layout: layout, lookup: lookup, dialect: dialect, source: application.source),
             layout: layout)
-    }
-
-    /// What came of a chunk.
-    enum Outcome {
-        /// It is committed; its rows had so many bytes.
-        case applied(FeedProgress, bytes: Int)
-        /// Nothing was done: its rows are too large to be held together. So many were read.
-        case tooLarge(rows: Int)
     }
 
     /// Applies a chunk that follows `progress`, and commits. `isLast` calls the feed applied. Gives up
@@ -51,7 +43,7 @@ struct ChunkTransaction {
     func apply(
         _ chunk: ArraySlice<TokenEvidence>, isLast: Bool, after progress: FeedProgress,
         mostBytes: Int
-    ) throws(SQLFailure) -> Outcome {
+    ) throws(SQLFailure) -> ChunkOutcome<FeedProgress> {
         try connection.begin()
         guard try marker.read(connection, locking: true) == progress else {
             throw SQLFailure(
@@ -61,13 +53,13 @@ struct ChunkTransaction {
             for: chunk, connection, locking: true, mostBytes: mostBytes)
         guard !found.isCutShort else {
             connection.rollBack()
-            return .tooLarge(rows: found.rows.count)
+            return .tooLarge(entries: chunk.count, rows: found.rows.count)
         }
         let rows = found.rows
-        var marks: [DeviceToken: EpochMilliseconds] = [:]
+        var marks: [DeviceToken: SideMarkState] = [:]
         if layout.mark == nil && !rows.isEmpty {
             let tokens = Set(rows.map(\.evidence)).map { chunk[$0].token }.sorted()
-            marks = try sideMarks.marks(on: tokens, connection, locking: true)
+            marks = try sideMarks.states(on: tokens, connection, locking: true)
         }
         let judgement = ChunkJudgement(chunk, rows, marks: marks, layout, application.policy)
         try writer.write(judgement.changes, connection)
@@ -87,6 +79,6 @@ struct ChunkTransaction {
         try marker.update(next, run: application.run, connection)
         try application.lease?.hold(connection)
         try connection.commit()
-        return .applied(next, bytes: found.bytes)
+        return .committed(next, entries: chunk.count, bytes: found.bytes)
     }
 }

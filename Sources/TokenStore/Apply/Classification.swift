@@ -41,12 +41,12 @@ struct FeedClassifier {
         _ batch: [TokenEvidence], into result: inout Classification, _ lookup: RowLookup
     ) throws(SQLFailure) {
         let rows = try lookup.rows(for: batch[...], connection, locking: false).rows
-        var marks: [DeviceToken: EpochMilliseconds] = [:]
+        var marks: [DeviceToken: SideMarkState] = [:]
         if readsSideMarks && !rows.isEmpty {
             let tokens = Set(rows.map(\.evidence)).map { batch[$0].token }.sorted()
             marks = try SideMarks(
                 partition: partition, source: .feedback, dialect: connection.dialect
-            ).marks(on: tokens, connection, locking: false)
+            ).states(on: tokens, connection, locking: false)
         }
         let judgement = ChunkJudgement(batch[...], rows, marks: marks, layout, policy)
         result.counts += judgement.counts

@@ -18,6 +18,14 @@ enum RowImage {
         return String(decoding: json, as: UTF8.self)
     }
 
+    /// An object with what a row held before a change and after it; nil stands for no row.
+    static func step(before: RowContent?, after: RowContent?) -> String {
+        func side(_ content: RowContent?) -> String {
+            content.map { object($0.columns, $0.values) } ?? "null"
+        }
+        return "{\"before\":\(side(before)),\"after\":\(side(after))}"
+    }
+
     /// The key of a row: the bare number for the usual single number, else an array.
     static func key(_ values: [SQLValue]) -> String {
         if values.count == 1, case .integer(let number) = values[0] { return String(number) }

@@ -36,25 +36,30 @@ struct RowLookup {
     /// Where the reason stands.
     let reason: Int?
 
-    private let layout: TableLayout
-    private let dialect: SQLDialect
-    private let token: Int
-    private let registration: Int?
-    private let inexact: [(column: Int, value: SQLValue)]
-    private let condition: (sql: String, values: [SQLValue])
+    let layout: TableLayout
+    let dialect: SQLDialect
+    /// Where the token stands.
+    let token: Int
+    /// Where the registration stands.
+    let registration: Int?
+    let inexact: [(column: Int, value: SQLValue)]
+    let condition: (sql: String, values: [SQLValue])
 
-    /// Plans the lookup; `wholeRows` selects every column, for the before-image of deletes.
+    /// Plans the lookup, in all partitions where none is named; `wholeRows` selects every column, for the before-image of deletes.
     init(
-        _ layout: TableLayout, _ dialect: SQLDialect, _ partition: Partition, wholeRows: Bool
+        _ layout: TableLayout, _ dialect: SQLDialect, _ partition: Partition?, wholeRows: Bool
     ) throws(StoreFailure) {
         self.layout = layout
         self.dialect = dialect
-        condition = try layout.partitionCondition(partition, dialect)
+        condition =
+            try partition.map { partition throws(StoreFailure) in
+                try layout.partitionCondition(partition, dialect)
+            } ?? ("", [])
         var compared: [(name: String, value: SQLValue)] = []
-        if let app = layout.app, !app.isExact {
+        if let partition, let app = layout.app, !app.isExact {
             compared.append((app.name, try app.value(for: partition.app)))
         }
-        if let environment = layout.environment, !environment.isExact {
+        if let partition, let environment = layout.environment, !environment.isExact {
             compared.append((environment.name, try environment.value(for: partition.environment)))
         }
         var columns = wholeRows ? layout.columns : []
@@ -151,9 +156,15 @@ struct RowLookup {
             // A row without a key cannot be named. Only SQLite lets a primary key be NULL.
             key.allSatisfy({ values[start + $0] != .null })
         else { return nil }
+        return match(values, evidence: index)
+    }
+
+    /// Takes a row that was read for what it is; nil where it belongs to another partition.
+    func match(_ values: ArraySlice<SQLValue>, evidence: Int) -> MatchedRow? {
+        let start = values.startIndex
         for (column, value) in inexact where values[start + column] != value { return nil }
         return MatchedRow(
-            evidence: index, values: values,
+            evidence: evidence, values: values,
             registeredAt: registration.flatMap {
                 layout.registration?.registration(values[start + $0])
             },

@@ -124,13 +124,14 @@ package final class MariaDBConnection: SQLConnection {
     }
 
     /// READ COMMITTED, so that FOR UPDATE takes no gap locks, which would make registrations of
-    /// other tokens wait; times in UTC; a value that does not fit is an error, never shortened.
+    /// other tokens wait; times in UTC; a value that does not fit is an error, never shortened; a row
+    /// whose number is 0 is inserted with it.
     private func prepareSession() throws(SQLFailure) {
         try run(
             """
             SET SESSION time_zone = '+00:00', \
             sql_mode = 'STRICT_TRANS_TABLES,STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION,\
-            ERROR_FOR_DIVISION_BY_ZERO', sql_safe_updates = 1, autocommit = 1, \
+            ERROR_FOR_DIVISION_BY_ZERO,NO_AUTO_VALUE_ON_ZERO', sql_safe_updates = 1, autocommit = 1, \
             innodb_lock_wait_timeout = \(settings.timeouts.lockWait)
             """)
         try run("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")

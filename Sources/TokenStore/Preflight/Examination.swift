@@ -104,10 +104,7 @@ extension TokenStore {
     private func sideTableFindings(
         _ layout: TableLayout, _ need: StoreNeed
     ) throws(StoreFailure) -> [StoreFinding] {
-        guard case .apply = need else { return [] }
-        // Without marks of its own a table needs pushsweep_invalid, else that one may be absent.
-        return try missingTables(
-            OwnTable.sideTables.filter { $0 != .invalid || layout.mark == nil })
+        try missingTables(need.ownTables(hasMarks: layout.mark != nil))
     }
 
     /// Tables of ours that are not as they have to be.
@@ -183,7 +180,7 @@ extension TokenStore {
     }
 
     private func fileFindings(_ need: StoreNeed) throws(StoreFailure) -> [StoreFinding] {
-        guard case .apply = need else { return [] }
+        guard need.writes else { return [] }
         do {
             try attempts.retrying("checking that \(settings.location) can be written") {
                 () throws(SQLFailure) in

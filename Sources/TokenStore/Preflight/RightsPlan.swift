@@ -45,13 +45,7 @@ struct RightsPlan {
                     lock: dialect.rowLock))
             if let marking = Self.marking(layout, table, dialect) { rights.append(marking) }
             if deletes {
-                rights.append(
-                    Right(
-                        purpose: "delete rows of", privileges: "DELETE",
-                        table: table.sql(dialect),
-                        // sql_safe_updates refuses a condition without a column.
-                        probe: "DELETE FROM \(table.sql(dialect)) WHERE "
-                            + "\(dialect.quoted(layout.key[0].name)) = NULL"))
+                rights.append(Self.deleting(layout.key[0].name, of: table, dialect))
             }
             let change = ["SELECT", "INSERT", "UPDATE"]
             for own in [OwnTable.run, .feed, .lease] {
@@ -60,6 +54,23 @@ struct RightsPlan {
             rights.append(Self.sideTable(.change, ["SELECT", "INSERT"], database, dialect))
             if layout.mark == nil {
                 rights.append(Self.sideTable(.invalid, change, database, dialect))
+                if deletes && !policy.deletesAtOnce {
+                    rights.append(
+                        Self.deleting(
+                            "token", of: TableName(schema: database, name: OwnTable.invalid.name),
+                            dialect))
+                }
+            }
+        case .undo(let actions, let isDry):
+            rights += Self.undoing(actions, layout, table, database, dialect, isDry: isDry)
+        case .purge(let isDry):
+            for own in [OwnTable.run, .feed, .change] {
+                rights.append(Self.sideTable(own, ["SELECT"], database, dialect))
+                guard !isDry else { continue }
+                rights.append(
+                    Self.deleting(
+                        own.primaryKey[0], of: TableName(schema: database, name: own.name), dialect)
+                )
             }
         }
         self.rights = rights
@@ -76,7 +87,7 @@ struct RightsPlan {
             probe: "UPDATE \(table.sql(dialect)) SET \(assignments) WHERE 1 = 0")
     }
 
-    private static func readColumns(_ layout: TableLayout) -> [String] {
+    static func readColumns(_ layout: TableLayout) -> [String] {
         var names = layout.key.map(\.name) + [layout.token.name]
         names += [layout.app?.name, layout.environment?.name, layout.registration?.name]
             .compactMap { $0 }
@@ -95,7 +106,7 @@ struct RightsPlan {
             probe: "SELECT \(list ?? "*") FROM \(table.sql(dialect)) WHERE 1 = 0\(lock)")
     }
 
-    private static func marking(
+    static func marking(
         _ layout: TableLayout, _ table: TableName, _ dialect: SQLDialect
     ) -> Right? {
         guard let mark = layout.mark else { return nil }

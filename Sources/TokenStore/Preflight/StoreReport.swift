@@ -6,6 +6,30 @@ package enum StoreNeed: Hashable, Sendable {
     case read
     /// Applying evidence under a policy.
     case apply(RemovalPolicy)
+    /// Taking back what a plan has chosen; trying it needs SELECT only.
+    case undo(actions: Set<String>, isDry: Bool)
+    /// Dropping what is old; counting it needs SELECT only.
+    case purge(isDry: Bool)
+
+    /// Whether something will be written.
+    var writes: Bool {
+        switch self {
+        case .read, .undo(_, isDry: true), .purge(isDry: true): false
+        case .apply, .undo, .purge: true
+        }
+    }
+
+    /// The tables of ours that it cannot do without. A table with marks of its own does not need the
+    /// side table.
+    func ownTables(hasMarks: Bool) -> [OwnTable] {
+        switch self {
+        case .read: []
+        case .apply: OwnTable.sideTables.filter { $0 != .invalid || !hasMarks }
+        case .undo(let actions, _):
+            [.run, .feed, .change] + (actions.contains { $0.hasPrefix("side-") } ? [.invalid] : [])
+        case .purge: [.run, .feed, .change]
+        }
+    }
 }
 
 /// One thing found out about the database.

@@ -1,3 +1,5 @@
+import TokenHygiene
+
 extension WallClock {
     /// `YYYY-MM-DD HH:MM:SS`, followed by `fraction` digits of the second (0 to 6).
     package func text(fraction: Int) -> String {
@@ -93,5 +95,15 @@ extension WallClock {
         self.init(
             year: year, month: month, day: day, hour: hour, minute: minute, second: second,
             microsecond: microsecond)
+    }
+}
+
+extension EpochMilliseconds {
+    /// Reads a date with time as ISO 8601 writes it; in UTC where it names no zone. Nil for anything
+    /// else.
+    package init?(dateAndTime text: String) {
+        guard let (clock, offset) = WallClock.stated(in: text) else { return nil }
+        self.init(
+            clock.microseconds.flooredDivision(by: 1_000) - Int64(offset ?? 0) * 1_000)
     }
 }

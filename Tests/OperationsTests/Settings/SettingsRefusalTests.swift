@@ -22,7 +22,7 @@ struct SettingsRefusalTests {
             (
                 "policy:\n  verbose: 1",
                 "s.yaml:2:3: unknown key 'verbose' in policy; known keys: action, clock-skew, "
-                    + "delete-without-registration-time"
+                    + "delete-after, delete-without-registration-time, keep-ledger"
             ),
             (
                 "store:\n  password: hunter2",

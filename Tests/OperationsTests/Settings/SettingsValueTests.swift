@@ -11,7 +11,8 @@ struct SettingsValueTests {
         "times and sizes are read with their units and shown in the largest that fits",
         arguments: [
             ("500ms", 500, "500ms"), ("30s", 30_000, "30s"), ("90s", 90_000, "90s"),
-            ("5m", 300_000, "5m"), ("60m", 3_600_000, "1h"), ("0s", 0, "0s"),
+            ("5m", 300_000, "5m"), ("60m", 3_600_000, "1h"), ("24h", 86_400_000, "1d"),
+            ("0s", 0, "0s"),
         ])
     func times(text: String, milliseconds: Int, shown: String) {
         #expect(SettingTime.milliseconds(text) == milliseconds)
@@ -32,7 +33,7 @@ struct SettingsValueTests {
     @Test(
         "what is no whole number with a known unit is no time and no size",
         arguments: [
-            "", "s", "-1s", "+1s", "1.5s", "1 s", "1d", "1S", "30", "99999999999999999999s",
+            "", "s", "-1s", "+1s", "1.5s", "1 s", "1w", "1S", "30", "99999999999999999999s",
             "9223372036854775807h", "1MB", "1kib", "٣s",
         ])
     func noQuantity(text: String) {

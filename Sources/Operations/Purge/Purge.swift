@@ -1,0 +1,68 @@
+// Drops what is older than the retention: the change ledger, which serves undo and audit, the markers
+// of applied feeds and the records of runs. It is a command of its own and no part of the sweep, so
+// that the account that sweeps every hour need not have the right to delete its own tracks; and a
+// ledger that nobody purges costs disk, nothing else.
+
+import EvidenceJournal
+import Foundation
+import TokenHygiene
+import TokenStore
+
+/// What a purge did: one JSON object for scripts. Fields may be added, never renamed.
+package struct PurgeReport: Codable, Hashable, Sendable {
+    /// Whether nothing was to be changed.
+    package var dryRun: Bool
+    /// RFC 3339, UTC: what began before it is dropped.
+    package var before: String
+    /// Records of runs dropped; in a dry run, that would be.
+    package var runs = 0
+    /// Entries of the change ledger dropped.
+    package var changes = 0
+    /// Markers of applied feeds dropped.
+    package var feeds = 0
+    /// What the run ends with.
+    package var exit: Int32 = 0
+
+    /// The report for people.
+    package var text: String {
+        "purge: \(dryRun ? "would drop" : "dropped") \(changes) ledger entries, \(feeds) feed markers "
+            + "and \(runs) run records from before \(before)"
+    }
+}
+
+/// Drops what is old.
+package struct Purge {
+    /// Drops what runs left that began longer ago than the settings say.
+    ///
+    /// - Throws: what kept the purge from its end; what is dropped stays dropped.
+    package static func run(
+        _ settings: Settings, dryRun: Bool, _ context: RunContext
+    ) throws(RunFailure) -> PurgeReport {
+        let kept = settings.policy.keepLedger.wholeMilliseconds
+        let cutoff = context.now().advanced(by: -kept)
+        var report = PurgeReport(dryRun: dryRun, before: cutoff.rfc3339)
+        defer { context.progress.clear() }
+        do {
+            let folder = try StateFolder(settings.state)
+            let store = try TokenStore(StoreSettings(settings))
+            try store.preflight(.purge(isDry: dryRun))
+            let progress = try store.purge(
+                before: cutoff, isDry: dryRun, shouldStop: { context.interrupt.isTripped }
+            ) { context.progress.show("purging (ledger entries)", $0.changes, of: nil) }
+            report.runs = progress.runs
+            report.changes = progress.changes
+            report.feeds = progress.feeds
+            guard progress.isDone else {
+                throw RunFailure(
+                    .pending, .apply,
+                    "purging: stopped after \(progress.changes) ledger entries; run again to continue"
+                )
+            }
+            if !dryRun { try EvidenceJournal(in: folder).purge(at: context.now()) }
+            withExtendedLifetime(folder) {}
+        } catch {
+            throw .wrapping(error, at: .store)
+        }
+        return report
+    }
+}

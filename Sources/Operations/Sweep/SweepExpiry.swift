@@ -1,0 +1,101 @@
+import Foundation
+import TokenHygiene
+import TokenStore
+
+extension SweepReport {
+    /// What removal after the grace period did in one app's rows.
+    package struct Removal: Codable, Hashable, Sendable {
+        /// The app's name in the settings.
+        package var app: String
+        /// `production` or `sandbox`.
+        package var environment: String
+        /// Rows that have stayed marked for long enough.
+        package var due = 0
+        /// Those removed; none in a dry run.
+        package var removed = 0
+        /// The name of the changes in the ledger; absent where nothing was removed.
+        package var feed: String?
+        /// Why the guard lets nothing be removed; absent where it does.
+        package var cause: String?
+    }
+}
+
+/// The last step of a sweep under `policy.delete-after`: removes the rows that have stayed marked for
+/// so long, app by app.
+struct SweepExpiry {
+    let store: TokenStore
+    let plan: SweepPlan
+    let context: RunContext
+    let run: String
+    let started: EpochMilliseconds
+    /// What fences the changes; nil for dry runs.
+    let lease: Lease?
+
+    /// Whether this plan removes anything after a grace period.
+    var isWanted: Bool {
+        guard case .gateways = plan.work else { return false }
+        return plan.policy.action == .delete && plan.policy.deletesAfter != nil
+    }
+
+    /// Removes what is due; `enter` hears of each app, also of one whose removal was cut short.
+    func remove(_ enter: (SweepReport.Removal) -> Void) throws {
+        let partitions = plan.partitions.sorted { "\($0.key)" < "\($1.key)" }
+        for (partition, stored) in partitions {
+            var entry = SweepReport.Removal(
+                app: partition.app, environment: partition.environment)
+            let expiry = Expiry(
+                run: run, feed: UUID().uuidString.lowercased(), partition: stored,
+                policy: plan.policy, now: started, lease: lease)
+            guard let due = try store.due(expiry, shouldStop: { context.interrupt.isTripped })
+            else { throw RunFailure.stopped }
+            entry.due = due
+            guard due > 0 else { continue }
+            entry.cause = try cause(toHold: due, of: stored)
+            if let cause = entry.cause {
+                context.log.warning(
+                    """
+                    removal of \(due) marked rows of \(partition) is held: \(cause); they stay \
+                    marked; if they are meant to go, run once with PUSHSWEEP_GUARD_FLOOR=\(due)
+                    """)
+            }
+            if plan.dryRun || entry.cause != nil {
+                enter(entry)
+            } else {
+                entry.feed = expiry.feed
+                try remove(expiry, partition, due, into: &entry, enter)
+            }
+        }
+    }
+
+    /// What the guard has against so many removals at once. The rows are marked already and not among
+    /// the living, of which its limits are shares; both together are what there was.
+    private func cause(toHold due: Int, of partition: Partition) throws -> String? {
+        let proposal = RemovalProposal(
+            candidates: due, counts: OutcomeCounts(applied: due), tuples: due, tokens: due)
+        let cause = try RemovalGuard(plan.limits).cause(
+            toHold: proposal, after: store.removals(from: partition)
+        ) { limit throws(StoreFailure) in
+            try store.livingRows(in: partition, atMost: limit) + due
+        }
+        return cause.map { "\($0)" }
+    }
+
+    private func remove(
+        _ expiry: Expiry, _ partition: Partition, _ due: Int,
+        into entry: inout SweepReport.Removal, _ enter: (SweepReport.Removal) -> Void
+    ) throws {
+        try store.record(
+            RunRecord(id: run, kind: plan.work.kind, started: started, host: context.host))
+        defer {
+            context.progress.clear()
+            enter(entry)
+        }
+        let removed = try store.remove(
+            expiry, shouldStop: { context.interrupt.isTripped }
+        ) { removed in
+            entry.removed = removed
+            context.progress.show("removing rows of \(partition)", removed, of: due)
+        }
+        if removed == nil { throw RunFailure.stopped }
+    }
+}

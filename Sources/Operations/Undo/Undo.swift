@@ -1,0 +1,202 @@
+// Takes back what runs did to rows. It holds the lock of the state folder like every run that changes
+// rows, so it meets no sweep half-way; senders go on, and their rows are left alone where they were
+// newer.
+//
+// After an undo the feeds stay applied: no later sweep reads them again, so what was taken back stays
+// so until new evidence comes. A token that is really dead is named again, by the gateway or by APNs.
+
+import APNsProtocol
+import EvidenceJournal
+import Foundation
+import TokenHygiene
+import TokenStore
+
+/// Which changes a person wants taken back.
+package enum UndoWish: Hashable, Sendable {
+    /// Those of a run, by its name or the beginning of it.
+    case run(String)
+    /// Those of every run since.
+    case since(EpochMilliseconds)
+    /// Those about one token.
+    case token(DeviceToken)
+}
+
+/// What an undo ended with.
+package struct UndoOutcome: Sendable {
+    /// The result for scripts and people.
+    package var report: UndoReport
+    /// What the run ends with.
+    package var exit = ExitStatus.done
+    /// What went wrong, in order.
+    package var failures: [RunFailure] = []
+
+    mutating func fail(_ failure: RunFailure) {
+        failures.append(failure)
+        report.problems.append(
+            SweepReport.Problem(stage: failure.stage.rawValue, message: failure.description))
+        exit = .worse(exit, failure.exit)
+    }
+
+    /// The closing line of stderr, for scripts; nil after success.
+    package var closingLine: String? {
+        guard exit != .done else { return nil }
+        return report.closingLine(exit, stage: failures.first { $0.exit == exit }?.stage)
+    }
+}
+
+/// One run that takes changes back.
+package struct Undo {
+    private let settings: Settings
+    private let wish: UndoWish
+    private let dryRun: Bool
+    private let context: RunContext
+    private var outcome: UndoOutcome
+
+    private init(_ settings: Settings, _ wish: UndoWish, dryRun: Bool, _ context: RunContext) {
+        self.settings = settings
+        self.wish = wish
+        self.dryRun = dryRun
+        self.context = context
+        outcome = UndoOutcome(
+            report: UndoReport(
+                run: UUID().uuidString.lowercased(), dryRun: dryRun,
+                started: context.now().rfc3339))
+    }
+
+    /// Takes the wished changes back.
+    package static func run(
+        _ settings: Settings, _ wish: UndoWish, dryRun: Bool, _ context: RunContext
+    ) -> UndoOutcome {
+        var undo = Undo(settings, wish, dryRun: dryRun, context)
+        do {
+            try undo.keepingJournal()
+        } catch {
+            undo.outcome.fail(.wrapping(error, at: .state))
+        }
+        undo.stampReport()
+        return undo.outcome
+    }
+
+    private mutating func stampReport() {
+        outcome.report.ended = context.now().rfc3339
+        outcome.report.exit = outcome.exit.rawValue
+    }
+
+    private mutating func keepingJournal() throws {
+        let folder = try StateFolder(settings.state)
+        let journal = try EvidenceJournal(in: folder)
+        let attempt = outcome.report.run
+        try journal.beginRun(attempt, kind: "undo", at: context.now())
+        do {
+            try work(in: folder)
+        } catch {
+            outcome.fail(.wrapping(error, at: .apply))
+        }
+        stampReport()
+        try journal.endRun(
+            attempt, exit: outcome.exit.rawValue, summary: outcome.report.jsonLine,
+            at: context.now())
+        withExtendedLifetime(folder) {}
+    }
+
+    private mutating func work(in folder: StateFolder) throws {
+        let store: TokenStore
+        do {
+            store = try TokenStore(StoreSettings(settings))
+            // Before the records of ours are read they have to be there.
+            try store.preflight(.undo(actions: [], isDry: true))
+        } catch {
+            throw RunFailure.wrapping(error, at: .store)
+        }
+        let selection = try selection(in: store)
+        var record = RunRecord(
+            id: outcome.report.run, kind: "undo", started: context.now(), host: context.host)
+        if !dryRun, let begun = try store.unfinishedUndo(of: selection) {
+            record = begun
+            outcome.report.run = begun.id
+            outcome.report.resumed = true
+        }
+        let plan = try store.planUndo(selection, until: record.started, excluding: record.id)
+        outcome.report.runs = plan.changedRuns
+        do {
+            try store.preflight(.undo(actions: plan.actions, isDry: dryRun))
+        } catch {
+            throw RunFailure.wrapping(error, at: .store)
+        }
+        guard !dryRun else { return try undo(plan, as: record, in: store, nil) }
+        try store.underLease(run: record.id, kind: "undo", in: folder, context) { lease in
+            try undo(plan, as: record, in: store, lease)
+        }
+    }
+
+    private mutating func undo(
+        _ plan: UndoPlan, as record: RunRecord, in store: TokenStore, _ lease: Lease?
+    ) throws {
+        let context = context
+        defer { context.progress.clear() }
+        let progress = try store.undo(
+            plan, as: record, isDry: dryRun, lease: lease, now: context.now,
+            shouldStop: { context.interrupt.isTripped }
+        ) { progress in
+            context.progress.show("taking back (changes)", progress.entries, of: plan.entries)
+        }
+        outcome.report.enter(progress)
+        guard progress.isDone else {
+            throw RunFailure(
+                .pending, .apply,
+                "taking back changes: stopped after \(progress.entries) of \(plan.entries); what is "
+                    + "taken back stays so, run the same command again to continue")
+        }
+    }
+
+    /// The run that is meant, where a part of its name was given.
+    private func selection(in store: TokenStore) throws -> UndoSelection {
+        switch wish {
+        case .since(let time): return .since(time)
+        case .token(let token): return .token(token)
+        case .run(let name):
+            let known = try store.runs().filter { $0.id.hasPrefix(name.lowercased()) }
+            if let run = known.first, known.count == 1 { return .run(run.id) }
+            throw RunFailure(
+                .usage, .settings,
+                "looking for run \(name.prefix(64)): "
+                    + (known.isEmpty
+                        ? "the database has no record of it; see `pushsweep undo --list`"
+                        : "\(known.count) runs begin like this; give more of its name"))
+        }
+    }
+
+    /// The runs that changed rows, newest first, for a person to choose from.
+    package static func list(_ settings: Settings) throws -> [UndoableRun] {
+        do {
+            let store = try TokenStore(StoreSettings(settings))
+            try store.preflight(.undo(actions: [], isDry: true))
+            return try store.runs().compactMap { run in
+                let changes = try store.changes(of: run.id)
+                guard changes > 0 else { return nil }
+                return UndoableRun(
+                    run: run.id, kind: run.kind, started: run.started.rfc3339, host: run.host,
+                    changes: changes)
+            }
+        } catch {
+            throw RunFailure.wrapping(error, at: .store)
+        }
+    }
+}
+
+/// A run that changed rows, as `undo --list` prints it.
+package struct UndoableRun: Codable, Hashable, Sendable {
+    /// Its name.
+    package let run: String
+    /// `sweep`, `send`, `undo` and so on.
+    package let kind: String
+    /// RFC 3339, UTC.
+    package let started: String
+    /// The machine.
+    package let host: String
+    /// Entries in the change ledger.
+    package let changes: Int
+
+    /// One line for people.
+    package var text: String { "\(run)  \(started)  \(kind) on \(host): \(changes) changes" }
+}

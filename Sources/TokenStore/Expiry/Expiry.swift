@@ -1,0 +1,141 @@
+// Removal after a grace period (policy.delete-after). Evidence marks; a row is removed when it has
+// stayed marked for so long, unless its device registered meanwhile or somebody took the mark away.
+//
+// A mark carries the time of the evidence, not the time at which it was set: a feed replayed late marks
+// rows with times long past. Which marks are younger than they look the ledger tells: no row is removed
+// that a run of the last days has changed. That holds for rows an undo brought back too, so that the
+// next sweep does not remove them again at once.
+//
+// The table has no index over marks, since each one would cost every change. So it is walked once in
+// the order of its key, in pages without locks; the rows of a page that are due are locked by key,
+// judged again and removed with registration and mark repeated in the statement. Where marks are in
+// the side table, that one is walked in the order of tokens, and the mark goes with the rows.
+
+import APNsProtocol
+import TokenHygiene
+
+/// Removal of rows whose time is up, for one partition.
+package struct Expiry: Hashable, Sendable {
+    /// The run that does it.
+    package let run: String
+    /// The name under which the changes stand in the ledger, a UUID of its own.
+    package let feed: String
+    /// The rows concerned, as the table names them.
+    package let partition: Partition
+    /// The policy, with its grace period.
+    package let policy: RemovalPolicy
+    /// The present time.
+    package let now: EpochMilliseconds
+    /// The lease that every transaction has to find in force; nil where there is none.
+    package let lease: Lease?
+
+    /// States what to remove.
+    package init(
+        run: String, feed: String, partition: Partition, policy: RemovalPolicy,
+        now: EpochMilliseconds, lease: Lease? = nil
+    ) {
+        self.lease = lease
+        self.run = run
+        self.feed = feed
+        self.partition = partition
+        self.policy = policy
+        self.now = now
+    }
+
+    /// Marks not later than this are old enough.
+    var cutoff: EpochMilliseconds { now.advanced(by: -(policy.deletesAfter ?? 0)) }
+}
+
+/// How far a removal is.
+struct ExpiryProgress: Hashable {
+    /// The key or token last looked at.
+    var position: [SQLValue] = []
+    /// Entries in the ledger: rows removed, and marks of the side table.
+    var changes = 0
+    /// Rows removed, or that would be.
+    var rows = 0
+    var isDone = false
+}
+
+extension TokenStore {
+    /// How many rows are due. Reads only and locks nothing.
+    ///
+    /// - Throws: any failure of reading.
+    package func due(
+        _ expiry: Expiry, shouldStop: () -> Bool = { false }
+    ) throws(StoreFailure) -> Int? {
+        try walk(expiry, isDry: true, shouldStop) { _ in }
+    }
+
+    /// Removes the rows that are due, chunk by chunk, each with its before-image in the ledger.
+    ///
+    /// - Returns: how many were removed; nil if `shouldStop` ended it before the end.
+    /// - Throws: any failure; what is committed stands, and the next run removes the rest.
+    package func remove(
+        _ expiry: Expiry, shouldStop: () -> Bool = { false },
+        report: (Int) -> Void = { _ in }
+    ) throws(StoreFailure) -> Int? {
+        try walk(expiry, isDry: false, shouldStop, report)
+    }
+
+    private func walk(
+        _ expiry: Expiry, isDry: Bool, _ shouldStop: () -> Bool, _ report: (Int) -> Void
+    ) throws(StoreFailure) -> Int? {
+        let layout = try layout()
+        // A dry run gets by with the right to read the token table.
+        if isDry, layout.mark == nil, try !hasSideMarks() { return 0 }
+        let hasRuns = isDry ? try canRead("pushsweep_run", "id") : true
+        let hasLedger = hasRuns && isDry ? try canRead("pushsweep_change", "run") : hasRuns
+        let recent = hasLedger ? try recentlyChanged(expiry) : []
+        let transaction = try ExpiryTransaction(expiry, layout, connection, recent, isDry: isDry)
+        if !isDry { try begin(expiry, layout.table) }
+        var loop = ChunkLoop(connection, pacing)
+        var progress = ExpiryProgress()
+        while !progress.isDone {
+            guard !shouldStop() else { return nil }
+            let start = progress
+            var attempted = start
+            progress = try loop.commit(
+                after: start, doing: "removing rows of \(layout.table) whose time is up",
+                markerOf: "feed \(expiry.feed)"
+            ) { (size) throws(SQLFailure) in
+                try transaction.remove(size, after: start) { attempted = $0 }
+            } marker: { () throws(SQLFailure) in
+                guard !isDry else { return start }
+                let committed = try transaction.marker.read(connection, locking: false)
+                return committed?.rowsChanged == start.changes ? start : attempted
+            }
+            report(progress.rows)
+            if !progress.isDone && !isDry { loop.letOthersWrite() }
+        }
+        return progress.rows
+    }
+
+    private func begin(_ expiry: Expiry, _ table: TableName) throws(StoreFailure) {
+        let marker = FeedMarker(feed: expiry.feed, part: .whole, dialect: connection.dialect)
+        try attempts.retrying("beginning feed \(expiry.feed)") { () throws(SQLFailure) in
+            if try marker.read(connection, locking: false) != nil { return }
+            try FeedMarker.insert(
+                feed: expiry.feed, run: expiry.run, source: "delete-after",
+                about: [expiry.partition], table: table, connection)
+        }
+    }
+
+    /// The keys of rows and of side marks that runs of the last days have changed although their mark
+    /// looks old.
+    private func recentlyChanged(
+        _ expiry: Expiry
+    ) throws(StoreFailure) -> Set<String> {
+        let time = connection.dialect.ownTime("evidence_at")
+        var keys: Set<String> = []
+        for run in try runs() where run.started > expiry.cutoff {
+            try attempts.retrying("reading the change ledger") { () throws(SQLFailure) in
+                let rows = try connection.query(
+                    "SELECT row_key FROM pushsweep_change WHERE run = ? AND evidence_at <= ? "
+                        + "AND action <> 'delete'", [.text(run.id), time.value(expiry.cutoff)])
+                for row in 0..<rows.count { rows[row, 0].text.map { _ = keys.insert($0) } }
+            }
+        }
+        return keys
+    }
+}

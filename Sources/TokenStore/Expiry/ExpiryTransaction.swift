@@ -1,0 +1,246 @@
+import APNsProtocol
+import TokenHygiene
+
+/// One page of a removal after the grace period, in one transaction.
+struct ExpiryTransaction {
+    let expiry: Expiry
+    let layout: TableLayout
+    let connection: any SQLConnection
+    /// Keys, as the ledger spells them, of rows and side marks that are to be left alone.
+    let recent: Set<String>
+    /// Changes nothing and only counts.
+    let isDry: Bool
+    let marker: FeedMarker
+    /// Reads what is needed to judge.
+    private let lookup: RowLookup
+    /// Reads whole rows, for the ledger.
+    private let wholeLookup: RowLookup
+    private let writer: ChangeWriter
+    private let ledger: ChangeLedger
+    private let sideMarks: SideMarks
+
+    init(
+        _ expiry: Expiry, _ layout: TableLayout, _ connection: any SQLConnection,
+        _ recent: Set<String>, isDry: Bool
+    ) throws(StoreFailure) {
+        let dialect = connection.dialect
+        self.expiry = expiry
+        self.layout = layout
+        self.connection = connection
+        self.recent = recent
+        self.isDry = isDry
+        marker = FeedMarker(feed: expiry.feed, part: .whole, dialect: dialect)
+        lookup = try RowLookup(layout, dialect, expiry.partition, wholeRows: false)
+        wholeLookup = try RowLookup(layout, dialect, expiry.partition, wholeRows: true)
+        writer = ChangeWriter(
+            statements: ChangeStatements(
+                layout: layout, lookup: wholeLookup, dialect: dialect, source: nil,
+                repeatsMark: true),
+            layout: layout)
+        ledger = ChangeLedger(
+            run: expiry.run, feed: expiry.feed, part: 0, source: "", lookup: wholeLookup,
+            dialect: dialect)
+        sideMarks = SideMarks(
+            partition: expiry.partition, source: .feedback, dialect: dialect)
+    }
+
+    /// Looks at the next `size` candidates after `progress`, removes those that are due, and commits.
+    /// `attempting` hears what will be committed.
+    ///
+    /// - Throws: a conflict if the marker stands elsewhere or a row changed after it was judged.
+    func remove(
+        _ size: Int, after progress: ExpiryProgress, attempting: (ExpiryProgress) -> Void
+    ) throws(SQLFailure) -> ChunkOutcome<ExpiryProgress> {
+        var next = progress
+        if layout.mark == nil {
+            return try removeBySideMarks(size, after: progress, attempting)
+        }
+        let page = try page(after: progress.position, limit: size)
+        next.isDone = page.rows.count < size
+        next.position = page.position
+        let due = page.rows.compactMap { lookup.match($0, evidence: 0) }.filter(isDue)
+        let keys = due.map { key($0, lookup) }.filter { !recent.contains(RowImage.key($0)) }
+        if isDry || keys.isEmpty {
+            next.rows += keys.count
+            return .committed(next, entries: page.rows.count, bytes: 0)
+        }
+        try begin(after: progress)
+        let mostBytes = size > 1 ? ChunkSizing.mostBytes : .max
+        let found = try wholeLookup.rows(
+            keys: keys, connection, locking: true, mostBytes: mostBytes)
+        guard !found.isCutShort else {
+            connection.rollBack()
+            return .tooLarge(entries: size, rows: found.rows.count)
+        }
+        // What a device or a person changed since the page was read is not due any more.
+        let changes = found.rows.sorted { $0.key < $1.key }.compactMap { _, values in
+            wholeLookup.match(values, evidence: 0).flatMap { row in
+                isDue(row) ? change(row, row.mark) : nil
+            }
+        }
+        return try commit(changes, reasons: nil, marks: [:], &next, attempting, size, found.bytes)
+    }
+
+    private func isDue(_ row: MatchedRow) -> Bool {
+        expiry.policy.isDue(
+            RegisteredToken(registeredAt: row.registeredAt, invalidatedAt: row.mark),
+            at: expiry.now)
+    }
+
+    private func change(_ row: MatchedRow, _ mark: EpochMilliseconds?) -> RowChange {
+        RowChange(verdict: .delete, row: row, time: mark ?? expiry.cutoff)
+    }
+
+    private func key(_ row: MatchedRow, _ lookup: RowLookup) -> [SQLValue] {
+        lookup.key.map { row.values[row.values.startIndex + $0] }
+    }
+
+    private func begin(after progress: ExpiryProgress) throws(SQLFailure) {
+        try connection.begin()
+        guard try marker.read(connection, locking: true)?.rowsChanged == progress.changes else {
+            throw SQLFailure(
+                kind: .conflict, code: 0, message: "the marker was moved by another run")
+        }
+    }
+
+    /// Marked rows in the order of their key. Text sorts by its letters, not by what it says, so only
+    /// other marks are compared in the statement.
+    private func page(
+        after position: [SQLValue], limit: Int
+    ) throws(SQLFailure) -> (rows: [ArraySlice<SQLValue>], position: [SQLValue]) {
+        let dialect = connection.dialect
+        guard let mark = layout.mark else { return ([], []) }
+        let name = dialect.quoted(mark.name)
+        var sql = "\(name) IS NOT NULL"
+        var values: [SQLValue] = []
+        if case .text = mark.storage {
+        } else {
+            sql += " AND \(name) <= ?"
+            values.append(mark.value(mark.floor(expiry.cutoff)))
+        }
+        let keys = layout.key.map { dialect.quoted($0.name) }
+        if position.count == keys.count {
+            // (a, b) > (x, y), spelled so that an index serves everywhere.
+            let steps = keys.indices.map { last in
+                (keys[..<last].map { "\($0) = ?" } + ["\(keys[last]) > ?"])
+                    .joined(separator: " AND ")
+            }
+            sql += " AND (\(steps.joined(separator: " OR ")))"
+            for last in keys.indices { values += position[...last] }
+        } else {
+            // SQLite lets a key be NULL, which names no row.
+            sql += keys.map { " AND \($0) IS NOT NULL" }.joined()
+        }
+        let list = lookup.columns.map(dialect.quoted).joined(separator: ", ")
+        let rows = try connection.query(
+            "SELECT \(list) FROM \(layout.table.sql(dialect)) WHERE \(sql)"
+                + lookup.condition.sql + " ORDER BY \(keys.joined(separator: ", ")) "
+                + "LIMIT \(limit)", values + lookup.condition.values)
+        try rows.require(width: lookup.columns.count)
+        let found = (0..<rows.count).map { rows.row($0) }
+        let last = found.last.map { row in lookup.key.map { row[row.startIndex + $0] } }
+        return (found, last ?? position)
+    }
+
+    // MARK: Marks of the side table
+
+    private func removeBySideMarks(
+        _ size: Int, after progress: ExpiryProgress, _ attempting: (ExpiryProgress) -> Void
+    ) throws(SQLFailure) -> ChunkOutcome<ExpiryProgress> {
+        var next = progress
+        let time = connection.dialect.ownTime("invalidated_at")
+        let page = try connection.query(
+            "SELECT token FROM pushsweep_invalid WHERE app = ? AND environment = ? "
+                + "AND invalidated_at <= ? AND token > ? ORDER BY token LIMIT \(size)",
+            [
+                .text(expiry.partition.app), .text(expiry.partition.environment),
+                time.value(expiry.cutoff), progress.position.first ?? .bytes([]),
+            ])
+        next.isDone = page.count < size
+        if page.count > 0 { next.position = [page[page.count - 1, 0]] }
+        let tokens = (0..<page.count).compactMap { row -> DeviceToken? in
+            guard case .bytes(let bytes) = page[row, 0] else { return nil }
+            return recent.contains(RowImage.key([page[row, 0]])) ? nil : DeviceToken(bytes)
+        }
+        guard !tokens.isEmpty else { return .committed(next, entries: page.count, bytes: 0) }
+        if !isDry { try begin(after: progress) }
+        let marks = try sideMarks.states(on: tokens, connection, locking: !isDry)
+        let evidence = tokens.sorted().compactMap { token in
+            marks[token].map { TokenEvidence(token: token, time: $0.time) }
+        }
+        let found = try (isDry ? lookup : wholeLookup).rows(
+            for: evidence[...], connection, locking: !isDry,
+            mostBytes: size > 1 ? ChunkSizing.mostBytes : .max)
+        guard !found.isCutShort else {
+            if !isDry { connection.rollBack() }
+            return .tooLarge(entries: size, rows: found.rows.count)
+        }
+        var gone: [DeviceToken: SideMarkState] = [:]
+        var kept: Set<DeviceToken> = []
+        var changes: [RowChange] = []
+        for row in found.rows {
+            let item = evidence[row.evidence]
+            let registered = RegisteredToken(
+                registeredAt: row.registeredAt, invalidatedAt: item.time)
+            let isRecent = recent.contains(
+                RowImage.key(key(row, isDry ? lookup : wholeLookup)))
+            if !isRecent && expiry.policy.isDue(registered, at: expiry.now) {
+                changes.append(change(row, item.time))
+                gone[item.token] = marks[item.token]
+            } else if registered.isStale {
+                kept.insert(item.token)
+            }
+        }
+        if isDry || changes.isEmpty {
+            if !isDry { connection.rollBack() }
+            next.rows += changes.count
+            return .committed(next, entries: page.count, bytes: found.bytes)
+        }
+        let reasons = changes.map { marks[evidence[$0.row.evidence].token]?.reason }
+        // Left behind, a mark would condemn a device that comes back where no registration tells.
+        return try commit(
+            changes, reasons: reasons, marks: gone.filter { !kept.contains($0.key) }, &next,
+            attempting, size, found.bytes)
+    }
+
+    // MARK: Writing
+
+    private func commit(
+        _ changes: [RowChange], reasons: [String?]?, marks: [DeviceToken: SideMarkState],
+        _ next: inout ExpiryProgress, _ attempting: (ExpiryProgress) -> Void, _ size: Int,
+        _ bytes: Int
+    ) throws(SQLFailure) -> ChunkOutcome<ExpiryProgress> {
+        try writer.write(changes, connection)
+        let removed = marks.keys.sorted()
+        try sideMarks.remove(removed, connection)
+        try ledger.write(
+            changes.indices.lazy.map { index in
+                var entry = ledger.entry(changes[index])
+                let reason = reasons?[index] ?? reason(of: changes[index].row)
+                entry.source = reason.map { String($0.prefix(64)) } ?? "unknown"
+                return entry
+            }, from: next.changes, connection)
+        try ledger.write(
+            removed.lazy.compactMap { token in
+                marks[token].map { mark in
+                    ChangeLedger.Entry(
+                        action: "side-restore", key: RowImage.key([.bytes(token.bytes)]),
+                        before: .text(RowImage.step(before: RowContent(mark), after: nil)),
+                        time: mark.time, source: mark.reason ?? "unknown")
+                }
+            }, from: next.changes + changes.count, connection)
+        next.rows += changes.count
+        next.changes += changes.count + removed.count
+        try marker.update(
+            FeedProgress(rowsChanged: next.changes, isApplied: true), run: expiry.run, connection)
+        attempting(next)
+        try expiry.lease?.hold(connection)
+        try connection.commit()
+        return .committed(next, entries: size, bytes: bytes)
+    }
+
+    /// The reason in the row.
+    private func reason(of row: MatchedRow) -> String? {
+        wholeLookup.reason.flatMap { row.values[row.values.startIndex + $0].text }
+    }
+}

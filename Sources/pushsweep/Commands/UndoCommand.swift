@@ -1,0 +1,127 @@
+import APNsProtocol
+import ArgumentParser
+import Operations
+import TokenHygiene
+import TokenStore
+
+/// `pushsweep undo`: takes back what runs did.
+struct UndoCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "undo",
+        abstract: "Take back the marks and deletions of a run, where nothing newer happened.",
+        discussion: """
+            A mark is taken back only from a row that still carries exactly that mark, a deleted row \
+            is inserted again only where neither its key nor, in a table that has it once, its token \
+            is there. What is left alone is counted by reason. An undo is a run with a record and \
+            ledger entries of its own: undoing it brings the removal back. One that was killed is \
+            continued by the same command.
+
+            The feeds stay applied, so later sweeps do not redo what was taken back; new signals \
+            about the same tokens do. If the cause was a wrong setting or a wrong gateway, correct \
+            it first.
+
+            \(HelpText.exitStatus)
+            """)
+
+    @OptionGroup var common: CommonOptions
+
+    @Argument(help: "The run, or the beginning of its name; see --list.")
+    var name: String?
+
+    @Option(
+        name: .long,
+        help: ArgumentHelp(
+            "Take back every run that began at this time or later: 2026-11-22T10:00:00Z, or without "
+                + "zone in UTC.", valueName: "time"))
+    var since: String?
+
+    @Option(
+        name: .long,
+        help: ArgumentHelp("Take back what any run did to one token.", valueName: "hex"))
+    var token: String?
+
+    @Flag(name: .long, help: "List the runs that changed rows, newest first.")
+    var list = false
+
+    @Flag(name: .long, help: "Say what would be taken back, change no row.")
+    var dryRun = false
+
+    func validate() throws {
+        let chosen = [name != nil, since != nil, token != nil, list].filter { $0 }.count
+        guard chosen == 1 else {
+            throw ValidationError("name one of: a run, --since, --token, --list")
+        }
+        _ = try wish()
+    }
+
+    private func wish() throws -> UndoWish? {
+        if let name { return .run(name) }
+        if let since {
+            guard let time = EpochMilliseconds(dateAndTime: since) else {
+                throw ValidationError(
+                    "--since \(since) is no date with time such as 2026-11-22T10:00:00Z")
+            }
+            return .since(time)
+        }
+        if let token {
+            guard let token = try? DeviceToken(spelling: token) else {
+                throw ValidationError("--token is no device token in hex")
+            }
+            return .token(token)
+        }
+        return nil
+    }
+
+    func run() throws {
+        try common.finish { context in
+            let settings = try common.settings()
+            guard let wish = try wish() else { return try printList(settings) }
+            let outcome = Undo.run(settings, wish, dryRun: dryRun, context)
+            switch common.format {
+            case .json: StandardStreams.result(outcome.report.jsonLine)
+            case .text: StandardStreams.result(outcome.report.text)
+            }
+            for failure in outcome.failures { context.log.error("\(failure)") }
+            if let line = outcome.closingLine { StandardStreams.story(line) }
+            return outcome.exit
+        }
+    }
+
+    private func printList(_ settings: Settings) throws -> ExitStatus {
+        for run in try Undo.list(settings) {
+            StandardStreams.result(common.format == .json ? run.jsonLine : run.text)
+        }
+        return .done
+    }
+}
+
+/// `pushsweep purge`: drops what is older than the retention.
+struct PurgeCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "purge",
+        abstract:
+            "Drop ledger entries, feed markers and run records older than policy.keep-ledger.",
+        discussion: """
+            What is dropped can no longer be undone. Runs daily from cron; needs DELETE on \
+            pushsweep_change, pushsweep_feed and pushsweep_run, which no other command does.
+
+            \(HelpText.exitStatus)
+            """)
+
+    @OptionGroup var common: CommonOptions
+
+    @Flag(name: .long, help: "Say what would be dropped, drop nothing.")
+    var dryRun = false
+
+    func run() throws {
+        try common.finish { context in
+            let report = try Purge.run(try common.settings(), dryRun: dryRun, context)
+            if common.format == .json {
+                StandardStreams.result(report.jsonLine)
+            } else if common.verbose || dryRun || StandardStreams.outputIsTerminal {
+                StandardStreams.result(report.text)
+            }
+            return .done
+        }
+    }
+}

@@ -1,0 +1,245 @@
+import APNsProtocol
+import APNsSimulator
+import Foundation
+import Glibc
+import TestSupport
+import Testing
+
+private let start: UInt32 = 1_700_000_000
+
+/// A database that a wrong feed has swept, and what it held before.
+private struct UndoStage {
+    let stage: SweepStage
+    let before: [[String]]
+    let after: [[String]]
+    /// The sweep's name.
+    let run: String
+
+    init(_ engine: TestEngine, _ action: String, rows: Int = 300) throws {
+        stage = try SweepStage(
+            engine, feeds: [.tuples((0..<rows).map { .dead($0, at: start) }), .tuples([])])
+        stage.lines.policy = "policy: {action: \(action)}"
+        try stage.database.register(0..<rows, at: 1_600_000_000_000)
+        before = try Self.contents(stage)
+        let result = try stage.sweep()
+        guard result.exit == 0, let run = result.json["run"] as? String else {
+            throw TestFailure("the sweep ended with \(result.exit): \(result.error)")
+        }
+        self.run = run
+        after = try Self.contents(stage)
+    }
+
+    static func contents(_ stage: SweepStage) throws -> [[String]] {
+        try stage.database.texts("SELECT * FROM active_users ORDER BY id")
+    }
+
+    var contents: [[String]] { get throws { try Self.contents(stage) } }
+}
+
+@Suite("pushsweep undo")
+struct UndoCommandTests {
+    @Test(
+        "a wrong sweep is found, tried, undone, stays undone, and can be done again",
+        arguments: TestEngine.available, ["mark", "delete"])
+    func wholeStory(_ engine: TestEngine, _ action: String) throws {
+        let wrong = try UndoStage(engine, action)
+        let stage = wrong.stage
+        #expect(wrong.before != wrong.after)
+        let list = try stage.run("undo", "--list")
+        #expect(list.exit == 0 && list.output.contains("\(wrong.run)  "), "\(list.error)")
+        #expect(list.output.contains("sweep on "))
+
+        let trial = try stage.run("undo", String(wrong.run.prefix(9)), "--dry-run")
+        #expect(trial.exit == 0 && trial.output.contains("300 would be taken back"))
+        #expect(try wrong.contents == wrong.after)
+
+        let undone = try stage.run("undo", wrong.run, "--format", "json")
+        #expect(undone.exit == 0, "\(undone.error)")
+        let report = undone.json
+        #expect(report["restored"] as? Int == 300 && report["entries"] as? Int == 300)
+        #expect(report["inserted"] as? Int == (action == "delete" ? 300 : 0))
+        #expect(report["runs"] as? [String] == [wrong.run])
+        #expect((report["kept"] as? [String: Int])?.isEmpty == true)
+        #expect(try wrong.contents == wrong.before)
+
+        #expect(try stage.sweep().exit == 0)
+        #expect(try wrong.contents == wrong.before)
+
+        let name = try #require(report["run"] as? String)
+        let redone = try stage.run("undo", name)
+        #expect(redone.exit == 0 && redone.output.contains("300 changes by 1 run, 300 taken back"))
+        #expect(try wrong.contents == wrong.after)
+    }
+
+    @Test("a time and a token choose changes too")
+    func otherChoices() throws {
+        let wrong = try UndoStage(.sqlite, "mark", rows: 10)
+        let token = DeviceToken.numbered(3).hex
+        let one = try wrong.stage.run("undo", "--token", token)
+        #expect(one.exit == 0 && one.output.contains("1 changes by 1 run, 1 taken back"))
+        #expect(!(one.output + one.error).contains(token))
+        let since = try wrong.stage.run("undo", "--since", "2020-01-01T00:00:00Z")
+        #expect(since.exit == 0, "\(since.error)")
+        #expect(since.output.contains("11 changes by 2 runs, 11 taken back"))
+        let none = try wrong.stage.run("undo", "--since", "2100-01-01 00:00")
+        #expect(none.exit == 0 && none.output == "undo: there is nothing to take back\n")
+        #expect(try wrong.contents == wrong.before)
+    }
+
+    @Test(
+        "what cannot be meant is refused with 64 and a closing line",
+        arguments: [
+            [], ["--since", "yesterday"], ["--token", "zz"], ["abc", "--list"], ["abc"],
+        ])
+    func usage(_ arguments: [String]) throws {
+        let stage = try SweepStage()
+        let result = try stage.start(["undo"] + arguments).wait()
+        #expect(result.exit == 64, "\(result.error)")
+        #expect(result.closingLine.hasPrefix("code=64 "))
+    }
+
+    @Test("an undo leaves a running sweep alone and ends with 4")
+    func lock() throws {
+        var behaviour = FeedbackBehaviour()
+        behaviour.delay = .milliseconds(200)
+        behaviour.writeSize = 38
+        let stage = try SweepStage(
+            feeds: [.tuples((0..<200).map { .dead($0, at: start) })], behaviour: behaviour)
+        let sweep = try stage.start(["sweep"])
+        stage.awaitJournal()
+        let result = try stage.run("undo", "--since", "2020-01-01T00:00")
+        sweep.signal(SIGTERM)
+        _ = sweep.wait()
+        #expect(result.exit == 4 && result.closingLine.hasPrefix("code=4 "))
+    }
+
+    @Test("a missing table or right is said with what to do, and the database down is 69")
+    func refusals() throws {
+        let bare = try SweepStage(schema: false)
+        let missing = try bare.run("undo", "--list")
+        #expect(missing.exit == 78 && missing.error.contains("schema apply"))
+        bare.lines.store = "url: mysql+unix:///nowhere.sock?db=push"
+        #expect(try bare.run("undo", "--list").exit == 69)
+    }
+
+    @Test("kill -9 at any moment of an undo, and the same command again, leave what was before")
+    func kills() throws {
+        let kills = Int(Environment.number("PUSHSWEEP_TEST_UNDO_KILLS") ?? 4)
+        for engine in TestEngine.available {
+            var random = SeededGenerator("kills of undo on \(engine)")
+            let rows = engine == .mariaDB ? 4_000 : 2_000
+            var halves = 0
+            for round in 0..<kills {
+                let wrong = try UndoStage(engine, round % 2 == 0 ? "mark" : "delete", rows: rows)
+                let undo = try wrong.stage.start(["undo", wrong.run])
+                // Half of them as soon as the first chunk is seen, half at any moment.
+                if round % 4 < 2 {
+                    try awaitChanges(wrong.stage)
+                } else {
+                    var pause = timespec(
+                        tv_sec: 0, tv_nsec: Int.random(in: 0...400_000_000, using: &random))
+                    nanosleep(&pause, nil)
+                }
+                undo.signal(SIGKILL)
+                let hasEnded = undo.wait().exit != 137
+                let changed = try wrong.stage.database.count(
+                    "SELECT COUNT(*) FROM pushsweep_change WHERE source = 'undo'")
+                if !hasEnded && changed > 0 && changed < rows { halves += 1 }
+                let note: Comment = "\(engine), seed \(random.seed), kill \(round), \(changed) done"
+                let again = try wrong.stage.run("undo", wrong.run, "--format", "json")
+                #expect(again.exit == 0, note)
+                #expect(try wrong.contents == wrong.before, note)
+                let report = again.json
+                let isContinued = report["resumed"] as? Bool == true
+                #expect(report["entries"] as? Int == rows, note)
+                #expect(
+                    report[isContinued || changed == 0 ? "restored" : "already"] as? Int == rows,
+                    note)
+                #expect(
+                    try wrong.stage.database.count(
+                        "SELECT COUNT(DISTINCT row_key) FROM pushsweep_change WHERE source = 'undo'"
+                    )
+                        == rows, note)
+            }
+            #expect(halves > 0 || kills < 4, "\(engine), seed \(random.seed)")
+            print("kills of undo on \(engine): \(kills), \(halves) of them half-way")
+        }
+    }
+
+    /// Waits until the undo has changed rows, at most 20 seconds.
+    private func awaitChanges(_ stage: SweepStage) throws {
+        let deadline = ContinuousClock.now + .seconds(20)
+        while try stage.database.texts(
+            "SELECT 1 FROM pushsweep_change c JOIN pushsweep_run r ON r.id = c.run "
+                + "WHERE r.kind = 'undo' LIMIT 1"
+        ).isEmpty, ContinuousClock.now < deadline {}
+    }
+}
+
+@Suite("pushsweep purge and policy.delete-after")
+struct RetentionTests {
+    @Test("purge drops what is older than the settings keep", arguments: TestEngine.available)
+    func purge(_ engine: TestEngine) throws {
+        let wrong = try UndoStage(engine, "mark", rows: 50)
+        let stage = wrong.stage
+        let young = try stage.run("purge", "--format", "json")
+        #expect(young.exit == 0 && young.json["changes"] as? Int == 0, "\(young.error)")
+        try stage.database.execute(
+            "UPDATE pushsweep_run SET started = ? WHERE id = ?",
+            [stage.database.time(1_700_000_000_000), .text(wrong.run)])
+        let trial = try stage.run("purge", "--dry-run")
+        #expect(trial.output.contains("would drop 50 ledger entries, 1 feed markers and 1 run"))
+        let purged = try stage.run("purge", "--format", "json")
+        #expect(purged.exit == 0 && purged.json["changes"] as? Int == 50)
+        #expect(try stage.database.count("SELECT COUNT(*) FROM pushsweep_change") == 0)
+        #expect(try stage.run("undo", wrong.run).exit == 64)
+        #expect(try wrong.contents == wrong.after)
+    }
+
+    @Test(
+        "a sweep marks first and removes when the period has passed",
+        arguments: TestEngine.available)
+    func deleteAfter(_ engine: TestEngine) throws {
+        let stage = try SweepStage(
+            engine,
+            feeds: [.tuples((0..<40).map { .dead($0, at: start) }), .tuples([]), .tuples([])])
+        stage.lines.policy = "policy: {action: delete, delete-after: 7d}"
+        try stage.database.register(0..<40, at: 1_600_000_000_000)
+        let first = try stage.sweep()
+        #expect(first.exit == 0 && first.app()["applied"] as? Int == 40, "\(first.error)")
+        #expect((first.json["removals"] as? [Any])?.isEmpty == true)
+        #expect(try stage.database.count("SELECT COUNT(*) FROM active_users") == 40)
+        // Eight days later, as far as the ledger knows.
+        let past = Int64(Date().timeIntervalSince1970 * 1_000) - 8 * 86_400_000
+        try stage.database.execute(
+            "UPDATE pushsweep_run SET started = ? WHERE id = ?",
+            [stage.database.time(past), .text(first.json["run"] as? String ?? "")])
+        let trial = try stage.sweep("--dry-run")
+        let would = (trial.json["removals"] as? [[String: Any]])?.first ?? [:]
+        #expect(would["due"] as? Int == 40 && would["removed"] as? Int == 0, "\(trial.output)")
+        let second = try stage.sweep()
+        let removal = (second.json["removals"] as? [[String: Any]])?.first ?? [:]
+        #expect(second.exit == 0 && removal["removed"] as? Int == 40, "\(second.output)")
+        #expect(try stage.database.count("SELECT COUNT(*) FROM active_users") == 0)
+        let run = second.json["run"] as? String ?? ""
+        #expect(try stage.run("undo", run).exit == 0)
+        #expect(
+            try stage.database.count(
+                "SELECT COUNT(*) FROM active_users WHERE invalid_reason = 'feedback'") == 40)
+        #expect(try stage.sweep().exit == 0)
+        #expect(try stage.database.count("SELECT COUNT(*) FROM active_users") == 40)
+    }
+
+    @Test(
+        "a period that cannot work is refused",
+        arguments: [
+            "policy: {action: delete, delete-after: 30d}",
+            "policy: {action: delete, delete-after: 5m}",
+        ])
+    func contradictions(_ policy: String) throws {
+        let stage = try SweepStage()
+        stage.lines.policy = policy
+        let result = try stage.run("check")
+        #expect(result.exit == 78 && result.error.contains("policy.delete-after"))
+    }
+}
