@@ -17,7 +17,11 @@ private struct UndoStage {
 
     init(_ engine: TestEngine, _ action: String, rows: Int = 300) throws {
         stage = try SweepStage(
-            engine, feeds: [.tuples((0..<rows).map { .dead($0, at: start) }), .tuples([])])
+            engine,
+            feeds: [
+                .tuples((0..<rows).map { .dead($0, at: start + UInt32($0 % 10)) }), .tuples([]),
+            ])
+        stage.lines.limits = SweepStage.anyNumber
         stage.lines.policy = "policy: {action: \(action)}"
         try stage.database.register(0..<rows, at: 1_600_000_000_000)
         before = try Self.contents(stage)
@@ -228,6 +232,25 @@ struct RetentionTests {
                 "SELECT COUNT(*) FROM active_users WHERE invalid_reason = 'feedback'") == 40)
         #expect(try stage.sweep().exit == 0)
         #expect(try stage.database.count("SELECT COUNT(*) FROM active_users") == 40)
+    }
+
+    @Test(
+        "more removals than usual wait for a person, and go when one says so",
+        arguments: TestEngine.available)
+    func guardedRemoval(_ engine: TestEngine) throws {
+        let stage = try SweepStage(engine, feeds: [.tuples([]), .tuples([])])
+        stage.lines.policy = "policy: {action: delete, delete-after: 7d}"
+        try stage.database.register(0..<600, at: 1_500_000_000_000)
+        try stage.database.execute(
+            "UPDATE active_users SET invalidated_at = ? WHERE id <= 200",
+            [stage.database.time(1_600_000_000_000)])
+        let held = try stage.sweep()
+        #expect(held.exit == 3, "\(held.error)")
+        #expect(held.error.contains("PUSHSWEEP_GUARD_FLOOR=200"), "\(held.error)")
+        #expect(try stage.database.count("SELECT COUNT(*) FROM active_users") == 600)
+        let meant = try stage.run("sweep", environment: ["PUSHSWEEP_GUARD_FLOOR": "200"])
+        #expect(meant.exit == 0, "\(meant.error)")
+        #expect(try stage.database.count("SELECT COUNT(*) FROM active_users") == 400)
     }
 
     @Test(
