@@ -11,3 +11,8 @@ func look(_ data: UnsafePointer<UInt8>?, _ size: Int) -> CInt {
     }
     return 0
 }
+
+/// The same under the name that libFuzzer's own `main` asks for: the linker takes that one too,
+/// although SwiftPM then puts ours in its place.
+@_cdecl("LLVMFuzzerTestOneInput")
+func lookForItsMain(_ data: UnsafePointer<UInt8>?, _ size: Int) -> CInt { look(data, size) }
