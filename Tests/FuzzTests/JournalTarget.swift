@@ -19,32 +19,30 @@ extension FuzzTarget {
         let state = place.file("state")
         let file = state + "/journal.sqlite"
         let damaged = damage(try template.get(), by: input)
-        do {
-            _ = try StateFolder(state)
-            try Data(damaged).write(to: URL(filePath: file))
-        }
+        // Opened once: a program that another test starts holds the lock until it runs its own code.
+        let folder = try StateFolder(state)
+        try Data(damaged).write(to: URL(filePath: file))
         do throws(JournalFailure) {
-            try use(EvidenceJournal(in: StateFolder(state)))
+            try use(EvidenceJournal(in: folder))
         } catch {
             try promise(
                 !error.description.contains("\n") && error.description.utf8.count < 1_000,
                 "the failure is no sentence: \(error)")
         }
-        try expectKept(damaged, in: state)
+        try expectKept(damaged, in: folder)
     }
 
     /// Wherever opening failed, what was there is there, under its name or set aside; and where it
     /// was set aside, the next run can begin.
-    private static func expectKept(_ damaged: [UInt8], in state: String) throws {
-        let folder = try StateFolder(state)
+    private static func expectKept(_ damaged: [UInt8], in folder: StateFolder) throws {
         let aside = try folder.damagedFiles
         guard let name = aside.first else {
             return try promise(
-                FileManager.default.fileExists(atPath: state + "/journal.sqlite"),
+                FileManager.default.fileExists(atPath: folder.file("journal.sqlite")),
                 "the journal is gone")
         }
         try promise(aside.count == 1, "one journal was set aside \(aside.count) times")
-        let kept = try Data(contentsOf: URL(filePath: state + "/" + name))
+        let kept = try Data(contentsOf: URL(filePath: folder.file(name)))
         try promise(kept.elementsEqual(damaged), "what was set aside is not what was there")
         let next = try EvidenceJournal(in: folder)
         try promise(try next.feeds(.pending).isEmpty, "a new journal is not empty")
