@@ -14,6 +14,20 @@ let yams = Target.Dependency.product(name: "Yams", package: "Yams")
 let argumentParser = Target.Dependency.product(
     name: "ArgumentParser", package: "swift-argument-parser")
 
+// One folder, two products: the tests run the fuzz targets over the kept corpus, and scripts/fuzz sets
+// PUSHSWEEP_FUZZ to build the same targets with libFuzzer around them.
+let fuzzDependencies: [Target.Dependency] = [
+    "APNsProtocol", "EvidenceJournal", "Operations", "TestSupport", "TokenHygiene", "TokenStore",
+]
+let fuzzing: Target =
+    Context.environment["PUSHSWEEP_FUZZ"] == nil
+    ? .testTarget(
+        name: "FuzzTests", dependencies: fuzzDependencies, exclude: ["Driver"],
+        swiftSettings: strict)
+    : .executableTarget(
+        name: "pushsweep-fuzz", dependencies: fuzzDependencies, path: "Tests/FuzzTests",
+        exclude: ["CorpusTests.swift", "Corpus.swift", "Mutation.swift"], swiftSettings: strict)
+
 let package = Package(
     name: "pushsweep",
     products: [
@@ -131,5 +145,6 @@ let package = Package(
                 "TestSupport", "pushsweep",
             ],
             swiftSettings: strict),
+        fuzzing,
     ]
 )

@@ -1,5 +1,5 @@
 // What Swift needs of Debian's OpenSSL 3: its headers, and functions for the macros that Swift
-// cannot import, and two Linux calls that Swift's Glibc module leaves out. No logic: that is in
+// cannot import, and Linux calls that Swift's Glibc module leaves out. No logic: that is in
 // SecureTransport.
 #ifndef PUSHSWEEP_COPENSSL_SHIM_H
 #define PUSHSWEEP_COPENSSL_SHIM_H
@@ -14,6 +14,7 @@
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 #include <sys/eventfd.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 
 // Contexts.
@@ -87,6 +88,10 @@ static inline int pushsweep_name_print(BIO *out, const X509_NAME *name) {
 // Linux.
 static inline int pushsweep_eventfd(void) {
     return eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+}
+
+static inline int pushsweep_forbid_dumps(void) {
+    return prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 }
 
 // glibc declares accept4 only for GNU sources, which a module header cannot ask for.

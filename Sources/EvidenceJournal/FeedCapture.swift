@@ -152,6 +152,12 @@ extension EvidenceJournal {
         try ensureBytes(of: feed)
         var start = 0
         while let chunk = try chunk(of: feed, at: start) {
+            // An empty piece was never written, and reading on from it would never end.
+            guard !chunk.isEmpty else {
+                throw JournalFailure(
+                    .inputOutput,
+                    "reading feed \(feed) from the journal: \(UnreadableRow(column: "bytes"))")
+            }
             try chunk.withUnsafeBytes(body)
             start += chunk.count
         }

@@ -1,5 +1,6 @@
 import ArgumentParser
 import Operations
+import SecureTransport
 
 /// The command: parses what was typed and hands it to one file per subcommand.
 @main
@@ -22,6 +23,7 @@ struct Pushsweep: ParsableCommand {
 
     /// Runs what was typed; a mistake in it ends with the closing line too.
     static func main() {
+        forbidCoreDumps()
         do {
             var command = try parseAsRoot()
             try command.run()

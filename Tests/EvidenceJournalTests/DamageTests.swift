@@ -113,6 +113,20 @@ struct DamageTests {
         #expect(try journal.runs(limit: 1).count == 1)
     }
 
+    @Test("with an empty piece of a feed says so, and does not read it for ever")
+    func emptyPiece() throws {
+        let id = try capture()
+        try DatabaseQueue(path: file).inDatabase {
+            try $0.execute(sql: "UPDATE chunk SET bytes = x''")
+        }
+        let journal = try EvidenceJournal(in: StateFolder(state))
+        #expect {
+            try journal.forEachChunk(of: id) { _ in }
+        } throws: {
+            ($0 as? JournalFailure)?.code == .inputOutput && "\($0)".contains("never written")
+        }
+    }
+
     @Test("with an unreadable run or quarantine says so")
     func unreadableRest() throws {
         let id = try capture()

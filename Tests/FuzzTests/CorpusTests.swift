@@ -1,0 +1,53 @@
+import TestSupport
+import Testing
+
+@Suite("Any bytes whatever")
+struct CorpusTests {
+    private func hex(_ bytes: [UInt8]) -> String {
+        bytes.map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined()
+    }
+
+    @Test("that were kept hold what their parser promises", arguments: FuzzTarget.all)
+    func kept(target: FuzzTarget) throws {
+        let inputs = try Corpus.inputs(target)
+        #expect(!inputs.isEmpty)
+        for input in inputs {
+            do {
+                try target.check(input.bytes)
+            } catch {
+                Issue.record("Tests/Corpus/\(target)/\(input.name): \(error)")
+            }
+        }
+    }
+
+    @Test("near the kept ones hold what their parser promises", arguments: FuzzTarget.all)
+    func near(target: FuzzTarget) throws {
+        let kept = try Corpus.inputs(target).map(\.bytes)
+        var random = SeededGenerator("mutations of the corpus \(target)")
+        for round in 0..<target.mutations {
+            let input = Mutation.mutate(
+                kept.randomElement(using: &random) ?? [], with: kept, &random)
+            do {
+                try target.check(input)
+            } catch {
+                Issue.record(
+                    "seed \(random.seed), round \(round), input \(hex(input)): \(error)")
+                return
+            }
+        }
+    }
+
+    @Test("of the feedback vectors are all kept")
+    func vectors() throws {
+        let inputs = try Corpus.inputs(.feedback)
+        for vector in FeedbackVector.all {
+            let kept = inputs.first { $0.name == vector.name.lowercased() }
+            #expect(kept?.bytes.dropFirst() == vector.bytes[...], "\(vector)")
+        }
+    }
+
+    @Test("that break a promise are told")
+    func told() {
+        #expect(throws: FuzzFinding.self) { try promise(false, "broken") }
+    }
+}
