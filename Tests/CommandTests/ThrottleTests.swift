@@ -17,8 +17,10 @@ struct ThrottleTests {
         _ engine: TestEngine, behaviour: FeedbackBehaviour = FeedbackBehaviour()
     ) throws -> SweepStage {
         let stage = try SweepStage(
-            engine, feeds: [.tuples((0..<Self.tokens).map { .dead($0, at: start) })],
+            engine,
+            feeds: [.tuples((0..<Self.tokens).map { .dead($0, at: start + UInt32($0 % 10)) })],
             behaviour: behaviour)
+        stage.lines.limits = SweepStage.anyNumber
         try stage.database.register(0..<Self.tokens, at: before)
         return stage
     }

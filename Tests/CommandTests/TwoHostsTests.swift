@@ -20,8 +20,10 @@ struct TwoHostsTests {
         _ engine: TestEngine, behaviour: FeedbackBehaviour = FeedbackBehaviour()
     ) throws -> SweepStage {
         let stage = try SweepStage(
-            engine, feeds: [.tuples((0..<Self.tokens).map { .dead($0, at: start) })],
+            engine,
+            feeds: [.tuples((0..<Self.tokens).map { .dead($0, at: start + UInt32($0 % 10)) })],
             behaviour: behaviour)
+        stage.lines.limits = SweepStage.anyNumber
         try stage.database.register(0..<Self.tokens, at: before)
         return stage
     }
@@ -228,7 +230,8 @@ struct TwoHostsTests {
     func replay(_ engine: TestEngine) throws {
         let stage = try stage(engine)
         let file = try stage.folder.write(
-            "feed.bin", FeedbackTuple.bytes((0..<Self.tokens).map { .dead($0, at: start) }))
+            "feed.bin",
+            FeedbackTuple.bytes((0..<Self.tokens).map { .dead($0, at: start + UInt32($0 % 10)) }))
         try stage.database.execute(
             "INSERT INTO pushsweep_lease (name, owner, fence, expires_at) "
                 + "VALUES ('active_users', 'sweep@b run=r home=h since=s', 7, ?)",

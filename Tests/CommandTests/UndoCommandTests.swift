@@ -108,7 +108,8 @@ struct UndoCommandTests {
         behaviour.delay = .milliseconds(200)
         behaviour.writeSize = 38
         let stage = try SweepStage(
-            feeds: [.tuples((0..<200).map { .dead($0, at: start) })], behaviour: behaviour)
+            feeds: [.tuples((0..<200).map { .dead($0, at: start + UInt32($0 % 10)) })],
+            behaviour: behaviour)
         let sweep = try stage.start(["sweep"])
         stage.awaitJournal()
         let result = try stage.run("undo", "--since", "2020-01-01T00:00")
@@ -206,7 +207,10 @@ struct RetentionTests {
     func deleteAfter(_ engine: TestEngine) throws {
         let stage = try SweepStage(
             engine,
-            feeds: [.tuples((0..<40).map { .dead($0, at: start) }), .tuples([]), .tuples([])])
+            feeds: [
+                .tuples((0..<40).map { .dead($0, at: start + UInt32($0 % 10)) }), .tuples([]),
+                .tuples([]),
+            ])
         stage.lines.policy = "policy: {action: delete, delete-after: 7d}"
         try stage.database.register(0..<40, at: 1_600_000_000_000)
         let first = try stage.sweep()

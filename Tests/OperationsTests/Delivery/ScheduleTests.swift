@@ -23,12 +23,15 @@ struct ScheduleTests {
         line.first.map { $0.isNumber || $0 == "*" } == true
     }
 
-    @Test("the crontab has a line for sending too, which waits to be switched on")
+    @Test("the crontab has lines for purging and sending too, which wait to be switched on")
     func sendingLine() throws {
         let comments = try Self.text("pushsweep.crontab").split(separator: "\n").filter {
             $0.hasPrefix("#") && Self.isJob(String($0.dropFirst()))
         }
-        #expect(comments == ["#*/5 * * * * pushsweep pushsweep send"])
+        #expect(
+            comments == [
+                "#43 4 * * * pushsweep pushsweep purge", "#*/5 * * * * pushsweep pushsweep send",
+            ])
     }
 
     @Test("the crontab is variables and one hourly line with a user, as /etc/cron.d wants it")
