@@ -80,35 +80,35 @@ struct ApplyBenchmark {
         return figure
     }
 
-    /// A commit for every row costs what the disk takes to sync; everything else costs the processor.
-    /// So this ratio belongs to the machine, and the floor is measured beside it: its own lead over
-    /// row by row is the most that one connection can reach.
+    /// The tutorial's way on its one connection against ours as a sweep works, and against ours kept
+    /// to one connection. A commit for every row costs what the disk takes to sync; everything else
+    /// costs the processor. So this ratio belongs to the machine, and the engine's floor is measured
+    /// beside it: its own lead over row by row is the most that one connection can reach.
     func againstRows() throws -> Figure {
         let table = try table()
         let perToken = 1e6 / Double(table.evidence.count)
-        var ours: [Double] = []
-        var rows: [Double] = []
-        var floors: [Double] = []
-        for run in 1...context.runs {
+        var times: [String: [Double]] = [:]
+        func take(_ name: String, _ measure: () throws -> Double) throws {
             try table.restore()
-            rows.append(try rowByRow(table))
-            try table.restore()
-            ours.append(try apply(table, connections: 1).total * perToken)
-            try table.restore()
-            floors.append(try seconds { try floor(table) }.0 * perToken)
-            context.note(
-                "run \(run): row by row \(rows[run - 1]) us, ours \(ours[run - 1]) us, floor "
-                    + "\(floors[run - 1]) us per token")
+            times[name, default: []].append(try measure())
         }
-        let ratio = median(zip(rows, ours).map { $0 / $1 })
-        let ofFloor = median(zip(floors, ours).map { $0 / $1 })
+        for run in 1...context.runs {
+            try take("rows") { try rowByRow(table) }
+            try take("ours") { try apply(table, connections: 2).total * perToken }
+            try take("one-connection") { try apply(table, connections: 1).total * perToken }
+            try take("floor") { try seconds { try floor(table) }.0 * perToken }
+            context.note("run \(run), us per token: \(times.mapValues { $0[run - 1] })")
+        }
+        let rows = times["rows"] ?? []
+        func lead(_ name: String) -> Double { median(zip(rows, times[name] ?? []).map { $0 / $1 }) }
         var figure = Figure(
-            name: "apply-vs-rows", value: median(ours), unit: "us/token",
-            reference: median(rows), ratio: ratio,
-            target: "at least 8 times faster", met: ratio >= 8)
+            name: "apply-vs-rows", value: median(times["ours"] ?? []), unit: "us/token",
+            reference: median(rows), ratio: lead("ours"),
+            target: "at least 8 times faster", met: lead("ours") >= 8)
         figure.extra = [
-            "floor": median(floors), "floor-vs-rows": median(zip(rows, floors).map { $0 / $1 }),
-            "share-of-floor": ofFloor,
+            "floor": median(times["floor"] ?? []), "floor-vs-rows": lead("floor"),
+            "one-connection": median(times["one-connection"] ?? []),
+            "one-connection-vs-rows": lead("one-connection"),
         ]
         return figure
     }
