@@ -16,14 +16,8 @@ private struct UndoStage {
     let run: String
 
     init(_ engine: TestEngine, _ action: String, rows: Int = 300) throws {
-        stage = try SweepStage(
-            engine,
-            feeds: [
-                .tuples((0..<rows).map { .dead($0, at: start + UInt32($0 % 10)) }), .tuples([]),
-            ])
-        stage.lines.limits = SweepStage.anyNumber
+        stage = try SweepStage(engine, dead: rows)
         stage.lines.policy = "policy: {action: \(action)}"
-        try stage.database.register(0..<rows, at: 1_600_000_000_000)
         before = try Self.contents(stage)
         let result = try stage.sweep()
         guard result.exit == 0, let run = result.json["run"] as? String else {

@@ -210,11 +210,8 @@ package struct Check {
 
     private mutating func examineStore() {
         do {
-            let wanted = StoreSettings(settings)
             let policy = RemovalPolicy(settings.policy)
-            var pacing = StorePacing()
-            pacing.throttle = Throttle(settings.throttle, wanted)
-            let store = try TokenStore(wanted, pacing: pacing)
+            let store = try TokenStore(StoreSettings(settings), pacing: StorePacing(settings))
             for finding in try store.examine(
                 .apply(policy), partitions: settings.apps.map(\.storedPartition)
             ).findings {

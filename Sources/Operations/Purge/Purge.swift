@@ -44,7 +44,8 @@ package struct Purge {
         defer { context.progress.clear() }
         do {
             let folder = try StateFolder(settings.state)
-            let store = try TokenStore(StoreSettings(settings))
+            let store = try TokenStore(
+                StoreSettings(settings), pacing: StorePacing(settings).began("purge", context))
             try store.preflight(.purge(isDry: dryRun))
             let progress = try store.purge(
                 before: cutoff, isDry: dryRun, shouldStop: { context.interrupt.isTripped }

@@ -17,30 +17,6 @@ import SecureTransport
 import TokenHygiene
 import TokenStore
 
-/// What a run of the sender ended with.
-package struct SendOutcome: Sendable {
-    /// The result for scripts and people.
-    package var report: SendReport
-    /// What the run ends with.
-    package var exit = ExitStatus.done
-    /// What went wrong, in order.
-    package var failures: [RunFailure] = []
-
-    /// Notes a failure.
-    mutating func fail(_ failure: RunFailure) {
-        failures.append(failure)
-        report.problems.append(
-            SweepReport.Problem(stage: failure.stage.rawValue, message: failure.description))
-        exit = .worse(exit, failure.exit)
-    }
-
-    /// The closing line of stderr, for scripts; nil after success.
-    package var closingLine: String? {
-        guard exit != .done else { return nil }
-        return report.closingLine(exit, stage: failures.first { $0.exit == exit }?.stage)
-    }
-}
-
 /// One run of the sender.
 package struct Send {
     /// How long a following run waits when the queue is empty.
@@ -55,19 +31,19 @@ package struct Send {
     private let context: RunContext
     private let run = UUID().uuidString.lowercased()
     private let started: EpochMilliseconds
-    private var outcome: SendOutcome
+    private var outcome: RunOutcome<SendReport>
     private var jobs: [SendJob] = []
 
     private init(_ plan: SendPlan, _ context: RunContext) {
         self.plan = plan
         self.context = context
         started = context.now()
-        outcome = SendOutcome(
+        outcome = RunOutcome(
             report: SendReport(run: run, dryRun: plan.dryRun, started: started))
     }
 
     /// Sends what waits in the queue.
-    package static func run(_ plan: SendPlan, _ context: RunContext) -> SendOutcome {
+    package static func run(_ plan: SendPlan, _ context: RunContext) -> RunOutcome<SendReport> {
         var send = Send(plan, context)
         do {
             if plan.dryRun { try send.preview() } else { try send.work() }
@@ -75,8 +51,7 @@ package struct Send {
             send.outcome.fail(.wrapping(error, at: .store))
         }
         context.progress.clear()
-        send.outcome.report.ended = context.now().rfc3339
-        send.outcome.report.exit = send.outcome.exit.rawValue
+        send.outcome.stamp(at: context.now())
         return send.outcome
     }
 
@@ -113,7 +88,7 @@ package struct Send {
         try finish(settlement)
         if try !journal.feeds(.pending).isEmpty { outcome.exit = .worse(outcome.exit, .pending) }
         if try !journal.feeds(.held).isEmpty { outcome.exit = .worse(outcome.exit, .held) }
-        outcome.report.exit = outcome.exit.rawValue
+        outcome.stamp(at: context.now())
         try journal.endRun(
             run, exit: outcome.exit.rawValue, summary: outcome.report.jsonLine, at: context.now())
         try journal.purge(at: context.now())

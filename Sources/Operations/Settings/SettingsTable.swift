@@ -317,7 +317,7 @@ package enum SettingsTable {
         SettingRule(
             "throttle.max-lag", .duration(0...86_400_000), .absent("no look at replicas"),
             sample: .comment("10s"),
-            "How far a replica may lag before sweeps and replays pause between chunks."),
+            "How far a replica may lag before runs pause between chunks."),
         SettingRule(
             "throttle.replicas", .servers, .absent("the database's own replication"),
             sample: .comment("[mysql://monitor@replica.example.net:3306/push]"),
@@ -325,7 +325,7 @@ package enum SettingsTable {
         SettingRule(
             "throttle.max-load", .load, .absent("no look at the load"),
             sample: .comment("Threads_running=25"),
-            "Load of the database beyond which sweeps and replays pause between chunks."),
+            "Load of the database beyond which runs pause between chunks."),
         SettingRule(
             "throttle.critical-load", .load, .absent("no look at the load"),
             sample: .comment("Threads_running=100"),

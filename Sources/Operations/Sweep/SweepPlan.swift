@@ -71,13 +71,6 @@ package struct SweepPlan: Sendable {
     /// When the run pauses, and when it ends early; the clock of both.
     package var pacing = StorePacing()
 
-    /// The same with other limits of the throttle.
-    package func throttled(_ throttle: Settings.Throttle) -> SweepPlan {
-        var plan = self
-        plan.pacing.throttle = Throttle(throttle, store)
-        return plan
-    }
-
     /// Whether a file is only tried: nothing of it is kept.
     var isTrial: Bool {
         guard dryRun, case .file = work else { return false }
