@@ -195,6 +195,21 @@ struct RetentionTests {
         #expect(try wrong.contents == wrong.after)
     }
 
+    @Test("a short retention of the ledger leaves the guard its month")
+    func shortRetention() throws {
+        let wrong = try UndoStage(.sqlite, "mark", rows: 50)
+        let stage = wrong.stage
+        stage.lines.policy = "policy: {keep-ledger: 1d}"
+        let past = Int64(Date().timeIntervalSince1970 * 1_000) - 3 * 86_400_000
+        try stage.database.execute(
+            "UPDATE pushsweep_run SET started = ?", [stage.database.time(past)])
+        let purged = try stage.run("purge", "--format", "json").json
+        #expect(purged["changes"] as? Int == 50)
+        #expect(purged["feeds"] as? Int == 0 && purged["runs"] as? Int == 0)
+        let undone = try stage.run("undo", wrong.run)
+        #expect(undone.exit == 0 && undone.output == "undo: there is nothing to take back\n")
+    }
+
     @Test(
         "a sweep marks first and removes when the period has passed",
         arguments: TestEngine.available)

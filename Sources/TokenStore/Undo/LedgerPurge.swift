@@ -21,12 +21,14 @@ package struct PurgeProgress: Codable, Hashable, Sendable {
 }
 
 extension TokenStore {
-    /// Drops the ledger, the markers of applied feeds and the records of runs that began before
-    /// `cutoff`. `shouldStop` and the throttle are asked between chunks. A dry run counts.
+    /// Drops the ledger of runs that began before `cutoff`, and the markers of applied feeds and the
+    /// records of those that began before `records` too, by which the guard judges. `shouldStop` and the
+    /// throttle are asked between chunks. A dry run counts.
     ///
     /// - Throws: any failure; what is dropped stays dropped, and the next purge goes on.
     package func purge(
-        before cutoff: EpochMilliseconds, isDry: Bool = false, shouldStop: () -> Bool = { false },
+        before cutoff: EpochMilliseconds, records: EpochMilliseconds? = nil, isDry: Bool = false,
+        shouldStop: () -> Bool = { false },
         report: (PurgeProgress) -> Void = { _ in }
     ) throws(StoreFailure) -> PurgeProgress {
         var progress = PurgeProgress()
@@ -37,6 +39,7 @@ extension TokenStore {
                 try purge(run.id, feed, part, isDry, shouldStop, &loop, &progress)
                 report(progress)
             }
+            guard run.started < records ?? cutoff else { continue }
             guard try mayGoOn(shouldStop) else { return progress }
             try close(run.id, isDry, &progress)
             report(progress)
