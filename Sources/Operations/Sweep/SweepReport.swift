@@ -17,6 +17,8 @@ package struct SweepReport: RunReport, Codable, Hashable {
         package var source: String
         /// How it ended, in one word.
         package var end: String
+        /// Whether a connection to the gateway was tried; not where our own certificate kept us from it.
+        package var asked = true
         /// What is to be said about the end, in one sentence.
         package var detail: String?
         /// The feed's name in the journal and the database; absent where nothing was opened.
