@@ -1,3 +1,5 @@
+import EvidenceJournal
+
 /// What became of evidence, whichever way it came: part of the reports of sweeps and senders. Fields may
 /// be added, never renamed.
 package struct EvidenceCounts: Codable, Hashable, Sendable {
@@ -29,6 +31,9 @@ package struct EvidenceCounts: Codable, Hashable, Sendable {
 }
 
 extension SweepReport.Feed {
+    /// Whether nothing of it is left to do.
+    var isApplied: Bool { state == FeedState.applied.rawValue }
+
     /// What became of its evidence.
     var counts: EvidenceCounts {
         EvidenceCounts(

@@ -1,3 +1,4 @@
+import EvidenceJournal
 import TokenHygiene
 import TokenStore
 
@@ -60,8 +61,9 @@ package struct RunOutcome<Report: RunReport>: Sendable {
     /// Opens the outcome of a run.
     init(report: Report) { self.report = report }
 
-    /// Notes a failure.
+    /// Notes a failure; one that comes up at every step, as of a damaged journal, once.
     mutating func fail(_ failure: RunFailure) {
+        guard !failures.contains(failure) else { return }
         failures.append(failure)
         report.problems.append(
             SweepReport.Problem(
@@ -74,6 +76,28 @@ package struct RunOutcome<Report: RunReport>: Sendable {
     mutating func stamp(at now: EpochMilliseconds) {
         report.ended = now.rfc3339
         report.exit = exit.rawValue
+    }
+
+    /// Writes the end of the run into the journal and then, with what the journal says, the metrics.
+    /// Where those cannot be written, what the run did stands, and the record says so too.
+    mutating func record(
+        as run: String, in journal: EvidenceJournal, _ metrics: MetricsPlan?,
+        at now: () -> EpochMilliseconds
+    ) throws(JournalFailure) {
+        try end(run, in: journal, at: now())
+        do throws(RunFailure) {
+            try metrics?.write(from: journal)
+        } catch {
+            fail(error)
+            try end(run, in: journal, at: now())
+        }
+    }
+
+    private mutating func end(
+        _ run: String, in journal: EvidenceJournal, at now: EpochMilliseconds
+    ) throws(JournalFailure) {
+        stamp(at: now)
+        try journal.endRun(run, exit: exit.rawValue, summary: report.jsonLine, at: now)
     }
 
     /// The closing line of stderr, for scripts; nil after success.

@@ -33,6 +33,8 @@ package struct Send {
     private let started: EpochMilliseconds
     private var outcome: RunOutcome<SendReport>
     private var jobs: [SendJob] = []
+    private var hasWarnedOfMetrics = false
+    private var tally = FeedTally()
 
     private init(_ plan: SendPlan, _ context: RunContext) {
         self.plan = plan
@@ -88,9 +90,7 @@ package struct Send {
         try finish(settlement)
         if try !journal.feeds(.pending).isEmpty { outcome.exit = .worse(outcome.exit, .pending) }
         if try !journal.feeds(.held).isEmpty { outcome.exit = .worse(outcome.exit, .held) }
-        outcome.stamp(at: context.now())
-        try journal.endRun(
-            run, exit: outcome.exit.rawValue, summary: outcome.report.jsonLine, at: context.now())
+        try outcome.record(as: run, in: journal, plan.metrics, at: context.now)
         try journal.purge(at: context.now())
     }
 
@@ -114,26 +114,18 @@ package struct Send {
 
     /// Applies what senders that are gone have left; see `SenderFolders`.
     private mutating func adoptAbandoned(_ store: TokenStore) {
-        let (folders, problems) = SenderFolders.abandoned(in: plan.state)
-        for problem in problems { warn(problem) }
-        for folder in folders {
-            do throws(JournalFailure) {
-                let journal = try EvidenceJournal(in: folder)
-                try journal.recoverInterrupted(at: context.now())
-                for feed in try journal.feeds(.pending) {
-                    settle(feed, settlement(journal, store))
-                }
-            } catch {
-                warn(error)
+        let problems = SenderFolders.visitAbandoned(in: plan.state, at: context.now) {
+            journal throws(JournalFailure) in
+            for feed in try journal.feeds(.pending) {
+                settle(feed, settlement(journal, store))
             }
-            withExtendedLifetime(folder) {}
+            return true
         }
-    }
-
-    /// What another sender left cannot be applied; that is no reason not to send.
-    private mutating func warn(_ problem: JournalFailure) {
-        context.log.warning("\(problem)")
-        outcome.exit = .worse(outcome.exit, .pending)
+        // What another sender left cannot be applied; that is no reason not to send.
+        for problem in problems {
+            context.log.warning("\(problem)")
+            outcome.exit = .worse(outcome.exit, .pending)
+        }
     }
 
     private mutating func openJobs(_ store: TokenStore, _ journal: EvidenceJournal) throws {
@@ -168,6 +160,7 @@ package struct Send {
                 first.count(reclaimed)
                 for feed in try settlement.journal.feeds(.pending) { settle(feed, settlement) }
                 try settlement.journal.purge(at: context.now())
+                try tellProgress(settlement.journal)
                 upkeepDue = .in(Self.upkeep)
             }
             isWaiting = true
@@ -193,6 +186,21 @@ package struct Send {
         } while !context.interrupt.wait(until: isWaiting ? .in(Self.idle) : .now)
     }
 
+    /// Writes metrics of a run that goes on. That they cannot be written is told once, and again when
+    /// the run ends.
+    private mutating func tellProgress(_ journal: EvidenceJournal) throws(JournalFailure) {
+        guard plan.follows, let metrics = plan.metrics else { return }
+        var report = outcome.report
+        report.apps = jobs.map(\.entry)
+        try journal.noteProgress(run, summary: report.jsonLine)
+        do throws(RunFailure) {
+            try metrics.write(from: journal)
+        } catch {
+            if !hasWarnedOfMetrics { context.log.warning("\(error)") }
+            hasWarnedOfMetrics = true
+        }
+    }
+
     /// Brings what answers said to the token table.
     private mutating func apply(_ job: SendJob, _ settlement: FeedSettlement) throws {
         guard !job.answers.isEmpty else { return }
@@ -206,7 +214,7 @@ package struct Send {
     ) {
         let result = settlement.settle(feed)
         let owner = job ?? jobs.first { $0.app.partition == feed.partition }
-        owner?.count(result.entry)
+        owner?.count(tally.news(in: result.entry))
         if let failure = result.failure {
             outcome.fail(failure)
         } else {

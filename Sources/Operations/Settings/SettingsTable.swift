@@ -16,9 +16,9 @@ package enum SettingsTable {
         "certificate", "token-key", "feedback", "provider", "binary",
     ]
 
-    /// Groups that nothing uses yet. Whoever puts one to use removes it here.
+    /// Groups and settings that nothing uses yet. Whoever puts one to use removes it here.
     static let groupsNotInForce = [
-        "apps[].binary", "report",
+        "apps[].binary", "report.healthcheck-url",
     ]
 
     /// The row of a key.
@@ -360,7 +360,8 @@ package enum SettingsTable {
             "The same within 24 hours."),
         SettingRule(
             "report.metrics-file", .path, .absent("no metrics"), sample: .comment("pushsweep.prom"),
-            "File for the node exporter's text file collector, replaced whole after each run."),
+            "Metrics of the last runs for the node exporter's text file collector; replaced whole by each run."
+        ),
         SettingRule(
             "report.healthcheck-url", .webAddress, .absent("no ping"),
             sample: .comment("https://ping.example.net/pushsweep"),

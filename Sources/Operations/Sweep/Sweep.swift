@@ -112,23 +112,17 @@ package struct Sweep {
     /// Applies the answers that senders had kept when they ended, see `SenderFolders`.
     private mutating func settleSenders(_ store: TokenStore, _ lease: Lease?) {
         guard !plan.dryRun, case .gateways = plan.work else { return }
-        let (folders, problems) = SenderFolders.abandoned(in: plan.state)
-        for problem in problems { outcome.fail(.wrapping(problem, at: .state)) }
-        for folder in folders {
-            do throws(JournalFailure) {
-                let journal = try EvidenceJournal(in: folder)
-                try journal.recoverInterrupted(at: context.now())
-                let settlement = FeedSettlement(
-                    journal: journal, store: store, plan: plan, context: context, run: run,
-                    started: started, lease: lease)
-                for feed in try journal.feeds(.pending)
-                where settle(feed, with: settlement, resumed: true) { return }
-                if try !journal.feeds(.held).isEmpty { outcome.exit = .worse(outcome.exit, .held) }
-            } catch {
-                outcome.fail(.wrapping(error, at: .state))
-            }
-            withExtendedLifetime(folder) {}
+        let problems = SenderFolders.visitAbandoned(in: plan.state, at: context.now) {
+            journal throws(JournalFailure) in
+            let settlement = FeedSettlement(
+                journal: journal, store: store, plan: plan, context: context, run: run,
+                started: started, lease: lease)
+            for feed in try journal.feeds(.pending)
+            where settle(feed, with: settlement, resumed: true) { return false }
+            if try !journal.feeds(.held).isEmpty { outcome.exit = .worse(outcome.exit, .held) }
+            return true
         }
+        for problem in problems { outcome.fail(.wrapping(problem, at: .state)) }
     }
 
     /// Removes the rows that have stayed marked for as long as the settings want.
@@ -166,8 +160,7 @@ package struct Sweep {
             try settle(journal.feed(feed), with: settlement, resumed: false)
         case .journaled(let feed):
             try settle(journal.feed(feed), with: settlement, resumed: true)
-        case .answers:
-            for feed in left where settle(feed, with: settlement, resumed: true) { return false }
+        case .answers: break  // A sender settles them as they come.
         case .release(let digest):
             let (feeds, settlement) = try settlement.released(by: digest)
             for feed in feeds where settle(feed, with: settlement, resumed: true) { return false }
@@ -266,6 +259,7 @@ package struct Sweep {
             return true
         case .unreachable(let failure, let end):
             entry.end = end.rawValue
+            entry.asked = failure.stage != .identity
             entry.detail = failure.description
             outcome.fail(failure)
             outcome.report.apps.append(entry)
@@ -314,9 +308,7 @@ package struct Sweep {
     }
 
     private mutating func record(in journal: EvidenceJournal) throws {
-        outcome.stamp(at: context.now())
-        try journal.endRun(
-            run, exit: outcome.exit.rawValue, summary: outcome.report.jsonLine, at: context.now())
+        try outcome.record(as: run, in: journal, plan.metrics, at: context.now)
         if !plan.dryRun { try journal.purge(at: context.now()) }
     }
 }

@@ -66,6 +66,7 @@ extension SweepPlan {
             policy: RemovalPolicy(settings.policy), limits: GuardLimits(settings.guardLimits),
             dryRun: dryRun)
         pacing = StorePacing(settings)
+        metrics = dryRun ? nil : MetricsPlan(settings)
     }
 }
 

@@ -66,10 +66,8 @@ package struct Undo {
         } catch {
             outcome.fail(.wrapping(error, at: .apply))
         }
-        outcome.stamp(at: context.now())
-        try journal.endRun(
-            attempt, exit: outcome.exit.rawValue, summary: outcome.report.jsonLine,
-            at: context.now())
+        try outcome.record(
+            as: attempt, in: journal, dryRun ? nil : MetricsPlan(settings), at: context.now)
         withExtendedLifetime(folder) {}
     }
 

@@ -129,10 +129,12 @@ struct HoldsCommand: ParsableCommand {
 
         func run() throws {
             try common.finish { context in
-                let holds = try Holds(state: common.settings().state)
+                let settings = try common.settings()
+                let holds = try Holds(state: settings.state)
                 let report = try holds.discard(
                     holds.hold(of: id), because: reason, context)
                 common.print(report.text, report.jsonLine)
+                try holds.write(MetricsPlan(settings))
                 return .done
             }
         }
