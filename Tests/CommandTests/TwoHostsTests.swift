@@ -38,14 +38,20 @@ struct TwoHostsTests {
             try database.count("SELECT COUNT(*) FROM pushsweep_lease WHERE owner IS NOT NULL") == 0)
     }
 
-    /// A stage on which a first run was killed while it read, and what was read is in its journal.
-    private func killedStage(_ engine: TestEngine) throws -> SweepStage {
+    /// A stage on which a first run reads a list that does not end, and what was read is in its journal.
+    private func readingStage(_ engine: TestEngine) throws -> (SweepStage, RunningTool) {
         var behaviour = FeedbackBehaviour()
         behaviour.ending = .holdOpen
         let stage = try stage(engine, behaviour: behaviour)
         stage.lines.feedbackOptions = "idle-timeout: 60s"
         let first = try stage.start(["sweep"])
         stage.awaitJournal()
+        return (stage, first)
+    }
+
+    /// The same after the first run was killed.
+    private func killedStage(_ engine: TestEngine) throws -> SweepStage {
+        let (stage, first) = try readingStage(engine)
         first.signal(SIGKILL)
         #expect(first.wait().exit == 137)
         stage.lines.feedbackOptions = "idle-timeout: 200ms"
@@ -63,12 +69,7 @@ struct TwoHostsTests {
         "that overlap twenty times: one works, the others end with 4 and say who does",
         arguments: TestEngine.available, [1, 2])
     func twenty(_ engine: TestEngine, _ hosts: Int) throws {
-        var behaviour = FeedbackBehaviour()
-        behaviour.ending = .holdOpen
-        let stage = try stage(engine, behaviour: behaviour)
-        stage.lines.feedbackOptions = "idle-timeout: 60s"
-        let first = try stage.start(["sweep"])
-        stage.awaitJournal()
+        let (stage, first) = try readingStage(engine)
         let others = try (1..<20).map { number in
             try stage.start(
                 ["sweep", "--format", "json"],

@@ -54,22 +54,33 @@ package struct MetricsPlan: Sendable {
 
     /// One run at a time, on this host.
     private struct Turn {
+        /// Milliseconds between two tries, and how many there are: writing takes some of them, and a
+        /// stopped process must not keep the others from their end.
+        private static let pause: UInt32 = 50
+        private static let tries = 200
+
         private let path: String
 
         init(in state: String) { path = state + "/metrics.lock" }
 
         func hold(_ body: () throws -> Void) throws {
             let descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
-            guard descriptor >= 0, flock(descriptor, LOCK_EX) == 0 else {
-                let cause = String(cString: strerror(errno)).lowercased()
-                if descriptor >= 0 { close(descriptor) }
-                throw RunFailure(
-                    .cannotCreate, .report,
-                    "locking \(path) for the metrics: \(cause); what the run did stands, check the "
-                        + "state folder")
-            }
+            guard descriptor >= 0 else { throw failure(errno) }
             defer { close(descriptor) }
+            var tries = 1
+            while flock(descriptor, LOCK_EX | LOCK_NB) != 0 {
+                guard errno == EWOULDBLOCK, tries < Self.tries else { throw failure(errno) }
+                tries += 1
+                usleep(Self.pause * 1_000)
+            }
             try body()
+        }
+
+        private func failure(_ cause: Int32) -> RunFailure {
+            RunFailure(
+                .cannotCreate, .report,
+                "locking \(path) for the metrics: \(String(cString: strerror(cause)).lowercased()); "
+                    + "what the run did stands, look for a stuck run with: fuser \(path)")
         }
     }
 
