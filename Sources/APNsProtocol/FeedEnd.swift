@@ -30,15 +30,17 @@ package enum FeedEnd: String, Hashable, Sendable, CaseIterable {
     case clean
     /// On a tuple boundary; the gateway left the connection open and silent.
     case idle
-    /// In the middle, or without the gateway's word that this was all.
+    /// In the middle, or without the gateway's word that this was all; also where a tuple announced a
+    /// length that cannot be and the feed ended before so many bytes came.
     case truncated
     /// By a reset: whole tuples are good, more may have been lost.
     case reset
     /// Silence inside a tuple.
     case timeout
-    /// No connection, or the gateway refused us: nothing was read.
+    /// No connection, the gateway refused us, or we could not ask it at all: nothing was read.
     case refused
-    /// The bytes lost step: what follows the last believable tuple is in quarantine.
+    /// The bytes lost step: a tuple announced a length that cannot be, and the feed went on past it.
+    /// What follows the last believable tuple is in quarantine.
     case misframed
 
     /// Judges a captured feed.

@@ -30,6 +30,10 @@ package enum FeedbackEnding: Hashable, Sendable, CustomStringConvertible {
         case .clean: "on a tuple boundary"
         case .truncatedHeader(let present):
             "cut \(present) bytes into the 6-byte header of a tuple"
+        case .truncatedToken(let present, let announced)
+        where announced > FeedbackDecoder.longestToken:
+            "cut \(present) bytes into a token of \(announced), and none is longer than "
+                + "\(FeedbackDecoder.longestToken): these bytes may be no feed at all"
         case .truncatedToken(let present, let announced):
             "cut \(present) bytes into a token of \(announced)"
         case .outOfStep(let offset, let announced):

@@ -20,10 +20,16 @@ extension StateFolder {
         }
     }
 
-    /// Gives a journal that cannot be read a new name, so that the next run can start another.
-    /// Returns what is to be thrown.
-    func setJournalAside(because cause: String) -> JournalFailure {
+    /// Gives a journal that cannot be read a new name, so that the next run can start another. That of
+    /// somebody else, who may be alive and use it, is only named. Returns what is to be thrown.
+    func failure(ofDamage cause: String) -> JournalFailure {
         let journal = file(Self.journalName)
+        guard !isVisited else {
+            return JournalFailure(
+                .inputOutput,
+                "the journal \(journal) of another run cannot be read (\(cause)); the next run that "
+                    + "takes its folder sets it aside")
+        }
         let kept = unusedName()
         // The rollback journal first: without its database it is nothing, but left behind it would
         // be taken for that of the next one.

@@ -22,11 +22,15 @@ package final class EvidenceJournal {
     /// Days for which the bytes of an applied feed are kept, as long as the change ledger.
     package static let retentionDays: Int64 = 30
 
-    let database: DatabaseQueue
+    private let database: DatabaseQueue
+    /// Set once damage was met: the file has another name by then, and what SQLite would still write
+    /// beside the old one would be taken for part of the next journal.
+    private var damage: JournalFailure?
     /// The folder it lives in.
     package let folder: StateFolder
 
-    /// Opens the journal, creates it on first use, and sets aside a damaged one.
+    /// Opens the journal, creates it on first use, and sets aside a damaged one. Any other call does so
+    /// too where it meets damage, and every call after it throws the same.
     ///
     /// - Throws: `damaged` after setting a file aside, or where the file is another program's;
     ///   `cannotCreate`, `inputOutput`.
@@ -37,10 +41,8 @@ package final class EvidenceJournal {
         try Self.checkOwner(of: path, header)
         do {
             database = try Self.open(path, isNew: header.isEmpty)
-        } catch let error as DatabaseError
-            where error.resultCode == .SQLITE_NOTADB || error.resultCode == .SQLITE_CORRUPT
-        {
-            throw folder.setJournalAside(because: error.message ?? "damaged")
+        } catch let error as DatabaseError where error.isDamage {
+            throw folder.failure(ofDamage: error.message ?? "damaged")
         } catch {
             throw .wrapping(error, while: "opening the journal \(path)")
         }
@@ -90,12 +92,20 @@ package final class EvidenceJournal {
         return queue
     }
 
-    /// Does work on the database and words its errors.
+    /// Does work on the database and words its errors. A page that is damaged is met only when it is
+    /// read, which may be long after opening; then the file is set aside as it would have been there,
+    /// and nothing more is done with this journal.
     func perform<T>(
         _ doing: String, _ work: (Database) throws -> T
     ) throws(JournalFailure) -> T {
+        if let damage { throw damage }
         do {
             return try database.inDatabase(work)
+        } catch let error as DatabaseError where error.isDamage {
+            try? database.close()
+            let failure = folder.failure(ofDamage: "\(doing): \(error.message ?? "damaged")")
+            damage = failure
+            throw failure
         } catch {
             throw .wrapping(error, while: doing)
         }
@@ -140,5 +150,12 @@ package final class EvidenceJournal {
                 return .commit
             }
         }
+    }
+}
+
+extension DatabaseError {
+    /// Whether what is in the file is at fault, and not a disk, a right or a lock.
+    fileprivate var isDamage: Bool {
+        resultCode == .SQLITE_NOTADB || resultCode == .SQLITE_CORRUPT
     }
 }

@@ -37,6 +37,9 @@ enum JournalSchema {
         migrator.registerMigration("3 the gate that holds a feed") { db in
             try db.execute(sql: "ALTER TABLE feed ADD COLUMN gate TEXT")
         }
+        migrator.registerMigration("4 the last run of a kind") { db in
+            try db.execute(sql: "CREATE INDEX run_kind ON run (kind, started)")
+        }
         return migrator
     }
 }

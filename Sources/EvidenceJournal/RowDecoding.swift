@@ -10,7 +10,7 @@ struct UnreadableRow: Error, CustomStringConvertible {
 
     var description: String {
         "column \(column) holds what was never written there; keep a copy of the state folder and "
-            + "check the disk"
+            + "check the disk; to go on without what else is in it, move journal.sqlite out of there"
     }
 }
 

@@ -40,19 +40,51 @@ extension EvidenceJournal {
         }
     }
 
+    /// Notes what a run that goes on has done so far.
+    package func noteProgress(_ id: String, summary: String) throws(JournalFailure) {
+        try perform("noting the progress of run \(id)") { db in
+            try db.execute(
+                sql: "UPDATE run SET summary = ? WHERE id = ?", arguments: [summary, id])
+        }
+    }
+
     /// The latest runs, newest first.
     package func runs(limit: Int) throws(JournalFailure) -> [RunEntry] {
         try perform("listing runs") { db in
             try Row.fetchAll(
                 db, sql: "SELECT * FROM run ORDER BY started DESC, rowid DESC LIMIT ?",
                 arguments: [limit]
-            ).map { row in
-                RunEntry(
-                    id: try row.value("id"), kind: try row.value("kind"),
-                    started: EpochMilliseconds(try row.value("started")),
-                    ended: try row.optional("ended").map { EpochMilliseconds($0) },
-                    exit: try row.optional("exit"), summary: try row.optional("summary"))
-            }
+            ).map(RunEntry.init)
         }
+    }
+
+    /// The last run of a kind that has left a summary and was no dry run, and when the last of them
+    /// that ended with 0 ended; nil where there is none.
+    package func lastRun(
+        _ kind: String
+    ) throws(JournalFailure) -> (run: RunEntry, succeeded: EpochMilliseconds?)? {
+        let last = """
+            SELECT * FROM run WHERE kind = ? AND instr(summary, '"dryRun":true') = 0 AND (? OR exit = 0)
+            ORDER BY started DESC, rowid DESC LIMIT 1
+            """
+        return try perform("looking for the last run") { db in
+            guard
+                let run = try Row.fetchOne(db, sql: last, arguments: [kind, true])
+                    .map(RunEntry.init)
+            else { return nil }
+            let success = try Row.fetchOne(db, sql: last, arguments: [kind, false])
+                .map(RunEntry.init)
+            return (run, success?.ended)
+        }
+    }
+}
+
+extension RunEntry {
+    fileprivate init(_ row: Row) throws {
+        self.init(
+            id: try row.value("id"), kind: try row.value("kind"),
+            started: EpochMilliseconds(try row.value("started")),
+            ended: try row.optional("ended").map { EpochMilliseconds($0) },
+            exit: try row.optional("exit"), summary: try row.optional("summary"))
     }
 }

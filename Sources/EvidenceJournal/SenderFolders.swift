@@ -60,6 +60,34 @@ package enum SenderFolders {
         return folders
     }
 
+    /// The folders that a run with one of them may look into beside it: the state folder and those of
+    /// its senders, as far as they have a journal. Nothing in them may be changed.
+    ///
+    /// - Returns: the folders with the senders' numbers, and how many cannot be looked into.
+    package static func neighbours(
+        of own: StateFolder, in state: String
+    ) -> (folders: [(folder: StateFolder, sender: Int?)], unreadable: Int) {
+        var folders: [(StateFolder, Int?)] = []
+        var unreadable = 0
+        for number in 0...most {
+            let path = number == 0 ? state : path(number, in: state)
+            guard path != own.path, access(path + "/" + StateFolder.journalName, F_OK) == 0 else {
+                continue
+            }
+            do throws(JournalFailure) {
+                folders.append((try StateFolder(visiting: path), number == 0 ? nil : number))
+            } catch {
+                unreadable += 1
+            }
+        }
+        return (folders, unreadable)
+    }
+
+    /// The number of a sender's folder; nil for a state folder.
+    package static func number(of folder: StateFolder, in state: String) -> Int? {
+        (1...most).first { path($0, in: state) == folder.path }
+    }
+
     private static func path(_ number: Int, in state: String) -> String {
         "\(state)/send/\(number)"
     }

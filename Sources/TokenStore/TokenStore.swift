@@ -88,16 +88,21 @@ package final class TokenStore {
         try canRead("pushsweep_invalid", "token, invalidated_at")
     }
 
-    /// Whether a table of ours can be read. Asked by reading, since an account with some other right
-    /// on a table sees it in the catalog too.
+    /// Whether a table of ours can be read.
     func canRead(_ table: String, _ columns: String) throws(StoreFailure) -> Bool {
+        try sight(of: table, columns) == .readable
+    }
+
+    /// How an account sees a table. Asked by reading, since an account with some other right on a table
+    /// sees it in the catalog too.
+    func sight(of table: String, _ columns: String) throws(StoreFailure) -> TableSight {
         try attempts.retrying("looking for \(table)") { () throws(SQLFailure) in
             do throws(SQLFailure) {
                 _ = try connection.query("SELECT \(columns) FROM \(table) WHERE 1 = 0")
-                return true
+                return .readable
             } catch {
                 guard error.isAbsentOrHidden else { throw error }
-                return false
+                return error.kind == .permission ? .hidden : .absent
             }
         }
     }
@@ -210,4 +215,13 @@ package final class TokenStore {
         var applier = try FeedApplier(application, layout(), connection, pacing, gate)
         return try applier.run(&evidence, shouldStop: shouldStop, report: report)
     }
+}
+
+/// How an account sees a table.
+enum TableSight {
+    case readable
+    /// Not there, as far as the account may know.
+    case absent
+    /// Not to be read, whether or not it is there.
+    case hidden
 }

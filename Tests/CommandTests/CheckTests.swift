@@ -94,6 +94,32 @@ struct CheckTests {
         #expect(findings(result, "provider").isEmpty)
     }
 
+    @Test("names every file that is not there, each once, and still looks at the rest")
+    func missingFiles() throws {
+        let stage = try SweepStage(feeds: [])
+        let nowhere = stage.folder.file("nowhere")
+        stage.lines.ca = "\(nowhere)/feedback.pem"
+        stage.lines.certificate =
+            "certificate: {file: \(nowhere)/chat.pem, key: \(nowhere)/chat.key}"
+        stage.lines.apps = """
+              - name: mail
+                topic: com.example.mail
+                environment: production
+                token-key: {file: \(nowhere)/mail.p8, key-id: ABC123DEFG, team-id: DEF123GHIJ}
+                provider: {host: 127.0.0.1, ca: \(nowhere)/provider.pem}
+            """
+        let result = try stage.run("check", "--format", "json")
+        #expect(result.exit == 78)
+        let failures = ["settings", "certificate", "provider", "database", "state"].flatMap {
+            findings(result, $0).filter { $0.hasPrefix("failure") }
+        }
+        for name in ["chat.pem", "chat.key", "feedback.pem", "mail.p8", "provider.pem"] {
+            #expect(failures.count { $0.contains("\(nowhere)/\(name)") } == 1, "\(failures)")
+        }
+        #expect(failures.count == 5, "\(failures)")
+        #expect(findings(result, "database").contains { $0.hasPrefix("ok") })
+    }
+
     @Test("without a provider asks for no queue")
     func sweeper() throws {
         let stage = try SweepStage(feeds: [])

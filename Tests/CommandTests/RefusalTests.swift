@@ -103,7 +103,12 @@ struct OwnSideTests {
         let result = try stage.sweep()
         #expect(result.exit == 78)
         #expect(result.error.contains("expired"))
+        #expect(result.app()["end"] as? String == "refused")
+        #expect(result.app()["asked"] as? Bool == false)
         #expect(stage.gateway.records.isEmpty)
+        let text = try stage.run("sweep")
+        #expect(
+            text.output.contains("127.0.0.1:\(stage.gateway.port): not asked\n"), "\(text.output)")
     }
 
     @Test("with a key that others can read does not connect")

@@ -59,6 +59,35 @@ struct SendTroubleTests {
         #expect(states["sent", default: 0] > 0)
     }
 
+    @Test(
+        "a batch that cannot be noted as handed over is given back, and nothing of it is sent",
+        arguments: TestEngine.available)
+    func handOverFails(_ engine: TestEngine) throws {
+        let stage = try SendStage(engine)
+        try stage.database.register(0..<40, at: registered)
+        try stage.queue(0..<40)
+        try stage.database.sql.run(
+            engine == .mariaDB
+                ? "CREATE TRIGGER no_hand_over BEFORE UPDATE ON pushsweep_claim FOR EACH ROW "
+                    + "IF NEW.state = 'handed' THEN SIGNAL SQLSTATE '45000' "
+                    + "SET MESSAGE_TEXT = 'not today'; END IF"
+                : "CREATE TRIGGER no_hand_over BEFORE UPDATE ON pushsweep_claim "
+                    + "WHEN NEW.state = 'handed' BEGIN SELECT RAISE(ABORT, 'not today'); END")
+        let failed = try stage.send()
+        #expect(failed.exit != 0 && failed.error.contains("not today"), "\(failed.error)")
+        #expect(failed.app()["returned"] as? Int == 40)
+        #expect(failed.app()["claimed"] as? Int == 0)
+        #expect(try stage.states() == ["pending": 40])
+        #expect(
+            try stage.database.count(
+                "SELECT COUNT(*) FROM pushsweep_claim WHERE state IN ('held', 'handed')") == 0)
+        #expect(stage.gateway.book.totals.requests == 0)
+        try stage.database.sql.run("DROP TRIGGER no_hand_over")
+        let sent = try stage.send()
+        #expect(sent.exit == 0 && sent.app()["sent"] as? Int == 40, "\(sent.error)")
+        #expect(stage.gateway.book.acceptedTwice.isEmpty)
+    }
+
     @Test("a batch whose lease was taken writes nothing more, and the run says so")
     func leaseTaken() throws {
         var script = ProviderScript()

@@ -16,13 +16,7 @@ struct ThrottleTests {
     private func stage(
         _ engine: TestEngine, behaviour: FeedbackBehaviour = FeedbackBehaviour()
     ) throws -> SweepStage {
-        let stage = try SweepStage(
-            engine,
-            feeds: [.tuples((0..<Self.tokens).map { .dead($0, at: start + UInt32($0 % 10)) })],
-            behaviour: behaviour)
-        stage.lines.limits = SweepStage.anyNumber
-        try stage.database.register(0..<Self.tokens, at: before)
-        return stage
+        try SweepStage(engine, dead: Self.tokens, behaviour: behaviour)
     }
 
     private func marks(_ stage: SweepStage) throws -> Int {
@@ -116,6 +110,35 @@ struct ThrottleTests {
         let problem = (result.json["problems"] as? [[String: Any]])?.first
         #expect(problem?["why"] as? String == "time-budget")
         try checkNext(stage, "--time-budget", "1h")
+    }
+
+    @Test(
+        "that takes back or drops old entries ends with 75 too, and the same command goes on",
+        arguments: TestEngine.available)
+    func undoAndPurge(_ engine: TestEngine) throws {
+        let stage = try stage(engine)
+        let run = try #require(try stage.sweep().json["run"] as? String)
+        let halt = try stage.folder.write("halt", "")
+        let stopped = try stage.run("undo", run, "--stop-file", halt, "--format", "json")
+        #expect(stopped.exit == 75, "\(stopped.error)")
+        #expect(stopped.closingLine.hasSuffix("next=rerun why=stop-file"), "\(stopped.closingLine)")
+        let problem = (stopped.json["problems"] as? [[String: Any]])?.first
+        #expect(problem?["why"] as? String == "stop-file")
+        #expect(try marks(stage) == Self.tokens)
+        let undone = try stage.run("undo", run, "--format", "json", "--time-budget", "1h")
+        #expect(undone.exit == 0, "\(undone.error)")
+        #expect(undone.json["restored"] as? Int == Self.tokens)
+        #expect(undone.json["resumed"] as? Bool == true)
+        #expect(try marks(stage) == 0)
+
+        try stage.database.execute(
+            "UPDATE pushsweep_run SET started = ?", [stage.database.time(before)])
+        let kept = try stage.run("purge", "--stop-file", halt)
+        #expect(kept.exit == 75 && kept.closingLine.hasSuffix("why=stop-file"), "\(kept.error)")
+        #expect(try stage.database.count("SELECT COUNT(*) FROM pushsweep_change") == 2_000)
+        #expect(try stage.run("purge").exit == 0)
+        #expect(try stage.database.count("SELECT COUNT(*) FROM pushsweep_change") == 0)
+        #expect(try stage.run("undo", run, "--max-load", "x").exit == 64)
     }
 
     @Test("refuses what it cannot do before a feed is opened")

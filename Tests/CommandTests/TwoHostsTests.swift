@@ -19,13 +19,7 @@ struct TwoHostsTests {
     private func stage(
         _ engine: TestEngine, behaviour: FeedbackBehaviour = FeedbackBehaviour()
     ) throws -> SweepStage {
-        let stage = try SweepStage(
-            engine,
-            feeds: [.tuples((0..<Self.tokens).map { .dead($0, at: start + UInt32($0 % 10)) })],
-            behaviour: behaviour)
-        stage.lines.limits = SweepStage.anyNumber
-        try stage.database.register(0..<Self.tokens, at: before)
-        return stage
+        try SweepStage(engine, dead: Self.tokens, behaviour: behaviour)
     }
 
     /// That every token was read once, marked once and counted once.
@@ -44,6 +38,26 @@ struct TwoHostsTests {
             try database.count("SELECT COUNT(*) FROM pushsweep_lease WHERE owner IS NOT NULL") == 0)
     }
 
+    /// A stage on which a first run reads a list that does not end, and what was read is in its journal.
+    private func readingStage(_ engine: TestEngine) throws -> (SweepStage, RunningTool) {
+        var behaviour = FeedbackBehaviour()
+        behaviour.ending = .holdOpen
+        let stage = try stage(engine, behaviour: behaviour)
+        stage.lines.feedbackOptions = "idle-timeout: 60s"
+        let first = try stage.start(["sweep"])
+        stage.awaitJournal()
+        return (stage, first)
+    }
+
+    /// The same after the first run was killed.
+    private func killedStage(_ engine: TestEngine) throws -> SweepStage {
+        let (stage, first) = try readingStage(engine)
+        first.signal(SIGKILL)
+        #expect(first.wait().exit == 137)
+        stage.lines.feedbackOptions = "idle-timeout: 200ms"
+        return stage
+    }
+
     /// Makes the lease end, as a minute without renewal would.
     private func endLease(_ stage: SweepStage) throws {
         try stage.database.execute(
@@ -55,12 +69,7 @@ struct TwoHostsTests {
         "that overlap twenty times: one works, the others end with 4 and say who does",
         arguments: TestEngine.available, [1, 2])
     func twenty(_ engine: TestEngine, _ hosts: Int) throws {
-        var behaviour = FeedbackBehaviour()
-        behaviour.ending = .holdOpen
-        let stage = try stage(engine, behaviour: behaviour)
-        stage.lines.feedbackOptions = "idle-timeout: 60s"
-        let first = try stage.start(["sweep"])
-        stage.awaitJournal()
+        let (stage, first) = try readingStage(engine)
         let others = try (1..<20).map { number in
             try stage.start(
                 ["sweep", "--format", "json"],
@@ -111,15 +120,7 @@ struct TwoHostsTests {
         "wait for the end of a killed one's lease, except on its own host",
         arguments: TestEngine.available)
     func killed(_ engine: TestEngine) throws {
-        var behaviour = FeedbackBehaviour()
-        behaviour.ending = .holdOpen
-        let stage = try stage(engine, behaviour: behaviour)
-        stage.lines.feedbackOptions = "idle-timeout: 60s"
-        let first = try stage.start(["sweep"])
-        stage.awaitJournal()
-        first.signal(SIGKILL)
-        #expect(first.wait().exit == 137)
-        stage.lines.feedbackOptions = "idle-timeout: 200ms"
+        let stage = try killedStage(engine)
         func onB() throws -> ToolResult {
             try stage.start(["sweep", "--format", "json"], environment: stage.host("b")).wait()
         }
@@ -142,15 +143,7 @@ struct TwoHostsTests {
         "take over at once what a killed run of the same host left",
         arguments: TestEngine.available)
     func sameHost(_ engine: TestEngine) throws {
-        var behaviour = FeedbackBehaviour()
-        behaviour.ending = .holdOpen
-        let stage = try stage(engine, behaviour: behaviour)
-        stage.lines.feedbackOptions = "idle-timeout: 60s"
-        let first = try stage.start(["sweep"])
-        stage.awaitJournal()
-        first.signal(SIGKILL)
-        _ = first.wait()
-        stage.lines.feedbackOptions = "idle-timeout: 200ms"
+        let stage = try killedStage(engine)
         let next = try stage.sweep()
         #expect(next.exit == 0, "\(next.error)")
         try checkWhole(stage)

@@ -16,14 +16,8 @@ private struct UndoStage {
     let run: String
 
     init(_ engine: TestEngine, _ action: String, rows: Int = 300) throws {
-        stage = try SweepStage(
-            engine,
-            feeds: [
-                .tuples((0..<rows).map { .dead($0, at: start + UInt32($0 % 10)) }), .tuples([]),
-            ])
-        stage.lines.limits = SweepStage.anyNumber
+        stage = try SweepStage(engine, dead: rows)
         stage.lines.policy = "policy: {action: \(action)}"
-        try stage.database.register(0..<rows, at: 1_600_000_000_000)
         before = try Self.contents(stage)
         let result = try stage.sweep()
         guard result.exit == 0, let run = result.json["run"] as? String else {
@@ -199,6 +193,21 @@ struct RetentionTests {
         #expect(try stage.database.count("SELECT COUNT(*) FROM pushsweep_change") == 0)
         #expect(try stage.run("undo", wrong.run).exit == 64)
         #expect(try wrong.contents == wrong.after)
+    }
+
+    @Test("a short retention of the ledger leaves the guard its month")
+    func shortRetention() throws {
+        let wrong = try UndoStage(.sqlite, "mark", rows: 50)
+        let stage = wrong.stage
+        stage.lines.policy = "policy: {keep-ledger: 1d}"
+        let past = Int64(Date().timeIntervalSince1970 * 1_000) - 3 * 86_400_000
+        try stage.database.execute(
+            "UPDATE pushsweep_run SET started = ?", [stage.database.time(past)])
+        let purged = try stage.run("purge", "--format", "json").json
+        #expect(purged["changes"] as? Int == 50)
+        #expect(purged["feeds"] as? Int == 0 && purged["runs"] as? Int == 0)
+        let undone = try stage.run("undo", wrong.run)
+        #expect(undone.exit == 0 && undone.output == "undo: there is nothing to take back\n")
     }
 
     @Test(

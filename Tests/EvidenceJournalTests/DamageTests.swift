@@ -60,6 +60,83 @@ struct DamageTests {
         }
     }
 
+    /// A journal with a feed of several pages and one that waits, of which a middle page is damaged.
+    private func damagePage() throws -> (broken: String, waiting: String) {
+        var names: [String] = []
+        do {
+            let journal = try EvidenceJournal(in: StateFolder(state))
+            for byte in [UInt8(0xAB), 0xCD] {
+                let feed = try journal.beginFeed(
+                    run: "run", partition: Partition(app: "chat", environment: "production"),
+                    source: "gateway:2196", at: noon)
+                for _ in 0..<40 {
+                    try [UInt8](repeating: byte, count: 10_000).withUnsafeBytes {
+                        try feed.append($0)
+                    }
+                }
+                try feed.close(.closeNotify, at: noon)
+                names.append(feed.id)
+            }
+        }
+        var bytes = try [UInt8](Data(contentsOf: URL(fileURLWithPath: file)))
+        let size = 16_384
+        // Pages that begin with bytes of the first feed's chunks are its leaves or overflow pages.
+        let pages = (1..<bytes.count / size).filter { page in
+            bytes[page * size..<(page + 1) * size].count { $0 == 0xAB } > 4_000
+        }
+        for page in pages.dropFirst(3).prefix(10) {
+            for place in page * size..<(page + 1) * size { bytes[place] = 0xFF }
+        }
+        try Data(bytes).write(to: URL(fileURLWithPath: file))
+        return (names[0], names[1])
+    }
+
+    @Test(
+        "that is met only when a page is read is set aside too, and nothing more is written to it")
+    func metLater() throws {
+        let (broken, waiting) = try damagePage()
+        do {
+            let journal = try EvidenceJournal(in: StateFolder(state))
+            #expect(try journal.feeds(.pending).count == 2)
+            let failure = try #require(
+                #expect(throws: JournalFailure.self) {
+                    try journal.forEachChunk(of: broken) { _ in }
+                })
+            #expect(failure.code == .damaged)
+            #expect(failure.description.contains("journal.sqlite.damaged-"))
+            #expect(throws: failure) { try journal.beginRun("next", kind: "sweep", at: noon) }
+            #expect(throws: failure) { _ = try journal.feed(waiting) }
+            for name in ["journal.sqlite", "journal.sqlite-journal"] {
+                #expect(!FileManager.default.fileExists(atPath: state + "/" + name))
+            }
+        }
+        let next = try EvidenceJournal(in: StateFolder(state))
+        #expect(try next.feeds(.pending).isEmpty)
+        let names = try next.damagedFiles
+        #expect(names.count == 1)
+        // What can be saved is still in it.
+        let kept = try DatabaseQueue(path: state + "/" + (names.first ?? ""))
+        let whole = try kept.read {
+            try Int.fetchOne(
+                $0, sql: "SELECT SUM(length(bytes)) FROM chunk WHERE feed = ?", arguments: [waiting]
+            )
+        }
+        #expect(whole == 400_000)
+    }
+
+    @Test("of somebody who may be alive is named and left where it is")
+    func visited() throws {
+        let owner = try SenderFolders.takeFree(in: state)
+        _ = try EvidenceJournal(in: owner)
+        let journal = owner.file("journal.sqlite")
+        try Data("no database".utf8).write(to: URL(fileURLWithPath: journal))
+        let folder = try #require(try SenderFolders.visited(in: state).first)
+        let failure = #expect(throws: JournalFailure.self) { _ = try EvidenceJournal(in: folder) }
+        #expect(failure?.description.contains(journal) == true)
+        #expect(FileManager.default.fileExists(atPath: journal))
+        #expect(try owner.damagedFiles.isEmpty)
+    }
+
     @Test("of another program is refused by name and not touched")
     func foreign() throws {
         let folder = try StateFolder(state)

@@ -12,4 +12,7 @@ package enum Environment {
 
     /// The value of a variable as a number.
     package static func number(_ name: String) -> UInt64? { text(name).flatMap { UInt64($0) } }
+
+    /// Whether the tests run under a sanitizer, whose own memory and pace say nothing about ours.
+    package static var isSanitized: Bool { text("PUSHSWEEP_TEST_SANITIZER") != nil }
 }

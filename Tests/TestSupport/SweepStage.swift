@@ -62,6 +62,19 @@ package final class SweepStage {
         lines.store = try database.settingsLines(in: folder)
     }
 
+    /// Sets the stage with one list that calls the first `count` numbered tokens dead, all of them
+    /// registered before, and a guard that lets any number go.
+    package convenience init(
+        _ engine: TestEngine, dead count: Int, behaviour: FeedbackBehaviour = FeedbackBehaviour()
+    ) throws {
+        try self.init(
+            engine,
+            feeds: [.tuples((0..<count).map { .dead($0, at: 1_700_000_000 + UInt32($0 % 10)) })],
+            behaviour: behaviour)
+        lines.limits = Self.anyNumber
+        try database.register(0..<count, at: 1_600_000_000_000)
+    }
+
     /// The state folder of the settings.
     package var state: String { folder.file("state") }
 

@@ -187,6 +187,23 @@ struct PurgeTests {
     }
 
     @Test(
+        "what the guard judges by outlasts the ledger", arguments: TestEngine.available)
+    func guardHistory(_ engine: TestEngine) throws {
+        let database = try TokenDatabase(engine)
+        try database.createOwnSchema()
+        try database.register(0..<100, at: start)
+        let store = try database.store(pacing: hurried())
+        try store.sweep("old", (0..<100).map { .dead($0, at: start + 60_000) }, at: start + day)
+        let cutoff = EpochMilliseconds(start + 10 * day)
+        let purged = try store.purge(before: cutoff, records: EpochMilliseconds(start))
+        #expect(purged.changes == 100 && purged.runs == 0 && purged.feeds == 0 && purged.isDone)
+        #expect(try store.removals(from: chat).month == 100)
+        #expect(try store.undo(.run("old")).entries == 0)
+        let rest = try store.purge(before: cutoff)
+        #expect(rest.changes == 0 && rest.runs == 1 && rest.feeds == 1)
+    }
+
+    @Test(
         "a purge that is stopped or fails is finished by the next", arguments: TestEngine.available)
     func resumes(_ engine: TestEngine) throws {
         let database = try TokenDatabase(engine)

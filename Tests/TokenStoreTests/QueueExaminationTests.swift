@@ -155,8 +155,20 @@ struct QueueExaminationTests {
         try admin.run("GRANT SELECT ON \(stage.database.name).active_users TO '\(name)'@'%'")
         let store = try TokenStore(
             server.settings(database: stage.database.name, user: String(name), password: "p"))
-        try store.preflightQueue(.preview, partitions: [chat])
+        let findings = try store.preflightQueue(.preview, partitions: [chat])
+        #expect(!findings.contains { $0.severity == .warning && $0.sentence.contains("may not") })
         let preview = try store.previewClaims(chat)
         #expect(preview.sendable == 5 && preview.skipped == [.unknown: 2])
+        // Rows that somebody holds are not due; who may not see that is told.
+        let queue = try PushQueue(stage.database.store(), QueueLease(run: "r", host: "h"))
+        _ = try #require(try queue.claim())
+        #expect(try store.previewClaims(chat).rows == 0)
+        try admin.run("REVOKE SELECT ON \(stage.database.name).pushsweep_claim FROM '\(name)'@'%'")
+        let blind = try store.preflightQueue(.preview, partitions: [chat])
+        #expect(
+            blind.contains {
+                $0.severity == .warning && $0.sentence.contains("may not read pushsweep_claim")
+                    && $0.sentence.contains("GRANT SELECT ON ")
+            }, "\(blind)")
     }
 }

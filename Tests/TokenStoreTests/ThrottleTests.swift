@@ -209,6 +209,80 @@ struct ThrottleTests {
             try database.store().apply(Self.evidence, feed: "f", run: "two"), database)
     }
 
+    /// The other changes that are made in chunks.
+    enum LongChange: CaseIterable {
+        case undo, removal, purge
+
+        private static let end = start + 40 * 86_400_000
+
+        /// Makes the change; whether it came to its end.
+        func make(
+            with store: TokenStore, shouldStop: @escaping () -> Bool = { false }
+        ) throws -> Bool {
+            let end = EpochMilliseconds(Self.end)
+            switch self {
+            case .undo: return try store.undo(.run("old"), shouldStop: shouldStop).isDone
+            case .purge: return try store.purge(before: end, shouldStop: shouldStop).isDone
+            case .removal:
+                let run = UUID().uuidString
+                try store.record(RunRecord(id: run, kind: "sweep", started: end, host: "h"))
+                let expiry = Expiry(
+                    run: run, feed: UUID().uuidString,
+                    partition: Partition(app: "chat", environment: "production"),
+                    policy: RemovalPolicy(action: .delete, deletesAfter: 7 * 86_400_000), now: end)
+                return try store.remove(expiry, shouldStop: shouldStop) != nil
+            }
+        }
+
+        /// How many of 500 are not changed yet.
+        func left(in database: TokenDatabase) throws -> Int {
+            switch self {
+            case .undo:
+                try database.count(
+                    "SELECT COUNT(*) FROM active_users WHERE invalidated_at IS NOT NULL")
+            case .purge: try database.count("SELECT COUNT(*) FROM pushsweep_change")
+            case .removal: try database.count("SELECT COUNT(*) FROM active_users")
+            }
+        }
+    }
+
+    @Test(
+        "pauses undo, removal and purge too, ends them early, and the next run completes them",
+        arguments: TestEngine.available, LongChange.allCases)
+    func otherChanges(_ engine: TestEngine, _ change: LongChange) throws {
+        let database = try Self.database(engine)
+        try database.store().sweep("old", Self.evidence)
+        var throttle = Throttle()
+        throttle.maxLag = 1
+        Script([ThrottleReading(lags: [.init(name: "r", seconds: nil)])]).install(in: &throttle)
+        let waiting = Clock()
+        #expect(
+            try !change.make(
+                with: database.store(pacing: waiting.pacing(throttle)),
+                shouldStop: { waiting.pauses.count > 3 }))
+        #expect(waiting.pauses.count == 4)
+        #expect(try change.left(in: database) == 500)
+
+        throttle.criticalLoad = try LoadLimits("100")
+        let well = ThrottleReading(status: ["threads_running": 1])
+        Script([well, load(500)]).install(in: &throttle)
+        let failure = #expect(throws: StoreFailure.self) {
+            try change.make(
+                with: database.store(pacing: Clock(step: 300).pacing(throttle)))
+        }
+        #expect(failure?.code == .stopped && failure?.reason == .criticalLoad)
+        let left = try change.left(in: database)
+        #expect((1..<500).contains(left), "\(left)")
+        #expect(try change.make(with: database.store()))
+        #expect(try change.left(in: database) == 0)
+        if change == .undo {
+            #expect(
+                try database.texts(
+                    "SELECT COUNT(*), COUNT(DISTINCT row_key) FROM pushsweep_change "
+                        + "WHERE source = 'undo'") == [["500", "500"]])
+        }
+    }
+
     @Test("refuses to watch what cannot be watched, before anything is done")
     func refusals() throws {
         var throttle = Throttle()

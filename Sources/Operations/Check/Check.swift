@@ -16,6 +16,8 @@ package struct Check {
     private let settings: Settings
     private let context: RunContext
     private var report = CheckReport()
+    /// Files that are not there, and are named once for all.
+    private var missing: Set<String> = []
 
     private init(_ settings: Settings, _ context: RunContext) {
         self.settings = settings
@@ -26,7 +28,9 @@ package struct Check {
     package static func run(_ settings: Settings, _ context: RunContext) -> CheckReport {
         var check = Check(settings, context)
         check.examineSettings()
+        check.examineFiles()
         check.examineState()
+        check.examineMetrics()
         for app in settings.apps {
             let isUsable = check.examineCertificate(app)
             // With a token key the certificate is not shown to the provider.
@@ -60,6 +64,20 @@ package struct Check {
             report.note(
                 "settings", .ok, "\(app.partition) has no feedback gateway and is not swept")
         }
+    }
+
+    /// Names every file that is not there: what loads them would stop at the first.
+    private mutating func examineFiles() {
+        for (key, path) in settings.missingFiles {
+            missing.insert(path)
+            report.fail(
+                "settings", .configuration,
+                "opening \(path) of \(key): no such file; check the path in the settings")
+        }
+    }
+
+    private func areThere(_ paths: String?...) -> Bool {
+        paths.allSatisfy { path in path.map { !missing.contains($0) } ?? true }
     }
 
     /// Looks at a state folder that is there and ours; a check makes none, lest it belong to the
@@ -112,6 +130,28 @@ package struct Check {
         report.note("state", .ok, "\(folder) is not there yet; the first run makes it")
     }
 
+    /// Whether the metrics file could be replaced.
+    private mutating func examineMetrics() {
+        guard let path = settings.report.metricsFile else { return }
+        let folder = (path as NSString).deletingLastPathComponent
+        guard access(folder, W_OK | X_OK) == 0 else {
+            report.fail(
+                "report", .cannotCreate,
+                "report.metrics-file is \(path), and this user cannot write to \(folder): "
+                    + "\(String(cString: strerror(errno)).lowercased()); make the folder writable, or "
+                    + "name another file")
+            return
+        }
+        if path.hasSuffix(".prom") {
+            report.note("report", .ok, "metrics go to \(path)")
+        } else {
+            report.note(
+                "report", .warning,
+                "report.metrics-file is \(path), and the node exporter reads only files whose name "
+                    + "ends in .prom; rename it, unless something else reads it")
+        }
+    }
+
     /// Looks at what senders that are gone have left; those of living ones are theirs.
     private mutating func examineSenders() {
         let (folders, problems) = SenderFolders.abandoned(in: settings.state)
@@ -161,6 +201,9 @@ package struct Check {
             }
             return true
         }
+        guard areThere(certificate.file, certificate.key, certificate.passphraseFile) else {
+            return false
+        }
         do {
             let identity = try TLSIdentity.load(
                 file: certificate.file, key: certificate.key,
@@ -179,7 +222,7 @@ package struct Check {
             } else {
                 report.note("certificate", .ok, "\(app.partition) is valid to \(ends.rfc3339)")
             }
-            if let feedback = app.feedback {
+            if let feedback = app.feedback, areThere(feedback.ca) {
                 _ = try TLSClientContext(
                     trust: feedback.ca.map { .file($0) } ?? .system, identity: identity)
             }
@@ -192,7 +235,7 @@ package struct Check {
 
     /// Makes what a sender would connect with, and connects nowhere.
     private mutating func examineProvider(_ app: Settings.App) {
-        guard let provider = app.provider,
+        guard let provider = app.provider, areThere(provider.ca, app.tokenKey?.file),
             let planned = PlannedProvider(app, settings.send, context)
         else { return }
         switch planned.provider {
@@ -209,12 +252,10 @@ package struct Check {
     }
 
     private mutating func examineStore() {
+        guard areThere(settings.store.ca) else { return }
         do {
-            let wanted = StoreSettings(settings)
             let policy = RemovalPolicy(settings.policy)
-            var pacing = StorePacing()
-            pacing.throttle = Throttle(settings.throttle, wanted)
-            let store = try TokenStore(wanted, pacing: pacing)
+            let store = try TokenStore(StoreSettings(settings), pacing: StorePacing(settings))
             for finding in try store.examine(
                 .apply(policy), partitions: settings.apps.map(\.storedPartition)
             ).findings {

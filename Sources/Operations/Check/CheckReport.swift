@@ -11,7 +11,7 @@ package struct CheckReport: Codable, Hashable, Sendable {
 
     /// One thing found out.
     package struct Finding: Codable, Hashable, Sendable {
-        /// `settings`, `state`, `certificate`, `provider` or `database`.
+        /// `settings`, `state`, `report`, `certificate`, `provider` or `database`.
         package var area: String
         /// How much it matters.
         package var severity: Severity

@@ -62,7 +62,8 @@ package struct Holds {
         try journals.flatMap(Self.holds).sorted { ($0.since, $0.id) < ($1.since, $1.id) }
     }
 
-    private static func holds(in journal: EvidenceJournal) throws -> [Hold] {
+    /// The holds of one journal, in no order.
+    static func holds(in journal: EvidenceJournal) throws(JournalFailure) -> [Hold] {
         let held = try journal.feeds(.held)
         let alone = held.filter { $0.gate == nil }
             .map { Hold(journal: journal, partition: $0.partition, feeds: [$0]) }
@@ -108,6 +109,15 @@ package struct Holds {
         try hold.journal.freeFollowers()
         try main.endRun(run, exit: 0, summary: report.jsonLine, at: context.now())
         return report
+    }
+}
+
+extension Holds {
+    /// Writes metrics after a decision.
+    ///
+    /// - Throws: exit 73 where the file cannot be written; the decision stands.
+    package func write(_ metrics: MetricsPlan?) throws(RunFailure) {
+        try metrics?.write(from: main)
     }
 }
 

@@ -1,5 +1,5 @@
 // Drops what is older than the retention: the change ledger, which serves undo and audit, the markers
-// of applied feeds and the records of runs. It is a command of its own and no part of the sweep, so
+// of applied feeds and the records of runs; these two not before the guard has no more use for them. It is a command of its own and no part of the sweep, so
 // that the account that sweeps every hour need not have the right to delete its own tracks; and a
 // ledger that nobody purges costs disk, nothing else.
 
@@ -39,15 +39,19 @@ package struct Purge {
         _ settings: Settings, dryRun: Bool, _ context: RunContext
     ) throws(RunFailure) -> PurgeReport {
         let kept = settings.policy.keepLedger.wholeMilliseconds
-        let cutoff = context.now().advanced(by: -kept)
+        let now = context.now()
+        let cutoff = now.advanced(by: -kept)
+        let records = min(cutoff, now.advanced(by: -TokenStore.guardDays * 86_400_000))
         var report = PurgeReport(dryRun: dryRun, before: cutoff.rfc3339)
         defer { context.progress.clear() }
         do {
             let folder = try StateFolder(settings.state)
-            let store = try TokenStore(StoreSettings(settings))
+            let store = try TokenStore(
+                StoreSettings(settings), pacing: StorePacing(settings).began("purge", context))
             try store.preflight(.purge(isDry: dryRun))
             let progress = try store.purge(
-                before: cutoff, isDry: dryRun, shouldStop: { context.interrupt.isTripped }
+                before: cutoff, records: records, isDry: dryRun,
+                shouldStop: { context.interrupt.isTripped }
             ) { context.progress.show("purging (ledger entries)", $0.changes, of: nil) }
             report.runs = progress.runs
             report.changes = progress.changes

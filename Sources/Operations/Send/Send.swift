@@ -17,30 +17,6 @@ import SecureTransport
 import TokenHygiene
 import TokenStore
 
-/// What a run of the sender ended with.
-package struct SendOutcome: Sendable {
-    /// The result for scripts and people.
-    package var report: SendReport
-    /// What the run ends with.
-    package var exit = ExitStatus.done
-    /// What went wrong, in order.
-    package var failures: [RunFailure] = []
-
-    /// Notes a failure.
-    mutating func fail(_ failure: RunFailure) {
-        failures.append(failure)
-        report.problems.append(
-            SweepReport.Problem(stage: failure.stage.rawValue, message: failure.description))
-        exit = .worse(exit, failure.exit)
-    }
-
-    /// The closing line of stderr, for scripts; nil after success.
-    package var closingLine: String? {
-        guard exit != .done else { return nil }
-        return report.closingLine(exit, stage: failures.first { $0.exit == exit }?.stage)
-    }
-}
-
 /// One run of the sender.
 package struct Send {
     /// How long a following run waits when the queue is empty.
@@ -55,19 +31,21 @@ package struct Send {
     private let context: RunContext
     private let run = UUID().uuidString.lowercased()
     private let started: EpochMilliseconds
-    private var outcome: SendOutcome
+    private var outcome: RunOutcome<SendReport>
     private var jobs: [SendJob] = []
+    private var hasWarnedOfMetrics = false
+    private var tally = FeedTally()
 
     private init(_ plan: SendPlan, _ context: RunContext) {
         self.plan = plan
         self.context = context
         started = context.now()
-        outcome = SendOutcome(
+        outcome = RunOutcome(
             report: SendReport(run: run, dryRun: plan.dryRun, started: started))
     }
 
     /// Sends what waits in the queue.
-    package static func run(_ plan: SendPlan, _ context: RunContext) -> SendOutcome {
+    package static func run(_ plan: SendPlan, _ context: RunContext) -> RunOutcome<SendReport> {
         var send = Send(plan, context)
         do {
             if plan.dryRun { try send.preview() } else { try send.work() }
@@ -75,8 +53,7 @@ package struct Send {
             send.outcome.fail(.wrapping(error, at: .store))
         }
         context.progress.clear()
-        send.outcome.report.ended = context.now().rfc3339
-        send.outcome.report.exit = send.outcome.exit.rawValue
+        send.outcome.stamp(at: context.now())
         return send.outcome
     }
 
@@ -113,9 +90,7 @@ package struct Send {
         try finish(settlement)
         if try !journal.feeds(.pending).isEmpty { outcome.exit = .worse(outcome.exit, .pending) }
         if try !journal.feeds(.held).isEmpty { outcome.exit = .worse(outcome.exit, .held) }
-        outcome.report.exit = outcome.exit.rawValue
-        try journal.endRun(
-            run, exit: outcome.exit.rawValue, summary: outcome.report.jsonLine, at: context.now())
+        try outcome.record(as: run, in: journal, plan.metrics, at: context.now)
         try journal.purge(at: context.now())
     }
 
@@ -139,26 +114,18 @@ package struct Send {
 
     /// Applies what senders that are gone have left; see `SenderFolders`.
     private mutating func adoptAbandoned(_ store: TokenStore) {
-        let (folders, problems) = SenderFolders.abandoned(in: plan.state)
-        for problem in problems { warn(problem) }
-        for folder in folders {
-            do throws(JournalFailure) {
-                let journal = try EvidenceJournal(in: folder)
-                try journal.recoverInterrupted(at: context.now())
-                for feed in try journal.feeds(.pending) {
-                    settle(feed, settlement(journal, store))
-                }
-            } catch {
-                warn(error)
+        let problems = SenderFolders.visitAbandoned(in: plan.state, at: context.now) {
+            journal throws(JournalFailure) in
+            for feed in try journal.feeds(.pending) {
+                settle(feed, settlement(journal, store))
             }
-            withExtendedLifetime(folder) {}
+            return true
         }
-    }
-
-    /// What another sender left cannot be applied; that is no reason not to send.
-    private mutating func warn(_ problem: JournalFailure) {
-        context.log.warning("\(problem)")
-        outcome.exit = .worse(outcome.exit, .pending)
+        // What another sender left cannot be applied; that is no reason not to send.
+        for problem in problems {
+            context.log.warning("\(problem)")
+            outcome.exit = .worse(outcome.exit, .pending)
+        }
     }
 
     private mutating func openJobs(_ store: TokenStore, _ journal: EvidenceJournal) throws {
@@ -193,6 +160,7 @@ package struct Send {
                 first.count(reclaimed)
                 for feed in try settlement.journal.feeds(.pending) { settle(feed, settlement) }
                 try settlement.journal.purge(at: context.now())
+                try tellProgress(settlement.journal)
                 upkeepDue = .in(Self.upkeep)
             }
             isWaiting = true
@@ -218,6 +186,21 @@ package struct Send {
         } while !context.interrupt.wait(until: isWaiting ? .in(Self.idle) : .now)
     }
 
+    /// Writes metrics of a run that goes on. That they cannot be written is told once, and again when
+    /// the run ends.
+    private mutating func tellProgress(_ journal: EvidenceJournal) throws(JournalFailure) {
+        guard plan.follows, let metrics = plan.metrics else { return }
+        var report = outcome.report
+        report.apps = jobs.map(\.entry)
+        try journal.noteProgress(run, summary: report.jsonLine)
+        do throws(RunFailure) {
+            try metrics.write(from: journal)
+        } catch {
+            if !hasWarnedOfMetrics { context.log.warning("\(error)") }
+            hasWarnedOfMetrics = true
+        }
+    }
+
     /// Brings what answers said to the token table.
     private mutating func apply(_ job: SendJob, _ settlement: FeedSettlement) throws {
         guard !job.answers.isEmpty else { return }
@@ -231,7 +214,7 @@ package struct Send {
     ) {
         let result = settlement.settle(feed)
         let owner = job ?? jobs.first { $0.app.partition == feed.partition }
-        owner?.count(result.entry)
+        owner?.count(tally.news(in: result.entry))
         if let failure = result.failure {
             outcome.fail(failure)
         } else {

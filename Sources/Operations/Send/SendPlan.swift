@@ -44,6 +44,8 @@ package struct SendPlan: Sendable {
     package var follows = false
     /// Nothing is claimed or sent.
     package var dryRun = false
+    /// Where metrics go; nil where nobody wants any.
+    package var metrics: MetricsPlan?
 
     /// The plan of sending for the apps of the settings, or for some of them.
     ///
@@ -72,6 +74,7 @@ package struct SendPlan: Sendable {
         partitions = sweep.partitions
         policy = sweep.policy
         limits = sweep.limits
+        metrics = sweep.metrics
         resendsUnknown = settings.send.resendUnknown
         leaseSeconds = max(10, Int(settings.send.lease.wholeMilliseconds / 1_000))
     }

@@ -4,25 +4,7 @@ import TokenStore
 
 /// What a run of the sender did, app by app: one JSON object for scripts. Fields may be added, never
 /// renamed.
-package struct SendReport: Codable, Hashable, Sendable {
-    /// What became of evidence that came as answers; counts as in a sweep.
-    package struct Evidence: Codable, Hashable, Sendable {
-        /// Answers that called a token dead.
-        package var tuples = 0
-        /// Made at least one living row invalid.
-        package var applied = 0
-        /// Rows invalid before.
-        package var already = 0
-        /// Registered again later.
-        package var newer = 0
-        /// No row carries the token.
-        package var unknown = 0
-        /// Wait for a person.
-        package var held = 0
-        /// No usable evidence.
-        package var quarantined = 0
-    }
-
+package struct SendReport: RunReport, Codable, Hashable {
     /// One app.
     package struct App: Codable, Hashable, Sendable {
         /// Reasons that are counted apart.
@@ -53,7 +35,7 @@ package struct SendReport: Codable, Hashable, Sendable {
         /// Rows deleted by somebody while their notification was under way.
         package var missing = 0
         /// What the 410 answers did.
-        package var evidence = Evidence()
+        package var evidence = EvidenceCounts()
         /// Seconds of the thread that serves the queue, by what it did: claiming rows, handing them
         /// over, waiting for answers, keeping evidence, writing results.
         package var seconds: [String: Double] = [:]
@@ -91,16 +73,8 @@ package struct SendReport: Codable, Hashable, Sendable {
             claimed += rows
         }
 
-        /// Counts a feed of answers that was applied.
-        mutating func count(_ feed: SweepReport.Feed) {
-            evidence.tuples += feed.tuples
-            evidence.applied += feed.applied
-            evidence.already += feed.already
-            evidence.newer += feed.newer
-            evidence.unknown += feed.unknown
-            evidence.held += feed.held
-            evidence.quarantined += feed.quarantined
-        }
+        /// Counts what became of a feed of answers.
+        mutating func count(_ feed: SweepReport.Feed) { evidence.add(feed.counts) }
     }
 
     /// The run.
@@ -158,12 +132,15 @@ package struct SendReport: Codable, Hashable, Sendable {
         return lines.joined(separator: "\n")
     }
 
-    /// The closing line of stderr.
-    func closingLine(_ exit: ExitStatus, stage: RunFailure.Stage?) -> String {
-        let pending = apps.reduce(0) { $0 + $1.retry + $1.returned }
-        let applied = apps.reduce(0) { $0 + $1.evidence.applied }
-        let held = apps.reduce(0) { $0 + $1.evidence.held }
-        return "code=\(exit.rawValue) stage=\(stage?.rawValue ?? "send") pending=\(pending) "
-            + "applied=\(applied) held=\(held) next=\(exit.next)"
+    /// A sender is never done; rows may be due again at any time.
+    package static var lastStage: String { "send" }
+
+    /// Rows of the queue that wait, and what came of 410 answers.
+    package var closingCounts: ClosingCounts {
+        apps.reduce(into: ClosingCounts()) { counts, app in
+            counts.pending += app.retry + app.returned
+            counts.applied += app.evidence.applied
+            counts.held += app.evidence.held
+        }
     }
 }

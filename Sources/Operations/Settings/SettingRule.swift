@@ -83,7 +83,7 @@ package struct SettingRule: Sendable {
     /// Whether setting it has an effect in this version. What has none yet is read and checked all
     /// the same, so that a file can be written for the version to come.
     package var isInForce: Bool {
-        !SettingsTable.groupsNotInForce.contains { key.hasPrefix($0 + ".") }
+        !SettingsTable.groupsNotInForce.contains { key == $0 || key.hasPrefix($0 + ".") }
     }
 
     /// The words of the key, a list's name with its `[]`.

@@ -12,7 +12,7 @@ package struct Settings: Sendable, Equatable {
     /// What happens to stale rows.
     package let policy: Policy
     /// When runs pause for a busy database.
-    package let throttle: Throttle
+    package var throttle: Throttle
     /// How notifications are sent.
     package let send: Send
     /// Limits beyond which a removal is held.

@@ -16,9 +16,9 @@ package enum SettingsTable {
         "certificate", "token-key", "feedback", "provider", "binary",
     ]
 
-    /// Groups that nothing uses yet. Whoever puts one to use removes it here.
+    /// Groups and settings that nothing uses yet. Whoever puts one to use removes it here.
     static let groupsNotInForce = [
-        "apps[].binary", "report",
+        "apps[].binary", "report.healthcheck-url",
     ]
 
     /// The row of a key.
@@ -317,7 +317,7 @@ package enum SettingsTable {
         SettingRule(
             "throttle.max-lag", .duration(0...86_400_000), .absent("no look at replicas"),
             sample: .comment("10s"),
-            "How far a replica may lag before sweeps and replays pause between chunks."),
+            "How far a replica may lag before runs pause between chunks."),
         SettingRule(
             "throttle.replicas", .servers, .absent("the database's own replication"),
             sample: .comment("[mysql://monitor@replica.example.net:3306/push]"),
@@ -325,7 +325,7 @@ package enum SettingsTable {
         SettingRule(
             "throttle.max-load", .load, .absent("no look at the load"),
             sample: .comment("Threads_running=25"),
-            "Load of the database beyond which sweeps and replays pause between chunks."),
+            "Load of the database beyond which runs pause between chunks."),
         SettingRule(
             "throttle.critical-load", .load, .absent("no look at the load"),
             sample: .comment("Threads_running=100"),
@@ -360,7 +360,8 @@ package enum SettingsTable {
             "The same within 24 hours."),
         SettingRule(
             "report.metrics-file", .path, .absent("no metrics"), sample: .comment("pushsweep.prom"),
-            "File for the node exporter's text file collector, replaced whole after each run."),
+            "Metrics of the last runs for the node exporter's text file collector; replaced whole by each run."
+        ),
         SettingRule(
             "report.healthcheck-url", .webAddress, .absent("no ping"),
             sample: .comment("https://ping.example.net/pushsweep"),

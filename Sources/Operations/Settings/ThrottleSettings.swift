@@ -126,3 +126,20 @@ extension Throttle {
         }
     }
 }
+
+extension StorePacing {
+    /// The pacing that settings ask for.
+    init(_ settings: Settings) {
+        self.init()
+        throttle = Throttle(settings.throttle, StoreSettings(settings))
+    }
+
+    /// The pacing of a run of some kind that begins now: its time budget counts from here, and its
+    /// pauses are told to people.
+    func began(_ kind: String, _ context: RunContext) -> StorePacing {
+        var pacing = self
+        pacing.throttle.began = monotonic()
+        pacing.throttle.story = { context.log.notice("\(kind) \($0)") }
+        return pacing
+    }
+}

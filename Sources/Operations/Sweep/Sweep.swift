@@ -17,60 +17,31 @@ import Foundation
 import TokenHygiene
 import TokenStore
 
-/// What a sweep or replay ended with.
-package struct SweepOutcome: Sendable {
-    /// The result for scripts and people.
-    package var report: SweepReport
-    /// What the run ends with.
-    package var exit = ExitStatus.done
-    /// What went wrong, in order.
-    package var failures: [RunFailure] = []
-    /// Whether everything planned had its turn.
-    var isWhole = false
-
-    /// Notes a failure.
-    mutating func fail(_ failure: RunFailure) {
-        failures.append(failure)
-        report.problems.append(
-            SweepReport.Problem(
-                stage: failure.stage.rawValue, message: failure.description,
-                why: failure.reason?.rawValue))
-        exit = .worse(exit, failure.exit)
-    }
-
-    /// The closing line of stderr, for scripts; nil after success.
-    package var closingLine: String? {
-        guard exit != .done else { return nil }
-        let failure = failures.first { $0.exit == exit }
-        return report.closingLine(exit, stage: failure?.stage, why: failure?.reason)
-    }
-}
-
 /// One run of the main job.
 package struct Sweep {
     private var plan: SweepPlan
     private let context: RunContext
     private let run = UUID().uuidString.lowercased()
     private let started: EpochMilliseconds
-    private var outcome: SweepOutcome
+    private var outcome: RunOutcome<SweepReport>
+    /// Whether everything planned had its turn.
+    private var isWhole = false
 
     private init(_ plan: SweepPlan, _ context: RunContext) {
         self.plan = plan
         self.context = context
-        self.plan.pacing.throttle.began = plan.pacing.monotonic()
-        let kind = plan.work.kind
-        self.plan.pacing.throttle.story = { context.log.notice("\(kind) \($0)") }
+        self.plan.pacing = plan.pacing.began(plan.work.kind, context)
         started = context.now()
-        outcome = SweepOutcome(
+        outcome = RunOutcome(
             report: SweepReport(
                 run: run, kind: plan.work.kind, dryRun: plan.dryRun, started: started))
     }
 
     /// Reads all gateways of the plan and applies what they say.
-    package static func run(_ plan: SweepPlan, _ context: RunContext) -> SweepOutcome {
+    package static func run(_ plan: SweepPlan, _ context: RunContext) -> RunOutcome<SweepReport> {
         var sweep = Sweep(plan, context)
         sweep.keepingJournal()
-        sweep.stampReport()
+        sweep.outcome.stamp(at: context.now())
         return sweep.outcome
     }
 
@@ -99,16 +70,11 @@ package struct Sweep {
     /// a gateway of another app, an earlier run.
     private mutating func countWaiting(in journal: EvidenceJournal) throws {
         guard !plan.isTrial else { return }
-        if context.interrupt.isTripped, outcome.exit == .done, !outcome.isWhole {
+        if context.interrupt.isTripped, outcome.exit == .done, !isWhole {
             outcome.fail(.stopped)
         }
         if try !journal.feeds(.pending).isEmpty { outcome.exit = .worse(outcome.exit, .pending) }
         if try !journal.feeds(.held).isEmpty { outcome.exit = .worse(outcome.exit, .held) }
-    }
-
-    private mutating func stampReport() {
-        outcome.report.ended = context.now().rfc3339
-        outcome.report.exit = outcome.exit.rawValue
     }
 
     private mutating func work(_ journal: EvidenceJournal) throws {
@@ -138,31 +104,25 @@ package struct Sweep {
         let settlement = FeedSettlement(
             journal: journal, store: store, plan: plan, context: context, run: run,
             started: started, lease: lease)
-        outcome.isWhole = try settleAll(left, settlement)
-        if outcome.isWhole { settleSenders(store, lease) }
-        if outcome.isWhole && !context.interrupt.isTripped { removeExpired(store, lease) }
+        isWhole = try settleAll(left, settlement)
+        if isWhole { settleSenders(store, lease) }
+        if isWhole && !context.interrupt.isTripped { removeExpired(store, lease) }
     }
 
     /// Applies the answers that senders had kept when they ended, see `SenderFolders`.
     private mutating func settleSenders(_ store: TokenStore, _ lease: Lease?) {
         guard !plan.dryRun, case .gateways = plan.work else { return }
-        let (folders, problems) = SenderFolders.abandoned(in: plan.state)
-        for problem in problems { outcome.fail(.wrapping(problem, at: .state)) }
-        for folder in folders {
-            do throws(JournalFailure) {
-                let journal = try EvidenceJournal(in: folder)
-                try journal.recoverInterrupted(at: context.now())
-                let settlement = FeedSettlement(
-                    journal: journal, store: store, plan: plan, context: context, run: run,
-                    started: started, lease: lease)
-                for feed in try journal.feeds(.pending)
-                where settle(feed, with: settlement, resumed: true) { return }
-                if try !journal.feeds(.held).isEmpty { outcome.exit = .worse(outcome.exit, .held) }
-            } catch {
-                outcome.fail(.wrapping(error, at: .state))
-            }
-            withExtendedLifetime(folder) {}
+        let problems = SenderFolders.visitAbandoned(in: plan.state, at: context.now) {
+            journal throws(JournalFailure) in
+            let settlement = FeedSettlement(
+                journal: journal, store: store, plan: plan, context: context, run: run,
+                started: started, lease: lease)
+            for feed in try journal.feeds(.pending)
+            where settle(feed, with: settlement, resumed: true) { return false }
+            if try !journal.feeds(.held).isEmpty { outcome.exit = .worse(outcome.exit, .held) }
+            return true
         }
+        for problem in problems { outcome.fail(.wrapping(problem, at: .state)) }
     }
 
     /// Removes the rows that have stayed marked for as long as the settings want.
@@ -200,8 +160,7 @@ package struct Sweep {
             try settle(journal.feed(feed), with: settlement, resumed: false)
         case .journaled(let feed):
             try settle(journal.feed(feed), with: settlement, resumed: true)
-        case .answers:
-            for feed in left where settle(feed, with: settlement, resumed: true) { return false }
+        case .answers: break  // A sender settles them as they come.
         case .release(let digest):
             let (feeds, settlement) = try settlement.released(by: digest)
             for feed in feeds where settle(feed, with: settlement, resumed: true) { return false }
@@ -216,7 +175,7 @@ package struct Sweep {
             outcome.report.apps.contains { $0.tuples > 0 }
             || outcome.report.removals.contains { $0.removed > 0 }
         guard hasChanged else { return }
-        stampReport()
+        outcome.stamp(at: context.now())
         do {
             try store.record(
                 RunRecord(
@@ -300,6 +259,7 @@ package struct Sweep {
             return true
         case .unreachable(let failure, let end):
             entry.end = end.rawValue
+            entry.asked = failure.stage != .identity
             entry.detail = failure.description
             outcome.fail(failure)
             outcome.report.apps.append(entry)
@@ -348,9 +308,7 @@ package struct Sweep {
     }
 
     private mutating func record(in journal: EvidenceJournal) throws {
-        stampReport()
-        try journal.endRun(
-            run, exit: outcome.exit.rawValue, summary: outcome.report.jsonLine, at: context.now())
+        try outcome.record(as: run, in: journal, plan.metrics, at: context.now)
         if !plan.dryRun { try journal.purge(at: context.now()) }
     }
 }

@@ -58,14 +58,15 @@ extension SweepPlan {
 
     /// The plan of some work on what the settings name.
     init(_ settings: Settings, _ work: Work, dryRun: Bool) {
-        let plan = Self(
+        self.init(
             state: settings.state, store: StoreSettings(settings), work: work,
             partitions: Dictionary(
                 settings.apps.map { ($0.partition, $0.storedPartition) },
                 uniquingKeysWith: { first, _ in first }),
             policy: RemovalPolicy(settings.policy), limits: GuardLimits(settings.guardLimits),
             dryRun: dryRun)
-        self = plan.throttled(settings.throttle)
+        pacing = StorePacing(settings)
+        metrics = dryRun ? nil : MetricsPlan(settings)
     }
 }
 

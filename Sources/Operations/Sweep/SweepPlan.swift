@@ -70,13 +70,8 @@ package struct SweepPlan: Sendable {
     package var dryRun: Bool
     /// When the run pauses, and when it ends early; the clock of both.
     package var pacing = StorePacing()
-
-    /// The same with other limits of the throttle.
-    package func throttled(_ throttle: Settings.Throttle) -> SweepPlan {
-        var plan = self
-        plan.pacing.throttle = Throttle(throttle, store)
-        return plan
-    }
+    /// Where metrics go; nil where nobody wants any.
+    package var metrics: MetricsPlan?
 
     /// Whether a file is only tried: nothing of it is kept.
     var isTrial: Bool {

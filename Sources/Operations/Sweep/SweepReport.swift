@@ -6,7 +6,7 @@ import TokenStore
 
 /// What a sweep or a replay did, feed by feed: one JSON object for scripts. Fields may be added,
 /// never renamed.
-package struct SweepReport: Codable, Hashable, Sendable {
+package struct SweepReport: RunReport, Codable, Hashable {
     /// One feed.
     package struct Feed: Codable, Hashable, Sendable {
         /// The app's name in the settings.
@@ -17,6 +17,8 @@ package struct SweepReport: Codable, Hashable, Sendable {
         package var source: String
         /// How it ended, in one word.
         package var end: String
+        /// Whether a connection to the gateway was tried; not where our own certificate kept us from it.
+        package var asked = true
         /// What is to be said about the end, in one sentence.
         package var detail: String?
         /// The feed's name in the journal and the database; absent where nothing was opened.
@@ -128,19 +130,12 @@ package struct SweepReport: Codable, Hashable, Sendable {
         return GuardOpinions.summary(Set(held).sorted())
     }
 
-    /// The closing line of stderr after a failure, for scripts. `why` is there where a run ended early
-    /// though nothing failed.
-    package func closingLine(
-        _ exit: ExitStatus, stage: RunFailure.Stage?, why: StopReason? = nil
-    ) -> String {
-        let pending = apps.filter { $0.state == FeedState.pending.rawValue }
-        let fields = [
-            "code=\(exit.rawValue)", "stage=\(stage?.rawValue ?? "done")",
-            "pending=\(pending.reduce(0) { $0 + $1.tuples })",
-            "applied=\(dryRun ? 0 : apps.reduce(0) { $0 + $1.applied })",
-            "held=\(apps.reduce(0) { $0 + $1.held })", "next=\(exit.next)",
-        ]
-        return (fields + [why.map { "why=\($0.rawValue)" }].compactMap { $0 })
-            .joined(separator: " ")
+    /// Tuples.
+    package var closingCounts: ClosingCounts {
+        apps.reduce(into: ClosingCounts()) { counts, feed in
+            if feed.state == FeedState.pending.rawValue { counts.pending += feed.tuples }
+            if !dryRun { counts.applied += feed.applied }
+            counts.held += feed.held
+        }
     }
 }

@@ -3,10 +3,10 @@ import EvidenceJournal
 extension SweepReport {
     /// The report for people: one block per feed, and one closing sentence.
     package var text: String {
-        var lines = apps.map(\.text)
+        var lines = apps.map { $0.text(dryRun: dryRun) }
         lines += removals.map { removal in
             "\(removal.app)/\(removal.environment): \(removal.due) rows marked for long enough, "
-                + "\(removal.removed) removed"
+                + (dryRun ? "they would be removed" : "\(removal.removed) removed")
         }
         lines.append(closing)
         return lines.joined(separator: "\n")
@@ -26,14 +26,15 @@ extension SweepReport {
 }
 
 extension SweepReport.Feed {
-    fileprivate var text: String {
+    fileprivate func text(dryRun: Bool) -> String {
         var lines = [
-            "\(app)/\(environment) from \(source): \(end)"
+            "\(app)/\(environment) from \(source): \(asked ? end : "not asked")"
                 + (resumed ? ", left by an earlier run" : "") + (state.map { ", \($0)" } ?? "")
         ]
         if tuples > 0 || bytes > 0 {
             lines.append(
-                "  \(bytes) bytes, \(tuples) tuples: \(applied) applied, \(already) already invalid, "
+                "  \(bytes) bytes, \(tuples) tuples: \(applied) \(dryRun ? "would be " : "")applied, "
+                    + "\(already) already invalid, "
                     + "\(newer) registered again, \(unknown) unknown, \(held) held, "
                     + "\(quarantined) quarantined")
         } else {

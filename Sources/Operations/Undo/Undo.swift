@@ -21,43 +21,22 @@ package enum UndoWish: Hashable, Sendable {
     case token(DeviceToken)
 }
 
-/// What an undo ended with.
-package struct UndoOutcome: Sendable {
-    /// The result for scripts and people.
-    package var report: UndoReport
-    /// What the run ends with.
-    package var exit = ExitStatus.done
-    /// What went wrong, in order.
-    package var failures: [RunFailure] = []
-
-    mutating func fail(_ failure: RunFailure) {
-        failures.append(failure)
-        report.problems.append(
-            SweepReport.Problem(stage: failure.stage.rawValue, message: failure.description))
-        exit = .worse(exit, failure.exit)
-    }
-
-    /// The closing line of stderr, for scripts; nil after success.
-    package var closingLine: String? {
-        guard exit != .done else { return nil }
-        return report.closingLine(exit, stage: failures.first { $0.exit == exit }?.stage)
-    }
-}
-
 /// One run that takes changes back.
 package struct Undo {
     private let settings: Settings
     private let wish: UndoWish
     private let dryRun: Bool
     private let context: RunContext
-    private var outcome: UndoOutcome
+    private let pacing: StorePacing
+    private var outcome: RunOutcome<UndoReport>
 
     private init(_ settings: Settings, _ wish: UndoWish, dryRun: Bool, _ context: RunContext) {
         self.settings = settings
         self.wish = wish
         self.dryRun = dryRun
         self.context = context
-        outcome = UndoOutcome(
+        pacing = StorePacing(settings).began("undo", context)
+        outcome = RunOutcome(
             report: UndoReport(
                 run: UUID().uuidString.lowercased(), dryRun: dryRun,
                 started: context.now().rfc3339))
@@ -66,20 +45,15 @@ package struct Undo {
     /// Takes the wished changes back.
     package static func run(
         _ settings: Settings, _ wish: UndoWish, dryRun: Bool, _ context: RunContext
-    ) -> UndoOutcome {
+    ) -> RunOutcome<UndoReport> {
         var undo = Undo(settings, wish, dryRun: dryRun, context)
         do {
             try undo.keepingJournal()
         } catch {
             undo.outcome.fail(.wrapping(error, at: .state))
         }
-        undo.stampReport()
+        undo.outcome.stamp(at: context.now())
         return undo.outcome
-    }
-
-    private mutating func stampReport() {
-        outcome.report.ended = context.now().rfc3339
-        outcome.report.exit = outcome.exit.rawValue
     }
 
     private mutating func keepingJournal() throws {
@@ -92,17 +66,15 @@ package struct Undo {
         } catch {
             outcome.fail(.wrapping(error, at: .apply))
         }
-        stampReport()
-        try journal.endRun(
-            attempt, exit: outcome.exit.rawValue, summary: outcome.report.jsonLine,
-            at: context.now())
+        try outcome.record(
+            as: attempt, in: journal, dryRun ? nil : MetricsPlan(settings), at: context.now)
         withExtendedLifetime(folder) {}
     }
 
     private mutating func work(in folder: StateFolder) throws {
         let store: TokenStore
         do {
-            store = try TokenStore(StoreSettings(settings))
+            store = try TokenStore(StoreSettings(settings), pacing: pacing)
             // Before the records of ours are read they have to be there.
             try store.preflight(.undo(actions: [], isDry: true))
         } catch {
@@ -138,6 +110,8 @@ package struct Undo {
             plan, as: record, isDry: dryRun, lease: lease, now: context.now,
             shouldStop: { context.interrupt.isTripped }
         ) { progress in
+            // Entered as it goes, so that a run that ends early tells how far it came.
+            outcome.report.enter(progress)
             context.progress.show("taking back (changes)", progress.entries, of: plan.entries)
         }
         outcome.report.enter(progress)

@@ -2,7 +2,7 @@ import TokenHygiene
 import TokenStore
 
 /// What an undo did: one JSON object for scripts. Fields may be added, never renamed.
-package struct UndoReport: Codable, Hashable, Sendable {
+package struct UndoReport: RunReport, Codable, Hashable {
     /// The run's name, a UUID; that of the first attempt where an undo was continued.
     package var run: String
     /// `undo`.
@@ -66,9 +66,6 @@ package struct UndoReport: Codable, Hashable, Sendable {
         return lines.joined(separator: "\n")
     }
 
-    /// The closing line of stderr after a failure, for scripts.
-    package func closingLine(_ exit: ExitStatus, stage: RunFailure.Stage?) -> String {
-        "code=\(exit.rawValue) stage=\(stage?.rawValue ?? "done") pending=0 "
-            + "applied=\(dryRun ? 0 : restored) held=0 next=\(exit.next)"
-    }
+    /// Entries of the change ledger.
+    package var closingCounts: ClosingCounts { ClosingCounts(applied: dryRun ? 0 : restored) }
 }

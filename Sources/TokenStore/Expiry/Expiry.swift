@@ -92,7 +92,7 @@ extension TokenStore {
         var loop = ChunkLoop(connection, pacing)
         var progress = ExpiryProgress()
         while !progress.isDone {
-            guard !shouldStop() else { return nil }
+            guard !shouldStop(), try waitForThrottle(shouldStop: shouldStop) else { return nil }
             let start = progress
             var attempted = start
             progress = try loop.commit(

@@ -32,11 +32,7 @@ struct ExpiryTransaction {
         marker = FeedMarker(feed: expiry.feed, part: .whole, dialect: dialect)
         lookup = try RowLookup(layout, dialect, expiry.partition, wholeRows: false)
         wholeLookup = try RowLookup(layout, dialect, expiry.partition, wholeRows: true)
-        writer = ChangeWriter(
-            statements: ChangeStatements(
-                layout: layout, lookup: wholeLookup, dialect: dialect, source: nil,
-                repeatsMark: true),
-            layout: layout)
+        writer = ChangeWriter(repeatingMarksOf: layout, wholeLookup, dialect)
         ledger = ChangeLedger(
             run: expiry.run, feed: expiry.feed, part: 0, source: "", lookup: wholeLookup,
             dialect: dialect)

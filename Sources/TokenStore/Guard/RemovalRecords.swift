@@ -5,6 +5,9 @@ import TokenHygiene
 // and crashes. Hours and days are those of the database's clock, since hosts disagree.
 
 extension TokenStore {
+    /// Days that the guard looks back; markers have to be kept for as long.
+    package static let guardDays: Int64 = 30
+
     /// What was removed from a partition in the last 30 days; nothing where `pushsweep_feed` is
     /// missing or may not be read, as for the account of a dry run.
     ///
@@ -20,7 +23,7 @@ extension TokenStore {
             "SELECT released, \(hour), SUBSTR(\(dialect.now), 1, 13), SUM(invalidated), "
             + "SUM(CASE WHEN changed_at > \(dialect.past(hours: 24)) THEN invalidated ELSE 0 END) "
             + "FROM pushsweep_feed WHERE app = ? AND environment = ? AND invalidated > 0 "
-            + "AND changed_at > \(dialect.past(hours: 720)) GROUP BY released, \(hour)"
+            + "AND changed_at > \(dialect.past(hours: Int(Self.guardDays) * 24)) GROUP BY released, \(hour)"
         return try attempts.retrying("reading what was removed from \(partition)") {
             () throws(SQLFailure) in
             let rows = try connection.query(

@@ -51,6 +51,7 @@ extension TokenStore {
         }
         let isUsable = !findings.contains { $0.severity == .failure(.configuration) }
         guard isUsable, case .server(let server) = settings.location else { return findings }
+        if need == .preview { findings += try blindSpots(layout, server) }
         let plan = try queueRights(need, layout, server)
         return findings + (try rightsFindings(plan, describe().account ?? server.user))
     }
@@ -77,12 +78,48 @@ extension TokenStore {
         if need == .enqueue, let column = try userColumn()?.name {
             users = (try TableName(settings.mapping.table), column)
         }
-        var hasDelivery = true
-        if need == .preview && !layout.delivery.isInRow { hasDelivery = try canReadDelivery() }
-        let plan = RightsPlan(
-            need, layout, connection.dialect, database: server.database, users: users)
-        // A dry run on an untouched database does without our table.
-        return hasDelivery ? plan : RightsPlan(rights: Array(plan.rights.prefix(1)))
+        // A dry run on an untouched database does without our tables.
+        let visible =
+            need == .preview ? try previewTables(layout).filter { $0.sight == .readable } : []
+        return RightsPlan(
+            need, layout, connection.dialect, database: server.database, users: users,
+            visible: visible.map(\.table))
+    }
+
+    /// The tables of ours that a preview reads where it may.
+    private func previewTables(
+        _ layout: QueueLayout
+    ) throws(StoreFailure) -> [(table: OwnTable, sight: TableSight)] {
+        let tables = layout.delivery.isInRow ? [OwnTable.claim] : [.claim, .delivery]
+        var seen: [(OwnTable, TableSight)] = []
+        for table in tables {
+            seen.append(
+                (
+                    table,
+                    try sight(of: table.name, table.columns.map(\.name).joined(separator: ", "))
+                ))
+        }
+        return seen
+    }
+
+    /// What a preview will not see, since its account may not. Where the table is not there either,
+    /// some servers say the same.
+    private func blindSpots(
+        _ layout: QueueLayout, _ server: StoreLocation.Server
+    ) throws(StoreFailure) -> [StoreFinding] {
+        var findings: [StoreFinding] = []
+        let account = try describe().account ?? server.user
+        for (table, sight) in try previewTables(layout) where sight == .hidden {
+            let right = RightsPlan.sideTable(
+                table, ["SELECT"], server.database, connection.dialect)
+            findings.append(
+                StoreFinding(
+                    .warning,
+                    "the account may not read \(table.name), so rows that senders hold or have "
+                        + "finished may be counted as due; if the table is there, run "
+                        + right.grant(to: account)))
+        }
+        return findings
     }
 }
 

@@ -12,10 +12,10 @@ package enum QueueNeed: Hashable, Sendable {
 
 extension RightsPlan {
     /// Plans for a queue. `database` is where unqualified tables are; `users` the token table's column
-    /// of users, if they are to be looked up.
+    /// of users, if they are to be looked up; `visible` the tables of ours that a preview reads.
     init(
         _ need: QueueNeed, _ layout: QueueLayout, _ dialect: SQLDialect, database: String,
-        users: (table: TableName, column: String)? = nil
+        users: (table: TableName, column: String)? = nil, visible: [OwnTable] = []
     ) {
         let table = TableName(schema: layout.table.schema ?? database, name: layout.table.name)
         let delivery = layout.delivery
@@ -34,9 +34,7 @@ extension RightsPlan {
         ]
         switch need {
         case .preview:
-            if !delivery.isInRow {
-                rights.append(Self.sideTable(.delivery, ["SELECT"], database, dialect))
-            }
+            rights += visible.map { Self.sideTable($0, ["SELECT"], database, dialect) }
         case .send:
             if !written.isEmpty {
                 rights.append(

@@ -21,28 +21,36 @@ package struct PurgeProgress: Codable, Hashable, Sendable {
 }
 
 extension TokenStore {
-    /// Drops the ledger, the markers of applied feeds and the records of runs that began before
-    /// `cutoff`. `shouldStop` is asked between chunks. A dry run counts.
+    /// Drops the ledger of runs that began before `cutoff`, and the markers of applied feeds and the
+    /// records of those that began before `records` too, by which the guard judges. `shouldStop` and the
+    /// throttle are asked between chunks. A dry run counts.
     ///
     /// - Throws: any failure; what is dropped stays dropped, and the next purge goes on.
     package func purge(
-        before cutoff: EpochMilliseconds, isDry: Bool = false, shouldStop: () -> Bool = { false },
+        before cutoff: EpochMilliseconds, records: EpochMilliseconds? = nil, isDry: Bool = false,
+        shouldStop: () -> Bool = { false },
         report: (PurgeProgress) -> Void = { _ in }
     ) throws(StoreFailure) -> PurgeProgress {
         var progress = PurgeProgress()
         var loop = ChunkLoop(connection, pacing)
         for run in try runs().reversed() where run.started < cutoff {
             for (feed, part) in try parts(ofRun: run.id) {
-                guard !shouldStop() else { return progress }
+                guard try mayGoOn(shouldStop) else { return progress }
                 try purge(run.id, feed, part, isDry, shouldStop, &loop, &progress)
                 report(progress)
             }
-            guard !shouldStop() else { return progress }
+            guard run.started < records ?? cutoff else { continue }
+            guard try mayGoOn(shouldStop) else { return progress }
             try close(run.id, isDry, &progress)
             report(progress)
         }
         progress.isDone = true
         return progress
+    }
+
+    private func mayGoOn(_ shouldStop: () -> Bool) throws(StoreFailure) -> Bool {
+        if shouldStop() { return false }
+        return try waitForThrottle(shouldStop: shouldStop)
     }
 
     private func parts(ofRun run: String) throws(StoreFailure) -> [(String, Int64)] {
@@ -75,7 +83,7 @@ extension TokenStore {
             return
         }
         var next = first
-        while next <= last && !shouldStop() {
+        while next <= last, try mayGoOn(shouldStop) {
             let start = next
             var dropped = 0
             next = try loop.commit(

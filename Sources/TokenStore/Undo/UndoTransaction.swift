@@ -39,10 +39,7 @@ struct UndoTransaction {
         marker = UndoMarker(run: run, dialect: dialect)
         lookup = try RowLookup(
             layout, dialect, nil, wholeRows: plan.actions.contains("insert"))
-        writer = ChangeWriter(
-            statements: ChangeStatements(
-                layout: layout, lookup: lookup, dialect: dialect, source: nil, repeatsMark: true),
-            layout: layout)
+        writer = ChangeWriter(repeatingMarksOf: layout, lookup, dialect)
     }
 
     /// A subject, what it holds, and what it is to hold.
@@ -352,6 +349,16 @@ struct UndoTransaction {
             if item.current == nil { next.inserted += 1 }
             if item.row.state == nil { next.removed += 1 }
         }
+    }
+}
+
+extension ChangeWriter {
+    /// Changes rows that are no evidence's: only while their mark is still the one that was read.
+    init(repeatingMarksOf layout: TableLayout, _ lookup: RowLookup, _ dialect: SQLDialect) {
+        self.init(
+            statements: ChangeStatements(
+                layout: layout, lookup: lookup, dialect: dialect, source: nil, repeatsMark: true),
+            layout: layout)
     }
 }
 

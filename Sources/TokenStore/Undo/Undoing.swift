@@ -77,8 +77,8 @@ extension TokenStore {
     }
 
     /// Takes the changes of a plan back, chunk by chunk, as the run `record`; goes on where that run
-    /// stopped. `shouldStop` is asked between chunks; then the result is not `isDone`. A dry run reads
-    /// only.
+    /// stopped. `shouldStop` is asked between chunks; then the result is not `isDone`. Pauses between
+    /// chunks as the throttle says. A dry run reads only.
     ///
     /// - Throws: any failure; what is committed stands, and the run's record tells how far that is.
     package func undo(
@@ -101,6 +101,7 @@ extension TokenStore {
             lease: lease, now: now)
         var loop = ChunkLoop(connection, pacing)
         while !progress.isDone && !shouldStop() {
+            guard try waitForThrottle(shouldStop: shouldStop) else { break }
             let start = progress
             progress = try loop.commit(
                 after: start, doing: "taking back changes to \(layout.table)",

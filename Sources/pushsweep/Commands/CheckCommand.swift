@@ -43,9 +43,7 @@ struct CheckCommand: ParsableCommand {
             }
             let status = ExitStatus(rawValue: report.exit) ?? .invariant
             if status != .done {
-                StandardStreams.story(
-                    "code=\(status.rawValue) stage=check pending=0 applied=0 held=0 "
-                        + "next=\(status.next)")
+                StandardStreams.story(ClosingCounts().closingLine(status, stage: "check"))
             }
             return status
         }

@@ -63,10 +63,27 @@ struct CommonOptions: ParsableArguments {
             let failure = RunFailure.wrapping(error, at: .settings)
             StandardStreams.story("pushsweep: error: \(failure)")
             StandardStreams.story(
-                "code=\(failure.exit.rawValue) stage=\(failure.stage.rawValue) pending=0 applied=0 "
-                    + "held=0 next=\(failure.exit.next)")
+                ClosingCounts().closingLine(
+                    failure.exit, stage: failure.stage.rawValue, why: failure.reason))
             code = failure.exit
         }
         throw ArgumentParser.ExitCode(code.rawValue)
+    }
+
+    /// Prints what a run ended with: the result, which people get to see where it `isWanted`, somebody
+    /// looks or something is to be done; the failures; the closing line. Returns the exit code.
+    func print<Report>(
+        _ outcome: RunOutcome<Report>, _ context: RunContext, isWanted: Bool = false
+    ) -> ExitStatus {
+        switch format {
+        case .json: StandardStreams.result(outcome.report.jsonLine)
+        case .text:
+            if isWanted || verbose || StandardStreams.outputIsTerminal || outcome.exit != .done {
+                StandardStreams.result(outcome.report.text)
+            }
+        }
+        for failure in outcome.failures { context.log.error("\(failure)") }
+        if let line = outcome.closingLine { StandardStreams.story(line) }
+        return outcome.exit
     }
 }

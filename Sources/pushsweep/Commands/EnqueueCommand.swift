@@ -115,8 +115,7 @@ struct EnqueueCommand: ParsableCommand {
             guard report.malformed > 0 else { return .done }
             let exit = ExitStatus.quarantined
             StandardStreams.story(
-                "code=\(exit.rawValue) stage=enqueue pending=\(report.queued) applied=0 held=0 "
-                    + "next=\(exit.next)")
+                ClosingCounts(pending: report.queued).closingLine(exit, stage: "enqueue"))
             return exit
         }
     }

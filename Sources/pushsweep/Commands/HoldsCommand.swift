@@ -82,6 +82,8 @@ struct HoldsCommand: ParsableCommand {
         @OptionGroup var common: CommonOptions
         @Argument(help: "The digest, from pushsweep holds show.") var digest: String
 
+        @OptionGroup(title: "Throttle options") var throttle: ThrottleOptions
+
         func validate() throws {
             guard digest.count == 64, digest.allSatisfy(\.isHexDigit) else {
                 throw ValidationError(
@@ -91,8 +93,9 @@ struct HoldsCommand: ParsableCommand {
 
         func run() throws {
             try common.finish { context in
-                let plan = SweepPlan(releasing: digest, settings: try common.settings())
-                return SweepOutput(common).print(Sweep.run(plan, context), context)
+                let plan = try SweepPlan(
+                    releasing: digest, settings: throttle.over(common.settings()))
+                return common.print(Sweep.run(plan, context), context)
             }
         }
     }
@@ -126,10 +129,12 @@ struct HoldsCommand: ParsableCommand {
 
         func run() throws {
             try common.finish { context in
-                let holds = try Holds(state: common.settings().state)
+                let settings = try common.settings()
+                let holds = try Holds(state: settings.state)
                 let report = try holds.discard(
                     holds.hold(of: id), because: reason, context)
                 common.print(report.text, report.jsonLine)
+                try holds.write(MetricsPlan(settings))
                 return .done
             }
         }

@@ -63,19 +63,7 @@ struct SendCommand: ParsableCommand {
             plan.rate = rate
             plan.follows = follow
             plan.dryRun = dryRun
-            let outcome = Send.run(plan, context)
-            switch common.format {
-            case .json: StandardStreams.result(outcome.report.jsonLine)
-            case .text:
-                if common.verbose || StandardStreams.outputIsTerminal || dryRun
-                    || outcome.exit != .done
-                {
-                    StandardStreams.result(outcome.report.text)
-                }
-            }
-            for failure in outcome.failures { context.log.error("\(failure)") }
-            if let line = outcome.closingLine { StandardStreams.story(line) }
-            return outcome.exit
+            return common.print(Send.run(plan, context), context, isWanted: dryRun)
         }
     }
 }

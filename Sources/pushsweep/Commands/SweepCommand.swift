@@ -38,10 +38,9 @@ struct SweepCommand: ParsableCommand {
 
     func run() throws {
         try common.finish { context in
-            let settings = try common.settings()
-            let plan = try throttle.plan(
-                SweepPlan(sweeping: settings, apps: app, dryRun: dryRun, context), settings)
-            return SweepOutput(common).print(Sweep.run(plan, context), context)
+            let plan = try SweepPlan(
+                sweeping: throttle.over(common.settings()), apps: app, dryRun: dryRun, context)
+            return common.print(Sweep.run(plan, context), context)
         }
     }
 }
@@ -94,35 +93,10 @@ struct ReplayCommand: ParsableCommand {
 
     func run() throws {
         try common.finish { context in
-            let settings = try common.settings()
-            let plan = try throttle.plan(
-                SweepPlan(
-                    replaying: file, feed: feed, app: app, environment: environment,
-                    settings: settings, dryRun: dryRun), settings)
-            return SweepOutput(common).print(Sweep.run(plan, context), context)
+            let plan = try SweepPlan(
+                replaying: file, feed: feed, app: app, environment: environment,
+                settings: throttle.over(common.settings()), dryRun: dryRun)
+            return common.print(Sweep.run(plan, context), context)
         }
-    }
-}
-
-/// Prints the outcome of a sweep or replay.
-struct SweepOutput {
-    private let common: CommonOptions
-
-    init(_ common: CommonOptions) { self.common = common }
-
-    /// Prints result and failures; returns the exit code.
-    func print(_ outcome: SweepOutcome, _ context: RunContext) -> ExitStatus {
-        switch common.format {
-        case .json: StandardStreams.result(outcome.report.jsonLine)
-        case .text:
-            let isWanted =
-                common.verbose || StandardStreams.outputIsTerminal || outcome.exit != .done
-            if isWanted { StandardStreams.result(outcome.report.text) }
-        }
-        for failure in outcome.failures {
-            context.log.error("\(failure)")
-        }
-        if let line = outcome.closingLine { StandardStreams.story(line) }
-        return outcome.exit
     }
 }

@@ -43,8 +43,8 @@ struct ThrottleOptions: ParsableArguments {
             valueName: "file"))
     var stopFile: String?
 
-    /// What was typed, laid over the settings.
-    func plan(_ plan: SweepPlan, _ settings: Settings) throws(RunFailure) -> SweepPlan {
+    /// Settings with what was typed laid over them.
+    func over(_ settings: Settings) throws(RunFailure) -> Settings {
         var overrides = ThrottleOverrides()
         overrides.maxLag = maxLag
         overrides.maxLoad = maxLoad
@@ -52,7 +52,9 @@ struct ThrottleOptions: ParsableArguments {
         overrides.timeBudget = timeBudget
         overrides.stopFile = stopFile
         overrides.lagReplicas = lagReplica
-        let folder = FileManager.default.currentDirectoryPath
-        return plan.throttled(try settings.throttle.overridden(by: overrides, folder: folder))
+        var settings = settings
+        settings.throttle = try settings.throttle.overridden(
+            by: overrides, folder: FileManager.default.currentDirectoryPath)
+        return settings
     }
 }

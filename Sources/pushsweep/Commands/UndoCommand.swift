@@ -14,7 +14,7 @@ struct UndoCommand: ParsableCommand {
             is inserted again only where neither its key nor, in a table that has it once, its token \
             is there. What is left alone is counted by reason. An undo is a run with a record and \
             ledger entries of its own: undoing it brings the removal back. One that was killed is \
-            continued by the same command.
+            continued by the same command, and so is one that the throttle ended with 75.
 
             The feeds stay applied, so later sweeps do not redo what was taken back; new signals \
             about the same tokens do. If the cause was a wrong setting or a wrong gateway, correct \
@@ -46,6 +46,8 @@ struct UndoCommand: ParsableCommand {
     @Flag(name: .long, help: "Say what would be taken back, change no row.")
     var dryRun = false
 
+    @OptionGroup(title: "Throttle options") var throttle: ThrottleOptions
+
     func validate() throws {
         let chosen = [name != nil, since != nil, token != nil, list].filter { $0 }.count
         guard chosen == 1 else {
@@ -74,16 +76,10 @@ struct UndoCommand: ParsableCommand {
 
     func run() throws {
         try common.finish { context in
-            let settings = try common.settings()
+            let settings = try throttle.over(common.settings())
             guard let wish = try wish() else { return try printList(settings) }
-            let outcome = Undo.run(settings, wish, dryRun: dryRun, context)
-            switch common.format {
-            case .json: StandardStreams.result(outcome.report.jsonLine)
-            case .text: StandardStreams.result(outcome.report.text)
-            }
-            for failure in outcome.failures { context.log.error("\(failure)") }
-            if let line = outcome.closingLine { StandardStreams.story(line) }
-            return outcome.exit
+            return common.print(
+                Undo.run(settings, wish, dryRun: dryRun, context), context, isWanted: true)
         }
     }
 
@@ -113,9 +109,12 @@ struct PurgeCommand: ParsableCommand {
     @Flag(name: .long, help: "Say what would be dropped, drop nothing.")
     var dryRun = false
 
+    @OptionGroup(title: "Throttle options") var throttle: ThrottleOptions
+
     func run() throws {
         try common.finish { context in
-            let report = try Purge.run(try common.settings(), dryRun: dryRun, context)
+            let report = try Purge.run(
+                throttle.over(common.settings()), dryRun: dryRun, context)
             if common.format == .json {
                 StandardStreams.result(report.jsonLine)
             } else if common.verbose || dryRun || StandardStreams.outputIsTerminal {

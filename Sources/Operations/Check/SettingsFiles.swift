@@ -1,0 +1,26 @@
+import Glibc
+
+extension Settings {
+    /// The files that runs read because the settings name them, by key.
+    private var files: [(key: String, path: String)] {
+        var files: [(String, String?)] = [("store.tls.ca", store.ca)]
+        for app in apps {
+            let key = "apps[\(app.partition)]"
+            files += [
+                ("\(key).certificate.file", app.certificate?.file),
+                ("\(key).certificate.key", app.certificate?.key),
+                ("\(key).certificate.passphrase-file", app.certificate?.passphraseFile),
+                ("\(key).token-key.file", app.tokenKey?.file),
+                ("\(key).feedback.ca", app.feedback?.ca), ("\(key).provider.ca", app.provider?.ca),
+            ]
+        }
+        return files.compactMap { key, path in path.map { (key, $0) } }
+    }
+
+    /// Those of them that are not there.
+    var missingFiles: [(key: String, path: String)] {
+        files.filter { _, path in
+            access(path, F_OK) != 0 && (errno == ENOENT || errno == ENOTDIR)
+        }
+    }
+}

@@ -1,0 +1,256 @@
+// What an alert or a dashboard asks about Pushsweep: when did the last run of each kind end, and how;
+// what did it do; what waits, for the next run or for a person; when does a certificate end. The
+// answers come from the journals, which have the reports of all runs, so every file has the last run of
+// every kind, whichever of them has written it.
+//
+// No label has an unbounded set of values: apps and environments are those of the settings and of
+// feeds, reasons are Apple's and ours, and what a peer made up is "other". No token, no path, no host.
+
+import APNsProtocol
+import EvidenceJournal
+import Foundation
+import TokenHygiene
+
+/// What metrics are made of; pure values.
+struct MetricsFacts: Sendable {
+    /// The last run of a kind with one journal.
+    struct Run: Sendable {
+        /// `sweep`, `send` and so on.
+        let kind: String
+        /// The number of the sender's folder; nil for runs of the state folder itself.
+        let sender: Int?
+        let started: EpochMilliseconds
+        /// Nil while it goes on.
+        let ended: EpochMilliseconds?
+        /// Nil while it goes on.
+        let exit: Int32?
+        /// When the last run of this kind that ended with 0 ended; nil where none is known.
+        let succeeded: EpochMilliseconds?
+        /// Its report, one JSON object.
+        let summary: String
+    }
+
+    /// What waits in the journals, of one partition.
+    struct Waiting: Hashable, Sendable {
+        /// Feeds that the next run applies, and their bytes.
+        var pending = 0, pendingBytes = 0
+        /// Feeds that a person decides about, and their bytes.
+        var held = 0, heldBytes = 0
+        /// Decisions to take.
+        var holds = 0
+    }
+
+    var runs: [Run] = []
+    /// What waits, by partition; one entry at least for each app of the settings.
+    var waiting: [Partition: Waiting] = [:]
+    /// Feeds with bytes that are no evidence, not looked at yet.
+    var quarantinedFeeds = 0
+    /// Journals set aside as damaged that lie in the state folders.
+    var damagedJournals = 0
+    /// Journals that could not be read for this.
+    var unreadableJournals = 0
+    /// Ends of our own certificates.
+    var certificates: [Partition: EpochMilliseconds] = [:]
+}
+
+extension MetricsFacts {
+    /// The page of metrics.
+    var text: String { MetricsText.page(families) }
+
+    /// All metrics, with and without a sample.
+    var families: [MetricFamily] {
+        runFamilies + reportFamilies + waitingFamilies + stateFamilies
+    }
+
+    private var runFamilies: [MetricFamily] {
+        var started = MetricFamily(
+            "last_run_start_timestamp_seconds", "When the last run of a kind began.")
+        var ended = MetricFamily(
+            "last_run_end_timestamp_seconds",
+            "When the last run of a kind ended; absent while it goes on.")
+        var duration = MetricFamily(
+            "last_run_duration_seconds", "How long the last run of a kind took.")
+        var exit = MetricFamily(
+            "last_run_exit_code",
+            "What the last run of a kind ended with; 0 is success, 3 waits for a person.")
+        var success = MetricFamily(
+            "last_success_timestamp_seconds",
+            "When the last run of a kind that ended with 0 ended.")
+        for run in runs {
+            let labels = run.labels
+            started.add(run.started.seconds, labels)
+            if let end = run.ended {
+                ended.add(end.seconds, labels)
+                duration.add(
+                    Double(max(0, end.rawValue - run.started.rawValue)) / 1_000, labels)
+            }
+            if let code = run.exit { exit.add(Int(code), labels) }
+            if let time = run.succeeded { success.add(time.seconds, labels) }
+        }
+        return [started, ended, duration, exit, success]
+    }
+
+    private var reportFamilies: [MetricFamily] {
+        var tuples = MetricFamily(
+            "last_run_tuples", "What became of the evidence of the last run of a kind, by outcome.")
+        var removals = MetricFamily(
+            "last_run_removed_rows", "Rows removed after the grace period by the last sweep.")
+        var rows = MetricFamily(
+            "last_run_queue_rows",
+            "What became of the queue rows of the last sender, by outcome and reason.")
+        var changes = MetricFamily(
+            "last_run_undone_changes", "What became of the changes of the last undo, by outcome.")
+        for run in runs {
+            switch run.report {
+            case .sweep(let report): report.enter(&tuples, &removals, run.labels)
+            case .send(let report): report.enter(&tuples, &rows, run.labels)
+            case .undo(let report):
+                for (word, count) in [
+                    ("restored", report.restored), ("already", report.already),
+                    ("kept", report.kept.values.reduce(0, +)),
+                ] {
+                    changes.add(count, run.labels + [.init("outcome", word)])
+                }
+            case .other: break
+            }
+        }
+        return [tuples, removals, rows, changes]
+    }
+
+    private var waitingFamilies: [MetricFamily] {
+        var feeds = MetricFamily(
+            "waiting_feeds", "Feeds that wait: pending for the next run, held for a person.")
+        var bytes = MetricFamily("waiting_bytes", "Bytes of the feeds that wait.")
+        var holds = MetricFamily("holds_open", "Removals that wait for a person to decide.")
+        for (partition, waiting) in waiting.sorted(by: { "\($0.key)" < "\($1.key)" }) {
+            for (state, count, size) in [
+                ("pending", waiting.pending, waiting.pendingBytes),
+                ("held", waiting.held, waiting.heldBytes),
+            ] {
+                let labels = partition.labels + [.init("state", state)]
+                feeds.add(count, labels)
+                bytes.add(size, labels)
+            }
+            holds.add(waiting.holds, partition.labels)
+        }
+        return [feeds, bytes, holds]
+    }
+
+    private var stateFamilies: [MetricFamily] {
+        var quarantined = MetricFamily(
+            "quarantined_feeds", "Feeds with bytes that are no evidence, not looked at yet.")
+        quarantined.add(quarantinedFeeds)
+        var damaged = MetricFamily(
+            "damaged_journals", "Journals set aside as damaged that lie in the state folder.")
+        damaged.add(damagedJournals)
+        var unreadable = MetricFamily(
+            "unreadable_journals", "Journals of other runs that could not be read for this file.")
+        unreadable.add(unreadableJournals)
+        var expiry = MetricFamily(
+            "certificate_expiry_timestamp_seconds", "When our certificate for an app ends.")
+        for (partition, end) in certificates.sorted(by: { "\($0.key)" < "\($1.key)" }) {
+            expiry.add(end.seconds, partition.labels)
+        }
+        return [quarantined, damaged, unreadable, expiry]
+    }
+}
+
+extension MetricsFacts.Run {
+    /// A report by the kind of its run.
+    fileprivate enum Report {
+        case sweep(SweepReport)
+        case send(SendReport)
+        case undo(UndoReport)
+        /// Nothing to count, or written by another version.
+        case other
+    }
+
+    fileprivate var labels: [MetricFamily.Label] {
+        [.init("kind", kind)] + (sender.map { [.init("sender", "\($0)")] } ?? [])
+    }
+
+    fileprivate var report: Report {
+        func read<T: Decodable>(_ type: T.Type) -> T? {
+            try? JSONDecoder().decode(type, from: Data(summary.utf8))
+        }
+        switch kind {
+        case "sweep", "replay", "release": return read(SweepReport.self).map(Report.sweep) ?? .other
+        case "send": return read(SendReport.self).map(Report.send) ?? .other
+        case "undo": return read(UndoReport.self).map(Report.undo) ?? .other
+        default: return .other
+        }
+    }
+}
+
+extension SweepReport {
+    fileprivate func enter(
+        _ tuples: inout MetricFamily, _ removals: inout MetricFamily,
+        _ labels: [MetricFamily.Label]
+    ) {
+        var sums: [Partition: EvidenceCounts] = [:]
+        for feed in apps {
+            let partition = Partition(app: feed.app, environment: feed.environment)
+            sums[partition, default: EvidenceCounts()].add(feed.counts)
+        }
+        for (partition, counts) in sums.sorted(by: { "\($0.key)" < "\($1.key)" }) {
+            counts.enter(&tuples, labels + partition.labels)
+        }
+        for removal in self.removals {
+            let partition = Partition(app: removal.app, environment: removal.environment)
+            removals.add(removal.removed, labels + partition.labels)
+        }
+    }
+}
+
+extension SendReport {
+    fileprivate func enter(
+        _ tuples: inout MetricFamily, _ rows: inout MetricFamily, _ labels: [MetricFamily.Label]
+    ) {
+        for app in apps {
+            let labels =
+                labels + Partition(app: app.app, environment: app.environment).labels
+            app.evidence.enter(&tuples, labels)
+            func add(_ count: Int, _ outcome: String, _ reason: String = "") {
+                rows.add(count, labels + [.init("outcome", outcome), .init("reason", reason)])
+            }
+            add(app.sent, "sent")
+            add(app.gone, "gone")
+            add(app.retry, "retry")
+            add(app.unknown, "unknown")
+            add(app.returned, "returned")
+            for (reason, count) in app.skipped.sorted(by: { $0.key < $1.key }) {
+                add(count, "skipped", reason)
+            }
+            // What is not on Apple's list is a peer's word.
+            let rejected = Dictionary(
+                app.rejected.map { reason, count in
+                    if case .other = ProviderReason(reason) { return ("other", count) }
+                    return (reason, count)
+                }, uniquingKeysWith: +)
+            for (reason, count) in rejected.sorted(by: { $0.key < $1.key }) {
+                add(count, "rejected", reason)
+            }
+        }
+    }
+}
+
+extension EvidenceCounts {
+    fileprivate func enter(_ family: inout MetricFamily, _ labels: [MetricFamily.Label]) {
+        for (outcome, count) in [
+            ("applied", applied), ("already", already), ("newer", newer), ("unknown", unknown),
+            ("held", held), ("quarantined", quarantined),
+        ] {
+            family.add(count, labels + [.init("outcome", outcome)])
+        }
+    }
+}
+
+extension Partition {
+    fileprivate var labels: [MetricFamily.Label] {
+        [.init("app", app), .init("environment", environment)]
+    }
+}
+
+extension EpochMilliseconds {
+    fileprivate var seconds: Double { Double(rawValue) / 1_000 }
+}

@@ -1,0 +1,41 @@
+import APNsProtocol
+import APNsSimulator
+import Foundation
+import TestSupport
+import Testing
+import TokenStore
+
+@Suite("A journal with a page that a disk has damaged")
+struct DamagedJournalTests {
+    /// Overwrites the first page of the table that holds the bytes of feeds.
+    private func damage(_ journal: String) throws {
+        let connection = SQLiteConnection(
+            path: journal, creates: false, StoreSettings(location: .sqlite(path: journal)))
+        try connection.connect()
+        let page = try #require(
+            connection.query("SELECT rootpage FROM sqlite_master WHERE name = 'chunk'").scalar?
+                .count)
+        let file = try FileHandle(forUpdating: URL(fileURLWithPath: journal))
+        try file.seek(toOffset: UInt64(page - 1) * 16_384)
+        try file.write(contentsOf: Data(repeating: 0xFF, count: 16_384))
+        try file.close()
+    }
+
+    @Test("is set aside by the run that meets it, with 74, and the next run begins anew")
+    func setAside() throws {
+        let stage = try SweepStage(.sqlite, dead: 100)
+        #expect(try stage.sweep("--dry-run").exit == 75)
+        try damage(stage.journal)
+        // It opens and lists its feeds; only their bytes are gone.
+        let broken = try stage.sweep()
+        #expect(broken.exit == 74, "\(broken.error)")
+        #expect(broken.closingLine.hasPrefix("code=74 stage=state"), "\(broken.closingLine)")
+        #expect(broken.error.contains("it was set aside as \(stage.journal).damaged-"))
+        #expect(broken.error.ranges(of: "it was set aside as").count == 1, "\(broken.error)")
+        let next = try stage.sweep()
+        #expect(next.exit == 0, "\(next.error)")
+        #expect(next.error.contains("is a damaged journal that was set aside"), "\(next.error)")
+        let names = try FileManager.default.contentsOfDirectory(atPath: stage.state)
+        #expect(names.count { $0.contains(".damaged-") && !$0.hasSuffix("-journal") } == 1)
+    }
+}

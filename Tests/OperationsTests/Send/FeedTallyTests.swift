@@ -1,0 +1,39 @@
+import Testing
+import TokenHygiene
+
+@testable import Operations
+
+@Suite("Evidence of a sender that goes on")
+struct FeedTallyTests {
+    private static let chat = Partition(app: "chat", environment: "production")
+
+    private static func entry(
+        _ feed: String, _ state: String, tuples: Int, applied: Int = 0, held: Int = 0
+    ) -> SweepReport.Feed {
+        var entry = SweepReport.Feed(chat, source: "g", end: .clean)
+        entry.feed = feed
+        entry.state = state
+        (entry.tuples, entry.applied, entry.held) = (tuples, applied, held)
+        entry.newer = tuples - applied - held
+        return entry
+    }
+
+    @Test("a feed that was held, freed and applied is counted once, as it stands in the end")
+    func freed() {
+        var tally = FeedTally()
+        var app = SendReport.App(Self.chat)
+        for entry in [
+            Self.entry("a", "held", tuples: 10, held: 10),
+            Self.entry("b", "applied", tuples: 5, applied: 4),
+            Self.entry("c", "pending", tuples: 8, applied: 3),
+            Self.entry("a", "applied", tuples: 10, applied: 7),
+            Self.entry("c", "pending", tuples: 8, applied: 5),
+            Self.entry("c", "applied", tuples: 8, applied: 8),
+        ] {
+            app.count(tally.news(in: entry))
+        }
+        var sum = EvidenceCounts()
+        (sum.tuples, sum.applied, sum.newer) = (23, 19, 4)
+        #expect(app.evidence == sum)
+    }
+}

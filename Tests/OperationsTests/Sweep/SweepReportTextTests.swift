@@ -1,0 +1,43 @@
+import Testing
+import TokenHygiene
+
+@testable import Operations
+
+@Suite("A sweep's report for people")
+struct SweepReportTextTests {
+    private static func report(dryRun: Bool) -> SweepReport {
+        var report = SweepReport(
+            run: "r", kind: "sweep", dryRun: dryRun, started: EpochMilliseconds(0))
+        var feed = SweepReport.Feed(
+            Partition(app: "chat", environment: "production"), source: "g:2196", end: .clean)
+        (feed.bytes, feed.tuples, feed.applied, feed.newer) = (114, 3, 2, 1)
+        report.apps = [feed]
+        report.removals = [
+            SweepReport.Removal(
+                app: "chat", environment: "production", due: 7, removed: dryRun ? 0 : 7)
+        ]
+        return report
+    }
+
+    @Test("says what was done, and of a dry run what would be")
+    func tense() {
+        let done = Self.report(dryRun: false).text
+        #expect(done.contains("3 tuples: 2 applied, 0 already invalid, 1 registered again"))
+        #expect(done.contains("7 rows marked for long enough, 7 removed"))
+        #expect(done.contains("2 became invalid"))
+        let trial = Self.report(dryRun: true).text
+        #expect(trial.contains("3 tuples: 2 would be applied, 0 already invalid"))
+        #expect(trial.contains("7 rows marked for long enough, they would be removed"))
+        #expect(trial.contains("2 would become invalid") && trial.contains("no row was changed"))
+    }
+
+    @Test("does not call a gateway refused that was never asked")
+    func notAsked() {
+        var report = Self.report(dryRun: false)
+        report.apps[0] = SweepReport.Feed(
+            Partition(app: "chat", environment: "production"), source: "g:2196", end: .refused)
+        #expect(report.text.contains("g:2196: refused"))
+        report.apps[0].asked = false
+        #expect(report.text.contains("g:2196: not asked") && !report.text.contains("refused"))
+    }
+}
