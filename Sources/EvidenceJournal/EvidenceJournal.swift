@@ -37,10 +37,18 @@ package final class EvidenceJournal {
         try Self.checkOwner(of: path, header)
         do {
             database = try Self.open(path, isNew: header.isEmpty)
-        } catch let error as DatabaseError
-            where error.resultCode == .SQLITE_NOTADB || error.resultCode == .SQLITE_CORRUPT
-        {
-            throw folder.setJournalAside(because: error.message ?? "damaged")
+        } catch let error as DatabaseError where error.isDamage {
+            // SQLite calls it damage too when the disk does not give a page back
+            // (SQLITE_IOERR_CORRUPTFS). A good journal shall not be set aside for that, so the disk
+            // is asked once more, by ourselves and by SQLite.
+            try folder.ensureReadable(StateFolder.journalName)
+            do {
+                database = try Self.open(path, isNew: header.isEmpty)
+            } catch let error as DatabaseError where error.isDamage {
+                throw folder.setJournalAside(because: error.message ?? "damaged")
+            } catch {
+                throw .wrapping(error, while: "opening the journal \(path)")
+            }
         } catch {
             throw .wrapping(error, while: "opening the journal \(path)")
         }
@@ -140,5 +148,11 @@ package final class EvidenceJournal {
                 return .commit
             }
         }
+    }
+}
+
+extension DatabaseError {
+    fileprivate var isDamage: Bool {
+        resultCode == .SQLITE_NOTADB || resultCode == .SQLITE_CORRUPT
     }
 }

@@ -17,7 +17,8 @@ struct BareEnvironmentTests {
     func noVariables() throws {
         let sweep = try sweep("no variables")
         let result = try sweep.stage.start(["sweep"], under: ["/usr/bin/env", "-i"]).wait()
-        #expect(result.exit == 0 && result.error.isEmpty && result.output.isEmpty, "\(result.error)")
+        #expect(result.exit == 0 && result.output.isEmpty, "\(result.error)")
+        #expect(result.error.isEmpty)
         #expect(try sweep.wrongEnd(after: sweep.feed.count * 38) == nil)
         let stage = try SendStage()
         try stage.database.register(0..<5, at: 1_600_000_000_000)
@@ -65,27 +66,30 @@ struct BareEnvironmentTests {
         return facts[.posixPermissions] as? Int ?? 0o777
     }
 
-    @Test("with few descriptors works, or says what it could not open")
+    @Test("with few descriptors works, or says with 78 how many it needs")
     func descriptors() throws {
-        var fewest: Int?
-        for limit in [3, 4, 5, 6, 8, 10, 12, 14, 16, 20, 24, 32] {
+        for limit in [3, 5, 8, 12, 31, 32, 40] {
             let sweep = try sweep("\(limit) descriptors")
             let result = try run(sweep, "--nofile=\(limit):\(limit)")
-            if result.exit == 0 {
-                fewest = fewest ?? limit
+            if limit >= 32 {
+                #expect(result.exit == 0, "\(result.error)")
                 #expect(try sweep.wrongEnd(after: sweep.feed.count * 38) == nil)
-            } else {
+            } else if result.exit != 127 || !result.error.contains("shared libraries") {
+                // Below some number not even the loader finds the libraries.
+                #expect(result.exit == 78 && result.error.contains("ulimit -n"))
                 expectSentence(result, "\(limit) descriptors")
             }
             #expect(try sweep.recover() == nil)
         }
-        print("a sweep works with \(fewest ?? 0) descriptors")
-        #expect(fewest.map { $0 <= 24 } == true)
+        // What the program may do about it itself, it does.
+        let sweep = try sweep("a low limit that may be raised")
+        #expect(try run(sweep, "--nofile=8:64").exit == 0)
+        #expect(try sweep.recover() == nil)
     }
 
     @Test("with small files works, or ends with 74 and says so")
     func fileSizes() throws {
-        for kibibytes in [0, 1, 8, 16, 32, 48, 64, 80, 96, 112, 160, 1_024] {
+        for kibibytes in [8, 32, 64, 112, 1_024] {
             let sweep = try sweep("\(kibibytes) KiB a file")
             let bytes = kibibytes * 1_024
             let result = try run(sweep, "--fsize=\(bytes):\(bytes)")
@@ -94,18 +98,39 @@ struct BareEnvironmentTests {
             } else {
                 expectSentence(result, "\(kibibytes) KiB a file")
             }
+            #expect((result.exit == 0) == (kibibytes == 1_024))
             #expect(try sweep.recover() == nil)
         }
     }
 
+    @Test(
+        "without /proc, by which Swift finds the arguments, is not taken for a call for help",
+        .enabled(if: Strace.isUsable, Comment(rawValue: Strace.absence)))
+    func noArguments() throws {
+        let sweep = try sweep("no /proc")
+        let (maps, line) = ("/proc/self/maps", "/proc/self/cmdline")
+        let found = try sweep.stage.start(
+            ["sweep"], under: Strace.failing("openat", with: "ENOENT", from: 1, at: [maps])
+        ).wait()
+        #expect(found.exit == 0 && found.output.isEmpty, "\(found.error)")
+        #expect(try sweep.wrongEnd(after: sweep.feed.count * 38) == nil)
+        let lost = try sweep.stage.start(
+            ["sweep"], under: Strace.failing("openat", with: "ENOENT", from: 1, at: [maps, line])
+        ).wait()
+        #expect(lost.exit == 78 && lost.output.isEmpty, "\(lost.error)")
+        #expect(lost.closingLine == "code=78 stage=usage pending=0 applied=0 held=0 next=check")
+    }
+
     private func run(_ sweep: MixedSweep, _ limit: String) throws -> ToolResult {
-        try sweep.stage.start(["sweep"], under: ["/usr/bin/prlimit", limit]).wait()
+        // Some callers ignore the signal of a file that is too large; the program shall not need that.
+        try sweep.stage.start(
+            ["sweep"], under: ["/usr/bin/env", "--default-signal=XFSZ", "/usr/bin/prlimit", limit]
+        ).wait()
     }
 
     private func expectSentence(_ result: ToolResult, _ what: String) {
-        // Below some number of descriptors the loader cannot even find the libraries.
-        if result.exit == 127, result.error.contains("shared libraries") { return }
-        #expect([73, 74, 75, 77, 78, 69].contains(result.exit), "\(what): \(result.exit) \(result.error)")
+        #expect(
+            [73, 74, 75, 78].contains(result.exit), "\(what): \(result.exit) \(result.error)")
         #expect(result.closingLine.hasPrefix("code=\(result.exit) stage="), "\(what): \(result.error)")
         #expect(result.error.contains("error: "), "\(what): \(result.error)")
     }

@@ -29,7 +29,9 @@ struct OutputTests {
         var command: [String] { ["/bin/bash", "-c", rawValue, "bash"] }
     }
 
-    @Test("applies the feed all the same, and says with 73 that its result was lost", arguments: Loss.allCases)
+    @Test(
+        "applies the feed all the same, and says with 73 that its result was lost",
+        arguments: Loss.allCases)
     func sweep(_ loss: Loss) throws {
         var random = SeededGenerator("output: \(loss)")
         let sweep = try MixedSweep.inTwoPieces(.sqlite, random: &random)
@@ -37,30 +39,21 @@ struct OutputTests {
             ["sweep", "--format", "json", "--verbose"], under: loss.command
         ).wait()
         #expect(result.exit == (loss.losesResult ? 73 : 0), "\(result.error)")
-        if loss == .outputFull { #expect(result.error.contains("writing the result to stdout failed")) }
+        if loss == .outputFull { #expect(result.error.contains("writing the result to stdout")) }
         #expect(try sweep.wrongEnd(after: sweep.feed.count * 38) == nil)
         #expect(try sweep.recover() == nil)
     }
 
-    @Test("keeps the code of a failure", arguments: Loss.allCases)
-    func failure(_ loss: Loss) throws {
-        let stage = try SweepStage()
-        stage.gateway.stop()
-        stage.lines.feedbackOptions = "connect-timeout: 1s"
-        let result = try stage.start(["sweep", "--format", "json"], under: loss.command).wait()
-        #expect(result.exit == (loss.losesResult ? 73 : 69), "\(result.error)")
-    }
-
     @Test(
-        "ends with 0, or 73 where a result was lost",
+        "keeps its code, or ends with 73 where a result was lost",
         arguments: [
             ["check"], ["schema"], ["holds", "list"], ["quarantine"], ["send", "--verbose"],
-            ["purge", "--verbose"],
+            ["sweep", "--app", "nobody"],
         ])
     func others(_ command: [String]) throws {
         let stage = try SendStage()
         let usual = try stage.start(command).wait()
-        for loss in Loss.allCases {
+        for loss in [Loss.bothFull, .allClosed, .bothLeft] {
             let result = try stage.start(command, under: loss.command).wait()
             let isLost = loss.losesResult && !usual.output.isEmpty
             #expect(
@@ -84,7 +77,7 @@ struct OutputTests {
         }
         run.signal(SIGTERM)
         #expect(run.wait().exit == 75)
-        sweep.stage.lines.feedbackOptions = ""
+        sweep.stage.lines.feedbackOptions = "idle-timeout: 200ms"
         #expect(try sweep.recover() == nil)
     }
 }

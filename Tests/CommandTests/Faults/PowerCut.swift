@@ -20,8 +20,9 @@ enum PowerCut {
         let source = URL(filePath: #filePath).deletingLastPathComponent()
             .appending(path: "PowerCut/power-cut.c").path
         let library = folder.file("power-cut.so")
-        let result = try? ForeignProgram.cc.run(
-            ["-Wall", "-Wextra", "-Werror", "-O1", "-shared", "-fPIC", "-o", library, source, "-ldl"])
+        let result = try? ForeignProgram.cc.run([
+            "-Wall", "-Wextra", "-Werror", "-O1", "-shared", "-fPIC", "-o", library, source, "-ldl",
+        ])
         return result?.exit == 0 ? library : nil
     }()
     // Lives as long as the process, so the library stays while tests run.
@@ -37,7 +38,9 @@ enum PowerCut {
         init() throws { folder = try TemporaryFolder() }
 
         /// The variables of a run whose power fails in place of a call; 0 for one that does not fail.
-        func environment(_ disk: Disk, at call: Int, of folder: TemporaryFolder) -> [String: String] {
+        func environment(
+            _ disk: Disk, at call: Int, of folder: TemporaryFolder
+        ) -> [String: String] {
             var variables = [
                 "LD_PRELOAD": PowerCut.library ?? "", "POWER_CUT_FOLDER": folder.path,
                 "POWER_CUT_NOTES": self.folder.path, "POWER_CUT_AT": "\(call)",

@@ -3,7 +3,8 @@
 // see, so these are all the moments there are; strace counts for each thread by itself, and a thread
 // with fewer calls than the busiest one of that name is killed at its own only now and then.
 //
-// The tests take a spread of them; PUSHSWEEP_TEST_CALLS=all takes all, which lasts some minutes.
+// The tests take a spread of them; PUSHSWEEP_TEST_CALLS=all takes all, which lasts long, and
+// PUSHSWEEP_TEST_CALLS=pwrite64,unlink all of some calls.
 
 import TestSupport
 import Testing
@@ -28,9 +29,8 @@ struct SystemCallKillTests {
         var kills = 0
         var misses = 0
         for (call, count) in counts.sorted(by: { $0.key < $1.key }) {
-            for number in Sample.occurrences(
-                of: count, most: engine == .sqlite ? 2 : 1, &random)
-            {
+            let most = Sample.names.contains(call) ? count : engine == .sqlite ? 2 : 1
+            for number in Sample.occurrences(of: count, most: most, &random) {
                 let sweep = try MixedSweep.inTwoPieces(
                     engine, deleting: number % 2 == 0, random: &random)
                 let exit = try sweep.stage.start(
@@ -62,8 +62,11 @@ struct SystemCallKillTests {
 
 /// Which of many moments a test takes.
 enum Sample {
-    /// Whether the caller wants each of them.
-    static let isWhole = Environment.text("PUSHSWEEP_TEST_CALLS") == "all"
+    /// The system calls of which the caller wants each occurrence.
+    static let names = Set(
+        (Environment.text("PUSHSWEEP_TEST_CALLS") ?? "").split(separator: ",").map(String.init))
+    /// Whether the caller wants each of all.
+    static let isWhole = names.contains("all")
 
     /// Some of the numbers from 1 to a count, spread over all of it; the last among them, which is
     /// where the durable steps are.
