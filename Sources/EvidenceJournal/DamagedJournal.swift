@@ -15,8 +15,9 @@ extension StateFolder {
                 }.sorted()
             } catch {
                 throw JournalFailure(
-                    .inputOutput, "listing the state folder \(path): \(error.localizedDescription); "
-                        + "check the disk")
+                    .inputOutput,
+                    "listing the state folder \(path): \(error.localizedDescription); check the "
+                        + "disk")
             }
         }
     }

@@ -131,7 +131,8 @@ struct BareEnvironmentTests {
     private func expectSentence(_ result: ToolResult, _ what: String) {
         #expect(
             [73, 74, 75, 78].contains(result.exit), "\(what): \(result.exit) \(result.error)")
-        #expect(result.closingLine.hasPrefix("code=\(result.exit) stage="), "\(what): \(result.error)")
+        let closing = "code=\(result.exit) stage="
+        #expect(result.closingLine.hasPrefix(closing), "\(what): \(result.error)")
         #expect(result.error.contains("error: "), "\(what): \(result.error)")
     }
 }

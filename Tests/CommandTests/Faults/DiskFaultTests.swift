@@ -32,6 +32,24 @@ struct DiskFaultTests {
         }
     }
 
+    @Test("when it opens the journal reads wrongly sets no good journal aside, and loses no feed")
+    func unreadable() throws {
+        var random = SeededGenerator("an unreadable journal")
+        for number in stride(from: 2, through: 26, by: 4) {
+            let sweep = try MixedSweep.inTwoPieces(.sqlite, random: &random)
+            #expect(try sweep.stage.start(["sweep", "--dry-run"]).wait().exit == 75)
+            let result = try sweep.stage.start(
+                ["sweep"],
+                under: Strace.failing(
+                    "pread64", with: "EIO", from: number, at: [sweep.stage.journal])
+            ).wait()
+            let problem =
+                result.exit == 74
+                ? try wrongEnd(result, sweep, [74]) ?? sweep.recover() : "exit \(result.exit)"
+            #expect(problem == nil, "seed \(random.seed), read \(number): \(problem ?? "")")
+        }
+    }
+
     @Test("under the scratch file keeps what is durable, says so, and the next sweep completes it")
     func scratch() throws {
         try check(
