@@ -150,7 +150,8 @@ let package = Package(
                 "APNsProtocol", "APNsSimulator", "Operations", "SecureTransport", "TokenStore",
                 "TestSupport", "pushsweep",
             ],
-            swiftSettings: strict),
+            // Compiled by the test that preloads it, linked into nothing.
+            exclude: ["Faults/PowerCut"], swiftSettings: strict),
         fuzzing,
     ]
 )

@@ -15,8 +15,34 @@ extension StateFolder {
                 }.sorted()
             } catch {
                 throw JournalFailure(
-                    .inputOutput, "listing the state folder \(path): \(error); check the disk")
+                    .inputOutput,
+                    "listing the state folder \(path): \(error.localizedDescription); check the "
+                        + "disk")
             }
+        }
+    }
+
+    /// Reads a file from its start to its end, to know whether the disk still can.
+    ///
+    /// - Throws: `inputOutput`.
+    func ensureReadable(_ name: String) throws(JournalFailure) {
+        let path = file(name)
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
+        defer { if descriptor >= 0 { close(descriptor) } }
+        var buffer = [UInt8](repeating: 0, count: 1 << 16)
+        var place = 0
+        var count = descriptor < 0 ? -1 : 1
+        while count > 0 {
+            count = buffer.withUnsafeMutableBytes {
+                pread(descriptor, $0.baseAddress, $0.count, place)
+            }
+            place += max(count, 0)
+        }
+        guard count == 0 else {
+            throw JournalFailure(
+                .inputOutput,
+                "reading \(path): \(String(cString: strerror(errno))); check the disk, then run "
+                    + "again")
         }
     }
 

@@ -42,7 +42,17 @@ package final class EvidenceJournal {
         do {
             database = try Self.open(path, isNew: header.isEmpty)
         } catch let error as DatabaseError where error.isDamage {
-            throw folder.failure(ofDamage: error.message ?? "damaged")
+            // SQLite calls it damage too when the disk does not give a page back
+            // (SQLITE_IOERR_CORRUPTFS). A good journal shall not be set aside for that, so the disk
+            // is asked once more, by ourselves and by SQLite.
+            try folder.ensureReadable(StateFolder.journalName)
+            do {
+                database = try Self.open(path, isNew: header.isEmpty)
+            } catch let error as DatabaseError where error.isDamage {
+                throw folder.failure(ofDamage: error.message ?? "damaged")
+            } catch {
+                throw .wrapping(error, while: "opening the journal \(path)")
+            }
         } catch {
             throw .wrapping(error, while: "opening the journal \(path)")
         }
@@ -92,6 +102,14 @@ package final class EvidenceJournal {
         return queue
     }
 
+    /// Whether SQLite finds no fault with the whole file, now that the disk gives all of it back.
+    private var isSound: Bool {
+        let answer = try? database.inDatabase { db in
+            try String.fetchOne(db, sql: "PRAGMA quick_check(1)")
+        }
+        return answer == "ok"
+    }
+
     /// Does work on the database and words its errors. A page that is damaged is met only when it is
     /// read, which may be long after opening; then the file is set aside as it would have been there,
     /// and nothing more is done with this journal.
@@ -102,6 +120,9 @@ package final class EvidenceJournal {
         do {
             return try database.inDatabase(work)
         } catch let error as DatabaseError where error.isDamage {
+            // As at opening: a disk that does not give a page back is no damage of the file.
+            try folder.ensureReadable(StateFolder.journalName)
+            if isSound { throw .wrapping(error, while: doing) }
             try? database.close()
             let failure = folder.failure(ofDamage: "\(doing): \(error.message ?? "damaged")")
             damage = failure

@@ -41,7 +41,13 @@ package final class StateFolder {
     /// Whether somebody else may be at work in it.
     package var isVisited: Bool { lock == nil }
 
-    deinit { if let lock { close(lock) } }
+    deinit {
+        guard let lock else { return }
+        // A child that another thread is just starting holds the file open until it runs another
+        // program, so closing it here would not end the lock.
+        flock(lock, LOCK_UN)
+        close(lock)
+    }
 
     /// The path of a file in the folder.
     package func file(_ name: String) -> String { path + "/" + name }
@@ -95,14 +101,11 @@ package final class StateFolder {
     /// Makes a folder for its owner alone, where there is none.
     static func create(_ path: String) throws(JournalFailure) {
         let parent = (path as NSString).deletingLastPathComponent
-        if !parent.isEmpty {
-            try? FileManager.default.createDirectory(
-                atPath: parent, withIntermediateDirectories: true,
-                attributes: [.posixPermissions: 0o700])
-        }
+        // What keeps a folder above from being made keeps this one from it too, and is told there.
+        if !parent.isEmpty, access(parent, F_OK) != 0 { try? create(parent) }
         // Foundation makes a folder first and sets its mode then; another run that starts at this
         // moment would see it open to others.
-        if mkdir(path, 0o700) == 0 { return }
+        if mkdir(path, 0o700) == 0 { return try syncNames(in: parent.isEmpty ? "." : parent) }
         let cause = errno
         var isFolder: ObjCBool = false
         guard FileManager.default.fileExists(atPath: path, isDirectory: &isFolder),
@@ -113,6 +116,22 @@ package final class StateFolder {
                 .cannotCreate,
                 "creating the state folder \(path): \(lastError()); name another in state: or "
                     + "create it for this user with mode 0700")
+        }
+    }
+
+    /// Makes the names in a folder durable. A file that was synced is gone with the next power cut all
+    /// the same unless its name was synced too, and so is a folder with all in it (fsync(2)).
+    ///
+    /// - Throws: `inputOutput`.
+    static func syncNames(in folder: String) throws(JournalFailure) {
+        let descriptor = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        // One that may be passed through and not be read is somebody else's to keep.
+        if descriptor < 0 && errno == EACCES { return }
+        defer { if descriptor >= 0 { close(descriptor) } }
+        // Some file systems have nothing to sync here and say so.
+        guard descriptor >= 0, fsync(descriptor) == 0 || errno == EINVAL else {
+            throw JournalFailure(
+                .inputOutput, "syncing the folder \(folder): \(lastError()); check the disk")
         }
     }
 

@@ -24,8 +24,13 @@ struct Pushsweep: ParsableCommand {
     /// Runs what was typed; a mistake in it ends with the closing line too.
     static func main() {
         forbidCoreDumps()
+        guard let words = CommandWords.typed else {
+            StandardStreams.story("pushsweep: error: \(CommandWords.absence)")
+            StandardStreams.story("code=78 stage=usage pending=0 applied=0 held=0 next=check")
+            exit(withError: ArgumentParser.ExitCode(ExitStatus.configuration.rawValue))
+        }
         do {
-            var command = try parseAsRoot()
+            var command = try parseAsRoot(words)
             try command.run()
         } catch {
             let code = exitCode(for: error)

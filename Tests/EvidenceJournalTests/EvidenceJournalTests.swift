@@ -1,6 +1,7 @@
 import APNsProtocol
 import EvidenceJournal
 import Foundation
+import Glibc
 import TestSupport
 import Testing
 import TokenHygiene
@@ -226,6 +227,26 @@ struct StateFolderTests {
             withExtendedLifetime(holder) {}
         }
         _ = try StateFolder(state)
+    }
+
+    @Test("is free once it is let go, even while a child that is being started has its lock open")
+    func inheritedLock() throws {
+        let state = temporary.file("state")
+        // What a fork copies: another descriptor of the same open file.
+        var copy: Int32 = -1
+        do {
+            let holder = try StateFolder(state)
+            let links = try FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")
+            let lock = links.first {
+                (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/fd/" + $0))
+                    == state + "/lock"
+            }
+            copy = dup(try #require(lock.flatMap { Int32($0) }))
+            withExtendedLifetime(holder) {}
+        }
+        #expect(copy >= 0)
+        _ = try StateFolder(state)
+        close(copy)
     }
 
     @Test("that cannot be made is named")

@@ -6,6 +6,10 @@ package enum ForeignProgram: String, Sendable {
     case node = "/usr/bin/node"
     /// The load generator of nghttp2.
     case h2load = "/usr/bin/h2load"
+    /// The tracer of system calls, which can also spoil them.
+    case strace = "/usr/bin/strace"
+    /// The compiler for C.
+    case cc = "/usr/bin/cc"
 
     /// Whether it is there.
     package var isInstalled: Bool { FileManager.default.isExecutableFile(atPath: rawValue) }

@@ -61,9 +61,14 @@ package final class SendStage {
             """)
     }
 
-    /// Starts `pushsweep` with these settings.
-    package func start(_ arguments: [String]) throws -> RunningTool {
-        try RunningTool("pushsweep", arguments + ["--config", try settings()])
+    /// Starts `pushsweep` with these settings, as the last words of another command where one is
+    /// given: a tracer, a shell.
+    package func start(
+        _ arguments: [String], environment: [String: String] = [:], under command: [String] = []
+    ) throws -> RunningTool {
+        try RunningTool(
+            "pushsweep", arguments + ["--config", try settings()], environment: environment,
+            under: command)
     }
 
     /// Runs `pushsweep send` with JSON output.

@@ -121,12 +121,14 @@ package final class SweepStage {
         try start(arguments, environment: environment).wait()
     }
 
-    /// Starts `pushsweep` with these settings.
+    /// Starts `pushsweep` with these settings, as the last words of another command where one is
+    /// given: a tracer, a shell.
     package func start(
-        _ arguments: [String], environment: [String: String] = [:]
+        _ arguments: [String], environment: [String: String] = [:], under command: [String] = []
     ) throws -> RunningTool {
         try RunningTool(
-            "pushsweep", arguments + ["--config", try settings()], environment: environment)
+            "pushsweep", arguments + ["--config", try settings()], environment: environment,
+            under: command)
     }
 
     /// What makes a run one of another host: a state folder of its own.
@@ -145,15 +147,28 @@ package final class SweepStage {
     }
 
     /// All bytes that the journal holds durably, feed by feed in the order of reading.
-    package func journaledBytes() throws -> [UInt8] {
-        let connection = SQLiteConnection(
-            path: journal, creates: false, StoreSettings(location: .sqlite(path: journal)))
-        try connection.connect()
-        let rows = try connection.query("SELECT bytes FROM chunk ORDER BY id")
+    package func journaledBytes() throws -> [UInt8] { try journaledBytes(journal) }
+
+    /// The same for a copy of the journal.
+    package func journaledBytes(_ path: String) throws -> [UInt8] {
+        let rows = try rows(of: path, "SELECT bytes FROM chunk ORDER BY id")
         return (0..<rows.count).flatMap { index -> [UInt8] in
             if case .bytes(let bytes) = rows[index, 0] { return bytes }
             return []
         }
+    }
+
+    /// The state of every feed in the journal.
+    package func feedStates() throws -> [String] {
+        let rows = try rows(of: journal, "SELECT state FROM feed ORDER BY rowid")
+        return (0..<rows.count).map { rows[$0, 0].testText }
+    }
+
+    private func rows(of path: String, _ query: String) throws -> SQLRows {
+        let connection = SQLiteConnection(
+            path: path, creates: false, StoreSettings(location: .sqlite(path: path)))
+        try connection.connect()
+        return try connection.query(query)
     }
 
     /// Runs a sweep with JSON output.

@@ -33,12 +33,15 @@ package final class RunningTool: @unchecked Sendable {
     private let process = Process()
     private let folder: TemporaryFolder
 
-    /// Starts a program built beside the tests, with exactly the environment given.
+    /// Starts a program built beside the tests, with exactly the environment given, as the last
+    /// words of another command where one is given.
     package convenience init(
-        _ name: String, _ arguments: [String], environment: [String: String] = [:]
+        _ name: String, _ arguments: [String], environment: [String: String] = [:],
+        under command: [String] = []
     ) throws {
+        let words = command + [Self.folderOfTests.appendingPathComponent(name).path] + arguments
         try self.init(
-            program: Self.folderOfTests.appendingPathComponent(name), arguments,
+            program: URL(fileURLWithPath: words[0]), Array(words.dropFirst()),
             environment: environment)
     }
 

@@ -42,6 +42,7 @@ struct CommonOptions: ParsableArguments {
     func context() throws -> RunContext {
         StandardStreams.fillGaps()
         ignoreBrokenPipes()
+        try Limits.ensure()
         return RunContext(
             interrupt: try StopSignals.install(), log: StoryLogHandler.logger(verbose: verbose),
             progress: StandardStreams.errorIsTerminal ? TerminalProgress() : NoProgress())

@@ -1,0 +1,138 @@
+// What cron, a careless administrator or a hardened service gives a program: no variables at all, a umask
+// that hides nothing, few descriptors, small files. It works, or says in one sentence why it cannot.
+
+import APNsSimulator
+import Foundation
+import TestSupport
+import Testing
+
+@Suite("A bare environment")
+struct BareEnvironmentTests {
+    private func sweep(_ purpose: String) throws -> MixedSweep {
+        var random = SeededGenerator(purpose)
+        return try MixedSweep.inTwoPieces(.sqlite, random: &random)
+    }
+
+    @Test("without a single variable is enough for a sweep and a sender")
+    func noVariables() throws {
+        let sweep = try sweep("no variables")
+        let result = try sweep.stage.start(["sweep"], under: ["/usr/bin/env", "-i"]).wait()
+        #expect(result.exit == 0 && result.output.isEmpty, "\(result.error)")
+        #expect(result.error.isEmpty)
+        #expect(try sweep.wrongEnd(after: sweep.feed.count * 38) == nil)
+        let stage = try SendStage()
+        try stage.database.register(0..<5, at: 1_600_000_000_000)
+        try stage.queue(0..<5)
+        let sent = try stage.start(["send"], under: ["/usr/bin/env", "-i"]).wait()
+        #expect(sent.exit == 0 && sent.error.isEmpty, "\(sent.error)")
+        #expect(try stage.states() == ["sent": 5])
+    }
+
+    @Test("with umask 000 leaves nothing of ours readable by others")
+    func umask() throws {
+        let open = ["/bin/sh", "-c", "umask 000; exec \"$@\"", "sh"]
+        let sweep = try sweep("umask")
+        let result = try sweep.stage.start(["sweep"], under: open).wait()
+        #expect(result.exit == 0, "\(result.error)")
+        try expectPrivate(sweep.stage.state, atLeast: 4)
+        var script = ProviderScript()
+        script.tokens[.numbered(3)] = .reply(
+            ScriptedReply(.unregistered, timestamp: 1_700_000_000_000))
+        let stage = try SendStage(script: script)
+        try stage.database.register(0..<5, at: 1_600_000_000_000)
+        try stage.queue(0..<5)
+        #expect(try stage.start(["send"], under: open).wait().exit == 0)
+        try expectPrivate(stage.folder.file("state"), atLeast: 4)
+        // The tables are made by the command itself, in a folder of somebody else's.
+        let made = try SweepStage(schema: false)
+        let file = made.folder.file("tokens.sqlite")
+        made.lines.store = "url: sqlite://\(file)"
+        #expect(try made.start(["schema", "apply"], under: open).wait().exit == 0)
+        #expect(try mode(of: file) == 0o600)
+    }
+
+    private func expectPrivate(_ folder: String, atLeast count: Int) throws {
+        #expect(try mode(of: folder) == 0o700)
+        let files = try FileManager.default.subpathsOfDirectory(atPath: folder)
+        #expect(files.count >= count, "\(files)")
+        for file in files {
+            let mode = try mode(of: folder + "/" + file)
+            #expect(mode & 0o077 == 0, "\(file) has mode \(String(mode, radix: 8))")
+        }
+    }
+
+    private func mode(of path: String) throws -> Int {
+        let facts = try FileManager.default.attributesOfItem(atPath: path)
+        return facts[.posixPermissions] as? Int ?? 0o777
+    }
+
+    @Test("with few descriptors works, or says with 78 how many it needs")
+    func descriptors() throws {
+        for limit in [3, 5, 8, 12, 31, 32, 40] {
+            let sweep = try sweep("\(limit) descriptors")
+            let result = try run(sweep, "--nofile=\(limit):\(limit)")
+            if limit >= 32 {
+                #expect(result.exit == 0, "\(result.error)")
+                #expect(try sweep.wrongEnd(after: sweep.feed.count * 38) == nil)
+            } else if result.exit != 127 || !result.error.contains("shared libraries") {
+                // Below some number not even the loader finds the libraries.
+                #expect(result.exit == 78 && result.error.contains("ulimit -n"))
+                expectSentence(result, "\(limit) descriptors")
+            }
+            #expect(try sweep.recover() == nil)
+        }
+        // What the program may do about it itself, it does.
+        let sweep = try sweep("a low limit that may be raised")
+        #expect(try run(sweep, "--nofile=8:64").exit == 0)
+        #expect(try sweep.recover() == nil)
+    }
+
+    @Test("with small files works, or ends with 74 and says so")
+    func fileSizes() throws {
+        for kibibytes in [8, 32, 64, 112, 1_024] {
+            let sweep = try sweep("\(kibibytes) KiB a file")
+            let bytes = kibibytes * 1_024
+            let result = try run(sweep, "--fsize=\(bytes):\(bytes)")
+            if result.exit == 0 {
+                #expect(try sweep.wrongEnd(after: sweep.feed.count * 38) == nil)
+            } else {
+                expectSentence(result, "\(kibibytes) KiB a file")
+            }
+            #expect((result.exit == 0) == (kibibytes == 1_024))
+            #expect(try sweep.recover() == nil)
+        }
+    }
+
+    @Test(
+        "without /proc, by which Swift finds the arguments, is not taken for a call for help",
+        .enabled(if: Strace.isUsable, Comment(rawValue: Strace.absence)))
+    func noArguments() throws {
+        let sweep = try sweep("no /proc")
+        let (maps, line) = ("/proc/self/maps", "/proc/self/cmdline")
+        let found = try sweep.stage.start(
+            ["sweep"], under: Strace.failing("openat", with: "ENOENT", from: 1, at: [maps])
+        ).wait()
+        #expect(found.exit == 0 && found.output.isEmpty, "\(found.error)")
+        #expect(try sweep.wrongEnd(after: sweep.feed.count * 38) == nil)
+        let lost = try sweep.stage.start(
+            ["sweep"], under: Strace.failing("openat", with: "ENOENT", from: 1, at: [maps, line])
+        ).wait()
+        #expect(lost.exit == 78 && lost.output.isEmpty, "\(lost.error)")
+        #expect(lost.closingLine == "code=78 stage=usage pending=0 applied=0 held=0 next=check")
+    }
+
+    private func run(_ sweep: MixedSweep, _ limit: String) throws -> ToolResult {
+        // Some callers ignore the signal of a file that is too large; the program shall not need that.
+        try sweep.stage.start(
+            ["sweep"], under: ["/usr/bin/env", "--default-signal=XFSZ", "/usr/bin/prlimit", limit]
+        ).wait()
+    }
+
+    private func expectSentence(_ result: ToolResult, _ what: String) {
+        #expect(
+            [73, 74, 75, 78].contains(result.exit), "\(what): \(result.exit) \(result.error)")
+        let closing = "code=\(result.exit) stage="
+        #expect(result.closingLine.hasPrefix(closing), "\(what): \(result.error)")
+        #expect(result.error.contains("error: "), "\(what): \(result.error)")
+    }
+}

@@ -1,0 +1,125 @@
+// The wall clock is set while a program runs: by an administrator, by a virtual machine that wakes up, by
+// a time server that found its way at last. Deadlines hang on the clock that only goes forward, so
+// neither what is done nor how long it takes may change.
+
+import APNsProtocol
+import APNsSimulator
+import Foundation
+import TestSupport
+import Testing
+
+/// A wall clock of a program's own that can be set while it runs, by libfaketime; the monotonic clock is
+/// the true one.
+struct WallClockOfItsOwn {
+    static let library: String? = {
+        let folders = try? FileManager.default.contentsOfDirectory(atPath: "/usr/lib")
+        return folders?.map { "/usr/lib/\($0)/faketime/libfaketimeMT.so.1" }
+            .first(where: FileManager.default.fileExists)
+    }()
+
+    /// Said by tests that are skipped.
+    static let absence = "libfaketime is not installed: run scripts/bootstrap --tests"
+
+    private let folder: TemporaryFolder
+
+    /// A clock that is right until it is set.
+    init() throws {
+        folder = try TemporaryFolder()
+        try set("+0")
+    }
+
+    /// Sets it off by so much, such as `+3h` or `-20d`.
+    func set(_ offset: String) throws {
+        try folder.write("next", offset)
+        // In one step, so that no program reads half of it.
+        guard rename(folder.file("next"), folder.file("clock")) == 0 else {
+            throw TestFailure("the clock could not be set")
+        }
+    }
+
+    /// The variables of a program that shall have this clock.
+    var environment: [String: String] {
+        [
+            "LD_PRELOAD": Self.library ?? "", "FAKETIME_TIMESTAMP_FILE": folder.file("clock"),
+            "FAKETIME_NO_CACHE": "1", "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+        ]
+    }
+}
+
+@Suite(
+    "A wall clock that jumps",
+    .enabled(if: WallClockOfItsOwn.library != nil, Comment(rawValue: WallClockOfItsOwn.absence)))
+struct ClockTests {
+    private static let jumps = ["+3h", "-20d"]
+
+    @Test("during a sweep changes neither its deadline nor its result", arguments: jumps)
+    func sweep(_ jump: String) throws {
+        var behaviour = FeedbackBehaviour()
+        behaviour.ending = .holdOpen
+        var random = SeededGenerator("jump of \(jump)")
+        for engine in TestEngine.available {
+            let sweep = try MixedSweep(engine, count: 40, behaviour: behaviour, random: &random)
+            sweep.stage.lines.feedbackOptions = "idle-timeout: 1s"
+            let clock = try WallClockOfItsOwn()
+            let run = try sweep.stage.start(
+                ["sweep", "--format", "json"], environment: clock.environment)
+            #expect(sweep.stage.awaitJournal())
+            let monotonic = ContinuousClock.now
+            try clock.set(jump)
+            let result = run.wait()
+            let length = ContinuousClock.now - monotonic
+            #expect(result.exit == 0, "\(result.error)")
+            #expect(length > .milliseconds(500) && length < .seconds(15), "\(length)")
+            try expectJump(in: result)
+            #expect(try sweep.wrongEnd(after: sweep.feed.count * 38) == nil)
+            sweep.stage.lines.feedbackOptions = "idle-timeout: 100ms"
+            #expect(try sweep.recover() == nil)
+        }
+    }
+
+    @Test(
+        "while sending changes neither the time limit of a request nor the fate of any",
+        arguments: jumps)
+    func send(_ jump: String) throws {
+        for engine in TestEngine.available {
+            var script = ProviderScript()
+            script.tokens[.numbered(7)] = .stall
+            script.tokens[.numbered(9)] = .reply(
+                ScriptedReply(.unregistered, timestamp: 1_700_000_000_000))
+            let stage = try SendStage(engine, script: script)
+            stage.lines = "send: {request-timeout: 1s}"
+            try stage.database.register(0..<40, at: 1_600_000_000_000)
+            try stage.queue(0..<40)
+            let clock = try WallClockOfItsOwn()
+            let run = try stage.start(
+                ["send", "--format", "json"], environment: clock.environment)
+            let deadline = ContinuousClock.now + .seconds(20)
+            while stage.gateway.book.records.count < 39, ContinuousClock.now < deadline {
+                usleep(2_000)
+            }
+            let monotonic = ContinuousClock.now
+            try clock.set(jump)
+            let result = run.wait()
+            let length = ContinuousClock.now - monotonic
+            #expect(result.exit == 0, "\(result.error)")
+            #expect(length > .milliseconds(400) && length < .seconds(15), "\(length)")
+            try expectJump(in: result)
+            #expect(try stage.states() == ["sent": 38, "gone": 1, "unknown": 1])
+            #expect(stage.gateway.book.acceptedTwice.isEmpty)
+            #expect(
+                try stage.database.texts(
+                    "SELECT device_token FROM active_users WHERE invalidated_at IS NOT NULL")
+                    == [[DeviceToken.numbered(9).hex]])
+        }
+    }
+
+    /// The report's own times show that the program has seen the jump.
+    private func expectJump(in result: ToolResult) throws {
+        let times = try ["started", "ended"].map { name in
+            try Date(
+                result.json[name] as? String ?? "",
+                strategy: Date.ISO8601FormatStyle(includingFractionalSeconds: true))
+        }
+        #expect(abs(times[1].timeIntervalSince(times[0])) > 3_000, "\(times)")
+    }
+}

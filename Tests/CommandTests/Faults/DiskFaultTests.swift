@@ -1,0 +1,199 @@
+// A disk that is full, read-only or broken, and a process that may open no more files: a system call of
+// the sweep fails, from one of its occurrences on to the end of the run. Whatever it is, the run says so
+// by exit code and closing line, or has done everything; and the run after it completes the work.
+
+import Foundation
+import Glibc
+import TestSupport
+import Testing
+
+@Suite(
+    "A sweep whose disk fails", .serialized,
+    .enabled(if: Strace.isUsable, Comment(rawValue: Strace.absence)))
+struct DiskFaultTests {
+    /// A system call and how it fails.
+    struct Fault: CustomStringConvertible, Sendable {
+        let call: String
+        let error: String
+        var description: String { "\(error) from \(call)" }
+
+        init(_ call: String, _ error: String) { (self.call, self.error) = (call, error) }
+    }
+
+    @Test("under the journal keeps what is durable, says so, and the next sweep completes the work")
+    func journal() throws {
+        try check(
+            [
+                Fault("pwrite64", "ENOSPC"), Fault("pwrite64", "EIO"), Fault("pread64", "EIO"),
+                Fault("fdatasync", "EIO"), Fault("openat", "EROFS"), Fault("openat", "EMFILE"),
+            ], codes: [73, 74]
+        ) { sweep in
+            ["/journal.sqlite", "/journal.sqlite-journal"].map { sweep.stage.state + $0 }
+        }
+    }
+
+    @Test("when it opens the journal reads wrongly sets no good journal aside, and loses no feed")
+    func unreadable() throws {
+        var random = SeededGenerator("an unreadable journal")
+        for number in stride(from: 2, through: 26, by: 4) {
+            let sweep = try MixedSweep.inTwoPieces(.sqlite, random: &random)
+            #expect(try sweep.stage.start(["sweep", "--dry-run"]).wait().exit == 75)
+            let result = try sweep.stage.start(
+                ["sweep"],
+                under: Strace.failing(
+                    "pread64", with: "EIO", from: number, at: [sweep.stage.journal])
+            ).wait()
+            let problem =
+                result.exit == 74
+                ? try wrongEnd(result, sweep, [74]) ?? sweep.recover() : "exit \(result.exit)"
+            #expect(problem == nil, "seed \(random.seed), read \(number): \(problem ?? "")")
+        }
+    }
+
+    @Test("under the scratch file keeps what is durable, says so, and the next sweep completes it")
+    func scratch() throws {
+        try check(
+            [
+                Fault("pwrite64", "ENOSPC"), Fault("pread64", "EIO"), Fault("openat", "EMFILE"),
+                Fault("unlink", "EROFS"),
+            ], codes: [73, 74]
+        ) { [$0.stage.state + "/scratch.sqlite"] }
+    }
+
+    @Test("under the state folder itself says so, and the next sweep completes the work")
+    func folder() throws {
+        try check(
+            [
+                Fault("mkdir", "EROFS"), Fault("mkdir", "ENOSPC"), Fault("flock", "ENOLCK"),
+                Fault("fchmod", "EPERM"), Fault("write", "ENOSPC"), Fault("fsync", "EIO"),
+                Fault("openat", "EMFILE"),
+            ], codes: [73, 74, 77]
+        ) { sweep in
+            ["", "/identity", "/lock"].map { sweep.stage.state + $0 }
+        }
+    }
+
+    @Test("under the token database says so, and the next sweep completes the work")
+    func tokens() throws {
+        try check(
+            [
+                Fault("pwrite64", "ENOSPC"), Fault("pread64", "EIO"), Fault("fdatasync", "EIO"),
+                Fault("openat", "EROFS"),
+            ], codes: [75, 77, 78]
+        ) { sweep in
+            guard case .sqlite(let path) = sweep.stage.database.settings.location else { return [] }
+            return [path, path + "-wal"]
+        }
+    }
+
+    @Test("with no descriptor left says so, and the next sweep completes the work")
+    func descriptors() throws {
+        try check(
+            [Fault("openat", "EMFILE"), Fault("socket", "EMFILE")],
+            codes: [69, 73, 74, 75, 77, 78, Self.loader], most: 8
+        ) { _ in [] }
+    }
+
+    /// What the loader ends with where it cannot open a library.
+    private static let loader: Int32 = 127
+
+    /// Lets each call fail from each of some occurrences on, at the paths alone if there are any.
+    private func check(
+        _ faults: [Fault], codes: Set<Int32>, most: Int = 2, at paths: (MixedSweep) -> [String]
+    ) throws {
+        var random = SeededGenerator("\(faults)")
+        let counts = try countOf(faults, paths, &random)
+        for fault in faults {
+            let count = counts[fault.call] ?? 0
+            #expect(count > 0, "\(fault) cannot happen")
+            var ends: [Int32: Int] = [:]
+            for number in Sample.occurrences(of: count, most: most, &random) {
+                let sweep = try MixedSweep.inTwoPieces(.sqlite, random: &random)
+                let result = try sweep.stage.start(
+                    ["sweep"],
+                    under: Strace.failing(
+                        fault.call, with: fault.error, from: number, at: paths(sweep))
+                ).wait()
+                ends[result.exit, default: 0] += 1
+                let problem = try wrongEnd(result, sweep, codes) ?? sweep.recover()
+                #expect(
+                    problem == nil,
+                    "seed \(random.seed), \(fault) from \(number) of \(count): \(problem ?? "")")
+            }
+            let list = ends.sorted { $0.key < $1.key }.map { "\($0.value) with \($0.key)" }
+            print("\(fault): of \(count) calls ended \(list.joined(separator: ", "))")
+        }
+    }
+
+    private func countOf(
+        _ faults: [Fault], _ paths: (MixedSweep) -> [String], _ random: inout SeededGenerator
+    ) throws -> [String: Int] {
+        let sweep = try MixedSweep.inTwoPieces(.sqlite, random: &random)
+        let log = sweep.stage.folder.file("calls")
+        let result = try sweep.stage.start(
+            ["sweep"],
+            under: Strace.recording(Set(faults.map(\.call)), into: log, at: paths(sweep))
+        ).wait()
+        #expect(result.exit == 0, "\(result.error)")
+        return try Strace.counts(in: log)
+    }
+
+    /// Success means that all is done; anything else is said, in the words for scripts.
+    private func wrongEnd(
+        _ result: ToolResult, _ sweep: MixedSweep, _ codes: Set<Int32>
+    ) throws -> String? {
+        if result.exit == 0 { return try sweep.wrongEnd(after: sweep.feed.count * 38) }
+        guard codes.contains(result.exit) else { return "exit \(result.exit): \(result.error)" }
+        if result.exit == Self.loader { return nil }
+        let closing = "code=\(result.exit) stage="
+        let isSaid = result.closingLine.hasPrefix(closing) && result.error.contains("error: ")
+        return isSaid ? nil : "exit \(result.exit) without a word: \(result.error)"
+    }
+}
+
+/// A file system in memory that is nearly full from the start.
+final class TinyDisk {
+    let path: String
+    private let folder: TemporaryFolder
+
+    /// Said by tests that are skipped.
+    static let absence = "mounting a tmpfs takes root"
+
+    init?(mebibytes: Int) throws {
+        folder = try TemporaryFolder()
+        path = folder.path
+        let options = "size=\(mebibytes)m,mode=700"
+        guard try Self.run("/bin/mount", "-t", "tmpfs", "-o", options, "tmpfs", path) else {
+            return nil
+        }
+    }
+
+    deinit { _ = try? Self.run("/bin/umount", path) }
+
+    private static func run(_ program: String, _ words: String...) throws -> Bool {
+        try RunningTool(program: URL(fileURLWithPath: program), words).wait().exit == 0
+    }
+}
+
+@Suite("A disk with too little room")
+struct FullDiskTests {
+    @Test(
+        "is refused before the gateway is asked for its only copy",
+        .enabled(if: getuid() == 0, Comment(rawValue: TinyDisk.absence)))
+    func refused() throws {
+        var random = SeededGenerator("a full disk")
+        let sweep = try MixedSweep.inTwoPieces(.sqlite, random: &random)
+        // A container may have root and forbid it all the same.
+        guard let disk = try TinyDisk(mebibytes: 63) else {
+            return print("skipped: \(TinyDisk.absence)")
+        }
+        let result = try sweep.stage.start(
+            ["sweep"], environment: ["PUSHSWEEP_STATE": disk.path + "/state"]
+        ).wait()
+        #expect(result.exit == 73, "\(result.error)")
+        #expect(result.closingLine.hasPrefix("code=73 stage=state pending=0 applied=0"))
+        #expect(result.error.contains("MiB free") && result.error.contains(disk.path))
+        #expect(sweep.stage.gateway.records.isEmpty)
+        #expect(try sweep.recover() == nil)
+    }
+}

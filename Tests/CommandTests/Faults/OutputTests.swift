@@ -1,0 +1,83 @@
+// Where a sweep's words go is the caller's affair: a full disk, a reader that has left, nothing at all.
+// The rows are as they must be in any case, and no file of ours ever takes the number of a stream that the
+// caller had closed, since the next message would be written into it.
+
+import APNsSimulator
+import Foundation
+import Glibc
+import TestSupport
+import Testing
+
+@Suite("A command whose output has nowhere to go")
+struct OutputTests {
+    /// A way of losing output.
+    enum Loss: String, CaseIterable, Sendable {
+        case outputFull = "exec \"$@\" >/dev/full"
+        case errorFull = "exec \"$@\" 2>/dev/full"
+        case bothFull = "exec \"$@\" >/dev/full 2>&1"
+        case outputClosed = "exec \"$@\" >&-"
+        case errorClosed = "exec \"$@\" 2>&-"
+        case allClosed = "exec \"$@\" <&- >&- 2>&-"
+        // The reader has left before the program begins.
+        case outputLeft = "exec 3> >(exec true); wait $!; exec \"$@\" >&3 3>&-"
+        case errorLeft = "exec 3> >(exec true); wait $!; exec \"$@\" 2>&3 3>&-"
+        case bothLeft = "exec 3> >(exec true); wait $!; exec \"$@\" >&3 2>&3 3>&-"
+
+        /// Whether a result is lost that somebody still wanted.
+        var losesResult: Bool { self == .outputFull || self == .bothFull }
+
+        var command: [String] { ["/bin/bash", "-c", rawValue, "bash"] }
+    }
+
+    @Test(
+        "applies the feed all the same, and says with 73 that its result was lost",
+        arguments: Loss.allCases)
+    func sweep(_ loss: Loss) throws {
+        var random = SeededGenerator("output: \(loss)")
+        let sweep = try MixedSweep.inTwoPieces(.sqlite, random: &random)
+        let result = try sweep.stage.start(
+            ["sweep", "--format", "json", "--verbose"], under: loss.command
+        ).wait()
+        #expect(result.exit == (loss.losesResult ? 73 : 0), "\(result.error)")
+        if loss == .outputFull { #expect(result.error.contains("writing the result to stdout")) }
+        #expect(try sweep.wrongEnd(after: sweep.feed.count * 38) == nil)
+        #expect(try sweep.recover() == nil)
+    }
+
+    @Test(
+        "keeps its code, or ends with 73 where a result was lost",
+        arguments: [
+            ["check"], ["schema"], ["holds", "list"], ["quarantine"], ["send", "--verbose"],
+            ["sweep", "--app", "nobody"],
+        ])
+    func others(_ command: [String]) throws {
+        let stage = try SendStage()
+        let usual = try stage.start(command).wait()
+        for loss in [Loss.bothFull, .allClosed, .bothLeft] {
+            let result = try stage.start(command, under: loss.command).wait()
+            let isLost = loss.losesResult && !usual.output.isEmpty
+            #expect(
+                result.exit == (isLost ? 73 : usual.exit), "\(command) \(loss): \(result.error)")
+        }
+    }
+
+    @Test("gives the numbers of closed streams to no file of its own")
+    func numbers() throws {
+        var behaviour = FeedbackBehaviour()
+        behaviour.ending = .holdOpen
+        var random = SeededGenerator("closed streams")
+        let sweep = try MixedSweep(.sqlite, count: 20, behaviour: behaviour, random: &random)
+        sweep.stage.lines.feedbackOptions = "idle-timeout: 60s"
+        let run = try sweep.stage.start(["sweep"], under: Loss.allClosed.command)
+        #expect(sweep.stage.awaitJournal())
+        for number in 0...2 {
+            let file = try FileManager.default.destinationOfSymbolicLink(
+                atPath: "/proc/\(run.pid)/fd/\(number)")
+            #expect(file == "/dev/null")
+        }
+        run.signal(SIGTERM)
+        #expect(run.wait().exit == 75)
+        sweep.stage.lines.feedbackOptions = "idle-timeout: 200ms"
+        #expect(try sweep.recover() == nil)
+    }
+}

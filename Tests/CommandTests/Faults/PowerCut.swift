@@ -1,0 +1,65 @@
+import APNsSimulator
+import Foundation
+import TestSupport
+
+/// The library of power-cut.c, which gives a program a disk that forgets what was not synced.
+enum PowerCut {
+    /// How the disk fails.
+    enum Disk: Equatable {
+        /// Forgets all that was not synced.
+        case forgetful
+        /// Keeps some of it by the number, and of some writes a beginning.
+        case torn(UInt64)
+        /// Claims to have synced and has not.
+        case lying
+    }
+
+    /// Where the compiled library is; nil without a compiler.
+    static let library: String? = {
+        guard ForeignProgram.cc.isInstalled, let folder = folderOfLibrary else { return nil }
+        let source = URL(filePath: #filePath).deletingLastPathComponent()
+            .appending(path: "PowerCut/power-cut.c").path
+        let library = folder.file("power-cut.so")
+        let result = try? ForeignProgram.cc.run([
+            "-Wall", "-Wextra", "-Werror", "-O1", "-shared", "-fPIC", "-o", library, source, "-ldl",
+        ])
+        return result?.exit == 0 ? library : nil
+    }()
+    // Lives as long as the process, so the library stays while tests run.
+    private static let folderOfLibrary = try? TemporaryFolder()
+
+    /// Said by tests that are skipped.
+    static let absence = "no C compiler that can make a library: run scripts/bootstrap --tests"
+
+    /// What a run with a failing disk left.
+    struct Notes {
+        private let folder: TemporaryFolder
+
+        init() throws { folder = try TemporaryFolder() }
+
+        /// The variables of a run whose power fails in place of a call; 0 for one that does not fail.
+        func environment(
+            _ disk: Disk, at call: Int, of folder: TemporaryFolder
+        ) -> [String: String] {
+            var variables = [
+                "LD_PRELOAD": PowerCut.library ?? "", "POWER_CUT_FOLDER": folder.path,
+                "POWER_CUT_NOTES": self.folder.path, "POWER_CUT_AT": "\(call)",
+            ]
+            switch disk {
+            case .forgetful: break
+            case .torn(let seed): variables["POWER_CUT_SEED"] = "\(seed)"
+            case .lying: variables["POWER_CUT_LIES"] = "1"
+            }
+            return variables
+        }
+
+        /// The calls that change or sync something, each with the file.
+        func calls() throws -> [String] {
+            try String(contentsOfFile: folder.file("calls"), encoding: .utf8)
+                .split(separator: "\n").map(String.init)
+        }
+
+        /// The state folder as it stood when the power failed, with what was never synced.
+        var stateBefore: String { folder.file("before/state") }
+    }
+}

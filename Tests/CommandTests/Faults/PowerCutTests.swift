@@ -1,0 +1,89 @@
+// The power fails in place of a call that writes, syncs, names or removes something in the state folder.
+// What was not synced is gone, or there in part. The database is another machine, or has promises of its
+// own, and is left as it stands: so whatever it was told has to be found in the journal again.
+
+import APNsSimulator
+import Foundation
+import TestSupport
+import Testing
+
+@Suite(
+    "A power cut during a sweep", .serialized,
+    .enabled(if: PowerCut.library != nil, Comment(rawValue: PowerCut.absence)))
+struct PowerCutTests {
+    /// The call by which the journal makes a transaction durable.
+    private static let commit = "sync /state/journal.sqlite-journal"
+
+    @Test("costs nothing that was acknowledged, and the next sweep completes the work")
+    func forgetful() throws {
+        try cutAll("a forgetful disk") { _ in .forgetful }
+    }
+
+    @Test("that leaves some of the last writes, or their beginnings, does so too")
+    func torn() throws {
+        try cutAll("torn writes") { .torn(.random(in: 1...(.max), using: &$0)) }
+    }
+
+    @Test("is noticed by these tests where a disk lies about what it has synced")
+    func lying() throws {
+        var random = SeededGenerator("a lying disk")
+        let calls = try calls(.sqlite, &random)
+        let (sweep, notes) = try cut(.sqlite, .lying, at: calls, &random)
+        let before = try sweep.durableBytes(in: notes.stateBefore)
+        #expect(before.count == sweep.feed.count * 38)
+        #expect(try sweep.durableBytes().isEmpty)
+        #expect(try sweep.recover() != nil)
+    }
+
+    private func cutAll(
+        _ name: String, _ disk: (inout SeededGenerator) -> PowerCut.Disk
+    ) throws {
+        for engine in TestEngine.available {
+            var random = SeededGenerator("\(name), \(engine)")
+            let count = try calls(engine, &random)
+            let moments = Sample.occurrences(of: count, most: 6, &random)
+            for moment in moments {
+                let disk = disk(&random)
+                let (sweep, notes) = try cut(engine, disk, at: moment, &random)
+                let problem = try lostBytes(sweep, notes) ?? sweep.recover()
+                #expect(
+                    problem == nil,
+                    "\(engine), seed \(random.seed), \(disk) at \(moment): \(problem ?? "")")
+            }
+            print("power cuts, \(name), \(engine): \(moments.count) of \(count) calls")
+        }
+    }
+
+    /// How many calls a whole sweep makes.
+    private func calls(_ engine: TestEngine, _ random: inout SeededGenerator) throws -> Int {
+        let (_, notes) = try cut(engine, .forgetful, at: 0, &random)
+        let calls = try notes.calls()
+        #expect(calls.filter { $0 == Self.commit }.count > 4, "\(calls)")
+        return calls.count
+    }
+
+    private func cut(
+        _ engine: TestEngine, _ disk: PowerCut.Disk, at call: Int, _ random: inout SeededGenerator
+    ) throws -> (MixedSweep, PowerCut.Notes) {
+        let sweep = try MixedSweep.inTwoPieces(engine, random: &random)
+        let notes = try PowerCut.Notes()
+        let result = try sweep.stage.start(
+            ["sweep"], environment: notes.environment(disk, at: call, of: sweep.stage.folder)
+        ).wait()
+        // A sweep may take a call less than the one that was counted, in which case it just ends.
+        #expect(result.exit == 137 || result.exit == 0, "\(result.error)")
+        return (sweep, notes)
+    }
+
+    /// What was committed when the power failed has to be there, but for a transaction whose commit
+    /// was just being synced: of that the program had not been told.
+    private func lostBytes(_ sweep: MixedSweep, _ notes: PowerCut.Notes) throws -> String? {
+        guard FileManager.default.fileExists(atPath: notes.stateBefore) else { return nil }
+        let before = try sweep.durableBytes(in: notes.stateBefore)
+        let after = try sweep.durableBytes()
+        if after == before { return nil }
+        let last = try notes.calls().last ?? ""
+        if last == Self.commit, before.starts(with: after) { return nil }
+        return "of \(before.count) committed bytes \(after.count) are left after \(last)"
+    }
+}
