@@ -58,6 +58,33 @@ package final class EvidenceJournal {
         }
     }
 
+    /// Opens the journal of a folder in which somebody else may be at work, to read. Nothing is changed
+    /// there: one of another version, or with a transaction to be rolled back, cannot be read.
+    ///
+    /// - Throws: `inputOutput`.
+    package init(reading folder: StateFolder) throws(JournalFailure) {
+        self.folder = folder
+        let path = folder.file(StateFolder.journalName)
+        var configuration = Configuration()
+        configuration.readonly = true
+        configuration.busyMode = .timeout(1)
+        do {
+            database = try DatabaseQueue(path: path, configuration: configuration)
+            let isOurs = try database.read { db in
+                try JournalSchema.migrator.hasCompletedMigrations(db)
+                    && !JournalSchema.migrator.hasBeenSuperseded(db)
+            }
+            guard isOurs else {
+                throw JournalFailure(
+                    .inputOutput, "reading the journal \(path): it is of another version")
+            }
+        } catch let error as JournalFailure {
+            throw error
+        } catch {
+            throw .wrapping(error, while: "reading the journal \(path)")
+        }
+    }
+
     /// Journals set aside as damaged, by file name. They may hold feeds that were not applied.
     package var damagedFiles: [String] {
         get throws(JournalFailure) { try folder.damagedFiles }
@@ -102,12 +129,20 @@ package final class EvidenceJournal {
         return queue
     }
 
-    /// Whether SQLite finds no fault with the whole file, now that the disk gives all of it back.
-    private var isSound: Bool {
-        let answer = try? database.inDatabase { db in
-            try String.fetchOne(db, sql: "PRAGMA quick_check(1)")
+    /// Whether SQLite finds no fault with the whole file, its indexes included, now that the disk gives
+    /// all of it back.
+    ///
+    /// - Throws: what else keeps it from looking; that is no word about the file.
+    private func isSound(_ doing: String) throws(JournalFailure) -> Bool {
+        do {
+            return try database.inDatabase { db in
+                try String.fetchOne(db, sql: "PRAGMA integrity_check(1)") == "ok"
+            }
+        } catch let error as DatabaseError where error.isDamage {
+            return false
+        } catch {
+            throw .wrapping(error, while: "checking the journal after \(doing)")
         }
-        return answer == "ok"
     }
 
     /// Does work on the database and words its errors. A page that is damaged is met only when it is
@@ -122,7 +157,7 @@ package final class EvidenceJournal {
         } catch let error as DatabaseError where error.isDamage {
             // As at opening: a disk that does not give a page back is no damage of the file.
             try folder.ensureReadable(StateFolder.journalName)
-            if isSound { throw .wrapping(error, while: doing) }
+            if try isSound(doing) { throw .wrapping(error, while: doing) }
             try? database.close()
             let failure = folder.failure(ofDamage: "\(doing): \(error.message ?? "damaged")")
             damage = failure

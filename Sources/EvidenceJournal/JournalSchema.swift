@@ -38,7 +38,11 @@ enum JournalSchema {
             try db.execute(sql: "ALTER TABLE feed ADD COLUMN gate TEXT")
         }
         migrator.registerMigration("4 the last run of a kind") { db in
-            try db.execute(sql: "CREATE INDEX run_kind ON run (kind, started)")
+            try db.execute(
+                sql: """
+                    CREATE INDEX run_kind ON run (kind);
+                    CREATE INDEX run_success ON run (kind) WHERE exit = 0;
+                    """)
         }
         return migrator
     }

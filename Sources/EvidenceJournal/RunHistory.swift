@@ -59,20 +59,23 @@ extension EvidenceJournal {
     }
 
     /// The last run of a kind that has left a summary and was no dry run, and when the last of them
-    /// that ended with 0 ended; nil where there is none.
+    /// that ended with 0 ended; nil where there is none. Last in the order of their beginning, whatever
+    /// the clock said.
     package func lastRun(
         _ kind: String
     ) throws(JournalFailure) -> (run: RunEntry, succeeded: EpochMilliseconds?)? {
-        let last = """
-            SELECT * FROM run WHERE kind = ? AND instr(summary, '"dryRun":true') = 0 AND (? OR exit = 0)
-            ORDER BY started DESC, rowid DESC LIMIT 1
+        func last(_ condition: String) -> String {
             """
+            SELECT * FROM run WHERE kind = ? AND instr(summary, '"dryRun":true') = 0 \(condition)
+            ORDER BY rowid DESC LIMIT 1
+            """
+        }
         return try perform("looking for the last run") { db in
             guard
-                let run = try Row.fetchOne(db, sql: last, arguments: [kind, true])
+                let run = try Row.fetchOne(db, sql: last(""), arguments: [kind])
                     .map(RunEntry.init)
             else { return nil }
-            let success = try Row.fetchOne(db, sql: last, arguments: [kind, false])
+            let success = try Row.fetchOne(db, sql: last("AND exit = 0"), arguments: [kind])
                 .map(RunEntry.init)
             return (run, success?.ended)
         }

@@ -61,7 +61,7 @@ package enum SenderFolders {
     }
 
     /// The folders that a run with one of them may look into beside it: the state folder and those of
-    /// its senders, as far as they have a journal. Nothing in them may be changed.
+    /// its senders. Nothing in them may be changed.
     ///
     /// - Returns: the folders with the senders' numbers, and how many cannot be looked into.
     package static func neighbours(
@@ -71,9 +71,7 @@ package enum SenderFolders {
         var unreadable = 0
         for number in 0...most {
             let path = number == 0 ? state : path(number, in: state)
-            guard path != own.path, access(path + "/" + StateFolder.journalName, F_OK) == 0 else {
-                continue
-            }
+            guard path != own.path, access(path, F_OK) == 0 else { continue }
             do throws(JournalFailure) {
                 folders.append((try StateFolder(visiting: path), number == 0 ? nil : number))
             } catch {

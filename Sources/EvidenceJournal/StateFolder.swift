@@ -41,6 +41,9 @@ package final class StateFolder {
     /// Whether somebody else may be at work in it.
     package var isVisited: Bool { lock == nil }
 
+    /// Whether there is a journal in it.
+    package var hasJournal: Bool { access(file(Self.journalName), F_OK) == 0 }
+
     deinit {
         guard let lock else { return }
         // A child that another thread is just starting holds the file open until it runs another
@@ -101,8 +104,7 @@ package final class StateFolder {
     /// Makes a folder for its owner alone, where there is none.
     static func create(_ path: String) throws(JournalFailure) {
         let parent = (path as NSString).deletingLastPathComponent
-        // What keeps a folder above from being made keeps this one from it too, and is told there.
-        if !parent.isEmpty, access(parent, F_OK) != 0 { try? create(parent) }
+        if !parent.isEmpty, access(parent, F_OK) != 0 { try create(parent) }
         // Foundation makes a folder first and sets its mode then; another run that starts at this
         // moment would see it open to others.
         if mkdir(path, 0o700) == 0 { return try syncNames(in: parent.isEmpty ? "." : parent) }
@@ -116,6 +118,10 @@ package final class StateFolder {
                 .cannotCreate,
                 "creating the state folder \(path): \(lastError()); name another in state: or "
                     + "create it for this user with mode 0700")
+        }
+        // Until it has a name of its own nobody knows whether the run that made it came to sync it.
+        if access("\(path)/\(identityName)", F_OK) != 0 {
+            try syncNames(in: parent.isEmpty ? "." : parent)
         }
     }
 

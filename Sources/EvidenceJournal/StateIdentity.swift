@@ -2,7 +2,7 @@ import Foundation
 import Glibc
 
 extension StateFolder {
-    private static let identityName = "identity"
+    static let identityName = "identity"
 
     /// A name for this folder that no other has, a UUID made with its first use. By it a run on the
     /// folder tells what another run on it has left elsewhere.

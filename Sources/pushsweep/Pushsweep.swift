@@ -26,7 +26,7 @@ struct Pushsweep: ParsableCommand {
         forbidCoreDumps()
         guard let words = CommandWords.typed else {
             StandardStreams.story("pushsweep: error: \(CommandWords.absence)")
-            StandardStreams.story("code=78 stage=usage pending=0 applied=0 held=0 next=check")
+            StandardStreams.story(ClosingCounts().closingLine(.configuration, stage: "usage"))
             exit(withError: ArgumentParser.ExitCode(ExitStatus.configuration.rawValue))
         }
         do {

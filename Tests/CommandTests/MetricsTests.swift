@@ -88,7 +88,9 @@ struct MetricsTests {
         try FileManager.default.removeItem(atPath: file)
         let service = try stage.start(["send", "--follow"])
         let deadline = ContinuousClock.now + .seconds(20)
-        while !FileManager.default.fileExists(atPath: file), ContinuousClock.now < deadline {}
+        while !FileManager.default.fileExists(atPath: file), ContinuousClock.now < deadline {
+            usleep(10_000)
+        }
         let going = try page(stage.folder)
         #expect(going["pushsweep_last_run_queue_rows", sent] == 0)
         let run = ["kind": "send", "sender": "1"]

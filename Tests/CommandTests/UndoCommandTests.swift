@@ -186,6 +186,8 @@ struct RetentionTests {
         try stage.database.execute(
             "UPDATE pushsweep_run SET started = ? WHERE id = ?",
             [stage.database.time(1_700_000_000_000), .text(wrong.run)])
+        try stage.database.execute(
+            "UPDATE pushsweep_feed SET changed_at = ?", [stage.database.time(1_700_000_000_000)])
         let trial = try stage.run("purge", "--dry-run")
         #expect(trial.output.contains("would drop 50 ledger entries, 1 feed markers and 1 run"))
         let purged = try stage.run("purge", "--format", "json")
@@ -203,6 +205,8 @@ struct RetentionTests {
         let past = Int64(Date().timeIntervalSince1970 * 1_000) - 3 * 86_400_000
         try stage.database.execute(
             "UPDATE pushsweep_run SET started = ?", [stage.database.time(past)])
+        try stage.database.execute(
+            "UPDATE pushsweep_feed SET changed_at = ?", [stage.database.time(past)])
         let purged = try stage.run("purge", "--format", "json").json
         #expect(purged["changes"] as? Int == 50)
         #expect(purged["feeds"] as? Int == 0 && purged["runs"] as? Int == 0)

@@ -193,14 +193,35 @@ struct PurgeTests {
         try database.createOwnSchema()
         try database.register(0..<100, at: start)
         let store = try database.store(pacing: hurried())
-        try store.sweep("old", (0..<100).map { .dead($0, at: start + 60_000) }, at: start + day)
-        let cutoff = EpochMilliseconds(start + 10 * day)
-        let purged = try store.purge(before: cutoff, records: EpochMilliseconds(start))
+        let now = Int64(Date().timeIntervalSince1970 * 1_000)
+        try store.sweep("old", (0..<100).map { .dead($0, at: start + 60_000) }, at: now - 20 * day)
+        let cutoff = EpochMilliseconds(now - 10 * day)
+        let purged = try store.purge(
+            before: cutoff, records: EpochMilliseconds(now - 30 * day))
         #expect(purged.changes == 100 && purged.runs == 0 && purged.feeds == 0 && purged.isDone)
         #expect(try store.removals(from: chat).month == 100)
         #expect(try store.undo(.run("old")).entries == 0)
         let rest = try store.purge(before: cutoff)
         #expect(rest.changes == 0 && rest.runs == 1 && rest.feeds == 1)
+    }
+
+    @Test(
+        "what a sender that has run for long changed lately stays", arguments: TestEngine.available)
+    func longRun(_ engine: TestEngine) throws {
+        let database = try TokenDatabase(engine)
+        try database.createOwnSchema()
+        try database.register(0..<300, at: start)
+        let store = try database.store(pacing: hurried())
+        try store.sweep("sender", (0..<250).map { .dead($0, at: start + 60_000) }, at: start + day)
+        try store.apply((250..<300).map { .dead($0, at: start + 60_000) }, run: "sender")
+        let cutoff = EpochMilliseconds(start + 10 * day)
+        let trial = try store.purge(before: cutoff, isDry: true)
+        let purged = try store.purge(before: cutoff)
+        #expect(purged == trial)
+        #expect(purged.changes == 250 && purged.feeds == 1 && purged.runs == 0)
+        #expect(try database.texts("SELECT id FROM pushsweep_run") == [["sender"]])
+        #expect(try store.removals(from: chat).month == 50)
+        #expect(try store.undo(.run("sender"), at: start + 21 * day).restored == 50)
     }
 
     @Test(

@@ -31,6 +31,13 @@ extension TokenStore {
         try record(
             RunRecord(id: run, kind: "sweep", started: EpochMilliseconds(time), host: "h"))
         try apply(evidence, policy: policy, run: run)
+        let changed = connection.dialect.ownTime("changed_at").value(EpochMilliseconds(time))
+        let feeds = try connection.query(
+            "SELECT feed FROM pushsweep_feed WHERE run = ?", [.text(run)])
+        for row in 0..<feeds.count {
+            _ = try connection.execute(
+                "UPDATE pushsweep_feed SET changed_at = ? WHERE feed = ?", [changed, feeds[row, 0]])
+        }
     }
 }
 

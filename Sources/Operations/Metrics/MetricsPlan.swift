@@ -15,26 +15,30 @@ package struct MetricsPlan: Sendable {
     let path: String
     /// The apps of the settings.
     let partitions: [Partition]
-    /// Ends of our own certificates.
-    let certificates: [Partition: EpochMilliseconds]
+    /// Our own certificates. Their ends are looked up for every page: a sender outlives them.
+    private let certificates: [(partition: Partition, file: Settings.Certificate)]
 
-    /// What the settings want; nil where they name no file. Certificates that cannot be read are left
-    /// out here: the runs that need them say so.
+    /// What the settings want; nil where they name no file.
     package init?(_ settings: Settings) {
         guard let path = settings.report.metricsFile else { return nil }
         self.path = path
         state = settings.state
         partitions = settings.apps.map(\.partition)
-        var certificates: [Partition: EpochMilliseconds] = [:]
-        for app in settings.apps {
-            guard let certificate = app.certificate,
-                let identity = try? TLSIdentity.load(
-                    file: certificate.file, key: certificate.key,
-                    passphraseFile: certificate.passphraseFile)
-            else { continue }
-            certificates[app.partition] = EpochMilliseconds(identity.notAfter * 1_000)
+        certificates = settings.apps.compactMap { app in
+            app.certificate.map { (app.partition, $0) }
         }
-        self.certificates = certificates
+    }
+
+    /// When our certificates end. One that cannot be read is left out: the runs that need it say so.
+    private var expiries: [Partition: EpochMilliseconds] {
+        var expiries: [Partition: EpochMilliseconds] = [:]
+        for (partition, certificate) in certificates {
+            let identity = try? TLSIdentity.load(
+                file: certificate.file, key: certificate.key,
+                passphraseFile: certificate.passphraseFile)
+            expiries[partition] = identity.map { EpochMilliseconds($0.notAfter * 1_000) }
+        }
+        return expiries
     }
 
     /// Replaces the file by what the journals say now: that of the run in hand, and those beside it.
@@ -54,10 +58,10 @@ package struct MetricsPlan: Sendable {
 
     /// One run at a time, on this host.
     private struct Turn {
-        /// Milliseconds between two tries, and how many there are: writing takes some of them, and a
-        /// stopped process must not keep the others from their end.
+        /// Milliseconds between two tries, and how many there are: two seconds, since a run that is
+        /// told to stop has five to end in, and a stopped process must not keep it from that.
         private static let pause: UInt32 = 50
-        private static let tries = 200
+        private static let tries = 40
 
         private let path: String
 
@@ -85,15 +89,19 @@ package struct MetricsPlan: Sendable {
     }
 
     private func facts(from own: EvidenceJournal) throws(JournalFailure) -> MetricsFacts {
-        var facts = MetricsFacts(certificates: certificates)
+        var facts = MetricsFacts(certificates: expiries)
         for partition in partitions { facts.waiting[partition] = MetricsFacts.Waiting() }
         try enter(own, SenderFolders.number(of: own.folder, in: state), into: &facts)
+        facts.damagedJournals += try own.damagedFiles.count
         let (folders, unreadable) = SenderFolders.neighbours(of: own.folder, in: state)
         facts.unreadableJournals = unreadable
         for (folder, sender) in folders {
             let before = facts
             do throws(JournalFailure) {
-                try enter(try EvidenceJournal(in: folder), sender, into: &facts)
+                // One whose journal was set aside has none until its next run.
+                facts.damagedJournals += try folder.damagedFiles.count
+                guard folder.hasJournal else { continue }
+                try enter(try EvidenceJournal(reading: folder), sender, into: &facts)
             } catch {
                 facts = before
                 facts.unreadableJournals += 1
@@ -121,7 +129,6 @@ package struct MetricsPlan: Sendable {
             facts.waiting[hold.partition, default: .init()].holds += 1
         }
         facts.quarantinedFeeds += try journal.quarantinedFeeds().count
-        facts.damagedJournals += try journal.damagedFiles.count
     }
 }
 

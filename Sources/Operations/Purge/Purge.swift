@@ -1,7 +1,7 @@
 // Drops what is older than the retention: the change ledger, which serves undo and audit, the markers
-// of applied feeds and the records of runs; these two not before the guard has no more use for them. It is a command of its own and no part of the sweep, so
-// that the account that sweeps every hour need not have the right to delete its own tracks; and a
-// ledger that nobody purges costs disk, nothing else.
+// of applied feeds and the records of runs; these two not before the guard has no more use for them. It
+// is a command of its own and no part of the sweep, so that the account that sweeps every hour need not
+// have the right to delete its own tracks; and a ledger that nobody purges costs disk, nothing else.
 
 import EvidenceJournal
 import Foundation

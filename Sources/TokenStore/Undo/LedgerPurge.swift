@@ -3,7 +3,8 @@ import TokenHygiene
 // What is older than the retention goes run by run: first its entries, then the markers of feeds that
 // it applied last, then its record. So whatever is left after a kill still hangs on a record, and the
 // next purge finds it. A run's age is that of its start; so the ledger needs no index over times, which
-// every change would have to pay for.
+// every change would have to pay for. A sender may run for months, so what belongs to a feed whose marker
+// has moved since stays, and so does the record.
 //
 // Deleting again what is deleted changes nothing, so here no marker is needed: numbers are counted
 // before each chunk is deleted, never taken from what a server says was affected.
@@ -34,14 +35,14 @@ extension TokenStore {
         var progress = PurgeProgress()
         var loop = ChunkLoop(connection, pacing)
         for run in try runs().reversed() where run.started < cutoff {
-            for (feed, part) in try parts(ofRun: run.id) {
+            for (feed, part) in try parts(ofRun: run.id, before: cutoff) {
                 guard try mayGoOn(shouldStop) else { return progress }
                 try purge(run.id, feed, part, isDry, shouldStop, &loop, &progress)
                 report(progress)
             }
             guard run.started < records ?? cutoff else { continue }
             guard try mayGoOn(shouldStop) else { return progress }
-            try close(run.id, isDry, &progress)
+            try close(run.id, before: records ?? cutoff, isDry, &progress)
             report(progress)
         }
         progress.isDone = true
@@ -53,10 +54,15 @@ extension TokenStore {
         return try waitForThrottle(shouldStop: shouldStop)
     }
 
-    private func parts(ofRun run: String) throws(StoreFailure) -> [(String, Int64)] {
-        try attempts.retrying("reading the change ledger") { () throws(SQLFailure) in
+    private func parts(
+        ofRun run: String, before cutoff: EpochMilliseconds
+    ) throws(StoreFailure) -> [(String, Int64)] {
+        let time = connection.dialect.ownTime("changed_at").value(cutoff)
+        return try attempts.retrying("reading the change ledger") { () throws(SQLFailure) in
             let rows = try connection.query(
-                "SELECT DISTINCT feed, part FROM pushsweep_change WHERE run = ?", [.text(run)])
+                "SELECT DISTINCT c.feed, c.part FROM pushsweep_change c WHERE c.run = ? AND NOT EXISTS "
+                    + "(SELECT 1 FROM pushsweep_feed f WHERE f.feed = c.feed AND f.part = c.part "
+                    + "AND f.changed_at >= ?)", [.text(run), time])
             return (0..<rows.count).compactMap { row in
                 guard let feed = rows[row, 0].text, let part = rows[row, 1].integer else {
                     return nil
@@ -107,18 +113,26 @@ extension TokenStore {
         }
     }
 
-    /// Drops the markers and the record of a run whose entries are gone.
+    /// Drops the markers of a run that have not moved since, and with the last of them its record.
     private func close(
-        _ run: String, _ isDry: Bool, _ progress: inout PurgeProgress
+        _ run: String, before cutoff: EpochMilliseconds, _ isDry: Bool,
+        _ progress: inout PurgeProgress
     ) throws(StoreFailure) {
         let doing = "dropping the record of run \(run)"
-        let rows = try attempts.retrying(doing) { () throws(SQLFailure) in
-            try connection.query(
-                "SELECT feed, part FROM pushsweep_feed WHERE run = ? AND state = 'applied'",
-                [.text(run)])
+        let time = connection.dialect.ownTime("changed_at").value(cutoff)
+        let place: [SQLValue] = [.text(run), time]
+        let (rows, young) = try attempts.retrying(doing) { () throws(SQLFailure) in
+            (
+                try connection.query(
+                    "SELECT feed, part FROM pushsweep_feed WHERE run = ? AND state = 'applied' "
+                        + "AND (changed_at IS NULL OR changed_at < ?)", place),
+                try connection.query(
+                    "SELECT COUNT(*) FROM pushsweep_feed WHERE run = ? AND changed_at >= ?", place
+                ).scalar?.count ?? 0
+            )
         }
         progress.feeds += rows.count
-        progress.runs += 1
+        if young == 0 { progress.runs += 1 }
         guard !isDry else { return }
         try attempts.retrying(doing) { () throws(SQLFailure) in
             try connection.begin()
@@ -127,7 +141,9 @@ extension TokenStore {
                     "DELETE FROM pushsweep_feed WHERE feed = ? AND part = ? AND run = ?",
                     [rows[row, 0], rows[row, 1], .text(run)])
             }
-            _ = try connection.execute("DELETE FROM pushsweep_run WHERE id = ?", [.text(run)])
+            if young == 0 {
+                _ = try connection.execute("DELETE FROM pushsweep_run WHERE id = ?", [.text(run)])
+            }
             try connection.commit()
         }
     }

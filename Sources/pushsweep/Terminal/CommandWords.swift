@@ -27,7 +27,9 @@ enum CommandWords {
         var buffer = [UInt8](repeating: 0, count: 4_096)
         while true {
             let count = read(descriptor, &buffer, buffer.count)
-            guard count > 0 else { break }
+            // Words that were cut off may have been those that hold a run back.
+            guard count >= 0 else { return [] }
+            if count == 0 { break }
             bytes += buffer[..<count]
         }
         return bytes.split(separator: 0, omittingEmptySubsequences: false).dropLast()

@@ -28,7 +28,9 @@ struct PowerCutTests {
     func lying() throws {
         var random = SeededGenerator("a lying disk")
         let calls = try calls(.sqlite, &random)
-        let (sweep, notes) = try cut(.sqlite, .lying, at: calls, &random)
+        // Near the end, but not at it, which a sweep with a call less would not reach.
+        let (sweep, notes, isCut) = try cut(.sqlite, .lying, at: calls - 5, &random)
+        #expect(isCut)
         let before = try sweep.durableBytes(in: notes.stateBefore)
         #expect(before.count == sweep.feed.count * 38)
         #expect(try sweep.durableBytes().isEmpty)
@@ -42,21 +44,24 @@ struct PowerCutTests {
             var random = SeededGenerator("\(name), \(engine)")
             let count = try calls(engine, &random)
             let moments = Sample.occurrences(of: count, most: 6, &random)
+            var cuts = 0
             for moment in moments {
                 let disk = disk(&random)
-                let (sweep, notes) = try cut(engine, disk, at: moment, &random)
+                let (sweep, notes, isCut) = try cut(engine, disk, at: moment, &random)
+                if isCut { cuts += 1 }
                 let problem = try lostBytes(sweep, notes) ?? sweep.recover()
                 #expect(
                     problem == nil,
                     "\(engine), seed \(random.seed), \(disk) at \(moment): \(problem ?? "")")
             }
-            print("power cuts, \(name), \(engine): \(moments.count) of \(count) calls")
+            print("power cuts, \(name), \(engine): \(cuts) of \(count) calls")
+            #expect(cuts * 2 > moments.count)
         }
     }
 
     /// How many calls a whole sweep makes.
     private func calls(_ engine: TestEngine, _ random: inout SeededGenerator) throws -> Int {
-        let (_, notes) = try cut(engine, .forgetful, at: 0, &random)
+        let (_, notes, _) = try cut(engine, .forgetful, at: 0, &random)
         let calls = try notes.calls()
         #expect(calls.filter { $0 == Self.commit }.count > 4, "\(calls)")
         return calls.count
@@ -64,7 +69,7 @@ struct PowerCutTests {
 
     private func cut(
         _ engine: TestEngine, _ disk: PowerCut.Disk, at call: Int, _ random: inout SeededGenerator
-    ) throws -> (MixedSweep, PowerCut.Notes) {
+    ) throws -> (MixedSweep, PowerCut.Notes, isCut: Bool) {
         let sweep = try MixedSweep.inTwoPieces(engine, random: &random)
         let notes = try PowerCut.Notes()
         let result = try sweep.stage.start(
@@ -72,7 +77,7 @@ struct PowerCutTests {
         ).wait()
         // A sweep may take a call less than the one that was counted, in which case it just ends.
         #expect(result.exit == 137 || result.exit == 0, "\(result.error)")
-        return (sweep, notes)
+        return (sweep, notes, result.exit == 137)
     }
 
     /// What was committed when the power failed has to be there, but for a transaction whose commit

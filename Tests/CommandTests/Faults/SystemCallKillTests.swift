@@ -69,15 +69,16 @@ enum Sample {
     /// Whether the caller wants each of all.
     static let isWhole = names.contains("all")
 
-    /// Some of the numbers from 1 to a count, spread over all of it; the last among them, which is
-    /// where the durable steps are.
+    /// Some of the numbers from 1 to a count, spread over all of it; of several, one of the last, which
+    /// is where the durable steps are.
     static func occurrences(
         of count: Int, most: Int, _ random: inout SeededGenerator
     ) -> [Int] {
         guard !isWhole, count > most else { return Array(1...max(count, 1)) }
         let width = Double(count) / Double(most)
         return (0..<most).map { part in
-            let place = part == most - 1 ? 0.99 : Double.random(in: 0..<1, using: &random)
+            let isLast = part == most - 1 && most > 1
+            let place = isLast ? 0.99 : Double.random(in: 0..<1, using: &random)
             return 1 + Int((Double(part) + place) * width)
         }
     }
