@@ -88,6 +88,19 @@ package final class TokenStore {
         try canRead("pushsweep_invalid", "token, invalidated_at")
     }
 
+    /// Whether there are marks in `pushsweep_invalid`. A table that was given a column for marks has
+    /// those from before still there, and they count for whoever sends.
+    func hasSideMarks(in partition: Partition) throws(StoreFailure) -> Bool {
+        guard try hasSideMarks() else { return false }
+        return try attempts.retrying("looking for marks of \(partition)") {
+            () throws(SQLFailure) in
+            try connection.query(
+                "SELECT 1 FROM pushsweep_invalid WHERE app = ? AND environment = ? LIMIT 1",
+                [.text(partition.app), .text(partition.environment)]
+            ).count > 0
+        }
+    }
+
     /// Whether a table of ours can be read.
     func canRead(_ table: String, _ columns: String) throws(StoreFailure) -> Bool {
         try sight(of: table, columns) == .readable

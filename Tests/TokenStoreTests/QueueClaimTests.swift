@@ -76,6 +76,22 @@ struct QueueClaimTests {
     }
 
     @Test(
+        "a mark from before the table had a column for it still keeps its token off the wire",
+        arguments: TestEngine.available)
+    func upgradedTable(_ engine: TestEngine) throws {
+        let stage = try QueueStage(QueueCase(engine: engine, tables: .tutorial))
+        try stage.register(0..<2)
+        try stage.enqueue(0..<2)
+        try stage.database.store().apply([.dead(1, at: start + 60_000)])
+        #expect(try stage.database.count("SELECT COUNT(*) FROM pushsweep_invalid") == 1)
+        _ = try stage.database.store().applySchema(upgrading: true)
+        #expect(try stage.database.store().layout().mark != nil)
+        let claim = try #require(try stage.queue().claim())
+        #expect(claim.notifications.map(\.token) == [.numbered(0)])
+        #expect(claim.skipped == [.stale: 1])
+    }
+
+    @Test(
         "the tutorial's rows are skipped without a time of sending: no user, no push yet, no token",
         arguments: TestEngine.available)
     func tutorialSkipping(_ engine: TestEngine) throws {

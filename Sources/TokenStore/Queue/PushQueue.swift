@@ -250,7 +250,7 @@ extension TokenStore {
         let layout = try layout()
         return TokenVetting(
             lookup: try RowLookup(layout, connection.dialect, partition, wholeRows: false),
-            partition: partition, readsSideMarks: layout.mark == nil ? try hasSideMarks() : false,
+            partition: partition, readsSideMarks: try hasSideMarks(in: partition),
             dialect: connection.dialect)
     }
 
