@@ -33,20 +33,23 @@ struct ProcessBenchmarks {
             met: value / reference <= 1.2 && value < 64)
     }
 
-    /// CPU time and peak memory for an empty feed.
+    /// CPU time and peak memory of an hourly run for which the gateway has nothing: the state folder
+    /// and the table are those of the run before. Beside it, the first run of all, which makes the
+    /// journal.
     func start() throws -> Figure {
-        let runs = try (0...context.runs).map { _ in try sweep(0) }.dropFirst()
+        let first = median(try (0..<context.runs).map { _ in try sweep(0).cpuMilliseconds })
+        let runs = try (0..<context.runs).map { _ in try sweep(0, isFirst: false) }
         let cpu = median(runs.map(\.cpuMilliseconds))
         let peak = median(runs.map(\.peakMiB))
         return Figure(
             name: "start", value: cpu, unit: "ms of CPU", reference: 50, ratio: cpu / 50,
             target: "an empty feed costs under 50 ms of CPU and 32 MiB",
-            met: cpu < 50 && peak < 32, extra: ["peakMiB": peak])
+            met: cpu < 50 && peak < 32, extra: ["peakMiB": peak, "firstRunMilliseconds": first])
     }
 
-    private func sweep(_ tuples: Int) throws -> FinishedProcess {
+    private func sweep(_ tuples: Int, isFirst: Bool = true) throws -> FinishedProcess {
         let state = place.file("state")
-        try? FileManager.default.removeItem(atPath: state)
+        if isFirst { try? FileManager.default.removeItem(atPath: state) }
         let gateway = try GatewayProcess(
             certificates, tuples == 0 ? ["--hex", ""] : ["--generate", "\(tuples)"])
         let settings = place.file("pushsweep.yaml")

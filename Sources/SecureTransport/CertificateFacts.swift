@@ -79,22 +79,3 @@ package struct CertificateFacts: Sendable, Equatable {
         return String(decoding: text, as: UTF8.self)
     }
 }
-
-/// RFC 3339 in UTC, the way every message here spells a time.
-package enum RFC3339 {
-    /// A time in seconds since 1970-01-01T00:00:00Z, such as 2023-11-14T22:13:20Z.
-    package static func text(_ seconds: Int64) -> String {
-        var time = time_t(seconds)
-        var parts = tm()
-        guard gmtime_r(&time, &parts) != nil else {
-            return "\(seconds) s"
-        }
-        let date =
-            "\(parts.tm_year + 1900)-\(padded(parts.tm_mon + 1))-\(padded(parts.tm_mday))"
-        return "\(date)T\(padded(parts.tm_hour)):\(padded(parts.tm_min)):\(padded(parts.tm_sec))Z"
-    }
-
-    private static func padded(_ number: Int32) -> String {
-        number < 10 ? "0\(number)" : "\(number)"
-    }
-}

@@ -1,4 +1,5 @@
 import ArgumentParser
+import Glibc
 import Operations
 import SecureTransport
 
@@ -32,13 +33,12 @@ struct Pushsweep: ParsableCommand {
         do {
             var command = try parseAsRoot(words)
             try command.run()
+        } catch let code as ArgumentParser.ExitCode {
+            // A command that has run has told its own story.
+            Glibc.exit(code.rawValue)
         } catch {
             let code = exitCode(for: error)
-            // A command that has run has told its own story.
-            let hasRun = error is ArgumentParser.ExitCode
-            guard code.rawValue == ExitStatus.usage.rawValue, !hasRun else {
-                exit(withError: error)
-            }
+            guard code.rawValue == ExitStatus.usage.rawValue else { exit(withError: error) }
             StandardStreams.story(fullMessage(for: error))
             StandardStreams.story(
                 "code=64 stage=usage pending=0 applied=0 held=0 next=usage")
@@ -55,11 +55,11 @@ enum Version {
 /// The block about exit codes that every help text carries.
 enum HelpText {
     static let exitStatus =
-        "EXIT STATUS\n"
-        + ExitStatus.allCases.map { code in
+        ExitStatus.allCases.reduce(into: "EXIT STATUS\n") { text, code in
             let number = String(code.rawValue)
-            return "  " + number + String(repeating: " ", count: 4 - number.count) + code.meaning
-        }.joined(separator: "\n")
-        + "\n\nAny other code means failure. After a failure the last line of stderr is one summary "
+            text += "  " + number + String(repeating: " ", count: 4 - number.count) + code.meaning
+            text += "\n"
+        }
+        + "\nAny other code means failure. After a failure the last line of stderr is one summary "
         + "for scripts."
 }

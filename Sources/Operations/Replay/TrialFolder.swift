@@ -13,7 +13,7 @@ final class TrialFolder {
     /// The lock of the state folder keeps two trials apart.
     init?(for plan: SweepPlan, in state: StateFolder) throws {
         let path = state.file(Self.name)
-        try? FileManager.default.removeItem(atPath: path)
+        if access(path, F_OK) == 0 { try? FileManager.default.removeItem(atPath: path) }
         guard plan.isTrial else { return nil }
         folder = try StateFolder(path)
     }

@@ -39,10 +39,7 @@ extension EpochMilliseconds {
     }
 
     /// RFC 3339 in UTC with milliseconds, as reports print it.
-    package var rfc3339: String {
-        Date(timeIntervalSince1970: Double(rawValue) / 1000).formatted(
-            Date.ISO8601FormatStyle(includingFractionalSeconds: true))
-    }
+    package var rfc3339: String { RFC3339.text(milliseconds: rawValue) }
 }
 
 extension StateFolder {
