@@ -1,5 +1,5 @@
 // A disk that is full, read-only or broken, and a process that may open no more files: a system call of
-// the sweep fails, from one of its occurrences on to the end of the run. Whatever it is, the run says so
+// the sweep or the sender fails, from one of its occurrences on to the end of the run. Whatever it is, the run says so
 // by exit code and closing line, or has done everything; and the run after it completes the work.
 
 import Foundation
@@ -11,18 +11,13 @@ import Testing
     "A sweep whose disk fails", .serialized,
     .enabled(if: Strace.isUsable, Comment(rawValue: Strace.absence)))
 struct DiskFaultTests {
-    /// A system call and how it fails.
-    struct Fault: CustomStringConvertible, Sendable {
-        let call: String
-        let error: String
-        var description: String { "\(error) from \(call)" }
-
-        init(_ call: String, _ error: String) { (self.call, self.error) = (call, error) }
+    private let sweeps = FaultInjection(name: "a sweep") { _, random in
+        try MixedSweep.inTwoPieces(.sqlite, random: &random)
     }
 
     @Test("under the journal keeps what is durable, says so, and the next sweep completes the work")
     func journal() throws {
-        try check(
+        try sweeps.fail(
             [
                 Fault("pwrite64", "ENOSPC"), Fault("pwrite64", "EIO"), Fault("pread64", "EIO"),
                 Fault("fdatasync", "EIO"), Fault("openat", "EROFS"), Fault("openat", "EMFILE"),
@@ -45,14 +40,15 @@ struct DiskFaultTests {
             ).wait()
             let problem =
                 result.exit == 74
-                ? try wrongEnd(result, sweep, [74]) ?? sweep.recover() : "exit \(result.exit)"
+                ? try sweeps.wrongEnd(result, sweep, [74]) ?? sweep.recover()
+                : "exit \(result.exit)"
             #expect(problem == nil, "seed \(random.seed), read \(number): \(problem ?? "")")
         }
     }
 
     @Test("under the scratch file keeps what is durable, says so, and the next sweep completes it")
     func scratch() throws {
-        try check(
+        try sweeps.fail(
             [
                 Fault("pwrite64", "ENOSPC"), Fault("pread64", "EIO"), Fault("openat", "EMFILE"),
                 Fault("unlink", "EROFS"),
@@ -62,7 +58,7 @@ struct DiskFaultTests {
 
     @Test("under the state folder itself says so, and the next sweep completes the work")
     func folder() throws {
-        try check(
+        try sweeps.fail(
             [
                 Fault("mkdir", "EROFS"), Fault("mkdir", "ENOSPC"), Fault("flock", "ENOLCK"),
                 Fault("fchmod", "EPERM"), Fault("write", "ENOSPC"), Fault("fsync", "EIO"),
@@ -75,7 +71,7 @@ struct DiskFaultTests {
 
     @Test("under the token database says so, and the next sweep completes the work")
     func tokens() throws {
-        try check(
+        try sweeps.fail(
             [
                 Fault("pwrite64", "ENOSPC"), Fault("pread64", "EIO"), Fault("fdatasync", "EIO"),
                 Fault("openat", "EROFS"),
@@ -88,66 +84,65 @@ struct DiskFaultTests {
 
     @Test("with no descriptor left says so, and the next sweep completes the work")
     func descriptors() throws {
-        try check(
+        try sweeps.fail(
             [Fault("openat", "EMFILE"), Fault("socket", "EMFILE")],
-            codes: [69, 73, 74, 75, 77, 78, Self.loader], most: 8
+            codes: [69, 73, 74, 75, 77, 78, ExitOfLoader.missingLibrary], most: 8
         ) { _ in [] }
     }
+}
 
-    /// What the loader ends with where it cannot open a library.
-    private static let loader: Int32 = 127
+@Suite(
+    "A sender whose disk fails", .serialized,
+    .enabled(if: Strace.isUsable, Comment(rawValue: Strace.absence)))
+struct SenderDiskFaultTests {
+    private let senders = FaultInjection(name: "a sender") { _, _ in
+        try MixedSend(.sqlite, count: 100)
+    }
 
-    /// Lets each call fail from each of some occurrences on, at the paths alone if there are any.
-    private func check(
-        _ faults: [Fault], codes: Set<Int32>, most: Int = 2, at paths: (MixedSweep) -> [String]
-    ) throws {
-        var random = SeededGenerator("\(faults)")
-        let counts = try countOf(faults, paths, &random)
-        for fault in faults {
-            let count = counts[fault.call] ?? 0
-            #expect(count > 0, "\(fault) cannot happen")
-            var ends: [Int32: Int] = [:]
-            for number in Sample.occurrences(of: count, most: most, &random) {
-                let sweep = try MixedSweep.inTwoPieces(.sqlite, random: &random)
-                let result = try sweep.stage.start(
-                    ["sweep"],
-                    under: Strace.failing(
-                        fault.call, with: fault.error, from: number, at: paths(sweep))
-                ).wait()
-                ends[result.exit, default: 0] += 1
-                let problem = try wrongEnd(result, sweep, codes) ?? sweep.recover()
-                #expect(
-                    problem == nil,
-                    "seed \(random.seed), \(fault) from \(number) of \(count): \(problem ?? "")")
-            }
-            let list = ends.sorted { $0.key < $1.key }.map { "\($0.value) with \($0.key)" }
-            print("\(fault): of \(count) calls ended \(list.joined(separator: ", "))")
+    @Test("under its journal loses no answer, says so, and the next sender completes the work")
+    func journal() throws {
+        try senders.fail(
+            [
+                Fault("pwrite64", "ENOSPC"), Fault("pwrite64", "EIO"), Fault("pread64", "EIO"),
+                Fault("fdatasync", "EIO"), Fault("openat", "EROFS"), Fault("openat", "EMFILE"),
+            ], codes: [73, 74]
+        ) { send in
+            ["/journal.sqlite", "/journal.sqlite-journal"].map { send.state + $0 }
         }
     }
 
-    private func countOf(
-        _ faults: [Fault], _ paths: (MixedSweep) -> [String], _ random: inout SeededGenerator
-    ) throws -> [String: Int] {
-        let sweep = try MixedSweep.inTwoPieces(.sqlite, random: &random)
-        let log = sweep.stage.folder.file("calls")
-        let result = try sweep.stage.start(
-            ["sweep"],
-            under: Strace.recording(Set(faults.map(\.call)), into: log, at: paths(sweep))
-        ).wait()
-        #expect(result.exit == 0, "\(result.error)")
-        return try Strace.counts(in: log)
+    @Test("under its state folder says so, and the next sender completes the work")
+    func folder() throws {
+        try senders.fail(
+            [
+                Fault("mkdir", "EROFS"), Fault("mkdir", "ENOSPC"), Fault("flock", "ENOLCK"),
+                Fault("fsync", "EIO"), Fault("openat", "EMFILE"),
+            ], codes: [73, 74, 75, 77]
+        ) { send in
+            let state = send.stage.folder.file("state")
+            return [state, state + "/send", send.state, send.state + "/lock"]
+        }
     }
 
-    /// Success means that all is done; anything else is said, in the words for scripts.
-    private func wrongEnd(
-        _ result: ToolResult, _ sweep: MixedSweep, _ codes: Set<Int32>
-    ) throws -> String? {
-        if result.exit == 0 { return try sweep.wrongEnd(after: sweep.feed.count * 38) }
-        guard codes.contains(result.exit) else { return "exit \(result.exit): \(result.error)" }
-        if result.exit == Self.loader { return nil }
-        let closing = "code=\(result.exit) stage="
-        let isSaid = result.closingLine.hasPrefix(closing) && result.error.contains("error: ")
-        return isSaid ? nil : "exit \(result.exit) without a word: \(result.error)"
+    @Test("under the queue's database says so, and the next sender completes the work")
+    func queue() throws {
+        try senders.fail(
+            [
+                Fault("pwrite64", "ENOSPC"), Fault("pread64", "EIO"), Fault("fdatasync", "EIO"),
+                Fault("openat", "EROFS"),
+            ], codes: [75, 77, 78]
+        ) { send in
+            guard case .sqlite(let path) = send.stage.database.settings.location else { return [] }
+            return [path, path + "-wal"]
+        }
+    }
+
+    @Test("with no descriptor left says so, and the next sender completes the work")
+    func descriptors() throws {
+        try senders.fail(
+            [Fault("openat", "EMFILE"), Fault("socket", "EMFILE")],
+            codes: [69, 73, 74, 75, 77, 78, ExitOfLoader.missingLibrary], most: 8
+        ) { _ in [] }
     }
 }
 

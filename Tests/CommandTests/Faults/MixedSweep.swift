@@ -8,10 +8,10 @@ import APNsSimulator
 import Foundation
 import TestSupport
 
-private let start: UInt32 = 1_700_000_000
+private let firstDeath: UInt32 = 1_700_000_000
 
 /// One database, one gateway, and a feed of tokens that are stale, fresh, unknown or marked already.
-struct MixedSweep {
+struct MixedSweep: InterruptedRun {
     let stage: SweepStage
     let feed: [FeedbackTuple]
     private let isDeleting: Bool
@@ -29,7 +29,7 @@ struct MixedSweep {
     ) throws {
         isDeleting = deleting
         self.count = count
-        feed = (0..<count).map { .dead($0, at: start + UInt32($0 % 50)) }
+        feed = (0..<count).map { .dead($0, at: firstDeath + UInt32($0 % 50)) }
             .shuffled(using: &random)
         stage = try SweepStage(engine, feeds: [.tuples(feed)], behaviour: behaviour)
         stage.lines.policy = "policy: {action: \(deleting ? "delete" : "mark")}"
@@ -85,7 +85,6 @@ struct MixedSweep {
         return (try? stage.journaledBytes(copy.file("journal.sqlite"))) ?? []
     }
 
-    /// Runs again and compares everything; nil when all is as it must be.
     func recover() throws -> String? {
         let bytes = FeedbackTuple.bytes(feed)
         let durable = try durableBytes()
@@ -101,6 +100,14 @@ struct MixedSweep {
         }
         return try wrongEnd(after: read.count)
     }
+
+    var folder: TemporaryFolder { stage.folder }
+
+    func start(under command: [String] = []) throws -> RunningTool {
+        try stage.start(["sweep"], under: command)
+    }
+
+    func wrongSuccess() throws -> String? { try wrongEnd(after: feed.count * 38) }
 
     /// What is not as it must be once so many bytes of the feed were read and applied.
     func wrongEnd(after bytes: Int) throws -> String? {
