@@ -58,6 +58,28 @@ extension EvidenceJournal {
         }
     }
 
+    /// Forgets runs that began before a time. The last of each kind stay, and the last of each that
+    /// ended with 0: they are what `lastRun` answers with, however long ago they were.
+    ///
+    /// - Returns: how many are forgotten.
+    @discardableResult
+    package func forgetRuns(before cutoff: EpochMilliseconds) throws(JournalFailure) -> Int {
+        func last(_ condition: String) -> String {
+            "SELECT MAX(rowid) FROM run WHERE \(Self.isNoTrial) \(condition) GROUP BY kind"
+        }
+        return try perform("dropping old runs from the journal") { db in
+            try db.execute(
+                sql: """
+                    DELETE FROM run WHERE started < ? AND rowid NOT IN (\(last("")))
+                    AND rowid NOT IN (\(last("AND exit = 0")))
+                    """, arguments: [cutoff.rawValue])
+            return db.changesCount
+        }
+    }
+
+    /// Holds for a run that has left a summary and was no dry run.
+    private static let isNoTrial = #"instr(summary, '"dryRun":true') = 0"#
+
     /// The last run of a kind that has left a summary and was no dry run, and when the last of them
     /// that ended with 0 ended; nil where there is none. Last in the order of their beginning, whatever
     /// the clock said.
@@ -66,7 +88,7 @@ extension EvidenceJournal {
     ) throws(JournalFailure) -> (run: RunEntry, succeeded: EpochMilliseconds?)? {
         func last(_ condition: String) -> String {
             """
-            SELECT * FROM run WHERE kind = ? AND instr(summary, '"dryRun":true') = 0 \(condition)
+            SELECT * FROM run WHERE kind = ? AND \(Self.isNoTrial) \(condition)
             ORDER BY rowid DESC LIMIT 1
             """
         }

@@ -136,6 +136,26 @@ struct EvidenceJournalTests {
         #expect(try journal.feed(feed).settled == settled)
     }
 
+    @Test("forgets old runs, but for the last of each kind and the last that succeeded")
+    func forgets() throws {
+        let journal = try EvidenceJournal(in: StateFolder(state))
+        let runs: [(id: String, kind: String, exit: Int32?, summary: String)] = [
+            ("old", "sweep", 0, "{}"), ("good", "sweep", 0, "{}"), ("killed", "sweep", nil, ""),
+            ("bad", "sweep", 75, "{}"), ("trial", "sweep", 75, #"{"dryRun":true}"#),
+            ("undo", "undo", 0, "{}"), ("young", "replay", 0, "{}"),
+        ]
+        for (number, run) in runs.enumerated() {
+            let began = noon.advanced(by: Int64(number))
+            try journal.beginRun(run.id, kind: run.kind, at: began)
+            guard let exit = run.exit else { continue }
+            try journal.endRun(run.id, exit: exit, summary: run.summary, at: began)
+        }
+        #expect(try journal.forgetRuns(before: noon.advanced(by: 6)) == 3)
+        #expect(try journal.runs(limit: 9).map(\.id) == ["young", "undo", "bad", "good"])
+        #expect(try journal.lastRun("sweep")?.run.id == "bad")
+        #expect(try journal.lastRun("sweep")?.succeeded == noon.advanced(by: 1))
+    }
+
     @Test("remembers runs with their exit code and summary")
     func runs() throws {
         let journal = try EvidenceJournal(in: StateFolder(state))

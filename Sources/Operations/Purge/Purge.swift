@@ -62,7 +62,11 @@ package struct Purge {
                     "purging: stopped after \(progress.changes) ledger entries; run again to continue"
                 )
             }
-            if !dryRun { try EvidenceJournal(in: folder).purge(at: context.now()) }
+            if !dryRun {
+                let journal = try EvidenceJournal(in: folder)
+                try journal.purge(at: context.now())
+                try journal.forgetRuns(before: cutoff)
+            }
             withExtendedLifetime(folder) {}
         } catch {
             throw .wrapping(error, at: .store)

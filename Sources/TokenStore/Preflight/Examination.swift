@@ -107,28 +107,35 @@ extension TokenStore {
         try missingTables(need.ownTables(hasMarks: layout.mark != nil))
     }
 
-    /// Tables of ours that are not as they have to be.
+    /// Tables of ours that are not as they have to be; those that are not there in one sentence.
     func missingTables(_ tables: [OwnTable]) throws(StoreFailure) -> [StoreFinding] {
-        var findings: [StoreFinding] = []
+        var absent: [String] = []
+        var faults: [String] = []
         for own in tables {
             let known = try attempts.retrying("looking for \(own.name)") {
                 () throws(SQLFailure) in
                 try Catalog(connection: connection).table(TableName(name: own.name))
             }
-            let missing = own.columns.map(\.name).filter { known?.column($0) == nil }
+            guard let known else {
+                absent.append(own.name)
+                continue
+            }
+            let missing = own.columns.map(\.name).filter { known.column($0) == nil }
             if missing.isEmpty { continue }
-            let what =
-                known == nil
-                ? "is missing or hidden from the account"
-                : "lacks the columns "
-                    + missing.joined(separator: ", ")
-            findings.append(
-                StoreFinding(
-                    .failure(.configuration),
-                    "table \(own.name) \(what); run `pushsweep schema apply` with an account that "
-                        + "may create tables, then grant what `pushsweep check` prints"))
+            faults.append("table \(own.name) lacks the columns \(missing.joined(separator: ", "))")
         }
-        return findings
+        if !absent.isEmpty {
+            let what = absent.count == 1 ? "table" : "tables"
+            faults.insert(
+                "missing or hidden from the account: \(what) \(absent.joined(separator: ", "))",
+                at: 0)
+        }
+        return faults.map { fault in
+            StoreFinding(
+                .failure(.configuration),
+                "\(fault); run `pushsweep schema apply` with an account that may create tables, then "
+                    + "grant what `pushsweep check` prints")
+        }
     }
 
     private func rightsFindings(

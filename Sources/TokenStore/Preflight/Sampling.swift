@@ -48,7 +48,7 @@ extension TokenStore {
         let spelled = sample.total - sample.count(.blank, .placeholder)
         let hex = sample.count(.lowerHex, .upperHex, .mixedHex)
         let list = TokenSample.Spelling.allCases.compactMap { spelling in
-            sample.counts[spelling].map { "\($0) \(spelling.rawValue)" }
+            sample.counts[spelling].map { "\(spelling.rawValue): \($0)" }
         }.joined(separator: ", ")
         guard spelled > 0 else {
             return [StoreFinding(.ok, "\(column): no tokens among \(sample.total) rows sampled")]
