@@ -65,9 +65,17 @@ package final class TokenStore {
         return layout
     }
 
-    /// The table as the database describes it.
+    /// The token table as the database describes it.
     func catalogTable() throws(StoreFailure) -> CatalogTable {
-        let name = try TableName(settings.mapping.table)
+        try catalogTable(
+            TableName(settings.mapping.table), setting: "store.active-users.table",
+            cure: "run `pushsweep schema apply`")
+    }
+
+    /// A table of the settings as the database describes it.
+    func catalogTable(
+        _ name: TableName, setting: String, cure: String
+    ) throws(StoreFailure) -> CatalogTable {
         let table = try attempts.retrying("reading the layout of \(name)") {
             () throws(SQLFailure) in
             try Catalog(connection: connection).table(name)
@@ -76,8 +84,7 @@ package final class TokenStore {
             throw StoreFailure(
                 .configuration,
                 "reading the layout of \(name): \(settings.location) has no such table that the "
-                    + "account may see; correct store.active-users.table, grant SELECT on it, or "
-                    + "run `pushsweep schema apply`")
+                    + "account may see; correct \(setting), grant SELECT on it, or \(cure)")
         }
         return table
     }

@@ -26,14 +26,7 @@ struct FeedbackCommand: ParsableCommand {
         .handshakeFailed, .unfinished,
     ].map(\.rawValue).joined(separator: ", ")
 
-    @Option(help: "Where the certificates are; made when missing, see `certificates --help`.")
-    var directory: String
-
-    @Option(help: "Address to listen on.")
-    var host = "127.0.0.1"
-
-    @Option(help: "Port to listen on; 0 takes a free one.")
-    var port: UInt16 = 0
+    @OptionGroup var listener: ListenerOptions
 
     @Flag(help: "End after one list has been served.")
     var once = false
@@ -47,11 +40,11 @@ struct FeedbackCommand: ParsableCommand {
     func run() throws {
         let stop = try Interrupt()
         try StopSignals.trip(stop)
-        let certificates = try SimulatorCertificates(directory: directory)
+        let certificates = try SimulatorCertificates(directory: listener.directory)
         let endsAfterOne = once
         let gateway = try FeedbackGateway(
             certificates: certificates, feeds: lists.sources(), behaviour: behaviour.behaviour(),
-            host: host, port: port
+            host: listener.host, port: listener.port
         ) { record in
             // Nobody reading the lines is no reason to stop serving.
             try? Output.line(record)

@@ -30,14 +30,7 @@ struct ProviderCommand: ParsableCommand {
             Ends with exit status 0 on SIGTERM or SIGINT.
             """)
 
-    @Option(help: "Where the certificates are; made when missing, see `certificates --help`.")
-    var directory: String
-
-    @Option(help: "Address to listen on.")
-    var host = "127.0.0.1"
-
-    @Option(help: "Port to listen on; 0 takes a free one.")
-    var port: UInt16 = 0
+    @OptionGroup var listener: ListenerOptions
 
     @Flag(help: "Require a client certificate in place of provider tokens.")
     var clientCertificate = false
@@ -64,9 +57,9 @@ struct ProviderCommand: ParsableCommand {
     func run() throws {
         let stop = try Interrupt()
         try StopSignals.trip(stop)
-        let certificates = try SimulatorCertificates(directory: directory)
+        let certificates = try SimulatorCertificates(directory: listener.directory)
         let tokenKey =
-            clientCertificate ? nil : try TokenKeyFile(directory: directory, keyID: keyID)
+            clientCertificate ? nil : try TokenKeyFile(directory: listener.directory, keyID: keyID)
         let authentication: ProviderAuthentication =
             if let tokenKey {
                 .token([
@@ -81,7 +74,7 @@ struct ProviderCommand: ParsableCommand {
                 authentication: authentication,
                 bundleIDs: bundleIDs.isEmpty ? nil : Set(bundleIDs), script: answers.script()),
             misbehaviour: behaviour.misbehaviour(), settings: behaviour.settings(),
-            keepsRecords: false, host: host, port: port
+            keepsRecords: false, host: listener.host, port: listener.port
         ) { record in
             // Nobody reading the lines is no reason to stop serving.
             try? Output.line(record)

@@ -54,7 +54,8 @@ package struct Enqueue {
         _ content: Content, to recipients: Recipients, app name: String?, environment: String?,
         _ settings: Settings
     ) throws -> Report {
-        let app = try chosen(name, environment, settings)
+        let app = try settings.app(
+            named: name, in: environment, for: "queueing a notification")
         try check(content, app)
         let store = try TokenStore(StoreSettings(settings))
         var report = Report(app: app.name, environment: app.environment.rawValue)
@@ -81,26 +82,6 @@ package struct Enqueue {
             }, for: app.storedPartition)
         report.queued = tokens.count
         return report
-    }
-
-    private static func chosen(
-        _ name: String?, _ environment: String?, _ settings: Settings
-    ) throws(RunFailure) -> Settings.App {
-        let matching = settings.apps.filter {
-            (name == nil || $0.name == name)
-                && (environment == nil || $0.environment.rawValue == environment)
-        }
-        guard let app = matching.first, matching.count == 1 else {
-            throw RunFailure(
-                .usage, .settings,
-                "queueing a notification: "
-                    + (matching.isEmpty
-                        ? "the settings know no such app and environment (they name "
-                            + "\(settings.apps.isEmpty ? "none" : settings.appNames))"
-                        : "the settings name several apps (\(settings.appNames)); say which with "
-                            + "--app and --environment"))
-        }
-        return app
     }
 
     private static func check(

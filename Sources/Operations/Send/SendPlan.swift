@@ -53,13 +53,7 @@ package struct SendPlan: Sendable {
     package init(
         _ settings: Settings, apps names: [String], _ context: RunContext
     ) throws(RunFailure) {
-        for name in names where !settings.apps.contains(where: { $0.name == name }) {
-            throw RunFailure(
-                .usage, .settings,
-                "looking for app \(name): the settings name "
-                    + "\(settings.apps.isEmpty ? "none" : settings.appNames); check --app")
-        }
-        let chosen = settings.apps.filter { names.isEmpty || names.contains($0.name) }
+        let chosen = try settings.apps(named: names)
         let apps = chosen.compactMap { PlannedProvider($0, settings.send, context) }
         guard !apps.isEmpty else {
             throw RunFailure(

@@ -12,13 +12,7 @@ extension SweepPlan {
     package init(
         sweeping settings: Settings, apps names: [String], dryRun: Bool, _ context: RunContext
     ) throws(RunFailure) {
-        for name in names where !settings.apps.contains(where: { $0.name == name }) {
-            throw RunFailure(
-                .usage, .settings,
-                "looking for app \(name): the settings name "
-                    + "\(settings.apps.isEmpty ? "none" : settings.appNames); check --app")
-        }
-        let chosen = settings.apps.filter { names.isEmpty || names.contains($0.name) }
+        let chosen = try settings.apps(named: names)
         let sources = chosen.compactMap { PlannedGateway($0, now: context.now()) }
         guard !sources.isEmpty else {
             throw RunFailure(
@@ -40,19 +34,13 @@ extension SweepPlan {
             self.init(settings, .journaled(feed), dryRun: dryRun)
             return
         }
-        let matching = settings.apps.map(\.partition).filter {
-            (app == nil || $0.app == app) && (environment == nil || $0.environment == environment)
-        }
-        guard let file, let partition = matching.first, matching.count == 1 else {
+        let doing = "replaying a feed"
+        guard let file else {
             throw RunFailure(
                 .usage, .settings,
-                "replaying a feed: "
-                    + (matching.isEmpty
-                        ? "the settings know no such app and environment (they name "
-                            + "\(settings.apps.isEmpty ? "none" : settings.appNames))"
-                        : "the settings name several apps (\(settings.appNames)); say which with "
-                            + "--app and --environment"))
+                "\(doing): name either a feed file or a feed of the journal with --feed")
         }
+        let partition = try settings.app(named: app, in: environment, for: doing).partition
         self.init(settings, .file(file, partition), dryRun: dryRun)
     }
 
@@ -68,11 +56,6 @@ extension SweepPlan {
         pacing = StorePacing(settings)
         metrics = dryRun ? nil : MetricsPlan(settings)
     }
-}
-
-extension Settings {
-    /// The apps with their environments, for messages.
-    var appNames: String { apps.map { "\($0.partition)" }.joined(separator: ", ") }
 }
 
 extension Settings.App {

@@ -19,35 +19,22 @@ enum HTTP2ClientLibrary {
     static func makeSession(
         _ state: UnsafeMutablePointer<HTTP2ClientState>, _ settings: HTTP2ClientSettings
     ) -> OpaquePointer? {
-        var callbacks: OpaquePointer?
-        var options: OpaquePointer?
-        guard nghttp2_session_callbacks_new(&callbacks) == 0, nghttp2_option_new(&options) == 0
-        else {
-            nghttp2_session_callbacks_del(callbacks)
-            return nil
+        HTTP2Library.makeSession { session, callbacks, options in
+            nghttp2_session_callbacks_set_on_header_callback(callbacks, onHeader)
+            nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, onData)
+            nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, onFrame)
+            nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, onStreamClose)
+            nghttp2_session_callbacks_set_error_callback2(callbacks, onError)
+            // Assumed until the peer's SETTINGS come.
+            nghttp2_option_set_peer_max_concurrent_streams(
+                options, UInt32(clamping: settings.streamsBeforeSettings))
+            nghttp2_option_set_max_reserved_remote_streams(options, 0)
+            nghttp2_option_set_no_closed_streams(options, 1)
+            // Answers to PING and SETTINGS that the peer makes us owe in one portion of input.
+            nghttp2_option_set_max_outbound_ack(options, 512)
+            nghttp2_option_set_max_settings(options, 32)
+            return nghttp2_session_client_new2(&session, callbacks, state, options)
         }
-        defer {
-            nghttp2_session_callbacks_del(callbacks)
-            nghttp2_option_del(options)
-        }
-        nghttp2_session_callbacks_set_on_header_callback(callbacks, onHeader)
-        nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, onData)
-        nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, onFrame)
-        nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, onStreamClose)
-        nghttp2_session_callbacks_set_error_callback2(callbacks, onError)
-        // Assumed until the peer's SETTINGS come.
-        nghttp2_option_set_peer_max_concurrent_streams(
-            options, UInt32(clamping: settings.streamsBeforeSettings))
-        nghttp2_option_set_max_reserved_remote_streams(options, 0)
-        nghttp2_option_set_no_closed_streams(options, 1)
-        // Answers to PING and SETTINGS that the peer makes us owe in one portion of input.
-        nghttp2_option_set_max_outbound_ack(options, 512)
-        nghttp2_option_set_max_settings(options, 32)
-        var session: OpaquePointer?
-        guard nghttp2_session_client_new2(&session, callbacks, state, options) == 0 else {
-            return nil
-        }
-        return session
     }
 
     /// The receiving window of the connection: with bodies of at most a few KiB it is never used

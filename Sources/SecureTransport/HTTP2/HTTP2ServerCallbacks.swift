@@ -14,37 +14,24 @@ enum HTTP2ServerLibrary {
     static func makeSession(
         _ state: UnsafeMutablePointer<HTTP2ServerState>, _ settings: HTTP2ServerSettings
     ) -> OpaquePointer? {
-        var callbacks: OpaquePointer?
-        var options: OpaquePointer?
-        guard nghttp2_session_callbacks_new(&callbacks) == 0, nghttp2_option_new(&options) == 0
-        else {
-            nghttp2_session_callbacks_del(callbacks)
-            return nil
+        HTTP2Library.makeSession { session, callbacks, options in
+            nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, onBeginHeaders)
+            nghttp2_session_callbacks_set_on_header_callback(callbacks, onHeader)
+            nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, onData)
+            nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, onFrame)
+            nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, onStreamClose)
+            nghttp2_session_callbacks_set_error_callback2(callbacks, onError)
+            nghttp2_option_set_no_closed_streams(options, 1)
+            // The guard against clients that reset too much would end tests of resets.
+            nghttp2_option_set_stream_reset_rate_limit(options, 1 << 30, 1 << 30)
+            if !settings.opensWindows {
+                nghttp2_option_set_no_auto_window_update(options, 1)
+            }
+            if !settings.answersPings {
+                nghttp2_option_set_no_auto_ping_ack(options, 1)
+            }
+            return nghttp2_session_server_new2(&session, callbacks, state, options)
         }
-        defer {
-            nghttp2_session_callbacks_del(callbacks)
-            nghttp2_option_del(options)
-        }
-        nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, onBeginHeaders)
-        nghttp2_session_callbacks_set_on_header_callback(callbacks, onHeader)
-        nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, onData)
-        nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, onFrame)
-        nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, onStreamClose)
-        nghttp2_session_callbacks_set_error_callback2(callbacks, onError)
-        nghttp2_option_set_no_closed_streams(options, 1)
-        // The guard against clients that reset too much would end tests of resets.
-        nghttp2_option_set_stream_reset_rate_limit(options, 1 << 30, 1 << 30)
-        if !settings.opensWindows {
-            nghttp2_option_set_no_auto_window_update(options, 1)
-        }
-        if !settings.answersPings {
-            nghttp2_option_set_no_auto_ping_ack(options, 1)
-        }
-        var session: OpaquePointer?
-        guard nghttp2_session_server_new2(&session, callbacks, state, options) == 0 else {
-            return nil
-        }
-        return session
     }
 
     /// Hands out an answer's body as flow control allows.

@@ -230,19 +230,10 @@ extension TokenStore {
 
     /// The queue's table as the database describes it.
     func queueTable() throws(StoreFailure) -> CatalogTable {
-        let name = try TableName(settings.queue.table, setting: "store.push-queue.table")
-        let table = try attempts.retrying("reading the layout of \(name)") {
-            () throws(SQLFailure) in
-            try Catalog(connection: connection).table(name)
-        }
-        guard let table else {
-            throw StoreFailure(
-                .configuration,
-                "reading the layout of \(name): \(settings.location) has no such table that the "
-                    + "account may see; correct store.push-queue.table, grant SELECT on it, or run "
-                    + "`pushsweep schema apply --upgrade`")
-        }
-        return table
+        let setting = "store.push-queue.table"
+        return try catalogTable(
+            TableName(settings.queue.table, setting: setting), setting: setting,
+            cure: "run `pushsweep schema apply --upgrade`")
     }
 
     /// Who may be sent to in a partition.
