@@ -59,7 +59,8 @@ struct MixedSend: InterruptedRun {
         try stage.start(["send"], under: command)
     }
 
-    /// Ends the leases of senders that are dead and lets another finish.
+    /// Ends the leases of senders that are dead and lets another finish. What had no answer when they
+    /// ended may be of unknown outcome.
     func recover() throws -> String? {
         try stage.database.execute(
             "UPDATE pushsweep_claim SET expires_at = ?", [stage.database.time(registered)])
@@ -67,10 +68,12 @@ struct MixedSend: InterruptedRun {
         guard result.exit == 0 else {
             return "the last run ended with \(result.exit): \(result.error)"
         }
-        return try wrongSuccess()
+        return try wrongRow(mayBeUnknown: true)
     }
 
-    func wrongSuccess() throws -> String? {
+    func wrongSuccess() throws -> String? { try wrongRow(mayBeUnknown: false) }
+
+    private func wrongRow(mayBeUnknown: Bool) throws -> String? {
         let states = try stage.database.texts(
             "SELECT device_token, state FROM push_queue ORDER BY id")
         guard states.count == count else { return "\(states.count) rows are left" }
@@ -83,6 +86,9 @@ struct MixedSend: InterruptedRun {
                 "SELECT device_token FROM active_users WHERE invalid_reason = 'Unregistered'"
             ).map { $0[0] })
         for (number, row) in states.enumerated() {
+            guard mayBeUnknown || row[1] != "unknown" else {
+                return "row \(number) is unknown after success"
+            }
             if let problem = problem(
                 Kind(number), hex: row[0], state: row[1], accepted: accepted.contains(row[0]),
                 wired: wired.contains(row[0]), marked: marked.contains(row[0]))

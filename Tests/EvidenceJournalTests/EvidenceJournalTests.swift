@@ -141,7 +141,7 @@ struct EvidenceJournalTests {
         let journal = try EvidenceJournal(in: StateFolder(state))
         let runs: [(id: String, kind: String, exit: Int32?, summary: String)] = [
             ("old", "sweep", 0, "{}"), ("good", "sweep", 0, "{}"), ("killed", "sweep", nil, ""),
-            ("bad", "sweep", 75, "{}"), ("trial", "sweep", 75, #"{"dryRun":true}"#),
+            ("bad", "sweep", 75, "{}"), ("trial", "sweep", 0, #"{"dryRun":true}"#),
             ("undo", "undo", 0, "{}"), ("young", "replay", 0, "{}"),
         ]
         for (number, run) in runs.enumerated() {

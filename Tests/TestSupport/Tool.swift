@@ -33,8 +33,8 @@ package final class RunningTool: @unchecked Sendable {
     private let process = Process()
     private let folder: TemporaryFolder
 
-    /// Starts a program built beside the tests, with exactly the environment given, as the last
-    /// words of another command where one is given.
+    /// Starts a program built beside the tests, with exactly the environment given and what a
+    /// sanitizer is told, as the last words of another command where one is given.
     package convenience init(
         _ name: String, _ arguments: [String], environment: [String: String] = [:],
         under command: [String] = []
@@ -45,16 +45,19 @@ package final class RunningTool: @unchecked Sendable {
             environment: environment)
     }
 
-    /// Starts any program, with exactly the environment given.
+    /// Starts any program, with exactly the environment given, and what a sanitizer is told.
     package init(
         program: URL, _ arguments: [String], environment: [String: String] = [:]
     ) throws {
         folder = try TemporaryFolder()
         process.executableURL = program
         process.arguments = arguments
+        let sanitizer = ProcessInfo.processInfo.environment.filter {
+            ["ASAN_OPTIONS", "TSAN_OPTIONS"].contains($0.key)
+        }
         process.environment = environment.merging([
             "PATH": "/usr/bin:/bin", "HOME": folder.path, "SWIFT_BACKTRACE": "enable=no",
-        ]) { given, _ in given }
+        ]) { given, _ in given }.merging(sanitizer) { given, _ in given }
         for (file, isOutput) in [("out", true), ("err", false)] {
             let path = try folder.write(file, "")
             let handle = try FileHandle(forWritingTo: URL(fileURLWithPath: path))

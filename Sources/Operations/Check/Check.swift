@@ -135,13 +135,11 @@ package struct Check {
         guard let path = settings.report.metricsFile else { return }
         let folder = (path as NSString).deletingLastPathComponent
         guard access(folder, W_OK | X_OK) == 0 else {
-            let error = errno
             report.fail(
                 "report", .cannotCreate,
                 "report.metrics-file is \(path), and this user cannot write to \(folder): "
-                    + "\(String(cString: strerror(error)).lowercased()); "
-                    + (error == ENOENT ? "make the folder" : "make the folder writable")
-                    + ", or name another file")
+                    + "\(String(cString: strerror(errno)).lowercased()); make the folder, give this user "
+                    + "the right to write there, or name another file")
             return
         }
         if path.hasSuffix(".prom") {

@@ -62,15 +62,24 @@ package struct Purge {
                     "purging: stopped after \(progress.changes) ledger entries; run again to continue"
                 )
             }
-            if !dryRun {
-                let journal = try EvidenceJournal(in: folder)
-                try journal.purge(at: context.now())
-                try journal.forgetRuns(before: cutoff)
-            }
+            if !dryRun { try purgeJournals(of: folder, in: settings.state, records, context) }
             withExtendedLifetime(folder) {}
         } catch {
             throw .wrapping(error, at: .store)
         }
         return report
+    }
+
+    /// The journal of the sweeps, and those of senders that are not running; who runs comes another day.
+    private static func purgeJournals(
+        of own: StateFolder, in state: String, _ records: EpochMilliseconds, _ context: RunContext
+    ) throws(JournalFailure) {
+        let (senders, problems) = SenderFolders.abandoned(in: state)
+        for folder in [own] + senders {
+            let journal = try EvidenceJournal(in: folder)
+            try journal.purge(at: context.now())
+            try journal.forgetRuns(before: records)
+        }
+        if let problem = problems.first { throw problem }
     }
 }

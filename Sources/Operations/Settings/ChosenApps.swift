@@ -33,7 +33,8 @@ extension Settings {
             throw RunFailure(
                 .usage, .settings,
                 matching.isEmpty
-                    ? "\(doing): the settings know no such app and environment (they name \(appNames))"
+                    ? "\(doing): the settings know no such app and environment (they name \(appNames)); "
+                        + "check --app and --environment, or add the app under apps:"
                     : "\(doing): the settings name several apps (\(appNames)); say which with --app and "
                         + "--environment")
         }

@@ -4,7 +4,7 @@
 // with fewer calls than the busiest one of that name is killed at its own only now and then.
 //
 // The tests take a spread of them; PUSHSWEEP_TEST_CALLS=all takes all, which lasts long, and
-// PUSHSWEEP_TEST_CALLS=pwrite64,unlink all of some calls.
+// PUSHSWEEP_TEST_CALLS=pwrite64,unlink all of some.
 
 import TestSupport
 import Testing
