@@ -11,14 +11,18 @@ import Testing
 /// A wall clock of a program's own that can be set while it runs, by libfaketime; the monotonic clock is
 /// the true one.
 struct WallClockOfItsOwn {
+    /// Nil where it is not installed, or where the address sanitizer would wait for it forever while
+    /// both are being loaded.
     static let library: String? = {
+        guard Environment.text("PUSHSWEEP_TEST_SANITIZER") != "address" else { return nil }
         let folders = try? FileManager.default.contentsOfDirectory(atPath: "/usr/lib")
         return folders?.map { "/usr/lib/\($0)/faketime/libfaketimeMT.so.1" }
             .first(where: FileManager.default.fileExists)
     }()
 
     /// Said by tests that are skipped.
-    static let absence = "libfaketime is not installed: run scripts/bootstrap --tests"
+    static let absence =
+        "libfaketime is not installed, or the address sanitizer is at work: run scripts/bootstrap --tests"
 
     private let folder: TemporaryFolder
 
