@@ -147,8 +147,8 @@ let package = Package(
         .testTarget(
             name: "CommandTests",
             dependencies: [
-                "APNsProtocol", "APNsSimulator", "Operations", "SecureTransport", "TokenStore",
-                "TestSupport", "pushsweep",
+                "APNsProtocol", "APNsSimulator", "EvidenceJournal", "Operations", "SecureTransport",
+                "TestSupport", "TokenHygiene", "TokenStore", "pushsweep",
             ],
             // Compiled by the test that preloads it, linked into nothing.
             exclude: ["Faults/PowerCut"], swiftSettings: strict),

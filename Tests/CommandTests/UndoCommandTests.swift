@@ -1,9 +1,11 @@
 import APNsProtocol
 import APNsSimulator
+import EvidenceJournal
 import Foundation
 import Glibc
 import TestSupport
 import Testing
+import TokenHygiene
 
 private let start: UInt32 = 1_700_000_000
 
@@ -195,6 +197,25 @@ struct RetentionTests {
         #expect(try stage.database.count("SELECT COUNT(*) FROM pushsweep_change") == 0)
         #expect(try stage.run("undo", wrong.run).exit == 64)
         #expect(try wrong.contents == wrong.after)
+    }
+
+    @Test("purge forgets old runs in the state folder, and in that of a sender that is gone")
+    func oldRuns() throws {
+        let stage = try UndoStage(.sqlite, "mark", rows: 50).stage
+        let folders = [stage.state, stage.state + "/send/1"]
+        for folder in folders {
+            let journal = try EvidenceJournal(in: StateFolder(folder))
+            for (day, name) in ["ancient", "old"].enumerated() {
+                let began = EpochMilliseconds(1_700_000_000_000 + Int64(day) * 86_400_000)
+                try journal.beginRun(name, kind: "replay", at: began)
+                try journal.endRun(name, exit: 0, summary: "{}", at: began)
+            }
+        }
+        #expect(try stage.run("purge").exit == 0)
+        for folder in folders {
+            let left = try EvidenceJournal(in: StateFolder(folder)).runs(limit: 9).map(\.id)
+            #expect(left.contains("old") && !left.contains("ancient"), "\(folder): \(left)")
+        }
     }
 
     @Test("a short retention of the ledger leaves the guard its month")
