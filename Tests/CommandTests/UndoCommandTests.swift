@@ -76,7 +76,7 @@ struct UndoCommandTests {
         let wrong = try UndoStage(.sqlite, "mark", rows: 10)
         let token = DeviceToken.numbered(3).hex
         let one = try wrong.stage.run("undo", "--token", token)
-        #expect(one.exit == 0 && one.output.contains("1 changes by 1 run, 1 taken back"))
+        #expect(one.exit == 0 && one.output.contains("1 change by 1 run, 1 taken back"))
         #expect(!(one.output + one.error).contains(token))
         let since = try wrong.stage.run("undo", "--since", "2020-01-01T00:00:00Z")
         #expect(since.exit == 0, "\(since.error)")

@@ -178,7 +178,7 @@ package struct Check {
         for feed in try journal.feeds(.reading, .pending, .held) {
             report.note(
                 "state", .warning,
-                "feed \(feed.id) of \(feed.partition), \(feed.bytes) bytes, is "
+                "feed \(feed.id) of \(feed.partition), \(feed.bytes.counting("byte")), is "
                     + "\(feed.state.rawValue)" + (feed.cause.map { ": \($0)" } ?? "")
                     + "; " + (feed.state == .held ? held : waiting))
         }
@@ -186,7 +186,8 @@ package struct Check {
         if !doubtful.isEmpty {
             report.note(
                 "state", .warning,
-                "\(doubtful.count) feeds hold quarantined bytes; see: pushsweep quarantine list")
+                "\(doubtful.count.counting("feed")) with quarantined bytes; see: pushsweep "
+                    + "quarantine list")
         }
         withExtendedLifetime(folder) {}
     }

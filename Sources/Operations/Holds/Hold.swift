@@ -180,7 +180,7 @@ package struct DiscardReport: Codable, Hashable, Sendable {
 
     /// For people.
     package var text: String {
-        "\(app)/\(environment): \(feeds.count) held feeds discarded; within 30 days: "
+        "\(app)/\(environment): \(feeds.count.counting("held feed")) discarded; within 30 days: "
             + "pushsweep replay --feed \(hold)"
     }
 }

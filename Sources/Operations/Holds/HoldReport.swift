@@ -39,7 +39,7 @@ package struct HoldEntry: Codable, Hashable, Sendable {
     /// For people, two lines.
     package var text: String {
         "\(hold) \(app)/\(environment) from \(sources.joined(separator: ", ")), since \(since): "
-            + "\(feeds.count) feeds, \(bytes) bytes\n  \(cause)"
+            + "\(feeds.count.counting("feed")), \(bytes.counting("byte"))\n  \(cause)"
     }
 }
 
@@ -157,8 +157,8 @@ package struct HoldReport: Encodable, Hashable, Sendable {
     package var text: String {
         var lines = [
             "\(entry.app)/\(entry.environment) from \(entry.sources.joined(separator: ", ")), held "
-                + "since \(entry.since): \(entry.feeds.count) feeds, \(tuples) tuples, "
-                + "\(tokens) tokens",
+                + "since \(entry.since): \(entry.feeds.count.counting("feed")), "
+                + "\(tuples.counting("tuple")), \(tokens.counting("token"))",
             "cause: \(entry.cause)",
             "now: \(candidates) of \(living) living rows\(share) would become invalid (\(action)); of the "
                 + "tuples \(applied) are about them, \(already) about invalid rows, \(newer) about "

@@ -121,7 +121,7 @@ package struct SendReport: RunReport, Codable, Hashable {
             let evidence = app.evidence
             if evidence.tuples > 0 {
                 lines.append(
-                    "  of \(evidence.tuples) tokens called dead: \(evidence.applied) invalidated, "
+                    "  of \(evidence.tuples.counting("token")) called dead: \(evidence.applied) invalidated, "
                         + "\(evidence.already) already, \(evidence.newer) registered since, "
                         + "\(evidence.unknown) unknown"
                         + (evidence.held > 0

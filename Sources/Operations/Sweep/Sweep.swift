@@ -205,7 +205,8 @@ package struct Sweep {
         let failure = RunFailure.wrapping(error, at: .store)
         guard pending > 0, failure.exit == .unreachable else { return failure }
         return RunFailure(
-            .pending, .store, failure.description + "; \(pending) captured feeds wait for it")
+            .pending, .store,
+            failure.description + "; waiting for it: \(pending.counting("captured feed"))")
     }
 
     /// Whether the next list may be asked for, now that it could be applied: the lease is ours and the

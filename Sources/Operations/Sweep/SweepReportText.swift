@@ -5,8 +5,8 @@ extension SweepReport {
     package var text: String {
         var lines = apps.map { $0.text(dryRun: dryRun) }
         lines += removals.map { removal in
-            "\(removal.app)/\(removal.environment): \(removal.due) rows marked for long enough, "
-                + (dryRun ? "they would be removed" : "\(removal.removed) removed")
+            "\(removal.app)/\(removal.environment): \(removal.due.counting("row")) marked for long enough, "
+                + (dryRun ? "would be removed" : "\(removal.removed) removed")
         }
         lines.append(closing)
         return lines.joined(separator: "\n")
@@ -20,8 +20,9 @@ extension SweepReport {
         }
         if apps.isEmpty { return "\(kind): no feed was read" }
         let verb = dryRun ? "would become invalid" : "became invalid"
-        return "\(kind): \(sum.tuples) tuples, \(sum.applied) \(verb), \(sum.newer) kept because "
-            + "they registered again" + (dryRun ? "; no row was changed" : "")
+        return "\(kind): \(sum.tuples.counting("tuple")), \(sum.applied) \(verb), "
+            + "\(sum.newer) kept because they registered again"
+            + (dryRun ? "; no row was changed" : "")
     }
 }
 
@@ -33,15 +34,16 @@ extension SweepReport.Feed {
         ]
         if tuples > 0 || bytes > 0 {
             lines.append(
-                "  \(bytes) bytes, \(tuples) tuples: \(applied) \(dryRun ? "would be " : "")applied, "
-                    + "\(already) already invalid, "
+                "  \(bytes.counting("byte")), \(tuples.counting("tuple")): "
+                    + "\(applied) \(dryRun ? "would be " : "")applied, \(already) already invalid, "
                     + "\(newer) registered again, \(unknown) unknown, \(held) held, "
                     + "\(quarantined) quarantined")
         } else {
             lines.append("  0 tuples")
         }
         if quarantinedBytes > 0 {
-            lines.append("  \(quarantinedBytes) bytes after the last whole tuple are quarantined")
+            lines.append(
+                "  quarantined after the last whole tuple: \(quarantinedBytes.counting("byte"))")
         }
         if let detail { lines.append("  \(detail)") }
         if let cause {

@@ -51,12 +51,12 @@ package struct UndoReport: RunReport, Codable, Hashable {
         guard entries > 0 else { return "undo: there is nothing to take back" }
         let would = dryRun ? "would be " : ""
         var lines = [
-            "undo \(run)\(resumed ? ", continued" : ""): \(entries) changes by \(runs.count) "
-                + "run\(runs.count == 1 ? "" : "s"), \(restored) \(would)taken back, \(already) taken "
+            "undo \(run)\(resumed ? ", continued" : ""): \(entries.counting("change")) by "
+                + "\(runs.count.counting("run")), \(restored) \(would)taken back, \(already) taken "
                 + "back before"
         ]
         lines.append(
-            "  \(rowsChanged) rows \(would)changed, \(inserted) of them inserted again, \(removed) "
+            "  \(rowsChanged.counting("row")) \(would)changed, \(inserted) of them inserted again, \(removed) "
                 + "removed again")
         for obstacle in UndoObstacle.allCases {
             guard let count = kept[obstacle.rawValue], count > 0 else { continue }

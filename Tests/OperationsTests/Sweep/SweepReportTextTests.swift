@@ -27,8 +27,19 @@ struct SweepReportTextTests {
         #expect(done.contains("2 became invalid"))
         let trial = Self.report(dryRun: true).text
         #expect(trial.contains("3 tuples: 2 would be applied, 0 already invalid"))
-        #expect(trial.contains("7 rows marked for long enough, they would be removed"))
+        #expect(trial.contains("7 rows marked for long enough, would be removed"))
         #expect(trial.contains("2 would become invalid") && trial.contains("no row was changed"))
+    }
+
+    @Test("counts one of a thing as one")
+    func singular() {
+        var report = Self.report(dryRun: false)
+        (report.apps[0].bytes, report.apps[0].tuples, report.apps[0].quarantinedBytes) = (39, 1, 1)
+        report.removals[0].due = 1
+        let text = report.text
+        #expect(text.contains("39 bytes, 1 tuple: 2 applied"))
+        #expect(text.contains("quarantined after the last whole tuple: 1 byte\n"))
+        #expect(text.contains("1 row marked for long enough") && text.contains("sweep: 1 tuple,"))
     }
 
     @Test("does not call a gateway refused that was never asked")
