@@ -28,13 +28,14 @@ package enum Strace {
         command([call]) + ["-e", "inject=\(call):signal=KILL:when=\(number)"]
     }
 
-    /// The command that lets a call fail, from one occurrence on to the end of the program, and only
-    /// where it is about one of the paths, if any are given.
+    /// The command that lets a call fail, from one occurrence on to the end of the program or this
+    /// once, and only where it is about one of the paths, if any are given.
     package static func failing(
-        _ call: String, with error: String, from number: Int, at paths: [String] = []
+        _ call: String, with error: String, from number: Int, once: Bool = false,
+        at paths: [String] = []
     ) -> [String] {
         command([call]) + paths.flatMap { ["-P", $0] }
-            + ["-e", "inject=\(call):error=\(error):when=\(number)+"]
+            + ["-e", "inject=\(call):error=\(error):when=\(number)\(once ? "" : "+")"]
     }
 
     private static func command(

@@ -1,5 +1,5 @@
 // A disk that is full, read-only or broken, and a process that may open no more files: a system call of
-// the sweep or the sender fails, from one of its occurrences on to the end of the run. Whatever it is, the run says so
+// the sweep or the sender fails, from one of its occurrences on to the end of the run, or just once. Whatever it is, the run says so
 // by exit code and closing line, or has done everything; and the run after it completes the work.
 
 import Foundation
@@ -22,6 +22,16 @@ struct DiskFaultTests {
                 Fault("pwrite64", "ENOSPC"), Fault("pwrite64", "EIO"), Fault("pread64", "EIO"),
                 Fault("fdatasync", "EIO"), Fault("openat", "EROFS"), Fault("openat", "EMFILE"),
             ], codes: [73, 74]
+        ) { sweep in
+            ["/journal.sqlite", "/journal.sqlite-journal"].map { sweep.stage.state + $0 }
+        }
+    }
+
+    @Test("for a moment under the journal keeps what is durable and never calls the rest read")
+    func momentarily() throws {
+        try sweeps.fail(
+            ["pwrite64", "fdatasync", "pread64"].map { Fault($0, "EIO", once: true) },
+            codes: [73, 74], most: 12
         ) { sweep in
             ["/journal.sqlite", "/journal.sqlite-journal"].map { sweep.stage.state + $0 }
         }
@@ -110,6 +120,16 @@ struct SenderDiskFaultTests {
                 Fault("pwrite64", "ENOSPC"), Fault("pwrite64", "EIO"), Fault("pread64", "EIO"),
                 Fault("fdatasync", "EIO"), Fault("openat", "EROFS"), Fault("openat", "EMFILE"),
             ], codes: [73, 74]
+        ) { send in
+            ["/journal.sqlite", "/journal.sqlite-journal"].map { send.state + $0 }
+        }
+    }
+
+    @Test("for a moment under its journal loses no answer and sends nothing twice")
+    func momentarily() throws {
+        try senders.fail(
+            ["pwrite64", "fdatasync", "pread64"].map { Fault($0, "EIO", once: true) },
+            codes: [73, 74, 75], most: 12
         ) { send in
             ["/journal.sqlite", "/journal.sqlite-journal"].map { send.state + $0 }
         }

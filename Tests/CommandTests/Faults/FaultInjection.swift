@@ -23,10 +23,12 @@ struct Fault: CustomStringConvertible, Sendable {
     let error: String
     /// Whether a run that meets it each time can still do all its work.
     let mayPass: Bool
-    var description: String { "\(error) from \(call)" }
+    /// Whether the call fails in one place alone: what swallows such a failure can still end well.
+    let once: Bool
+    var description: String { "\(error)\(once ? " once" : "") from \(call)" }
 
-    init(_ call: String, _ error: String, mayPass: Bool = false) {
-        (self.call, self.error, self.mayPass) = (call, error, mayPass)
+    init(_ call: String, _ error: String, mayPass: Bool = false, once: Bool = false) {
+        (self.call, self.error, self.mayPass, self.once) = (call, error, mayPass, once)
     }
 }
 
@@ -71,8 +73,8 @@ struct FaultInjection<Run: InterruptedRun> {
         #expect(kills > misses * 4)
     }
 
-    /// Lets calls fail from each of some occurrences on to the end of the run, at the paths alone if
-    /// there are any. The first occurrence is among them, so that a fault that nobody notices is one
+    /// Lets calls fail from each of some occurrences on to the end of the run, or once, at the paths alone
+    /// if there are any. The first occurrence is among them, so that a fault that nobody notices is one
     /// too.
     func fail(
         _ faults: [Fault], codes: Set<Int32>, most: Int = 2, at paths: (Run) -> [String]
@@ -87,7 +89,8 @@ struct FaultInjection<Run: InterruptedRun> {
             for number in [1] + numbers.filter({ $0 > 1 }) {
                 let run = try make(number, &random)
                 let tracer = Strace.failing(
-                    fault.call, with: fault.error, from: number, at: paths(run))
+                    fault.call, with: fault.error, from: number, once: fault.once,
+                    at: paths(run))
                 let result = try run.start(under: tracer).wait()
                 ends[result.exit, default: 0] += 1
                 let problem = try wrongEnd(result, run, codes) ?? run.recover()
