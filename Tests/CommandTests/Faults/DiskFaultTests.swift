@@ -7,6 +7,26 @@ import Glibc
 import TestSupport
 import Testing
 
+extension Fault {
+    /// One failure of the disk, which is sound again in the next moment.
+    fileprivate static let momentary = ["pwrite64", "fdatasync", "pread64"].map {
+        Fault($0, "EIO", once: true)
+    }
+}
+
+extension TokenDatabase {
+    /// What an SQLite database consists of; nothing for another engine.
+    fileprivate var sqliteFiles: [String] {
+        guard case .sqlite(let path) = settings.location else { return [] }
+        return [path, path + "-wal"]
+    }
+}
+
+/// What the journal of a state folder consists of.
+private func journalFiles(in state: String) -> [String] {
+    ["/journal.sqlite", "/journal.sqlite-journal"].map { state + $0 }
+}
+
 @Suite(
     "A sweep whose disk fails", .serialized,
     .enabled(if: Strace.isUsable, Comment(rawValue: Strace.absence)))
@@ -22,19 +42,14 @@ struct DiskFaultTests {
                 Fault("pwrite64", "ENOSPC"), Fault("pwrite64", "EIO"), Fault("pread64", "EIO"),
                 Fault("fdatasync", "EIO"), Fault("openat", "EROFS"), Fault("openat", "EMFILE"),
             ], codes: [73, 74]
-        ) { sweep in
-            ["/journal.sqlite", "/journal.sqlite-journal"].map { sweep.stage.state + $0 }
-        }
+        ) { journalFiles(in: $0.stage.state) }
     }
 
     @Test("for a moment under the journal keeps what is durable and never calls the rest read")
     func momentarily() throws {
         try sweeps.fail(
-            ["pwrite64", "fdatasync", "pread64"].map { Fault($0, "EIO", once: true) },
-            codes: [73, 74], most: 12
-        ) { sweep in
-            ["/journal.sqlite", "/journal.sqlite-journal"].map { sweep.stage.state + $0 }
-        }
+            Fault.momentary, codes: [73, 74], most: 12
+        ) { journalFiles(in: $0.stage.state) }
     }
 
     @Test("when it opens the journal reads wrongly sets no good journal aside, and loses no feed")
@@ -87,10 +102,14 @@ struct DiskFaultTests {
                 Fault("pwrite64", "ENOSPC"), Fault("pread64", "EIO"), Fault("fdatasync", "EIO"),
                 Fault("openat", "EROFS"),
             ], codes: [75, 77, 78]
-        ) { sweep in
-            guard case .sqlite(let path) = sweep.stage.database.settings.location else { return [] }
-            return [path, path + "-wal"]
-        }
+        ) { $0.stage.database.sqliteFiles }
+    }
+
+    @Test("for a moment under the token database leaves it whole, and the next sweep completes it")
+    func momentarilyInTokens() throws {
+        try sweeps.fail(
+            Fault.momentary, codes: [75, 77, 78], most: 8
+        ) { $0.stage.database.sqliteFiles }
     }
 
     @Test("with no descriptor left says so, and the next sweep completes the work")
@@ -120,19 +139,14 @@ struct SenderDiskFaultTests {
                 Fault("pwrite64", "ENOSPC"), Fault("pwrite64", "EIO"), Fault("pread64", "EIO"),
                 Fault("fdatasync", "EIO"), Fault("openat", "EROFS"), Fault("openat", "EMFILE"),
             ], codes: [73, 74]
-        ) { send in
-            ["/journal.sqlite", "/journal.sqlite-journal"].map { send.state + $0 }
-        }
+        ) { journalFiles(in: $0.state) }
     }
 
     @Test("for a moment under its journal loses no answer and sends nothing twice")
     func momentarily() throws {
         try senders.fail(
-            ["pwrite64", "fdatasync", "pread64"].map { Fault($0, "EIO", once: true) },
-            codes: [73, 74, 75], most: 12
-        ) { send in
-            ["/journal.sqlite", "/journal.sqlite-journal"].map { send.state + $0 }
-        }
+            Fault.momentary, codes: [73, 74], most: 12
+        ) { journalFiles(in: $0.state) }
     }
 
     @Test("under its state folder says so, and the next sender completes the work")
@@ -155,10 +169,14 @@ struct SenderDiskFaultTests {
                 Fault("pwrite64", "ENOSPC"), Fault("pread64", "EIO"), Fault("fdatasync", "EIO"),
                 Fault("openat", "EROFS"),
             ], codes: [75, 77, 78]
-        ) { send in
-            guard case .sqlite(let path) = send.stage.database.settings.location else { return [] }
-            return [path, path + "-wal"]
-        }
+        ) { $0.stage.database.sqliteFiles }
+    }
+
+    @Test("for a moment under the queue's database sends nothing twice, and the next completes it")
+    func momentarilyInQueue() throws {
+        try senders.fail(
+            Fault.momentary, codes: [75, 77, 78], most: 8
+        ) { $0.stage.database.sqliteFiles }
     }
 
     @Test("with no descriptor left says so, and the next sender completes the work")
