@@ -112,8 +112,8 @@ extension EvidenceJournal {
         guard let found else {
             throw JournalFailure(
                 .unknownFeed,
-                "looking for feed \(id): the journal has none of this name; pushsweep check lists "
-                    + "those that wait")
+                "looking for feed \(id): the journal has none of this name; give the whole "
+                    + "one, as pushsweep quarantine list, holds list and check print it")
         }
         return found
     }

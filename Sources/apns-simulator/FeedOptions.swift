@@ -65,7 +65,7 @@ struct FeedOptions: ParsableArguments {
             guard let text = try? String(contentsOfFile: path, encoding: .utf8) else {
                 throw RunFailure("opening the tuples \(path): no such readable text file")
             }
-            sources.append(try .lines(text))
+            sources.append(try .lines(text, of: path))
         }
         if let generate {
             sources.append(

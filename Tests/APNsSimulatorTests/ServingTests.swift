@@ -189,14 +189,15 @@ struct FeedTextTests {
             time: EpochSeconds(1_700_000_000), token: DeviceToken(FeedbackVector.tutorial)
         ).encode(into: &expected)
         FeedbackTuple(time: EpochSeconds(1_700_000_001), token: nil).encode(into: &expected)
-        #expect(try bytes(.lines(text)) == expected)
+        #expect(try bytes(.lines(text, of: "list")) == expected)
     }
 
     @Test("a bad line is named by its number", arguments: ["x y", "1 zz", "-1 ab", "1 ab cd"])
     func badLines(line: String) {
         let failure = #expect(throws: SimulatorFailure.self) {
-            try FeedSource.lines("1 ab\n\(line)\n")
+            try FeedSource.lines("1 ab\n\(line)\n", of: "list")
         }
+        #expect(failure?.description.contains("list: ") == true)
         #expect(failure?.description.contains("line 2") == true)
     }
 

@@ -120,6 +120,15 @@ struct CheckTests {
         #expect(findings(result, "database").contains { $0.hasPrefix("ok") })
     }
 
+    @Test("finds a file where the state folder should be")
+    func stateIsFile() throws {
+        let stage = try SendStage(.sqlite)
+        try stage.folder.write("state", "")
+        let result = try check(stage)
+        #expect(result.exit == 73, "\(result.error)")
+        #expect(findings(result, "state").contains { $0.contains("is no folder; move it away") })
+    }
+
     @Test("without a provider asks for no queue")
     func sweeper() throws {
         let stage = try SweepStage(feeds: [])

@@ -78,6 +78,7 @@ struct ThrottleTests {
         let refused = try stage.sweep("--stop-file", file)
         #expect(refused.exit == 75, "\(refused.error)")
         #expect(refused.error.contains("the stop file \(file) is there"))
+        #expect(refused.error.contains("remove that file, then run again"))
         #expect(refused.closingLine.hasSuffix("why=stop-file"))
         #expect(stage.gateway.records.isEmpty)
         // Laid down while a list is being read: the list is read to its end, and kept.

@@ -84,6 +84,11 @@ struct UndoCommandTests {
         let none = try wrong.stage.run("undo", "--since", "2100-01-01 00:00")
         #expect(none.exit == 0 && none.output == "undo: there is nothing to take back\n")
         #expect(try wrong.contents == wrong.before)
+        let cut = try wrong.stage.run("undo", "--token", String(token.prefix(10)))
+        #expect(cut.exit == 0 && cut.error.contains("which has 5 bytes; a token is given whole"))
+        let halt = try wrong.stage.folder.write("halt", "")
+        let stopped = try wrong.stage.run("undo", "--token", token, "--stop-file", halt)
+        #expect(stopped.exit == 75 && stopped.output == "undo: nothing was taken back\n")
     }
 
     @Test(

@@ -25,8 +25,11 @@ package enum FeedSource: Sendable {
     }
 
     /// Tuples spelled as lines of `<seconds since 1970> <token in hex>`; a line may lack the token
-    /// (a tuple of length 0), be empty, or be a comment after `#`. Throws with the line's number.
-    package static func lines(_ text: String) throws(SimulatorFailure) -> FeedSource {
+    /// (a tuple of length 0), be empty, or be a comment after `#`. Throws with the name of what they
+    /// are from and the line's number.
+    package static func lines(
+        _ text: String, of name: String
+    ) throws(SimulatorFailure) -> FeedSource {
         var tuples: [FeedbackTuple] = []
         for (index, line) in text.split(separator: "\n", omittingEmptySubsequences: false)
             .enumerated()
@@ -37,14 +40,15 @@ package enum FeedSource: Sendable {
             }
             guard fields.count <= 2, let seconds = UInt32(first) else {
                 throw SimulatorFailure(
-                    "reading tuples: line \(index + 1) is not `<seconds> <token hex>`")
+                    "reading the tuples \(name): line \(index + 1) is not `<seconds> <token hex>`")
             }
             var token: DeviceToken?
             if fields.count == 2 {
                 do {
                     token = try DeviceToken(spelling: fields[1])
                 } catch {
-                    throw SimulatorFailure("reading tuples: token in line \(index + 1): \(error)")
+                    throw SimulatorFailure(
+                        "reading the tuples \(name): token in line \(index + 1): \(error)")
                 }
             }
             tuples.append(FeedbackTuple(time: EpochSeconds(seconds), token: token))

@@ -88,6 +88,12 @@ package struct Check {
             examinePlace(for: settings.state)
             return
         }
+        guard facts.st_mode & S_IFMT == S_IFDIR else {
+            report.fail(
+                "state", .cannotCreate,
+                "\(settings.state) is no folder; move it away, or name another folder in state:")
+            return
+        }
         guard facts.st_uid == geteuid() else {
             report.note(
                 "state", .warning,

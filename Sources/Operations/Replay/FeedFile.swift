@@ -14,12 +14,14 @@ struct FeedFile {
     /// - Returns: the feed's name.
     func capture(in journal: EvidenceJournal, run: String, _ context: RunContext) throws -> String {
         guard let file = FileHandle(forReadingAtPath: path) else {
-            throw RunFailure(
-                .usage, .read,
-                "opening the feed file \(path): \(String(cString: strerror(errno))); name a file "
-                    + "with the raw bytes of a feed")
+            throw unusable(String(cString: strerror(errno)))
         }
         defer { try? file.close() }
+        // A folder opens like a file, and its first read fails without a word.
+        var facts = stat()
+        if fstat(file.fileDescriptor, &facts) == 0, facts.st_mode & S_IFMT == S_IFDIR {
+            throw unusable("it is a directory")
+        }
         try journal.folder.ensureRoom()
         let capture = try journal.beginFeed(
             run: run, partition: partition, source: path, at: context.now())
@@ -35,6 +37,12 @@ struct FeedFile {
         return capture.id
     }
 
+    private func unusable(_ cause: String) -> RunFailure {
+        RunFailure(
+            .usage, .read,
+            "opening the feed file \(path): \(cause); name a file with the raw bytes of a feed")
+    }
+
     private func read(_ file: FileHandle) throws -> Data? {
         do {
             return try file.read(upToCount: Self.bytesPerChunk)
@@ -42,7 +50,7 @@ struct FeedFile {
             throw RunFailure(
                 .usage, .read,
                 "reading the feed file \(path): \(error.localizedDescription); nothing of it was "
-                    + "applied")
+                    + "applied, check the disk it lies on and run again")
         }
     }
 }

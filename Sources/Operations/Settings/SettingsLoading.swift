@@ -116,17 +116,24 @@ extension Settings {
 }
 
 extension SettingsResolver {
+    /// Why a file's content is no password.
+    private static func fault(ofPassword text: String) -> String? {
+        if text.isEmpty { return "is empty" }
+        if text.utf8.contains(0) { return "holds a zero byte" }
+        return text.contains(where: \.isNewline) ? "has several lines" : nil
+    }
+
     /// The database password: the environment's, else the content of the password file.
     mutating func password(_ problems: inout SettingsProblems) -> Settings.Secret? {
         if case .secret(let secret)? = values["store.password"] { return secret }
         guard case .text(let path)? = values["store.password-file"] else { return nil }
         do {
             let text = try SettingsFile.secret(path)
-            guard !text.isEmpty, !text.utf8.contains(0), !text.contains(where: \.isNewline) else {
+            if let fault = Self.fault(ofPassword: text) {
                 problems.add(
                     place("store.password-file"),
-                    "store.password-file \(path) must hold the password and nothing else in one line"
-                )
+                    "store.password-file \(path) \(fault); it must hold the password and nothing else, in "
+                        + "one line")
                 return nil
             }
             tellOrigin("store.password", from: "store.password-file")

@@ -90,6 +90,13 @@ package struct Undo {
         }
         let plan = try store.planUndo(selection, until: record.started, excluding: record.id)
         outcome.report.runs = plan.changedRuns
+        if case .token(let token) = wish, plan.entries == 0 {
+            context.log.warning(
+                """
+                no run changed anything of token \(token), which has \(token.count) bytes; a token \
+                is given whole
+                """)
+        }
         do {
             try store.preflight(.undo(actions: plan.actions, isDry: dryRun))
         } catch {
@@ -172,5 +179,7 @@ package struct UndoableRun: Codable, Hashable, Sendable {
     package let changes: Int
 
     /// One line for people.
-    package var text: String { "\(run)  \(started)  \(kind) on \(host): \(changes) changes" }
+    package var text: String {
+        "\(run)  \(started)  \(kind) on \(host): \(changes.counting("change"))"
+    }
 }

@@ -48,7 +48,10 @@ package struct UndoReport: RunReport, Codable, Hashable {
 
     /// The report for people.
     package var text: String {
-        guard entries > 0 else { return "undo: there is nothing to take back" }
+        guard entries > 0 else {
+            return "undo: "
+                + (exit == 0 ? "there is nothing to take back" : "nothing was taken back")
+        }
         let would = dryRun ? "would be " : ""
         var lines = [
             "undo \(run)\(resumed ? ", continued" : ""): \(entries.counting("change")) by "

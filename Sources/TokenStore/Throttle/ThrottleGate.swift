@@ -56,7 +56,7 @@ final class ThrottleGate {
         }
         throw StoreFailure(
             stopped: reason,
-            "ending this run early: \(sentence)\(pause ?? ""); what is done stands, run again to "
-                + "continue")
+            "ending this run early: \(sentence)\(pause ?? ""); what is done stands, "
+                + (reason == .stopFile ? "remove that file, then " : "") + "run again to continue")
     }
 }

@@ -108,7 +108,9 @@ struct EnqueueCommand: ParsableCommand {
                     line += ", left out \(report.malformed) that are no tokens"
                 }
                 if report.unreachableUsers > 0 {
-                    line += ", \(report.unreachableUsers) users have no token that can be sent to"
+                    line +=
+                        ", \(report.unreachableUsers.counting("user")) without a token that can be "
+                        + "sent to"
                 }
                 StandardStreams.result(line)
             }

@@ -25,11 +25,13 @@ struct QuarantineCommand: ParsableCommand {
                 for entry in try journal.quarantinedFeeds() {
                     StandardStreams.result(
                         "\(entry.feed.id) \(entry.feed.partition) from \(entry.feed.source), "
-                            + "opened \(entry.feed.opened.rfc3339): \(entry.bytes) bytes in "
-                            + "\(entry.places) places")
+                            + "opened \(entry.feed.opened.rfc3339): "
+                            + "\(entry.bytes.counting("byte")) in "
+                            + "\(entry.places.counting("place"))")
                     for place in try journal.quarantined(of: entry.feed.id, limit: 20) {
+                        let length = place.length.counting("byte")
                         StandardStreams.result(
-                            "  at byte \(place.offset), \(place.length) bytes: \(place.reason)")
+                            "  at byte \(place.offset), \(length): \(place.reason)")
                     }
                 }
                 return .done
@@ -57,7 +59,7 @@ struct QuarantineCommand: ParsableCommand {
             try common.finish { context in
                 let export = FeedExport(feed: feed, path: file)
                 let bytes = try export.write(from: try common.journal())
-                StandardStreams.result("\(file): \(bytes) bytes")
+                StandardStreams.result("\(file): \(bytes.counting("byte"))")
                 return .done
             }
         }
@@ -83,7 +85,8 @@ struct QuarantineCommand: ParsableCommand {
                 let journal = try common.journal()
                 _ = try journal.feed(feed)
                 let places = try journal.releaseQuarantine(of: feed)
-                StandardStreams.result("\(feed): \(places) places removed from the quarantine")
+                StandardStreams.result(
+                    "\(feed): \(places.counting("place")) removed from the quarantine")
                 return .done
             }
         }

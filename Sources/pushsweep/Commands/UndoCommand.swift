@@ -37,7 +37,8 @@ struct UndoCommand: ParsableCommand {
 
     @Option(
         name: .long,
-        help: ArgumentHelp("Take back what any run did to one token.", valueName: "hex"))
+        help: ArgumentHelp(
+            "Take back what any run did to one token, given whole.", valueName: "hex"))
     var token: String?
 
     @Flag(name: .long, help: "List the runs that changed rows, newest first.")

@@ -24,13 +24,16 @@ struct SettingsSecretTests {
 
     @Test(
         "a password file of several lines or of none is refused",
-        arguments: ["", "\n", "a\nb", "a\n\n", "a\0"])
-    func badContent(content: String) throws {
+        arguments: [
+            ("", "is empty"), ("\n", "is empty"), ("a\nb", "has several lines"),
+            ("a\n\n", "has several lines"), ("a\0", "holds a zero byte"),
+        ])
+    func badContent(content: String, fault: String) throws {
         try fixture.write(content, to: "pw")
         #expect(
             fixture.problems(text) == [
-                "s.yaml:1:24: store.password-file pw must hold the password and nothing else in "
-                    + "one line"
+                "s.yaml:1:24: store.password-file pw \(fault); it must hold the password and "
+                    + "nothing else, in one line"
             ])
     }
 
