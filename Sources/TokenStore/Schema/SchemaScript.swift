@@ -3,6 +3,9 @@ package struct SchemaScript: Hashable, Sendable {
     /// The statements in order, without closing semicolons.
     package let statements: [String]
 
+    /// A script of given statements.
+    package init(statements: [String]) { self.statements = statements }
+
     /// The script as `schema print` shows it: ready for a database client.
     package var text: String { statements.map { $0 + ";\n" }.joined(separator: "\n") }
 }

@@ -71,6 +71,11 @@ struct CommonOptions: ParsableArguments {
         throw ArgumentParser.ExitCode(code.rawValue)
     }
 
+    /// Prints a result as text or as JSON.
+    func print(_ text: String, _ json: String) {
+        StandardStreams.result(format == .json ? json : text)
+    }
+
     /// Prints what a run ended with: the result, which people get to see where it `isWanted`, somebody
     /// looks or something is to be done; the failures; the closing line. Returns the exit code.
     func print<Report>(

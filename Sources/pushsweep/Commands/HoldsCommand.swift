@@ -140,10 +140,3 @@ struct HoldsCommand: ParsableCommand {
         }
     }
 }
-
-extension CommonOptions {
-    /// Prints a result as text or as JSON.
-    fileprivate func print(_ text: String, _ json: String) {
-        StandardStreams.result(format == .json ? json : text)
-    }
-}

@@ -21,19 +21,8 @@ struct QuarantineCommand: ParsableCommand {
 
         func run() throws {
             try common.finish { context in
-                let journal = try common.journal()
-                for entry in try journal.quarantinedFeeds() {
-                    StandardStreams.result(
-                        "\(entry.feed.id) \(entry.feed.partition) from \(entry.feed.source), "
-                            + "opened \(entry.feed.opened.rfc3339): "
-                            + "\(entry.bytes.counting("byte")) in "
-                            + "\(entry.places.counting("place"))")
-                    for place in try journal.quarantined(of: entry.feed.id, limit: 20) {
-                        let length = place.length.counting("byte")
-                        StandardStreams.result(
-                            "  at byte \(place.offset), \(length): \(place.reason)")
-                    }
-                }
+                let list = try QuarantineList(try common.journal())
+                common.print(list.text, list.jsonLine)
                 return .done
             }
         }
@@ -57,9 +46,9 @@ struct QuarantineCommand: ParsableCommand {
 
         func run() throws {
             try common.finish { context in
-                let export = FeedExport(feed: feed, path: file)
-                let bytes = try export.write(from: try common.journal())
-                StandardStreams.result("\(file): \(bytes.counting("byte"))")
+                let export = try QuarantineExport(
+                    of: feed, to: file, from: try common.journal())
+                common.print(export.text, export.jsonLine)
                 return .done
             }
         }
@@ -82,11 +71,8 @@ struct QuarantineCommand: ParsableCommand {
 
         func run() throws {
             try common.finish { context in
-                let journal = try common.journal()
-                _ = try journal.feed(feed)
-                let places = try journal.releaseQuarantine(of: feed)
-                StandardStreams.result(
-                    "\(feed): \(places.counting("place")) removed from the quarantine")
+                let discard = try QuarantineDiscard(of: feed, in: try common.journal())
+                common.print(discard.text, discard.jsonLine)
                 return .done
             }
         }

@@ -30,7 +30,8 @@ struct SchemaCommand: ParsableCommand {
                 let script =
                     sideTables
                     ? TokenStore.sideTables(for: location) : TokenStore.schema(for: location)
-                StandardStreams.result(script.text)
+                let report = SchemaReport(script, executed: false)
+                common.print(report.text, report.jsonLine)
                 return .done
             }
         }
@@ -64,12 +65,8 @@ struct SchemaCommand: ParsableCommand {
             try common.finish { _ in
                 let work = SchemaWork(
                     settings: try common.settings(), upgrade: upgrade, dryRun: dryRun)
-                let script = try work.run()
-                if script.statements.isEmpty {
-                    StandardStreams.result("nothing is missing")
-                } else {
-                    StandardStreams.result(script.text)
-                }
+                let report = SchemaReport(try work.run(), executed: !dryRun)
+                common.print(report.text, report.jsonLine)
                 return .done
             }
         }

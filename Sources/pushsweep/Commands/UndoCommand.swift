@@ -86,7 +86,7 @@ struct UndoCommand: ParsableCommand {
 
     private func printList(_ settings: Settings) throws -> ExitStatus {
         for run in try Undo.list(settings) {
-            StandardStreams.result(common.format == .json ? run.jsonLine : run.text)
+            common.print(run.text, run.jsonLine)
         }
         return .done
     }
