@@ -113,7 +113,7 @@ extension EvidenceJournal {
             throw JournalFailure(
                 .unknownFeed,
                 "looking for feed \(id): the journal has none of this name; give the whole "
-                    + "one, as pushsweep quarantine list, holds list and check print it")
+                    + "one, as quarantine list and check print it and the reports of runs")
         }
         return found
     }

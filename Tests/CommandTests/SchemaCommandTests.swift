@@ -24,9 +24,10 @@ struct SchemaCommandTests {
         #expect(trial.json["executed"] as? Bool == false)
         let applied = try stage.run("schema", "apply", "--format", "json")
         #expect(applied.exit == 0 && applied.json["executed"] as? Bool == true)
-        #expect(statements(applied) == statements(trial))
+        #expect(!statements(applied).isEmpty && statements(applied) == statements(trial))
         #expect(statements(applied).allSatisfy { $0.contains("pushsweep_change") })
         #expect(try stage.run("schema", "apply").output == "nothing is missing\n")
-        #expect(statements(try stage.run("schema", "apply", "--format", "json")).isEmpty)
+        let again = try stage.run("schema", "apply", "--format", "json").json["statements"]
+        #expect((again as? [String]) == [])
     }
 }

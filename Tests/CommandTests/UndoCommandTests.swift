@@ -196,7 +196,9 @@ struct RetentionTests {
         try stage.database.execute(
             "UPDATE pushsweep_feed SET changed_at = ?", [stage.database.time(1_700_000_000_000)])
         let trial = try stage.run("purge", "--dry-run")
-        #expect(trial.output.contains("would drop 50 ledger entries, 1 feed markers and 1 run"))
+        #expect(
+            trial.output.contains(
+                "would drop 50 changes of the ledger, 1 feed marker and 1 run record"))
         let purged = try stage.run("purge", "--format", "json")
         #expect(purged.exit == 0 && purged.json["changes"] as? Int == 50)
         #expect(try stage.database.count("SELECT COUNT(*) FROM pushsweep_change") == 0)

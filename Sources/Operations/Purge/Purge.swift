@@ -25,8 +25,8 @@ package struct PurgeReport: Codable, Hashable, Sendable {
 
     /// The report for people.
     package var text: String {
-        "purge: \(dryRun ? "would drop" : "dropped") \(changes) ledger entries, \(feeds) feed markers "
-            + "and \(runs) run records from before \(before)"
+        "purge: \(dryRun ? "would drop" : "dropped") \(changes.counting("change")) of the ledger, "
+            + "\(feeds.counting("feed marker")) and \(runs.counting("run record")) from before \(before)"
     }
 }
 

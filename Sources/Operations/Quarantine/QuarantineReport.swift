@@ -42,6 +42,8 @@ package struct QuarantineList: Codable, Hashable, Sendable {
     package var exit: Int32 = 0
 
     /// Reads what a journal has.
+    ///
+    /// - Throws: where the journal cannot be read.
     package init(_ journal: EvidenceJournal) throws(JournalFailure) {
         var feeds: [Entry] = []
         for found in try journal.quarantinedFeeds() {
@@ -113,7 +115,8 @@ package struct QuarantineDiscard: Codable, Hashable, Sendable {
 
     /// Takes the quarantine of a feed back; its bytes go with a later purge.
     ///
-    /// - Throws: `unknownFeed` where the journal has none of this name.
+    /// - Throws: `unknownFeed` where the journal has none of this name; else where it cannot be read or
+    ///   written.
     package init(of feed: String, in journal: EvidenceJournal) throws(JournalFailure) {
         _ = try journal.feed(feed)
         places = try journal.releaseQuarantine(of: feed)

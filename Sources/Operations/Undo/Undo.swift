@@ -93,8 +93,8 @@ package struct Undo {
         if case .token(let token) = wish, plan.entries == 0 {
             context.log.warning(
                 """
-                no run changed anything of token \(token), which has \(token.count) bytes; a token \
-                is given whole
+                the ledger has no change of token \(token), which has \
+                \(token.count.counting("byte")); a token is given whole
                 """)
         }
         do {

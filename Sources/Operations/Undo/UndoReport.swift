@@ -50,7 +50,9 @@ package struct UndoReport: RunReport, Codable, Hashable {
     package var text: String {
         guard entries > 0 else {
             return "undo: "
-                + (exit == 0 ? "there is nothing to take back" : "nothing was taken back")
+                + (exit == 0
+                    ? "there is nothing to take back"
+                    : "nothing \(resumed ? "more " : "")was taken back")
         }
         let would = dryRun ? "would be " : ""
         var lines = [
