@@ -9,6 +9,7 @@ let strict: [SwiftSetting] = [
 ]
 
 let grdb = Target.Dependency.product(name: "GRDB", package: "GRDB.swift")
+let sqlite = Target.Dependency.product(name: "GRDBSQLite", package: "GRDB.swift")
 let logging = Target.Dependency.product(name: "Logging", package: "swift-log")
 let yams = Target.Dependency.product(name: "Yams", package: "Yams")
 let argumentParser = Target.Dependency.product(
@@ -66,7 +67,8 @@ let package = Package(
             name: "EvidenceJournal", dependencies: ["APNsProtocol", "TokenHygiene", grdb],
             swiftSettings: strict),
         .target(
-            name: "TokenStore", dependencies: ["APNsProtocol", "TokenHygiene", "CMariaDB", grdb],
+            name: "TokenStore",
+            dependencies: ["APNsProtocol", "TokenHygiene", "CMariaDB", grdb, sqlite],
             swiftSettings: strict),
         .target(
             name: "Operations",

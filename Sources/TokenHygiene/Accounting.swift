@@ -14,17 +14,23 @@ package struct OutcomeCounts: Hashable, Sendable, Codable {
     package var newer = 0
     /// No row carries the token.
     package var unknown = 0
+    /// A row that carries the token could not be judged, or refused the change; others with the same
+    /// token may have been changed.
+    package var refused = 0
 
     /// Starts at nothing, or at given counts.
-    package init(applied: Int = 0, already: Int = 0, newer: Int = 0, unknown: Int = 0) {
+    package init(
+        applied: Int = 0, already: Int = 0, newer: Int = 0, unknown: Int = 0, refused: Int = 0
+    ) {
         self.applied = applied
         self.already = already
         self.newer = newer
         self.unknown = unknown
+        self.refused = refused
     }
 
     /// All statements counted.
-    package var total: Int { applied + already + newer + unknown }
+    package var total: Int { applied + already + newer + unknown + refused }
 
     /// Counts one token with all its statements by the verdicts on the rows that carry it: none for
     /// an unknown token. Only the latest statement can have changed a row; the earlier ones found
@@ -58,6 +64,16 @@ package struct OutcomeCounts: Hashable, Sendable, Codable {
         left.already += right.already
         left.newer += right.newer
         left.unknown += right.unknown
+        left.refused += right.refused
+    }
+
+    /// Takes away what was counted of some statements.
+    package static func -= (left: inout OutcomeCounts, right: OutcomeCounts) {
+        left.applied -= right.applied
+        left.already -= right.already
+        left.newer -= right.newer
+        left.unknown -= right.unknown
+        left.refused -= right.refused
     }
 }
 

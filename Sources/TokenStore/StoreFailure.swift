@@ -93,7 +93,7 @@ package struct StoreFailure: Error, Hashable, Sendable, CustomStringConvertible 
             self.init(
                 .configuration,
                 "\(happened); make it with `pushsweep schema apply`, or correct store.url")
-        case .configuration:
+        case .configuration, .refused:
             self.init(
                 .configuration,
                 "\(happened); compare the settings under store with the tables, `pushsweep check` "

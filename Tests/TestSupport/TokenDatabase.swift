@@ -160,7 +160,7 @@ extension SQLValue {
         case .unsigned(let value): "\(value)"
         case .real(let value): "\(value)"
         case .text(let value): value
-        case .bytes(let value):
+        case .bytes(let value), .rawText(let value):
             value.map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined()
         case .wallClock(let value): value.text(fraction: 3)
         }

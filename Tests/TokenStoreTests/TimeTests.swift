@@ -154,7 +154,7 @@ struct TimeTests {
         }
         let progress = try store.apply(
             [.dead(1, at: start + 900_000)], policy: RemovalPolicy(action: action))
-        #expect(progress.counts == OutcomeCounts(newer: 1) && progress.rowsChanged == 0)
+        #expect(progress.counts == OutcomeCounts(refused: 1) && progress.rowsChanged == 0)
         let failure = #expect(throws: StoreFailure.self) {
             try store.preflight(.apply(RemovalPolicy(action: action)))
         }
@@ -228,11 +228,14 @@ struct TimeTests {
             }
             // Dead a millisecond before the registration: the row lives. A second after: it is stale.
             let before = try store.classify([.dead(1, at: (instant ?? noon) - 1)])
-            #expect(before.counts == OutcomeCounts(newer: 1), "\(text)")
+            #expect(
+                before.counts
+                    == (instant == nil ? OutcomeCounts(refused: 1) : OutcomeCounts(newer: 1)),
+                "\(text)")
             let after = try store.classify([.dead(1, at: (instant ?? noon) + 1_000_000)])
             #expect(
                 after.counts
-                    == (instant == nil ? OutcomeCounts(newer: 1) : OutcomeCounts(applied: 1)),
+                    == (instant == nil ? OutcomeCounts(refused: 1) : OutcomeCounts(applied: 1)),
                 "\(text)")
         }
     }

@@ -82,6 +82,7 @@ package struct HoldLook {
         report.already = forecast.counts.already
         report.newer = forecast.counts.newer
         report.unknown = forecast.counts.unknown
+        report.refused = forecast.counts.refused
         report.living = try store.livingRows(in: partition, atMost: .max)
     }
 }

@@ -107,6 +107,8 @@ package struct HoldReport: Encodable, Hashable, Sendable {
     package var newer = 0
     /// Tuples whose token no row carries.
     package var unknown = 0
+    /// Tuples about rows that cannot be judged or removed.
+    package var refused = 0
     /// Tokens by the age of what was said about them.
     package var ages: [Age]
     /// Some of the tokens, redacted.
@@ -118,7 +120,7 @@ package struct HoldReport: Encodable, Hashable, Sendable {
 
     private enum CodingKeys: String, CodingKey {
         case action, digest, tuples, quarantined, tokens, candidates, living, applied, already
-        case newer, unknown, ages, sample, exit
+        case newer, unknown, refused, ages, sample, exit
     }
 
     /// Writes what a list shows and what the look found into one object.
@@ -130,7 +132,7 @@ package struct HoldReport: Encodable, Hashable, Sendable {
         for (key, number) in [
             (CodingKeys.tuples, tuples), (.quarantined, quarantined), (.tokens, tokens),
             (.candidates, candidates), (.living, living), (.applied, applied),
-            (.already, already), (.newer, newer), (.unknown, unknown),
+            (.already, already), (.newer, newer), (.unknown, unknown), (.refused, refused),
         ] {
             try object.encode(number, forKey: key)
         }

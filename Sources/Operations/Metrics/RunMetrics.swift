@@ -238,7 +238,7 @@ extension EvidenceCounts {
     fileprivate func enter(_ family: inout MetricFamily, _ labels: [MetricFamily.Label]) {
         for (outcome, count) in [
             ("applied", applied), ("already", already), ("newer", newer), ("unknown", unknown),
-            ("held", held), ("quarantined", quarantined),
+            ("refused", refused), ("held", held), ("quarantined", quarantined),
         ] {
             family.add(count, labels + [.init("outcome", outcome)])
         }

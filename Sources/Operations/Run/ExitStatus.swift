@@ -12,7 +12,7 @@ package enum ExitStatus: Int32, Hashable, Sendable, CaseIterable {
     case locked = 4
     /// The command line is wrong.
     case usage = 64
-    /// Some input was bad and is quarantined; the rest is applied.
+    /// Some input was bad and is quarantined, or some rows refused a change; the rest is applied.
     case quarantined = 65
     /// Gateway or database cannot be reached; nothing was read.
     case unreachable = 69
@@ -49,7 +49,8 @@ package enum ExitStatus: Int32, Hashable, Sendable, CaseIterable {
         case .held: "held: a removal was stopped and waits for a person"
         case .locked: "another run holds the lock, here or on another host"
         case .usage: "usage"
-        case .quarantined: "some input was bad and is quarantined; the rest is applied"
+        case .quarantined:
+            "some input was bad and is quarantined, or rows refused a change; the rest is applied"
         case .unreachable: "gateway or database unreachable, nothing read"
         case .invariant: "an invariant broke: a defect of pushsweep, please report it"
         case .cannotCreate: "cannot create output or state, or too little disk space"

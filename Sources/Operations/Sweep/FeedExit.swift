@@ -13,6 +13,7 @@ extension ExitStatus {
             // and the list may go on next time.
             case .timeout: .pending
             case _ where books.quarantined > 0 || books.quarantinedBytes > 0: .quarantined
+            case _ where books.outcome.refused > 0: .quarantined
             default: .done
             }
         let connection: ExitStatus =

@@ -126,8 +126,28 @@ struct FeedSettlement {
                     + "please report this")
         }
         try journal.settle(feed.id, as: .applied, at: context.now())
+        nameRefusals(of: feed, judged, in: &entry)
         entry.state = FeedState.applied.rawValue
         return .following(decoded.end, feed.captureEnd, books)
+    }
+
+    /// Names the first rows that refused their change. What is applied stands, whether or not they can be
+    /// read.
+    private func nameRefusals(
+        of feed: CapturedFeed, _ progress: FeedProgress, in entry: inout SweepReport.Feed
+    ) {
+        guard progress.rowsRefused > 0 else { return }
+        let named =
+            (try? store.refusedChanges(ofFeed: feed.id, run: run, limit: SweepReport.Feed.mostRefusals))
+            ?? []
+        entry.refusals = named.map(\.description)
+        let first = named.first.map { ", the first is \($0)" } ?? ""
+        let what = progress.rowsRefused == 1 ? "1 row stays" : "\(progress.rowsRefused) rows stay"
+        context.log.warning(
+            """
+            \(feed.partition): \(what) as before although the token is dead\(first); correct the rows, \
+            then replay feed \(feed.id) or wait for the next signal
+            """)
     }
 
     /// Judges the evidence: a forecast first, then, unless the guard holds it or this is a dry run,

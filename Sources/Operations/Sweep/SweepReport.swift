@@ -39,6 +39,12 @@ package struct SweepReport: RunReport, Codable, Hashable {
         package var newer = 0
         /// Tuples whose token no row carries.
         package var unknown = 0
+        /// Tuples of which a row could not be judged, or refused the change; `refusals` names them.
+        @LaterCount package var refused = 0
+        /// Rows that stayed as they are against the evidence, the first ones; absent where there are none.
+        package var refusals: [String]?
+        /// How many rows `refusals` names.
+        static let mostRefusals = 10
         /// Tuples that wait for a person.
         package var held = 0
         /// Whole tuples that are no usable evidence.
@@ -70,6 +76,7 @@ package struct SweepReport: RunReport, Codable, Hashable {
             already = outcome.already
             newer = outcome.newer
             unknown = outcome.unknown
+            refused = outcome.refused
         }
 
         /// Copies the books of the feed.

@@ -37,7 +37,7 @@ extension SweepReport.Feed {
                 "  \(bytes.counting("byte")), \(tuples.counting("tuple")): "
                     + "\(applied) \(dryRun ? "would be " : "")applied, \(already) already invalid, "
                     + "\(newer) registered again, \(unknown) unknown, \(held) held, "
-                    + "\(quarantined) quarantined")
+                    + "\(quarantined) quarantined" + (refused > 0 ? ", \(refused) refused" : ""))
         } else {
             lines.append("  0 tuples")
         }

@@ -12,7 +12,7 @@ struct Attempts {
             case .conflict, .lost, .overloaded, .unreachable: pacing.tries
             // Another node may have become the one that takes changes.
             case .readOnly: 2
-            case .untrusted, .permission, .configuration, .leaseLost, .other: 1
+            case .untrusted, .permission, .configuration, .refused, .leaseLost, .other: 1
             }
         if attempt >= tries { throw StoreFailure(failure, while: doing) }
         pacing.sleep(pacing.pause(after: attempt))

@@ -31,6 +31,11 @@ struct ChangeLedger {
     /// The most before-image one statement carries: servers take 1 MiB in the worst case.
     private static let mostImageBytes = 256 * 1024
 
+    /// Characters of the longest key that the ledger has room for.
+    static let longestKey = 2_048
+    /// The action of entries about rows that stayed as they are.
+    static let refused = "refused"
+
     /// The ledger of one part of a feed's application.
     init(application: FeedApplication, lookup: RowLookup, dialect: SQLDialect) {
         self.init(
@@ -83,6 +88,23 @@ struct ChangeLedger {
                 let content = RowContent($0)
                 return .text(RowImage.object(content.columns, content.values))
             } ?? .null, time: mark.time)
+    }
+
+    /// Enters rows that refused their change, with the reason in place of a before-image. Their numbers
+    /// count downwards from -1, so that changes keep theirs and undo does not meet them.
+    func writeRefused(
+        _ rows: [RefusedRow], after count: Int, _ connection: any SQLConnection
+    ) throws(SQLFailure) {
+        try write(
+            rows.reversed().lazy.map { refused in
+                let values = refused.row.values
+                let key = RowImage.key(lookup.key.map { values[values.startIndex + $0] })
+                return Entry(
+                    action: Self.refused, key: String(key.prefix(Self.longestKey)),
+                    before: .text(
+                        RowImage.object(["refused"], [SQLValue.text(refused.reason.rawValue)])),
+                    time: refused.time)
+            }, from: -count - rows.count, connection)
     }
 
     /// Writes entries, numbered from `first` on, and holds no more of them than one statement takes.

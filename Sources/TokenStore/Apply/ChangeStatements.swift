@@ -1,8 +1,8 @@
 import TokenHygiene
 
 // The statements that change the user's rows. Each names its rows by key and repeats, in the same
-// WHERE, the registration (or, where the table has none, the token) that was read and judged: a row
-// changed in between is then not found, whatever the engine's locks are worth, the number of rows
+// WHERE, the token and the registration that were read and judged: a row changed in between, or another
+// row that the key finds, is then not found, whatever the engine's locks are worth, the number of rows
 // found differs, and the chunk is rolled back and redone.
 //
 // Every row gets its own mark time in one statement. For whole-number keys
@@ -91,16 +91,20 @@ struct ChangeStatements {
 
     /// Where the values stand that are repeated in the WHERE.
     private var guards: [Int] {
-        [lookup.guardColumn] + (repeatsMark ? [lookup.mark].compactMap { $0 } : [])
+        [lookup.token] + [lookup.registration, repeatsMark ? lookup.mark : nil].compactMap { $0 }
     }
 
     private func number(_ change: RowChange) -> Int64? {
         change.row.values[change.row.values.startIndex + lookup.key[0]].integer
     }
 
-    private func key(_ change: RowChange) -> [SQLValue] {
+    /// The values of a row's key.
+    func key(_ change: RowChange) -> [SQLValue] {
         lookup.key.map { change.row.values[change.row.values.startIndex + $0] }
     }
+
+    /// A row's name in the ledger.
+    func name(of change: RowChange) -> String { RowImage.key(key(change)) }
 
     private func value(_ change: RowChange, _ column: Int) -> SQLValue {
         change.row.values[change.row.values.startIndex + column]
@@ -156,6 +160,17 @@ struct ChangeStatements {
         return (
             "SELECT \(column) FROM \(layout.table.sql(dialect)) WHERE \(rows)",
             padded.flatMap(key)
+        )
+    }
+
+    /// Reads the keys of all rows that have a token of some changes.
+    func searchingTokens(of changes: ArraySlice<RowChange>) -> (sql: String, values: [SQLValue]) {
+        let keys = layout.key.map { dialect.quoted($0.name) }.joined(separator: ", ")
+        let padded = StatementShape.padded(changes)
+        return (
+            "SELECT \(keys) FROM \(layout.table.sql(dialect)) WHERE "
+                + "\(dialect.quoted(layout.token.name)) IN (\(placeholders(padded.count)))",
+            padded.map { value($0, lookup.token) }
         )
     }
 

@@ -4,47 +4,141 @@ import TokenHygiene
 struct ChangeWriter {
     let statements: ChangeStatements
     let layout: TableLayout
+    let isolation: RowIsolation
 
-    /// Makes the changes.
+    /// Makes the changes, and gives back why rows were refused, by their place. Rows are refused only
+    /// where the chunk is done row by row.
     ///
-    /// - Throws: a conflict where rows are not as they were when judged.
-    func write(_ changes: [RowChange], _ connection: any SQLConnection) throws(SQLFailure) {
-        try write(statements.statements(for: changes), connection)
-    }
-
-    /// Runs statements.
-    ///
-    /// - Throws: a conflict where rows are not as they were when judged.
+    /// - Throws: a conflict where rows are not as they were when judged; the first refusal where the
+    ///   chunk is done together.
     func write(
-        _ statements: [ChangeStatements.Statement], _ connection: any SQLConnection
-    ) throws(SQLFailure) {
-        for statement in statements {
-            let found = try connection.execute(statement.sql, statement.values)
-            if found == statement.changes.count { continue }
-            // Spider answers 0 for statements it hands on, so 0 says nothing: look.
-            if found == 0, try isDone(statement, connection) { continue }
-            throw SQLFailure(
-                kind: .conflict, code: 0,
-                message: "\(statement.changes.count - found) of \(statement.changes.count) rows of "
-                    + "\(layout.table) changed after they were judged")
-        }
+        _ changes: [RowChange], _ connection: any SQLConnection
+    ) throws(SQLFailure) -> [Int: RowRefusal] {
+        try write(changes, connection) { statements.statements(for: $0) }
     }
 
+    /// Puts given values in place of mark and reason; see `write`.
+    func restore(
+        _ content: RowContent, in changes: [RowChange], _ connection: any SQLConnection
+    ) throws(SQLFailure) -> [Int: RowRefusal] {
+        try write(changes, connection) { statements.restoring(content, of: $0) }
+    }
+
+    private func write(
+        _ changes: [RowChange], _ connection: any SQLConnection,
+        _ plan: ([RowChange]) -> [ChangeStatements.Statement]
+    ) throws(SQLFailure) -> [Int: RowRefusal] {
+        guard isolation.isOn else {
+            for statement in plan(changes) { try write(statement, connection) }
+            return [:]
+        }
+        var refused: [Int: RowRefusal] = [:]
+        for (place, change) in changes.enumerated() {
+            if let known = isolation.refusal(of: statements.name(of: change)) {
+                refused[place] = known
+                continue
+            }
+            for statement in plan([change]) {
+                refused[place] = try writeAlone(statement, of: change, connection)
+            }
+        }
+        return refused
+    }
+
+    /// Runs the statement of many rows.
+    private func write(
+        _ statement: ChangeStatements.Statement, _ connection: any SQLConnection
+    ) throws(SQLFailure) {
+        let found: Int
+        do {
+            found = try connection.execute(statement.sql, statement.values)
+        } catch {
+            isolation.note(error)
+            throw error
+        }
+        if found == statement.changes.count { return }
+        // Spider answers 0 for statements it hands on, so 0 says nothing: look.
+        if found == 0, try isDone(statement, connection) { return }
+        isolation.noteMiss()
+        throw missed(statement.changes.count - found, of: statement.changes.count)
+    }
+
+    /// Runs the statement of one row behind a savepoint, and takes it back where it is refused: a trigger
+    /// of SQLite may fail a statement and leave standing what it did (RAISE(FAIL)).
+    private func writeAlone(
+        _ statement: ChangeStatements.Statement, of change: RowChange,
+        _ connection: any SQLConnection
+    ) throws(SQLFailure) -> RowRefusal? {
+        let refusal: RowRefusal
+        try connection.run("SAVEPOINT pushsweep_row")
+        do throws(SQLFailure) {
+            let found = try connection.execute(statement.sql, statement.values)
+            let isDone = found == 1 ? true : try isDone(statement, connection)
+            if isDone {
+                try connection.run("RELEASE SAVEPOINT pushsweep_row")
+                return nil
+            }
+            if try hasChanged(change, connection) {
+                throw missed(1, of: 1)
+            }
+            refusal = .unmatched
+        } catch {
+            guard let reason = RowRefusal(error) else { throw error }
+            guard connection.isInTransaction else {
+                isolation.remember(reason, of: statements.name(of: change))
+                throw error
+            }
+            refusal = reason
+        }
+        try connection.run("ROLLBACK TO SAVEPOINT pushsweep_row")
+        try connection.run("RELEASE SAVEPOINT pushsweep_row")
+        return refusal
+    }
+
+    private func missed(_ count: Int, of total: Int) -> SQLFailure {
+        SQLFailure(
+            kind: .conflict, code: 0,
+            message: "\(count) of \(total) rows of \(layout.table) changed after they were judged")
+    }
+
+    /// Whether the row under the key of a change holds other values than those it was judged by. A row
+    /// that its own key does not find has not changed: it was found by its token under a lock.
+    private func hasChanged(
+        _ change: RowChange, _ connection: any SQLConnection
+    ) throws(SQLFailure) -> Bool {
+        let lookup = statements.lookup
+        let found = try lookup.rows(
+            keys: [statements.key(change)], connection, locking: true)
+        guard let row = found.rows[statements.name(of: change)] else { return false }
+        return zip(row, change.row.values).contains { $0 != $1 }
+    }
+
+    /// Whether rows that a statement did not count are as it was to leave them.
     private func isDone(
         _ statement: ChangeStatements.Statement, _ connection: any SQLConnection
     ) throws(SQLFailure) -> Bool {
+        if case .removed = statement.effect {
+            return try !isThere(anyOf: statement.changes, connection)
+        }
         let reread = statements.rereading(statement.changes)
         let rows = try connection.query(reread.sql, reread.values)
+        guard rows.count == statement.changes.count else { return false }
         let marks = (0..<rows.count).map { rows[$0, 0] }
-        switch statement.effect {
-        case .removed: return marks.isEmpty
-        case .holding(let value):
-            return marks.count == statement.changes.count
-                && marks.allSatisfy { $0.asImaged == value.asImaged }
-        case .marked:
-            let times = Set(statement.changes.map(\.time))
-            return marks.count == statement.changes.count
-                && marks.allSatisfy { layout.mark?.mark($0).map(times.contains) ?? false }
+        if case .holding(let value) = statement.effect {
+            return marks.allSatisfy { $0.asImaged == value.asImaged }
         }
+        let times = Set(statement.changes.map(\.time))
+        return marks.allSatisfy { layout.mark?.mark($0).map(times.contains) ?? false }
+    }
+
+    /// Whether one of the rows is still there. Looked for by token: a row that its own key does not find
+    /// would look removed.
+    private func isThere(
+        anyOf changes: ArraySlice<RowChange>, _ connection: any SQLConnection
+    ) throws(SQLFailure) -> Bool {
+        let names = Set(changes.map(statements.name))
+        let reread = statements.searchingTokens(of: changes)
+        let rows = try connection.query(reread.sql, reread.values)
+        return (0..<rows.count).contains { names.contains(RowImage.key(Array(rows.row($0)))) }
     }
 }

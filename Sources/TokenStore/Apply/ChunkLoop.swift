@@ -18,11 +18,17 @@ struct ChunkLoop {
     private let connection: any SQLConnection
     private let pacing: StorePacing
     private let attempts: Attempts
+    private let isolation: RowIsolation
     private var sizing: ChunkSizing
     /// Milliseconds the last committed chunk took.
     private var lastTransaction = 0.0
 
-    init(_ connection: any SQLConnection, _ pacing: StorePacing) {
+    /// `isolation` is shared with what writes rows.
+    init(
+        _ connection: any SQLConnection, _ pacing: StorePacing,
+        _ isolation: RowIsolation = RowIsolation()
+    ) {
+        self.isolation = isolation
         self.connection = connection
         self.pacing = pacing
         attempts = Attempts(connection: connection, pacing: pacing)
@@ -46,22 +52,27 @@ struct ChunkLoop {
         while true {
             let began = pacing.monotonic()
             do {
-                switch try chunk(sizing.size) {
+                switch try chunk(isolation.limited(sizing.size)) {
                 case .tooLarge(let entries, let rows): sizing.exceeded(entries, rows: rows)
                 case .committed(let progress, let entries, let bytes):
                     let milliseconds = pacing.monotonic() - began
                     sizing.committed(entries, in: milliseconds, bytes: bytes)
                     lastTransaction = milliseconds
                     pacing.transactionTook(milliseconds)
+                    isolation.committed()
                     return progress
                 }
             } catch {
                 connection.rollBack()
+                if isolation.takesRetry() { continue }
                 if error.kind == .conflict { sizing.lost() }
                 try attempts.giveUp(on: error, after: attempt, doing: doing)
                 attempt += 1
                 let progress = try resume(after: error, doing, subject, marker)
-                if progress != start { return progress }
+                if progress != start {
+                    isolation.committed()
+                    return progress
+                }
             }
         }
     }

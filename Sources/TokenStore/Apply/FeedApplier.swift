@@ -32,9 +32,10 @@ struct FeedApplier {
         self.connection = connection
         self.pacing = pacing
         self.gate = gate
-        loop = ChunkLoop(connection, pacing)
+        let isolation = RowIsolation()
+        loop = ChunkLoop(connection, pacing, isolation)
         attempts = Attempts(connection: connection, pacing: pacing)
-        transaction = try ChunkTransaction(application, layout, connection)
+        transaction = try ChunkTransaction(application, layout, connection, isolation)
     }
 
     /// Applies the evidence after the feed's marker, until it ends or `shouldStop` says so after a

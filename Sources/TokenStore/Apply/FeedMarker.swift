@@ -15,18 +15,20 @@ struct FeedMarker {
     ) throws(SQLFailure) -> FeedProgress? {
         let rows = try connection.query(
             "SELECT last_token, applied, already, newer, unknown_tokens, rows_changed, state, "
-                + "invalidated FROM pushsweep_feed WHERE feed = ? AND part = ?"
+                + "invalidated, refused, rows_refused FROM pushsweep_feed WHERE feed = ? AND part = ?"
                 + (locking ? dialect.rowLock : ""), [.text(feed), .integer(Int64(part.index))])
         guard rows.count > 0 else { return nil }
-        try rows.require(width: 8)
+        try rows.require(width: 10)
         var position: DeviceToken?
         if case .bytes(let bytes) = rows[0, 0] { position = DeviceToken(bytes) }
         return FeedProgress(
             position: position,
             counts: OutcomeCounts(
                 applied: rows[0, 1].count ?? 0, already: rows[0, 2].count ?? 0,
-                newer: rows[0, 3].count ?? 0, unknown: rows[0, 4].count ?? 0),
+                newer: rows[0, 3].count ?? 0, unknown: rows[0, 4].count ?? 0,
+                refused: rows[0, 8].count ?? 0),
             rowsChanged: rows[0, 5].count ?? 0, rowsInvalidated: rows[0, 7].count ?? 0,
+            rowsRefused: rows[0, 9].count ?? 0,
             isApplied: rows[0, 6].text == "applied")
     }
 
@@ -66,13 +68,14 @@ struct FeedMarker {
         _ = try connection.execute(
             "UPDATE pushsweep_feed SET run = ?, last_token = ?, applied = ?, already = ?, "
                 + "newer = ?, unknown_tokens = ?, rows_changed = ?, invalidated = ?, "
-                + "state = ?, changed_at = \(dialect.now) WHERE feed = ? AND part = ?",
+                + "refused = ?, rows_refused = ?, state = ?, changed_at = \(dialect.now) WHERE feed = ? AND part = ?",
             [
                 .text(run), progress.position.map { .bytes($0.bytes) } ?? .null,
                 .integer(Int64(counts.applied)), .integer(Int64(counts.already)),
                 .integer(Int64(counts.newer)), .integer(Int64(counts.unknown)),
                 .integer(Int64(progress.rowsChanged)),
                 .integer(Int64(progress.rowsInvalidated)),
+                .integer(Int64(counts.refused)), .integer(Int64(progress.rowsRefused)),
                 .text(progress.isApplied ? "applied" : "applying"), .text(feed),
                 .integer(Int64(part.index)),
             ])

@@ -55,18 +55,21 @@ package struct FeedProgress: Hashable, Sendable {
     package var rowsChanged: Int
     /// Of them, living rows that became invalid.
     package var rowsInvalidated: Int
+    /// Rows that could not be judged or refused the change, as the ledger names them.
+    package var rowsRefused: Int
     /// Whether the whole feed is applied.
     package var isApplied: Bool
 
     /// States progress; by default none.
     package init(
         position: DeviceToken? = nil, counts: OutcomeCounts = OutcomeCounts(), rowsChanged: Int = 0,
-        rowsInvalidated: Int = 0, isApplied: Bool = false
+        rowsInvalidated: Int = 0, rowsRefused: Int = 0, isApplied: Bool = false
     ) {
         self.position = position
         self.counts = counts
         self.rowsChanged = rowsChanged
         self.rowsInvalidated = rowsInvalidated
+        self.rowsRefused = rowsRefused
         self.isApplied = isApplied
     }
 
@@ -77,6 +80,7 @@ package struct FeedProgress: Hashable, Sendable {
             counts += part.counts
             rowsChanged += part.rowsChanged
             rowsInvalidated += part.rowsInvalidated
+            rowsRefused += part.rowsRefused
         }
         isApplied = !parts.isEmpty && parts.allSatisfy { $0?.isApplied == true }
     }

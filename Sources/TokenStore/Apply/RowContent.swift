@@ -3,9 +3,10 @@ struct RowContent: Hashable, Sendable {
     private(set) var columns: [String]
     private(set) var values: [SQLValue]
 
+    /// Values beyond the columns are left out.
     init(_ columns: [String], _ values: some Sequence<SQLValue>) {
         self.columns = columns
-        self.values = Array(values)
+        self.values = Array(values.prefix(columns.count))
     }
 
     /// The value of a column; nil where the content does not speak of it.
@@ -39,7 +40,7 @@ struct RowContent: Hashable, Sendable {
         values.reduce(0) { sum, value in
             switch value {
             case .text(let text): sum + text.utf8.count
-            case .bytes(let bytes): sum + bytes.count
+            case .bytes(let bytes), .rawText(let bytes): sum + bytes.count
             default: sum
             }
         }

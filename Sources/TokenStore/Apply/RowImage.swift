@@ -1,7 +1,8 @@
 // What a deleted row held, and which row a change was made to, as JSON in the ledger. It has to
 // bring the row back exactly, whatever its columns are, so values JSON has no word for are objects
-// of one member: {"hex": "00ff"} for bytes, {"real": "0.1"} for floating point numbers, whose
-// shortest decimal spelling reads back as the same number. Dates are text as the engine prints them.
+// of one member: {"hex": "00ff"} for bytes, {"text": "61ff"} for text whose bytes are no UTF-8,
+// {"real": "0.1"} for floating point numbers, whose shortest decimal spelling reads back as the same
+// number. Dates are text as the engine prints them.
 
 /// Writes values of rows as JSON.
 enum RowImage {
@@ -45,13 +46,8 @@ enum RowImage {
         case .unsigned(let number): json.append(contentsOf: String(number).utf8)
         case .real(let number): json.append(contentsOf: "{\"real\":\"\(number)\"}".utf8)
         case .text(let text): append(text: text, to: &json)
-        case .bytes(let bytes):
-            json.append(contentsOf: "{\"hex\":\"".utf8)
-            for byte in bytes {
-                json.append(digits[Int(byte >> 4)])
-                json.append(digits[Int(byte & 15)])
-            }
-            json.append(contentsOf: "\"}".utf8)
+        case .bytes(let bytes): append(hex: bytes, as: "hex", to: &json)
+        case .rawText(let bytes): append(hex: bytes, as: "text", to: &json)
         case .wallClock(let clock):
             json.append(UInt8(ascii: "\""))
             json.append(contentsOf: clock.text(fraction: 6).utf8)
@@ -60,6 +56,15 @@ enum RowImage {
     }
 
     private static let digits = Array("0123456789abcdef".utf8)
+
+    private static func append(hex bytes: [UInt8], as kind: String, to json: inout [UInt8]) {
+        json.append(contentsOf: "{\"\(kind)\":\"".utf8)
+        for byte in bytes {
+            json.append(digits[Int(byte >> 4)])
+            json.append(digits[Int(byte & 15)])
+        }
+        json.append(contentsOf: "\"}".utf8)
+    }
 
     private static func append(text: String, to json: inout [UInt8]) {
         json.append(UInt8(ascii: "\""))

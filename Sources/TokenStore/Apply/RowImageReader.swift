@@ -109,6 +109,9 @@ struct RowImageReader {
         case "hex":
             guard let bytes = Self.bytes(text) else { throw Unreadable() }
             return .bytes(bytes)
+        case "text":
+            guard let bytes = Self.bytes(text) else { throw Unreadable() }
+            return .rawText(bytes)
         case "real":
             guard let number = Double(text) else { throw Unreadable() }
             return .real(number)

@@ -19,7 +19,6 @@ extension RowLookup {
         var found = KeyedRows()
         let isSingle = layout.key.count == 1
         let names = layout.key.map { dialect.quoted($0.name) }
-        let list = columns.map(dialect.quoted).joined(separator: ", ")
         let match = "(\(names.map { "\($0) = ?" }.joined(separator: " AND ")))"
         let longest = isSingle ? StatementShape.longest : StatementShape.longestLinear
         for run in keys.runs(of: longest) {
@@ -29,10 +28,10 @@ extension RowLookup {
                 ? "\(names[0]) IN (\(placeholders(padded.count)))"
                 : repeatElement(match, count: padded.count).joined(separator: " OR ")
             let rows = try connection.query(
-                "SELECT \(list) FROM \(layout.table.sql(dialect)) WHERE \(condition)"
+                "SELECT \(selected) FROM \(layout.table.sql(dialect)) WHERE \(condition)"
                     + (locking ? dialect.rowLock : ""),
                 padded.flatMap { $0 }, mostBytes: mostBytes - found.bytes)
-            try rows.require(width: columns.count)
+            try rows.require(width: width)
             for index in 0..<rows.count {
                 let values = rows.row(index)
                 found.rows[RowImage.key(key.map { values[values.startIndex + $0] })] = values

@@ -11,6 +11,8 @@ struct MatchedRow {
     let registeredAt: EpochMilliseconds?
     /// The mark in the row.
     let mark: EpochMilliseconds?
+    /// Why the row cannot be judged or, where it is to be removed, not be brought back.
+    var obstacle: RowRefusal?
 }
 
 /// Rows found for some evidence.
@@ -29,8 +31,6 @@ struct RowLookup {
     let columns: [String]
     /// Where the key stands among the columns.
     let key: [Int]
-    /// Where the value stands that changes repeat in their WHERE.
-    let guardColumn: Int
     /// Where the mark stands.
     let mark: Int?
     /// Where the reason stands.
@@ -43,6 +43,11 @@ struct RowLookup {
     /// Where the registration stands.
     let registration: Int?
     let inexact: [(column: Int, value: SQLValue)]
+    /// Whether whole rows are read.
+    let readsWholeRows: Bool
+    /// An expression that tells, behind the columns, whether all values of the row can be kept as they
+    /// are; nil where they can by their types.
+    private let exactness: String?
     let condition: (sql: String, values: [SQLValue])
 
     /// Plans the lookup, in all partitions where none is named; `wholeRows` selects every column, for the before-image of deletes.
@@ -51,6 +56,7 @@ struct RowLookup {
     ) throws(StoreFailure) {
         self.layout = layout
         self.dialect = dialect
+        readsWholeRows = wholeRows
         condition =
             try partition.map { partition throws(StoreFailure) in
                 try layout.partitionCondition(partition, dialect)
@@ -73,7 +79,7 @@ struct RowLookup {
         registration = layout.registration.map { place($0.name) }
         mark = layout.mark.map { place($0.name) }
         reason = layout.reason.map { place($0) }
-        guardColumn = place(layout.guardColumn)
+        exactness = wholeRows ? layout.exactness : nil
         inexact = compared.map { (place($0.name), $0.value) }
         self.columns = columns
     }
@@ -94,7 +100,7 @@ struct RowLookup {
             let sql = selection(values.count, locking: locking)
             let rows = try connection.query(
                 sql, values + condition.values, mostBytes: mostBytes - found.bytes)
-            try rows.require(width: columns.count)
+            try rows.require(width: width)
             for index in 0..<rows.count {
                 if let match = match(rows.row(index), in: evidence) { found.rows.append(match) }
             }
@@ -132,9 +138,16 @@ struct RowLookup {
     /// Bytes of tokens in one statement, far below the 1 MiB that every server takes.
     private static let mostBytes = 256 * 1_024
 
+    /// What is selected.
+    var selected: String {
+        (columns.map(dialect.quoted) + [exactness].compactMap { $0 }).joined(separator: ", ")
+    }
+
+    /// The number of values selected.
+    var width: Int { columns.count + (exactness == nil ? 0 : 1) }
+
     private func selection(_ length: Int, locking: Bool) -> String {
-        let list = columns.map(dialect.quoted).joined(separator: ", ")
-        return "SELECT \(list) FROM \(layout.table.sql(dialect))\(indexHint) WHERE "
+        return "SELECT \(selected) FROM \(layout.table.sql(dialect))\(indexHint) WHERE "
             + "\(dialect.quoted(layout.token.name)) IN (\(placeholders(length)))\(condition.sql)"
             + (locking ? dialect.rowLock : "")
     }
@@ -168,7 +181,33 @@ struct RowLookup {
             registeredAt: registration.flatMap {
                 layout.registration?.registration(values[start + $0])
             },
-            mark: mark.flatMap { layout.mark?.mark(values[start + $0]) })
+            mark: mark.flatMap { layout.mark?.mark(values[start + $0]) },
+            obstacle: obstacle(values))
+    }
+
+    /// What stands against judging a row, or against removing it.
+    private func obstacle(_ values: ArraySlice<SQLValue>) -> RowRefusal? {
+        let start = values.startIndex
+        if let registration, let column = layout.registration,
+            column.isUnreadable(values[start + registration])
+        {
+            return .registration
+        }
+        let isShort = layout.key.allSatisfy(\.isInteger)
+        if !isShort,
+            RowImage.key(key.map { values[start + $0] }).utf8.count > ChangeLedger.longestKey
+        {
+            return .key
+        }
+        return nil
+    }
+
+    /// Whether a row that was read whole can be brought back byte by byte from what was read.
+    func isExact(_ values: ArraySlice<SQLValue>) -> Bool {
+        if exactness != nil, values.last?.count == 0 { return false }
+        guard dialect.engine == .mariaDB else { return true }
+        // Bytes that are no text of the connection's character set are refused on their way back.
+        return !values.contains { if case .rawText = $0 { true } else { false } }
     }
 }
 

@@ -91,9 +91,10 @@ final class MariaDBColumns {
         case .real: return .real(place.load(as: Double.self))
         case .wallClock:
             let time = place.load(as: MYSQL_TIME.self)
-            return time.wallClock.map(SQLValue.wallClock) ?? .text("0000-00-00 00:00:00")
+            return time.wallClock.map(SQLValue.wallClock) ?? .text(time.impossibleDate)
         case .text:
-            return .text(String(decoding: try content(column, of: statement), as: UTF8.self))
+            let bytes = try content(column, of: statement)
+            return String(validating: bytes, as: UTF8.self).map(SQLValue.text) ?? .rawText(bytes)
         case .bytes: return .bytes(try content(column, of: statement))
         }
     }

@@ -123,15 +123,21 @@ package final class MariaDBConnection: SQLConnection {
             kind: .untrusted, code: 2026, message: "the connection came up without encryption")
     }
 
+    /// What every session takes for a value that fits its column.
+    static let strictMode =
+        "STRICT_TRANS_TABLES,STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION,ERROR_FOR_DIVISION_BY_ZERO,"
+        + lenientMode
+    /// The same where a value that does not fit is changed: for rows that are compared afterwards.
+    static let lenientMode = "NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES"
+
     /// READ COMMITTED, so that FOR UPDATE takes no gap locks, which would make registrations of
     /// other tokens wait; times in UTC; a value that does not fit is an error, never shortened; a row
-    /// whose number is 0 is inserted with it.
+    /// whose number is 0 is inserted with it, and one with a date that does not exist comes back with it.
     private func prepareSession() throws(SQLFailure) {
         try run(
             """
-            SET SESSION time_zone = '+00:00', \
-            sql_mode = 'STRICT_TRANS_TABLES,STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION,\
-            ERROR_FOR_DIVISION_BY_ZERO,NO_AUTO_VALUE_ON_ZERO', sql_safe_updates = 1, autocommit = 1, \
+            SET SESSION time_zone = '+00:00', sql_mode = '\(Self.strictMode)', \
+            sql_safe_updates = 1, autocommit = 1, \
             innodb_lock_wait_timeout = \(settings.timeouts.lockWait)
             """)
         try run("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")

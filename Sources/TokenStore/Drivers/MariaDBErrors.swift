@@ -7,9 +7,11 @@ import CMariaDB
 extension SQLFailure {
     /// Sorts an error of libmariadb.
     static func mariaDB(
-        code: UInt32, message: String, whileConnecting: Bool = false
+        code: UInt32, message: String, state: String = "", whileConnecting: Bool = false
     ) -> SQLFailure {
         var kind = kind(ofMariaDB: Int(code))
+        // A trigger may give its SIGNAL any number; class 45 says that it was one.
+        if state.hasPrefix("45") { kind = .refused }
         // A connection that ends without notice shows as a TLS error once it stands, and a server
         // that goes away during the handshake is as absent as one that never answers.
         if kind == .untrusted && !whileConnecting { kind = .lost }
@@ -42,10 +44,14 @@ extension SQLFailure {
         case 1044, 1045, 1130, 1142, 1143, 1227, 1370, 1698, 1820, 1862, 4151: .permission
         case 1049,  // unknown database
             1054, 1146,  // unknown column, unknown table
-            1048, 1264, 1292, 1364, 1366, 1406,  // value does not fit its column
+            1665,  // READ COMMITTED with a statement-based binary log
             1064, 1071, 1115, 1175, 1193, 1231, 1298,  // statement not understood or refused
             1153, 1251, 1267, 1271, 1412, 2049, 2058, 2059:
             .configuration
+        case 1048, 1264, 1265, 1292, 1300, 1364, 1366, 1406, 1411, 1690,  // a value does not fit
+            1216, 1217, 1451, 1452,  // foreign keys
+            1644, 3819, 4025:  // a trigger's SIGNAL, a check
+            .refused
         default: .other
         }
     }

@@ -44,7 +44,7 @@ final class MariaDBParameters {
         case .integer, .unsigned, .real: 8
         case .wallClock: (MemoryLayout<MYSQL_TIME>.size + 7) & ~7
         case .text(let text): (text.utf8.count + 7) & ~7
-        case .bytes(let bytes): (bytes.count + 7) & ~7
+        case .bytes(let bytes), .rawText(let bytes): (bytes.count + 7) & ~7
         }
     }
 
@@ -74,9 +74,13 @@ final class MariaDBParameters {
                 if let base = $0.baseAddress { place.copyMemory(from: base, byteCount: $0.count) }
                 bind.buffer_length = UInt($0.count)
             }
-        case .bytes(let bytes):
+        case .bytes(let bytes), .rawText(let bytes):
             // BLOB, not STRING: a string would be taken for utf8mb4 text and converted.
-            bind.buffer_type = MYSQL_TYPE_BLOB
+            if case .bytes = value {
+                bind.buffer_type = MYSQL_TYPE_BLOB
+            } else {
+                bind.buffer_type = MYSQL_TYPE_STRING
+            }
             bytes.withUnsafeBytes {
                 if let base = $0.baseAddress { place.copyMemory(from: base, byteCount: $0.count) }
                 bind.buffer_length = UInt($0.count)
@@ -102,6 +106,19 @@ extension MYSQL_TIME {
         second = UInt32(fields.second)
         second_part = UInt(fields.microsecond)
         time_type = MYSQL_TIMESTAMP_DATETIME
+    }
+
+    /// A date that does not exist, as the server prints and takes it: `2024-00-00 11:22:33.000000`, or
+    /// the bare zero date.
+    var impossibleDate: String {
+        func digits(_ number: some BinaryInteger, _ width: Int) -> String {
+            let text = String(number)
+            return String(repeating: "0", count: max(0, width - text.count)) + text
+        }
+        let isZero = [year, month, day, hour, minute, second].allSatisfy { $0 == 0 }
+        if isZero && second_part == 0 { return "0000-00-00 00:00:00" }
+        return "\(digits(year, 4))-\(digits(month, 2))-\(digits(day, 2)) \(digits(hour, 2)):"
+            + "\(digits(minute, 2)):\(digits(second, 2)).\(digits(second_part, 6))"
     }
 
     /// The reading, or nil for a date that does not exist (MySQL stores zero dates).

@@ -4,7 +4,7 @@ import GRDB
 // SQLite through GRDB. The queue is used as a plain connection: every statement is one hop onto it,
 // transactions are opened and closed by the store as on any server, which GRDB calls unsafe only
 // because two users of the queue could mix their statements; the store is confined to one thread
-// and owns its queue.
+// and owns its queue. Values travel by length, see SQLiteStatement.
 //
 // `synchronous=FULL` because a chunk that was reported as applied must outlive a power cut: the
 // journal drops evidence on the strength of it. Write-ahead logging, which lets the application
@@ -20,6 +20,9 @@ package final class SQLiteConnection: SQLConnection {
     private let creates: Bool
     private let settings: StoreSettings
     private var queue: DatabaseQueue?
+    private var statements = StatementCache<SQLiteStatement>(capacity: 64)
+    /// Whether the file keeps text as UTF-8.
+    private var isUTF8 = true
 
     /// Remembers the file; `connect` opens it, and makes it only where `creates` says so.
     package init(path: String, creates: Bool, _ settings: StoreSettings) {
@@ -30,6 +33,7 @@ package final class SQLiteConnection: SQLConnection {
 
     /// Opens the file; see `SQLConnection.connect`. Throws `SQLFailure`.
     package func connect() throws(SQLFailure) {
+        statements.removeAll()
         queue = nil
         var configuration = Configuration()
         configuration.label = "pushsweep.tokens"
@@ -50,7 +54,10 @@ package final class SQLiteConnection: SQLConnection {
         } catch {
             throw Self.failure(error)
         }
+        isUTF8 = try query("PRAGMA encoding").scalar?.text == "UTF-8"
     }
+
+    deinit { statements.removeAll() }
 
     /// Makes the file for its owner alone, since it will hold whole tokens; SQLite would leave the
     /// mode to the process. The files beside it take theirs from this one. Whatever goes wrong shows
@@ -72,30 +79,33 @@ package final class SQLiteConnection: SQLConnection {
         _ sql: String, _ parameters: [SQLValue], mostBytes: Int
     ) throws(SQLFailure) -> SQLRows {
         try perform { database in
-            let statement = try database.cachedStatement(sql: sql)
-            try statement.setArguments(StatementArguments(parameters.map(\.databaseValue)))
-            var rows = SQLRows(width: statement.columnCount)
-            let cursor = try Row.fetchCursor(statement)
-            while rows.bytes <= mostBytes, let row = try cursor.next() {
-                for value in row.databaseValues { rows.append(SQLValue(value)) }
-            }
-            return rows
+            try self.prepared(sql, database).rows(parameters, mostBytes: mostBytes)
         }
     }
 
     /// Prepares and runs a statement that changes rows; returns how many it found.
     package func execute(_ sql: String, _ parameters: [SQLValue]) throws(SQLFailure) -> Int {
-        try perform { database in
-            let statement = try database.cachedStatement(sql: sql)
-            try statement.execute(
-                arguments: StatementArguments(parameters.map(\.databaseValue)))
-            return database.changesCount
+        try perform { database in try self.prepared(sql, database).run(parameters) }
+    }
+
+    private func prepared(_ sql: String, _ database: Database) throws -> SQLiteStatement {
+        if let known = statements[sql] { return known }
+        guard let connection = database.sqliteConnection else {
+            throw SQLFailure(kind: .lost, code: 21, message: "not open")
         }
+        let statement = try SQLiteStatement(connection, sql, isUTF8: isUTF8)
+        statements[sql] = statement
+        return statement
     }
 
     /// Runs a statement as it stands, unprepared.
     package func run(_ sql: String) throws(SQLFailure) {
         try perform { try $0.execute(sql: sql) }
+    }
+
+    /// Whether a transaction is open.
+    package var isInTransaction: Bool {
+        (try? perform { $0.isInsideTransaction }) ?? false
     }
 
     /// What the connection is made of, for `check`.
@@ -116,49 +126,12 @@ package final class SQLiteConnection: SQLConnection {
         }
     }
 
-    /// Sorts an error of SQLite (https://www.sqlite.org/rescode.html).
     private static func failure(_ error: any Error) -> SQLFailure {
         if let failure = error as? SQLFailure { return failure }
         guard let error = error as? DatabaseError else {
             return SQLFailure(kind: .other, code: 0, message: "unexpected failure")
         }
-        let kind: SQLFailure.Kind =
-            switch error.resultCode {
-            case .SQLITE_BUSY, .SQLITE_LOCKED: .conflict
-            case .SQLITE_READONLY: .readOnly
-            case .SQLITE_PERM, .SQLITE_AUTH, .SQLITE_CANTOPEN: .permission
-            case .SQLITE_ERROR, .SQLITE_NOTADB, .SQLITE_CORRUPT, .SQLITE_MISMATCH, .SQLITE_TOOBIG:
-                .configuration
-            case .SQLITE_CONSTRAINT: .configuration
-            default: .other
-            }
-        return SQLFailure(
-            kind: kind, code: Int(error.resultCode.rawValue),
-            message: error.message ?? "SQLite error")
-    }
-}
-
-extension SQLValue {
-    fileprivate init(_ value: DatabaseValue) {
-        self =
-            switch value.storage {
-            case .null: .null
-            case .int64(let number): .integer(number)
-            case .double(let number): .real(number)
-            case .string(let text): .text(text)
-            case .blob(let data): .bytes(Array(data))
-            }
-    }
-
-    fileprivate var databaseValue: DatabaseValue {
-        switch self {
-        case .null: .null
-        case .integer(let number): number.databaseValue
-        case .unsigned(let number): String(number).databaseValue
-        case .real(let number): number.databaseValue
-        case .text(let text): text.databaseValue
-        case .bytes(let bytes): Data(bytes).databaseValue
-        case .wallClock(let clock): clock.text(fraction: 3).databaseValue
-        }
+        return .sqlite(
+            code: error.resultCode.rawValue, message: error.message ?? "SQLite error")
     }
 }

@@ -54,6 +54,8 @@ struct ExpiryProgress: Hashable {
     var changes = 0
     /// Rows removed, or that would be.
     var rows = 0
+    /// Rows that are due and stay: they refuse to be removed, or could not be brought back.
+    var refused = 0
     var isDone = false
 }
 
@@ -87,9 +89,11 @@ extension TokenStore {
         let hasRuns = isDry ? try canRead("pushsweep_run", "id") : true
         let hasLedger = hasRuns && isDry ? try canRead("pushsweep_change", "run") : hasRuns
         let recent = hasLedger ? try recentlyChanged(expiry) : []
-        let transaction = try ExpiryTransaction(expiry, layout, connection, recent, isDry: isDry)
+        let isolation = RowIsolation()
+        let transaction = try ExpiryTransaction(
+            expiry, layout, connection, recent, isolation, isDry: isDry)
         if !isDry { try begin(expiry, layout.table) }
-        var loop = ChunkLoop(connection, pacing)
+        var loop = ChunkLoop(connection, pacing, isolation)
         var progress = ExpiryProgress()
         while !progress.isDone {
             guard !shouldStop(), try waitForThrottle(shouldStop: shouldStop) else { return nil }

@@ -18,10 +18,11 @@ struct ExpiryTransaction {
     private let writer: ChangeWriter
     private let ledger: ChangeLedger
     private let sideMarks: SideMarks
+    private let isolation: RowIsolation
 
     init(
         _ expiry: Expiry, _ layout: TableLayout, _ connection: any SQLConnection,
-        _ recent: Set<String>, isDry: Bool
+        _ recent: Set<String>, _ isolation: RowIsolation, isDry: Bool
     ) throws(StoreFailure) {
         let dialect = connection.dialect
         self.expiry = expiry
@@ -32,7 +33,8 @@ struct ExpiryTransaction {
         marker = FeedMarker(feed: expiry.feed, part: .whole, dialect: dialect)
         lookup = try RowLookup(layout, dialect, expiry.partition, wholeRows: false)
         wholeLookup = try RowLookup(layout, dialect, expiry.partition, wholeRows: true)
-        writer = ChangeWriter(repeatingMarksOf: layout, wholeLookup, dialect)
+        self.isolation = isolation
+        writer = ChangeWriter(repeatingMarksOf: layout, wholeLookup, dialect, isolation)
         ledger = ChangeLedger(
             run: expiry.run, feed: expiry.feed, part: 0, source: "", lookup: wholeLookup,
             dialect: dialect)
@@ -69,11 +71,11 @@ struct ExpiryTransaction {
             return .tooLarge(entries: size, rows: found.rows.count)
         }
         // What a device or a person changed since the page was read is not due any more.
-        let changes = found.rows.sorted { $0.key < $1.key }.compactMap { _, values in
-            wholeLookup.match(values, evidence: 0).flatMap { row in
-                isDue(row) ? change(row, row.mark) : nil
-            }
+        let rows = found.rows.sorted { $0.key < $1.key }.compactMap { _, values in
+            wholeLookup.match(values, evidence: 0).flatMap { isDue($0) ? $0 : nil }
         }
+        let changes = rows.filter(canBeRestored).map { change($0, $0.mark) }
+        next.refused += rows.count - changes.count
         return try commit(changes, reasons: nil, marks: [:], &next, attempting, size, found.bytes)
     }
 
@@ -81,6 +83,11 @@ struct ExpiryTransaction {
         expiry.policy.isDue(
             RegisteredToken(registeredAt: row.registeredAt, invalidatedAt: row.mark),
             at: expiry.now)
+    }
+
+    /// Whether a removed row could be brought back as it is.
+    private func canBeRestored(_ row: MatchedRow) -> Bool {
+        row.obstacle == nil && (isDry || wholeLookup.isExact(row.values))
     }
 
     private func change(_ row: MatchedRow, _ mark: EpochMilliseconds?) -> RowChange {
@@ -181,6 +188,11 @@ struct ExpiryTransaction {
             let isRecent = recent.contains(
                 RowImage.key(key(row, isDry ? lookup : wholeLookup)))
             if !isRecent && expiry.policy.isDue(registered, at: expiry.now) {
+                guard canBeRestored(row) else {
+                    next.refused += 1
+                    kept.insert(item.token)
+                    continue
+                }
                 changes.append(change(row, item.time))
                 gone[item.token] = marks[item.token]
             } else if registered.isStale {
@@ -206,8 +218,12 @@ struct ExpiryTransaction {
         _ next: inout ExpiryProgress, _ attempting: (ExpiryProgress) -> Void, _ size: Int,
         _ bytes: Int
     ) throws(SQLFailure) -> ChunkOutcome<ExpiryProgress> {
-        try writer.write(changes, connection)
-        let removed = marks.keys.sorted()
+        let refused = try writer.write(changes, connection)
+        let staying = Set(refused.keys.compactMap { token(of: changes[$0].row) })
+        let reasons = reasons?.enumerated().filter { refused[$0.offset] == nil }.map(\.element)
+        let changes = changes.enumerated().filter { refused[$0.offset] == nil }.map(\.element)
+        next.refused += refused.count
+        let removed = marks.keys.filter { !staying.contains($0) }.sorted()
         try sideMarks.remove(removed, connection)
         try ledger.write(
             changes.indices.lazy.map { index in
@@ -231,8 +247,19 @@ struct ExpiryTransaction {
             FeedProgress(rowsChanged: next.changes, isApplied: true), run: expiry.run, connection)
         attempting(next)
         try expiry.lease?.hold(connection)
-        try connection.commit()
+        do {
+            try connection.commit()
+        } catch {
+            isolation.noteCommit(
+                error, entries: size, rows: changes.map(writer.statements.name))
+            throw error
+        }
         return .committed(next, entries: size, bytes: bytes)
+    }
+
+    /// The token in the row.
+    private func token(of row: MatchedRow) -> DeviceToken? {
+        layout.token.token(row.values[row.values.startIndex + wholeLookup.token])
     }
 
     /// The reason in the row.

@@ -6,6 +6,8 @@ struct CatalogTable: Hashable, Sendable {
     let canonicalName: String
     let columns: [CatalogColumn]
     let indexes: [CatalogIndex]
+    /// The engine that keeps it; nil for SQLite.
+    var engine: CatalogEngine?
 
     /// A column by name; both engines ignore the case of column names.
     func column(_ name: String) -> CatalogColumn? {
@@ -27,6 +29,14 @@ struct CatalogTable: Hashable, Sendable {
     }
 }
 
+/// The storage engine of a server's table.
+struct CatalogEngine: Hashable, Sendable {
+    /// Its name, such as `InnoDB`.
+    let name: String
+    /// Whether a rolled back transaction leaves nothing behind.
+    let hasTransactions: Bool
+}
+
 /// One column as the database describes it.
 struct CatalogColumn: Hashable, Sendable {
     /// The name in the database's own case.
@@ -37,6 +47,10 @@ struct CatalogColumn: Hashable, Sendable {
     let length: Int?
     /// The collation; nil for columns that are no text.
     let collation: String?
+    /// The character set of a server's text; nil for columns that are no text.
+    var characterSet: String?
+    /// The type as it was declared, members of an ENUM among it; empty where it is not known.
+    var declaration = ""
     /// Digits of fraction of a time column.
     let fraction: Int
     let isNullable: Bool
@@ -84,7 +98,20 @@ struct Catalog {
         }
         guard !columns.isEmpty else { return nil }
         return CatalogTable(
-            name: name, canonicalName: try canonicalName(name), columns: columns, indexes: indexes)
+            name: name, canonicalName: try canonicalName(name), columns: columns, indexes: indexes,
+            engine: connection.dialect.engine == .mariaDB ? try engine(name) : nil)
+    }
+
+    /// The engine of a server's table; nil for a view.
+    private func engine(_ name: TableName) throws(SQLFailure) -> CatalogEngine? {
+        let rows = try connection.query(
+            """
+            SELECT t.ENGINE, e.TRANSACTIONS FROM information_schema.TABLES t \
+            LEFT JOIN information_schema.ENGINES e ON e.ENGINE = t.ENGINE \
+            WHERE t.TABLE_SCHEMA = COALESCE(?, DATABASE()) AND t.TABLE_NAME = ?
+            """, [name.schema.map(SQLValue.text) ?? .null, .text(name.name)])
+        guard let engine = rows[0, 0].text else { return nil }
+        return CatalogEngine(name: engine, hasTransactions: rows[0, 1].text?.uppercased() == "YES")
     }
 
     private func canonicalName(_ name: TableName) throws(SQLFailure) -> String {
@@ -113,7 +140,8 @@ struct Catalog {
         let rows = try connection.query(
             """
             SELECT COLUMN_NAME, DATA_TYPE, CHARACTER_MAXIMUM_LENGTH, COLLATION_NAME, \
-            DATETIME_PRECISION, IS_NULLABLE, COLUMN_KEY, EXTRA FROM information_schema.COLUMNS \
+            DATETIME_PRECISION, IS_NULLABLE, COLUMN_KEY, EXTRA, CHARACTER_SET_NAME, COLUMN_TYPE \
+            FROM information_schema.COLUMNS \
             WHERE TABLE_SCHEMA = COALESCE(?, DATABASE()) AND TABLE_NAME = ? \
             ORDER BY ORDINAL_POSITION
             """, [name.schema.map(SQLValue.text) ?? .null, .text(name.name)])
@@ -122,6 +150,7 @@ struct Catalog {
             return CatalogColumn(
                 name: rows[row, 0].text ?? "", type: (rows[row, 1].text ?? "").lowercased(),
                 length: rows[row, 2].count, collation: rows[row, 3].text,
+                characterSet: rows[row, 8].text, declaration: rows[row, 9].text ?? "",
                 fraction: rows[row, 4].count ?? 0, isNullable: rows[row, 5].text == "YES",
                 isPrimary: rows[row, 6].text == "PRI",
                 isGenerated: extra.contains("VIRTUAL") || extra.contains("STORED GENERATED")

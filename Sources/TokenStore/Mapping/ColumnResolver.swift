@@ -65,9 +65,22 @@ struct ColumnResolver {
         }
         return .init(
             name: column.name, isInteger: column.isInteger,
-            isExact: column.isInteger || column.type == "enum"
-                || column.collation?.contains("_bin") == true,
+            // Other collations, ordinary `_bin` ones among them, ignore spaces at the end.
+            isExact: column.isInteger || column.collation?.contains("nopad_bin") == true,
             values: values)
+    }
+
+    /// The column of reasons, which are words. One that merely has the usual name and holds something
+    /// else is somebody else's.
+    func reason(_ mapped: OptionalColumn) throws(StoreFailure) -> CatalogColumn? {
+        guard let column = try optional(mapped, setting: "reason") else { return nil }
+        // SQLite keeps text in a column of any type.
+        let holdsText = column.isText || dialect.engine == .sqlite
+        if holdsText && !column.isGenerated { return column }
+        if case .detect = mapped { return nil }
+        throw refusal(
+            "column \(column.name) has type \(column.type), which cannot hold the reason of a mark; "
+                + "make it VARCHAR(32), or leave reason out of \(group)")
     }
 
     /// A column of times.
@@ -85,6 +98,10 @@ struct ColumnResolver {
                 name: column.name, storage: .wallClock(fraction: column.fraction, offset: own))
         case (nil, .sqlite) where !column.isInteger, (.datetime, .sqlite) where !column.isInteger:
             return TimeColumn(name: column.name, storage: .text(offset: offset))
+        case (.epochSeconds, .mariaDB) where ["tinyint", "smallint", "mediumint"].contains(column.type):
+            throw refusal(
+                "column \(column.name) has type \(column.type), which is too small for seconds since "
+                    + "1970; make it BIGINT, or correct \(group).\(setting)")
         case (.epochSeconds, _) where column.isInteger,
             (.epochSeconds, .sqlite) where !column.isText:
             return TimeColumn(name: column.name, storage: .epochSeconds)

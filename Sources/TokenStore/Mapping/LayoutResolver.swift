@@ -18,6 +18,11 @@ struct LayoutResolver {
                 "column \(mark.name) sets itself to the present whenever the row changes, so a "
                     + "registration would look like a mark; drop its ON UPDATE CURRENT_TIMESTAMP")
         }
+        if let mark, table.column(mark.name)?.isGenerated == true {
+            throw columns.refusal(
+                "column \(mark.name) is computed from others, so no mark can be set in it; name another "
+                    + "under store.active-users.invalidated-at, or `none` for marks in pushsweep_invalid")
+        }
         let movesItself = registration.flatMap { table.column($0.name) }?.movesItself ?? false
         let token = try columns.token(mapping.token, mapping.encoding)
         let app = try columns.partition(mapping.app, setting: "app", values: [:])
@@ -30,11 +35,33 @@ struct LayoutResolver {
             table: table.name, key: try key(), token: token, tokenIndex: index?.name, app: app,
             environment: environment,
             registration: registration, registrationMovesItself: movesItself, mark: mark,
-            reason: mark == nil
-                ? nil
-                : try columns.optional(mapping.reason, setting: "reason")?.name,
-            columns: table.columns.filter { !$0.isGenerated }.map(\.name))
+            reason: mark == nil ? nil : try columns.reason(mapping.reason)?.name,
+            columns: table.columns.filter { !$0.isGenerated }.map(\.name),
+            exactness: exactness)
     }
+
+    /// Tells apart rows whose values are lost on the way through the connection's character set, or have
+    /// no word: text of most character sets can hold bytes that are no character, and an ENUM keeps an
+    /// error value that reads as an empty text.
+    private var exactness: String? {
+        guard dialect.engine == .mariaDB else { return nil }
+        let tests = table.columns.filter { !$0.isGenerated }.compactMap { column -> String? in
+            let name = dialect.quoted(column.name)
+            if column.type == "enum" {
+                guard column.declaration.contains("''") else { return nil }
+                return "(\(name) IS NULL OR \(name) + 0 > 0)"
+            }
+            guard column.isText, let set = column.characterSet, !Self.exactSets.contains(set),
+                set.utf8.allSatisfy(PlainText.isAlphanumeric)
+            else { return nil }
+            let back = "CONVERT(CONVERT(\(name) USING utf8mb4) USING \(set))"
+            return "(\(name) IS NULL OR CAST(\(back) AS BINARY) <=> CAST(\(name) AS BINARY))"
+        }
+        return tests.isEmpty ? nil : "(\(tests.joined(separator: " AND ")))"
+    }
+
+    /// Character sets whose every byte string either comes through or shows that it does not.
+    private static let exactSets = ["utf8mb4", "latin1"]
 
     private func key() throws(StoreFailure) -> [TableLayout.KeyColumn] {
         var names = mapping.key ?? []

@@ -27,6 +27,9 @@ struct TableLayout: Hashable, Sendable {
     let reason: String?
     /// Every column that a row is made of, in the table's order, without generated ones.
     let columns: [String]
+    /// An SQL expression that is 0 for rows with a value that is lost on the way to this program and
+    /// back; nil where no type of the table can lose one.
+    let exactness: String?
 
     /// One column of the key.
     struct KeyColumn: Hashable, Sendable {
@@ -59,11 +62,6 @@ struct TableLayout: Hashable, Sendable {
             return .integer(number)
         }
     }
-
-    /// The columns repeated in the WHERE of every change besides the key, so that a row changed
-    /// since it was read is not changed by us: the registration, or the token where the table has
-    /// no registration.
-    var guardColumn: String { registration?.name ?? token.name }
 
     /// The instant a mark of this time carries: floored to what the mark's column can hold.
     func floor(_ time: EpochMilliseconds) -> EpochMilliseconds { mark?.floor(time) ?? time }

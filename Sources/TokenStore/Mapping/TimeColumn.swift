@@ -4,9 +4,10 @@ import TokenHygiene
 //
 //   no value             NULL, a zero date, an epoch count of 0: the time is unknown.
 //   finer than our unit  rounded up for registrations, so that 10.7009 s is later than 10.700 s.
-//   unreadable           text that is no date, milliseconds that would lie before March 1973 (so
-//                        they are seconds): a registration counts as later than anything, which
-//                        keeps the row as it is; a mark counts as none.
+//   unreadable           text that is no date, a date that does not exist, milliseconds that would lie
+//                        before March 1973 (so they are seconds), seconds that would lie after the year
+//                        5000 (so they are milliseconds): a registration counts as later than anything,
+//                        and the row is refused, which keeps it as it is; a mark counts as none.
 //
 // What is written is floored to what the column can hold. MySQL rounds fractions that do not fit:
 // a mark would move up to half a second past its evidence, and the next run would find it changed.
@@ -68,13 +69,16 @@ struct TimeColumn: Hashable, Sendable {
         case (.wallClock(_, let offset), .wallClock(let clock)),
             (.text(let offset), .wallClock(let clock)):
             return .instant(instant(clock, offset, rounding))
-        case (.wallClock, .text): return .none
+        // The driver spells dates that do not exist.
+        case (.wallClock, .text(let text)):
+            return text.hasPrefix("0000-00-00") ? .none : .unreadable
         case (.text(let offset), .text(let text)):
             if text.allSatisfy({ $0 == " " }) { return .none }
             guard let stated = WallClock.stated(in: text) else { return .unreadable }
             return .instant(instant(stated.clock, stated.offset ?? offset, rounding))
         case (.epochSeconds, .integer(let seconds)):
             if seconds <= 0 { return .none }
+            guard seconds < Self.leastMilliseconds else { return .unreadable }
             let (milliseconds, overflow) = seconds.multipliedReportingOverflow(by: 1_000)
             return overflow ? .unreadable : .instant(EpochMilliseconds(milliseconds))
         case (.epochMilliseconds, .integer(let milliseconds)):

@@ -32,10 +32,12 @@ extension TokenStore {
         let layout: TableLayout
         do {
             layout = try self.layout()
+            let table = try catalogTable()
             report.findings +=
                 LayoutExamination(
-                    layout: layout, table: try catalogTable(), mapping: settings.mapping, need: need
+                    layout: layout, table: table, mapping: settings.mapping, need: need
                 ).findings
+            report.findings += try reachFindings(table, need, server)
         } catch {
             guard error.code == .configuration || error.code == .permission else { throw error }
             report.findings.append(StoreFinding(error))
@@ -49,6 +51,9 @@ extension TokenStore {
         if report.firstFailure == nil { try sample(layout, into: &report) }
         if searchesRows, let sample = report.sample, sample.total > 0 {
             report.findings += try absentValues(layout, partitions)
+        }
+        if searchesRows && report.firstFailure == nil {
+            report.findings += try refusalFindings(layout)
         }
         return report
     }
@@ -111,6 +116,7 @@ extension TokenStore {
     func missingTables(_ tables: [OwnTable]) throws(StoreFailure) -> [StoreFinding] {
         var absent: [String] = []
         var faults: [String] = []
+        var engines: [StoreFinding] = []
         for own in tables {
             let known = try attempts.retrying("looking for \(own.name)") {
                 () throws(SQLFailure) in
@@ -120,6 +126,7 @@ extension TokenStore {
                 absent.append(own.name)
                 continue
             }
+            if let finding = Self.engineFinding(known) { engines.append(finding) }
             let missing = own.columns.map(\.name).filter { known.column($0) == nil }
             if missing.isEmpty { continue }
             faults.append("table \(own.name) lacks the columns \(missing.joined(separator: ", "))")
@@ -130,7 +137,7 @@ extension TokenStore {
                 "missing or hidden from the account: \(what) \(absent.joined(separator: ", "))",
                 at: 0)
         }
-        return faults.map { fault in
+        return engines + faults.map { fault in
             StoreFinding(
                 .failure(.configuration),
                 "\(fault); run `pushsweep schema apply` with an account that may create tables, then "
@@ -155,7 +162,7 @@ extension TokenStore {
         _ plan: RightsPlan, _ account: String
     ) throws(StoreFailure) -> [StoreFinding] {
         var findings: [StoreFinding] = []
-        for right in plan.rights {
+        for right in plan.rights where !right.probe.isEmpty {
             let doing = "checking the right to \(right.purpose) \(right.table)"
             do {
                 try attempts.retrying(doing) { () throws(SQLFailure) in

@@ -9,7 +9,7 @@ struct LayoutExamination {
 
     var findings: [StoreFinding] {
         [layoutSummary]
-            + [tokenIndex, tokenRoom, tokenPadding, reasonRoom, registration].compactMap { $0 }
+            + [tokenIndex, tokenRoom, tokenPadding, keyRoom, reasonType, reasonRoom, registration].compactMap { $0 }
     }
 
     private var layoutSummary: StoreFinding {
@@ -62,6 +62,34 @@ struct LayoutExamination {
 
     /// Bytes of the tokens that Apple gives out.
     private static let usualToken = 32
+
+    /// The ledger names rows by their key. Text that needs no escapes takes its length there and bytes
+    /// twice theirs; a single longer key is refused when it is met.
+    private var keyRoom: StoreFinding? {
+        let columns = layout.key.compactMap { table.column($0.name) }
+        let longest = columns.reduce(2) { sum, column in
+            guard !column.isInteger else { return sum + 21 }
+            return sum + (column.isBinary ? 2 : 1) * (column.length ?? 0) + 11
+        }
+        guard longest > ChangeLedger.longestKey else { return nil }
+        let names = columns.map(\.name).joined(separator: ", ")
+        return StoreFinding(
+            .failure(.configuration),
+            "the key \(names) of \(layout.table) takes up to \(longest) characters in the change ledger, "
+                + "which has room for \(ChangeLedger.longestKey); name a shorter unique key under "
+                + "store.active-users.key")
+    }
+
+    private var reasonType: StoreFinding? {
+        guard layout.mark != nil, layout.reason == nil, let name = mapping.reason.name,
+            let column = table.column(name)
+        else { return nil }
+        return StoreFinding(
+            .warning,
+            "column \(column.name) of \(layout.table) has type \(column.type), which cannot hold the "
+                + "reason of a mark, so none is stored; make it VARCHAR(32), or leave reason out of "
+                + "store.active-users")
+    }
 
     private var reasonRoom: StoreFinding? {
         guard let reason = layout.reason, let length = table.column(reason)?.length,

@@ -36,11 +36,13 @@ extension TokenStore {
             for partition in partitions {
                 _ = try layout.partitionCondition(partition, connection.dialect)
             }
+            let table = try queueTable()
             findings =
                 QueueExamination(
-                    layout: layout, table: try queueTable(),
+                    layout: layout, table: table,
                     longestToken: settings.mapping.longestToken, partitions: partitions
                 ).findings
+            if need != .preview { findings += [Self.engineFinding(table)].compactMap { $0 } }
         } catch {
             guard error.code == .configuration || error.code == .permission else { throw error }
             return [StoreFinding(error)]

@@ -16,7 +16,7 @@ struct RightsPlan {
         let privileges: String
         /// The table, with its schema.
         let table: String
-        /// Fails without the right and changes nothing with it.
+        /// Fails without the right and changes nothing with it; empty where no statement tells.
         let probe: String
     }
 
@@ -46,6 +46,7 @@ struct RightsPlan {
             if let marking = Self.marking(layout, table, dialect) { rights.append(marking) }
             if deletes {
                 rights.append(Self.deleting(layout.key[0].name, of: table, dialect))
+                rights.append(Self.seeingKeys(of: table.schema ?? database, dialect))
             }
             let change = ["SELECT", "INSERT", "UPDATE"]
             for own in [OwnTable.run, .feed, .lease] {
@@ -74,6 +75,13 @@ struct RightsPlan {
             }
         }
         self.rights = rights
+    }
+
+    /// The right to see which tables of a schema refer to others. It lets an account change nothing.
+    static func seeingKeys(of schema: String, _ dialect: SQLDialect) -> Right {
+        Right(
+            purpose: "see foreign keys of", privileges: "REFERENCES",
+            table: "\(dialect.quoted(schema)).*", probe: "")
     }
 
     static func updating(

@@ -81,24 +81,29 @@ extension TokenStore {
         _ layout: TableLayout
     ) -> [StoreFinding] {
         let column = "column \(registration.name) of \(layout.table)"
+        let odd = milliseconds > 0 ? milliseconds : unreadable
+        guard odd > 0 else { return [] }
+        // A unit is wrong for most values or for few; few are mistakes in their rows.
+        let isMost = odd * 2 >= total
+        let severity: StoreFinding.Severity = isMost ? .failure(.configuration) : .warning
+        let isSeconds = registration.storage == .epochMilliseconds
+        let what: String
+        let type: String
         if milliseconds > 0 {
-            return [
-                StoreFinding(
-                    .failure(.configuration),
-                    "\(column): \(milliseconds) of \(total) values sampled are milliseconds, not the "
-                        + "seconds declared; declare type epoch-milliseconds")
-            ]
+            (what, type) = ("milliseconds, not the seconds declared", "declare type epoch-milliseconds")
+        } else if isSeconds {
+            (what, type) = ("seconds, not the milliseconds declared", "declare type epoch-seconds")
+        } else {
+            (what, type) = ("no times", "declare the column's type")
         }
-        guard unreadable > 0 else { return [] }
-        let isUnit = registration.storage == .epochMilliseconds
-        let what = isUnit ? "seconds, not the milliseconds declared" : "no times"
-        let cure =
-            isUnit ? "declare type epoch-seconds" : "declare the column's type or correct the rows"
         return [
             StoreFinding(
-                unreadable * 2 >= total || isUnit ? .failure(.configuration) : .warning,
-                "\(column): \(unreadable) of \(total) values sampled are \(what); their rows are left "
-                    + "as they are; \(cure)")
+                severity,
+                "\(column): \(odd) of \(total) values sampled are \(what); "
+                    + (isMost
+                        ? "\(type), or correct the rows"
+                        : "signals about their rows are counted as refused and change nothing; correct "
+                            + "the rows"))
         ]
     }
 }

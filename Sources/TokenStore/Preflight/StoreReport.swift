@@ -19,6 +19,15 @@ package enum StoreNeed: Hashable, Sendable {
         }
     }
 
+    /// Whether rows of the token table may be removed.
+    var removesRows: Bool {
+        switch self {
+        case .apply(let policy): policy.action == .delete
+        case .undo(let actions, isDry: false): actions.contains("insert")
+        case .read, .undo, .purge: false
+        }
+    }
+
     /// The tables of ours that it cannot do without. A table with marks of its own does not need the
     /// side table.
     func ownTables(hasMarks: Bool) -> [OwnTable] {

@@ -25,6 +25,9 @@ package protocol SQLConnection: AnyObject {
     /// settings, transaction control, DDL.
     func run(_ sql: String) throws(SQLFailure)
 
+    /// Whether a transaction is open. Asked after a failure only: a trigger of SQLite may have ended it.
+    var isInTransaction: Bool { get }
+
     /// Runs a statement that changes the schema, and waits for it as long as it takes: an index over
     /// a large table takes minutes.
     func runSchemaChange(_ sql: String) throws(SQLFailure)
@@ -40,6 +43,9 @@ extension SQLConnection {
     ) throws(SQLFailure) -> SQLRows {
         try query(sql, parameters)
     }
+
+    /// Servers leave a transaction open when a statement is refused.
+    package var isInTransaction: Bool { true }
 
     /// Runs it like any other statement: right where answers are waited for without limit anyway.
     package func runSchemaChange(_ sql: String) throws(SQLFailure) { try run(sql) }

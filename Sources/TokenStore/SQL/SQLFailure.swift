@@ -18,6 +18,9 @@ package struct SQLFailure: Error, Hashable, Sendable {
         case permission
         /// The statement does not fit the schema: settings and database disagree.
         case configuration
+        /// The row or its content is refused: by a trigger, a foreign key, a check, or because a value does
+        /// not fit its column. Other rows may well be taken.
+        case refused
         /// Another run has taken the lease: this one must change nothing more.
         case leaseLost
         /// Anything else.

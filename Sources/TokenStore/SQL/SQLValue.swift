@@ -13,6 +13,9 @@ package enum SQLValue: Hashable, Sendable {
     case real(Double)
     /// Text, decimals and times of day among it.
     case text(String)
+    /// Text whose bytes are no UTF-8, as they stand in the row. It equals no text, is no token, and goes
+    /// back into a row byte by byte.
+    case rawText([UInt8])
     /// Bytes of a binary column.
     case bytes([UInt8])
     /// A DATETIME or TIMESTAMP as it stands in the row, without its zone.
@@ -23,7 +26,7 @@ package enum SQLValue: Hashable, Sendable {
         if case .integer(let value) = self { value } else { nil }
     }
 
-    /// The text, or the bytes read as text; nil for anything else.
+    /// The text, or the bytes read as text; nil for anything else, text that is no UTF-8 among it.
     package var text: String? {
         switch self {
         case .text(let text): text
@@ -88,7 +91,7 @@ package struct SQLRows: Sendable {
     package mutating func append(_ value: SQLValue) {
         switch value {
         case .text(let text): bytes += text.utf8.count
-        case .bytes(let content): bytes += content.count
+        case .bytes(let content), .rawText(let content): bytes += content.count
         default: break
         }
         values.append(value)

@@ -71,7 +71,8 @@ extension OwnTable {
             Column("last_token", "BLOB NULL", "BLOB NULL"),
             column("applied", number), column("already", number), column("newer", number),
             column("unknown_tokens", number), column("rows_changed", number),
-            column("invalidated", number),
+            column("invalidated", number), column("refused", number),
+            column("rows_refused", number),
             Column("released", "SMALLINT NOT NULL DEFAULT 0", "INTEGER NOT NULL DEFAULT 0"),
             Column("state", "VARCHAR(16) NOT NULL", "TEXT NOT NULL"),
             column("changed_at", timeOrNull),
@@ -84,7 +85,8 @@ extension OwnTable {
                 isUnique: false)
         ])
 
-    /// One row per changed row: what was done, and what stood there before.
+    /// One row per changed row: what was done, and what stood there before. Rows that refused a change
+    /// have numbers below 0, and the reason in place of what stood there.
     static let change = OwnTable(
         name: "pushsweep_change",
         columns: [

@@ -20,11 +20,12 @@ struct UndoTransaction {
     let now: () -> EpochMilliseconds
     private let lookup: RowLookup
     private let writer: ChangeWriter
+    private let isolation: RowIsolation
 
     init(
         _ plan: UndoPlan, run: String, _ layout: TableLayout, _ connection: any SQLConnection,
         partitions: [Partition], tokensAreUnique: Bool, isDry: Bool,
-        lease: Lease?, now: @escaping () -> EpochMilliseconds
+        lease: Lease?, isolation: RowIsolation, now: @escaping () -> EpochMilliseconds
     ) throws(StoreFailure) {
         let dialect = connection.dialect
         self.plan = plan
@@ -37,9 +38,13 @@ struct UndoTransaction {
         self.lease = lease
         self.now = now
         marker = UndoMarker(run: run, dialect: dialect)
+        // Rows that come back are compared with their images.
         lookup = try RowLookup(
-            layout, dialect, nil, wholeRows: plan.actions.contains("insert"))
-        writer = ChangeWriter(repeatingMarksOf: layout, lookup, dialect)
+            layout, dialect, nil,
+            wholeRows: plan.actions.contains("insert")
+                || plan.actions.contains("delete") && !isDry)
+        self.isolation = isolation
+        writer = ChangeWriter(repeatingMarksOf: layout, lookup, dialect, isolation)
     }
 
     /// A subject, what it holds, and what it is to hold.
@@ -98,7 +103,7 @@ struct UndoTransaction {
             try write(&undone, &next)
             try marker.update(next, ended: next.isDone ? now() : nil, connection)
             try lease?.hold(connection)
-            try connection.commit()
+            try commit(undone)
         }
         return .committed(next, entries: subjects.count, bytes: found.bytes)
     }
@@ -241,12 +246,22 @@ struct UndoTransaction {
 
     // MARK: Writing
 
+    private func commit(_ undone: [Undone]) throws(SQLFailure) {
+        do {
+            try connection.commit()
+        } catch {
+            isolation.noteCommit(
+                error, entries: undone.count, rows: undone.filter(\.isChanged).map(\.subject.key))
+            throw error
+        }
+    }
+
     private func write(
         _ undone: inout [Undone], _ next: inout UndoProgress
     ) throws(SQLFailure) {
         try insert(&undone)
+        try removeAndMark(&undone)
         let changed = undone.filter(\.isChanged)
-        try removeAndMark(changed.filter { !$0.subject.isSideMark })
         for (partition, items) in Dictionary(
             grouping: changed.filter(\.subject.isSideMark), by: \.subject.partition)
         {
@@ -283,31 +298,41 @@ struct UndoTransaction {
             places.append(index)
         }
         guard !rows.isEmpty else { return }
-        let insertion = RowInsertion(layout: layout, dialect: connection.dialect)
+        let insertion = RowInsertion(lookup: lookup, isolation: isolation)
         for (place, obstacle) in try insertion.insert(rows, connection) {
             undone[places[place]].row.giveUp(obstacle, current: nil)
         }
     }
 
-    private func removeAndMark(_ items: [Undone]) throws(SQLFailure) {
-        var removed: [RowChange] = []
-        var marked: [RowContent: [RowChange]] = [:]
+    /// Removes rows that an undo had inserted, and puts marks back. Rows that refuse it stay as they are.
+    private func removeAndMark(_ undone: inout [Undone]) throws(SQLFailure) {
+        var removed: [(place: Int, change: RowChange)] = []
+        var marked: [RowContent: [(place: Int, change: RowChange)]] = [:]
         let names = [layout.mark?.name, layout.reason].compactMap { $0 }
-        for item in items {
+        for (place, item) in undone.enumerated()
+        where item.isChanged && !item.subject.isSideMark {
             guard let values = item.values else { continue }
             let row = MatchedRow(evidence: 0, values: values, registeredAt: nil, mark: nil)
             let time = item.row.time ?? EpochMilliseconds(0)
-            guard let state = item.row.state else {
-                removed.append(RowChange(verdict: .delete, row: row, time: time))
-                continue
+            if let state = item.row.state {
+                let content = RowContent(names, names.map { state[$0] ?? .null })
+                marked[content, default: []].append(
+                    (place, RowChange(verdict: .mark, row: row, time: time)))
+            } else if lookup.isExact(values) {
+                removed.append((place, RowChange(verdict: .delete, row: row, time: time)))
+            } else {
+                undone[place].row.giveUp(.refused, current: item.current)
             }
-            let content = RowContent(names, names.map { state[$0] ?? .null })
-            marked[content, default: []].append(
-                RowChange(verdict: .mark, row: row, time: time))
         }
-        try writer.write(removed, connection)
-        for (content, changes) in marked {
-            try writer.write(writer.statements.restoring(content, of: changes), connection)
+        for (index, _) in try writer.write(removed.map(\.change), connection) {
+            let place = removed[index].place
+            undone[place].row.giveUp(.refused, current: undone[place].current)
+        }
+        for (content, items) in marked {
+            for (index, _) in try writer.restore(content, in: items.map(\.change), connection) {
+                let place = items[index].place
+                undone[place].row.giveUp(.refused, current: undone[place].current)
+            }
         }
     }
 
@@ -354,11 +379,14 @@ struct UndoTransaction {
 
 extension ChangeWriter {
     /// Changes rows that are no evidence's: only while their mark is still the one that was read.
-    init(repeatingMarksOf layout: TableLayout, _ lookup: RowLookup, _ dialect: SQLDialect) {
+    init(
+        repeatingMarksOf layout: TableLayout, _ lookup: RowLookup, _ dialect: SQLDialect,
+        _ isolation: RowIsolation
+    ) {
         self.init(
             statements: ChangeStatements(
                 layout: layout, lookup: lookup, dialect: dialect, source: nil, repeatsMark: true),
-            layout: layout)
+            layout: layout, isolation: isolation)
     }
 }
 

@@ -71,7 +71,7 @@ extension TokenStore {
     package func changes(of run: String) throws(StoreFailure) -> Int {
         try attempts.retrying("reading the change ledger") { () throws(SQLFailure) in
             try connection.query(
-                "SELECT COUNT(*) FROM pushsweep_change WHERE run = ?", [.text(run)]
+                "SELECT COUNT(*) FROM pushsweep_change WHERE run = ? AND seq >= 0", [.text(run)]
             ).scalar?.count ?? 0
         }
     }
@@ -95,11 +95,12 @@ extension TokenStore {
         }
         var partitions = plan.partitions
         if !isDry { progress = try begin(record, progress, &partitions, layout.table, lease) }
+        let isolation = RowIsolation()
         let transaction = try UndoTransaction(
             plan, run: record.id, layout, connection, partitions: partitions,
             tokensAreUnique: try tokensAreUnique(layout), isDry: isDry,
-            lease: lease, now: now)
-        var loop = ChunkLoop(connection, pacing)
+            lease: lease, isolation: isolation, now: now)
+        var loop = ChunkLoop(connection, pacing, isolation)
         while !progress.isDone && !shouldStop() {
             guard try waitForThrottle(shouldStop: shouldStop) else { break }
             let start = progress

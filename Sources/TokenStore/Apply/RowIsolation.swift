@@ -1,0 +1,79 @@
+// One statement changes hundreds of rows, and one row that cannot be changed fails it: a trigger signals
+// an error, a foreign key holds the row, a value does not fit. The chunk is then rolled back and done
+// again row by row, and the rows that are refused are left out and named; the next chunk is done in one
+// piece again.
+//
+//   together --refused, or twice not found--> row by row --commit--> together
+//
+// Two refusals are worse than a failed statement. A trigger of SQLite may end the whole transaction
+// (RAISE(ROLLBACK)): the row is remembered and passed over in the next try. A foreign key of SQLite that
+// is checked at COMMIT only names no row: the chunk shrinks until one entry is left, and its rows are
+// refused.
+
+/// Which rows of a chunk are refused, over all tries of the chunk. Confined to the store's thread.
+final class RowIsolation {
+    /// Whether rows are changed one by one.
+    private(set) var isOn = false
+    private var misses = 0
+    private var remembered: [String: RowRefusal] = [:]
+    private var most: Int?
+    private var wantsRetry = false
+
+    /// How many of so many entries the next try may take.
+    func limited(_ entries: Int) -> Int { min(entries, most ?? entries) }
+
+    /// Asks for another try, row by row.
+    func isolate() {
+        isOn = true
+        wantsRetry = true
+    }
+
+    /// Notes that a statement failed; a failure that speaks of a row asks for another try, row by row.
+    func note(_ failure: SQLFailure) {
+        if RowRefusal(failure) != nil { isolate() }
+    }
+
+    /// Notes that a statement did not find all of its rows. The first time another transaction may have
+    /// changed one.
+    func noteMiss() {
+        misses += 1
+        if misses > 1 && !isOn { isolate() }
+    }
+
+    /// Notes that the commit of so many entries was refused because of `rows`.
+    func noteCommit(_ failure: SQLFailure, entries: Int, rows: [String]) {
+        guard let refusal = RowRefusal(failure) else { return }
+        if !isOn {
+            isOn = true
+        } else if entries > 1 {
+            most = entries / 2
+        } else {
+            for row in rows { remembered[row] = refusal }
+        }
+        wantsRetry = !rows.isEmpty
+    }
+
+    /// Remembers a row whose change ended the transaction.
+    func remember(_ refusal: RowRefusal, of row: String) {
+        remembered[row] = refusal
+        wantsRetry = true
+    }
+
+    /// Why a row is passed over; nil for one that is to be tried.
+    func refusal(of row: String) -> RowRefusal? { remembered[row] }
+
+    /// Whether the chunk is to be tried again at once, because the next try differs from the last one.
+    func takesRetry() -> Bool {
+        defer { wantsRetry = false }
+        return wantsRetry
+    }
+
+    /// Goes back to whole chunks.
+    func committed() {
+        isOn = false
+        misses = 0
+        remembered = [:]
+        most = nil
+        wantsRetry = false
+    }
+}
