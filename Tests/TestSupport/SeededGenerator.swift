@@ -27,3 +27,11 @@ package struct SeededGenerator: RandomNumberGenerator, Sendable {
         (0..<count).map { _ in UInt8.random(in: 0...255, using: &self) }
     }
 }
+
+extension SeededGenerator {
+    /// Takes a seed without printing it, for one of many that another seed gives.
+    package init(_ seed: UInt64) {
+        self.seed = seed
+        state = seed
+    }
+}

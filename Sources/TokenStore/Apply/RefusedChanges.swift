@@ -25,8 +25,10 @@ package struct RefusedChange: Hashable, Sendable, CustomStringConvertible {
             let text =
                 switch value {
                 case .bytes(let bytes), .rawText(let bytes):
-                    bytes.prefix(5).map { $0 < 16 ? "0\(String($0, radix: 16))" : String($0, radix: 16) }
-                        .joined()
+                    bytes.prefix(5).map {
+                        $0 < 16 ? "0\(String($0, radix: 16))" : String($0, radix: 16)
+                    }
+                    .joined()
                 case .text(let text): text
                 case .integer(let number): "\(number)"
                 case .unsigned(let number): "\(number)"
@@ -101,7 +103,8 @@ extension TokenStore {
             StoreFinding(
                 .warning,
                 "\(layout.table): \(count) refused a change lately and may still be sent to, the first is "
-                    + "\(first); correct the rows, then replay the feed or wait for the next signal")
+                    + "\(first); correct the rows, then replay the feed or wait for the next signal"
+            )
         ]
     }
 

@@ -32,7 +32,8 @@ package enum RowRefusal: String, Hashable, Sendable, CaseIterable {
         case .value: "a value does not fit its column"
         case .unmatched: "the database does not find it by its own key"
         case .registration: "its time of registration cannot be read"
-        case .inexact: "one of its values cannot be kept byte by byte, so it could not be brought back"
+        case .inexact:
+            "one of its values cannot be kept byte by byte, so it could not be brought back"
         case .key: "its key is too long for the ledger"
         }
     }

@@ -151,7 +151,9 @@ package final class MariaDBConnection: SQLConnection {
     }
 
     private func lastFailure(_ handle: UnsafeMutablePointer<MYSQL>) -> SQLFailure {
-        .mariaDB(code: mysql_errno(handle), message: String(cString: mysql_error(handle)))
+        .mariaDB(
+            code: mysql_errno(handle), message: String(cString: mysql_error(handle)),
+            state: String(cString: mysql_sqlstate(handle)))
     }
 
     /// Prepares and runs a statement that returns rows, and fetches them all.

@@ -33,7 +33,8 @@ final class MariaDBStatement {
 
     private static func failure(_ statement: UnsafeMutablePointer<MYSQL_STMT>) -> SQLFailure {
         .mariaDB(
-            code: mysql_stmt_errno(statement), message: String(cString: mysql_stmt_error(statement)),
+            code: mysql_stmt_errno(statement),
+            message: String(cString: mysql_stmt_error(statement)),
             state: String(cString: mysql_stmt_sqlstate(statement)))
     }
 

@@ -98,7 +98,8 @@ struct ColumnResolver {
                 name: column.name, storage: .wallClock(fraction: column.fraction, offset: own))
         case (nil, .sqlite) where !column.isInteger, (.datetime, .sqlite) where !column.isInteger:
             return TimeColumn(name: column.name, storage: .text(offset: offset))
-        case (.epochSeconds, .mariaDB) where ["tinyint", "smallint", "mediumint"].contains(column.type):
+        case (.epochSeconds, .mariaDB)
+        where ["tinyint", "smallint", "mediumint"].contains(column.type):
             throw refusal(
                 "column \(column.name) has type \(column.type), which is too small for seconds since "
                     + "1970; make it BIGINT, or correct \(group).\(setting)")

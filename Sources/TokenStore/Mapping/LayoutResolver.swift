@@ -21,7 +21,8 @@ struct LayoutResolver {
         if let mark, table.column(mark.name)?.isGenerated == true {
             throw columns.refusal(
                 "column \(mark.name) is computed from others, so no mark can be set in it; name another "
-                    + "under store.active-users.invalidated-at, or `none` for marks in pushsweep_invalid")
+                    + "under store.active-users.invalidated-at, or `none` for marks in pushsweep_invalid"
+            )
         }
         let movesItself = registration.flatMap { table.column($0.name) }?.movesItself ?? false
         let token = try columns.token(mapping.token, mapping.encoding)

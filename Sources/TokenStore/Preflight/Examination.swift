@@ -137,12 +137,13 @@ extension TokenStore {
                 "missing or hidden from the account: \(what) \(absent.joined(separator: ", "))",
                 at: 0)
         }
-        return engines + faults.map { fault in
-            StoreFinding(
-                .failure(.configuration),
-                "\(fault); run `pushsweep schema apply` with an account that may create tables, then "
-                    + "grant what `pushsweep check` prints")
-        }
+        return engines
+            + faults.map { fault in
+                StoreFinding(
+                    .failure(.configuration),
+                    "\(fault); run `pushsweep schema apply` with an account that may create tables, then "
+                        + "grant what `pushsweep check` prints")
+            }
     }
 
     private func rightsFindings(

@@ -9,7 +9,8 @@ struct LayoutExamination {
 
     var findings: [StoreFinding] {
         [layoutSummary]
-            + [tokenIndex, tokenRoom, tokenPadding, keyRoom, reasonType, reasonRoom, registration].compactMap { $0 }
+            + [tokenIndex, tokenRoom, tokenPadding, keyRoom, reasonType, reasonRoom, registration]
+            .compactMap { $0 }
     }
 
     private var layoutSummary: StoreFinding {

@@ -90,7 +90,9 @@ extension TokenStore {
         let what: String
         let type: String
         if milliseconds > 0 {
-            (what, type) = ("milliseconds, not the seconds declared", "declare type epoch-milliseconds")
+            (what, type) = (
+                "milliseconds, not the seconds declared", "declare type epoch-milliseconds"
+            )
         } else if isSeconds {
             (what, type) = ("seconds, not the milliseconds declared", "declare type epoch-seconds")
         } else {

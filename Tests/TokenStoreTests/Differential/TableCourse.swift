@@ -1,0 +1,285 @@
+import APNsProtocol
+import Foundation
+import TestSupport
+import TokenHygiene
+
+@testable import TokenStore
+
+/// What a trial found wrong.
+final class Findings {
+    var wrong: [String] = []
+
+    /// Notes that something does not hold.
+    func expect(_ holds: Bool, _ words: @autoclosure () -> String) {
+        if !holds { wrong.append(words()) }
+    }
+}
+
+/// What is done to one random table, step by step, beside the model.
+struct TableCourse {
+    let table: RandomTable
+    let database: TokenDatabase
+    let connection: KeptConnection
+    /// What was not as the model says.
+    let findings = Findings()
+    private(set) var policy = RemovalPolicy()
+    private var rows: [ModelRow] = []
+    /// The rows as they were before the first sweep, with the registrations since.
+    private var original: [Int: [String: String]] = [:]
+    /// Rows that registered after a sweep.
+    private var registered: Set<Int> = []
+    /// Marks beside the table, by token.
+    private var marks: [DeviceToken: Int64] = [:]
+    private let partition = Partition(app: "chat", environment: "production")
+
+    init(table: RandomTable, database: TokenDatabase, connection: KeptConnection) {
+        self.table = table
+        self.database = database
+        self.connection = connection
+    }
+
+    private var model: TableModel { TableModel(policy: policy, unit: table.unit) }
+
+    private func store() throws -> TokenStore {
+        var settings = database.settings
+        table.map(&settings.mapping)
+        return try TokenStore(settings, connection, hurried())
+    }
+
+    /// The rows as the server prints them, by number.
+    private func printed() throws -> [Int: [String: String]] {
+        let prints = table.prints
+        let list = prints.map { "COALESCE(\($0.sql), 'NULL')" }.joined(separator: ", ")
+        let found = try database.sql.query("SELECT number, \(list) FROM \(table.name)")
+        var rows: [Int: [String: String]] = [:]
+        for row in 0..<found.count {
+            guard let number = found[row, 0].count else { continue }
+            var values: [String: String] = [:]
+            for (index, print) in prints.enumerated() {
+                values[print.name] = found[row, index + 1].testText
+            }
+            rows[number] = values
+        }
+        return rows
+    }
+
+    mutating func run(_ random: inout SeededGenerator, _ tally: inout TableTrial.Tally) throws {
+        let first = try printed()
+        rows = table.rows.filter { first[$0.number] != nil }
+        policy = [
+            RemovalPolicy(), RemovalPolicy(action: .delete),
+            RemovalPolicy(action: .delete, deletesWithoutRegistrationTime: true),
+        ].randomElement(using: &random)!
+        connection.faults = []
+        let store: TokenStore
+        do {
+            store = try self.store()
+            try store.preflight(.apply(policy), partitions: [partition])
+        } catch let failure as StoreFailure where failure.code == .configuration {
+            tally.refusedTables += 1
+            try findings.expect(printed() == first, "a refused table changed: \(failure)")
+            return
+        }
+        try expectNoRefusal()
+        original = first
+        for step in 0..<Int.random(in: 1...3, using: &random) {
+            if step > 0 && Bool.random(using: &random) {
+                try register(&random)
+            }
+            try sweep(step, store, &random, &tally)
+        }
+        try takeBack(store, &random, &tally)
+    }
+
+    /// Tables that must be refused were not: says so.
+    private func expectNoRefusal() throws {
+        let isServer = table.engine == .mariaDB
+        findings.expect(
+            !isServer || table.obstacle != .isWithoutTransactions,
+            "a table without transactions was not refused")
+        guard policy.action == .delete else { return }
+        findings.expect(
+            table.obstacle != .cascades || !TableObstacles.hasChildren(table),
+            "a removal that cascades was not refused")
+        findings.expect(table.obstacle != .logsRemovals, "a removal that runs a trigger was not refused")
+    }
+
+    // MARK: Steps
+
+    private mutating func sweep(
+        _ step: Int, _ store: TokenStore, _ random: inout SeededGenerator,
+        _ tally: inout TableTrial.Tally
+    ) throws {
+        let evidence = (0..<12).filter { _ in Int.random(in: 0...2, using: &random) > 0 }.map {
+            TokenEvidence.dead(
+                $0,
+                at: start + 60_000 * Int64(step + 1)
+                    + [0, -500, 700_000, 1].randomElement(using: &random)!,
+                statements: Int.random(in: 1...2, using: &random))
+        }
+        let before = try printed()
+        let run = "00000000-0000-0000-0000-00000000000\(step)"
+        try store.record(
+            RunRecord(
+                id: run, kind: "sweep", started: EpochMilliseconds(start + Int64(step) * 1_000_000),
+                host: "h"))
+        injectFaults(&random, &tally)
+        let progress = try store.apply(evidence, policy: policy, feed: "feed \(step)", run: run)
+        connection.faults = []
+        let after = try printed()
+        var counts = OutcomeCounts()
+        var changed = 0
+        for item in evidence {
+            let effects = judge(item, before, after)
+            counts += model.count(effects.filter { $0 != .none }, item.statements)
+            changed += effects.count { [.removed].contains($0) || isMark($0) }
+            tally.refusedRows += effects.count { $0 == .refused }
+        }
+        tally.applied += changed
+        findings.expect(progress.counts == counts, "counts \(progress.counts), the model says \(counts)")
+        findings.expect(progress.isApplied, "the feed is not applied")
+        // Nothing else may change.
+        let named = Set(evidence.map(\.token))
+        for row in rows where row.token.map({ !named.contains($0) }) ?? true {
+            findings.expect(
+                after[row.number] == before[row.number],
+                "row \(row.number) changed without evidence")
+        }
+    }
+
+    private func isMark(_ effect: TableModel.Effect) -> Bool {
+        switch effect {
+        case .marked, .advanced: true
+        default: false
+        }
+    }
+
+    /// Compares the rows of one token with the model, and moves the model on.
+    private mutating func judge(
+        _ item: TokenEvidence, _ before: [Int: [String: String]], _ after: [Int: [String: String]]
+    ) -> [TableModel.Effect] {
+        var effects: [TableModel.Effect] = []
+        let beside = table.mark == .none ? marks[item.token] : nil
+        for index in rows.indices where rows[index].token == item.token && rows[index].isOurs {
+            let row = rows[index]
+            var effect = model.effect(of: item.time.rawValue, on: row, marks: beside)
+            // A value that cannot be kept is a reason to leave the row, and none to lose it.
+            if effect == .removed, row.isOdd, after[row.number] == before[row.number] {
+                effect = .refused
+            }
+            effects.append(effect)
+            var expected = before[row.number]
+            switch effect {
+            case .removed:
+                expected = nil
+                rows[index].isThere = false
+            case .marked(let time), .advanced(let time):
+                if let text = table.printedMark(time) {
+                    expected?["invalidated_at"] = text
+                    if table.hasReason {
+                        expected?["invalid_reason"] =
+                            (table.engine == .sqlite ? "text" : "") + "666565646261636B"
+                    }
+                    rows[index].mark = time
+                } else {
+                    marks[item.token] = max(marks[item.token] ?? .min, time)
+                }
+            case .none, .newer, .already, .refused: break
+            }
+            let words = "row \(row.number) after \(effect) by evidence of \(item.time.rawValue)"
+            findings.expect(
+                after[row.number] == expected,
+                "\(words): \(Self.difference(after[row.number], expected))")
+        }
+        return effects
+    }
+
+    /// The columns in which a row is not as it should be.
+    private static func difference(_ row: [String: String]?, _ expected: [String: String]?) -> String {
+        guard let row else { return "the row is gone" }
+        guard let expected else { return "the row is still there" }
+        return expected.filter { row[$0.key] != $0.value }.map { name, value in
+            "\(name) is \((row[name] ?? "nil").prefix(60)) and not \(value.prefix(60))"
+        }.joined(separator: ", ")
+    }
+
+    private mutating func injectFaults(
+        _ random: inout SeededGenerator, _ tally: inout TableTrial.Tally
+    ) {
+        guard Int.random(in: 0...2, using: &random) == 0 else { return }
+        for _ in 0...Int.random(in: 0...2, using: &random) {
+            connection.faults.append(
+                (
+                    Int.random(in: 0...12, using: &random),
+                    [.lost, .conflict, .overloaded].randomElement(using: &random)!,
+                    Bool.random(using: &random)
+                ))
+            tally.faults += 1
+        }
+    }
+
+    /// Devices come back: some rows have a later registration.
+    private mutating func register(_ random: inout SeededGenerator) throws {
+        guard table.registration != .none else { return }
+        let time = start + 3_000_000
+        for index in rows.indices where Int.random(in: 0...3, using: &random) == 0 {
+            guard rows[index].isThere else { continue }
+            // A trigger may refuse the application, too.
+            try database.sql.begin()
+            do {
+                try database.sql.run(
+                    "UPDATE \(table.name) SET registered_at = "
+                        + "\(RandomTable.literal(table.registration, time, table.engine)) "
+                        + "WHERE number = \(rows[index].number)")
+                try database.sql.commit()
+            } catch {
+                database.sql.rollBack()
+                continue
+            }
+            rows[index].registration = .at(time)
+            registered.insert(rows[index].number)
+        }
+        let now = try printed()
+        for number in registered {
+            original[number]?["registered_at"] = now[number]?["registered_at"]
+        }
+    }
+
+    /// Undoes all since a state, does it again, and undoes that.
+    private mutating func takeBack(
+        _ store: TokenStore, _ random: inout SeededGenerator, _ tally: inout TableTrial.Tally
+    ) throws {
+        let runs = try store.runs().filter { $0.kind == "sweep" }.map(\.started)
+        guard let oldest = runs.min() else { return }
+        let all = UndoSelection.since(oldest)
+        let last = try printed()
+        let dry = try store.undo(all, at: start + 90_000_000, isDry: true)
+        try findings.expect(printed() == last, "a dry undo changed rows")
+        injectFaults(&random, &tally)
+        let undone = try store.undo(all, as: "00000000-0000-0000-0000-0000000000aa",
+            at: start + 90_000_000)
+        connection.faults = []
+        tally.undone += undone.restored
+        findings.expect(
+            dry.restored >= undone.restored,
+            "a dry undo foretold \(dry.restored), \(undone.restored) came")
+        let after = try printed()
+        for (number, row) in original where after[number] != row {
+            // A device that came back after the evidence is left alone.
+            if registered.contains(number), undone.kept["registered"] != nil,
+                after[number] == last[number]
+            {
+                continue
+            }
+            findings.expect(
+                false, "row \(number) after undo: \(Self.difference(after[number], row)); \(undone)")
+        }
+        findings.expect(
+            Set(after.keys) == Set(original.keys), "undo left rows that were not there")
+        // What an entry that stays left behind is no state for an older one to be taken back from.
+        let isKept = undone.kept["registered"] != nil
+        findings.expect(
+            undone.kept.keys.allSatisfy { $0 == "registered" || $0 == "changed" && isKept },
+            "undo kept \(undone.kept)")
+    }
+}

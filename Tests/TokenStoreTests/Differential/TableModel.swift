@@ -1,0 +1,74 @@
+import APNsProtocol
+import TokenHygiene
+
+/// A row of a random table, as far as the rules ask.
+struct ModelRow {
+    /// What the generator knows about the registration.
+    enum Registration: Hashable {
+        case absent
+        case at(Int64)
+        case unreadable
+    }
+
+    /// The row's number in the table, which no statement of ours touches.
+    let number: Int
+    /// The token; nil where what stands there is none.
+    let token: DeviceToken?
+    /// Whether the row is of the app and environment that the feed is about.
+    let isOurs: Bool
+    var registration: Registration
+    var mark: Int64?
+    /// Whether the table refuses to change the row, or to remove it.
+    let refusesMark: Bool
+    let refusesRemoval: Bool
+    /// Whether a value may keep the row from being removed.
+    let isOdd: Bool
+    var isThere = true
+}
+
+/// What the rules say of evidence about one row: the store's own forty lines, written once more.
+struct TableModel {
+    let policy: RemovalPolicy
+    /// The unit of marks in milliseconds.
+    let unit: Int64
+
+    enum Effect: Hashable {
+        case none, newer, already, marked(Int64), advanced(Int64), removed, refused
+    }
+
+    /// What becomes of one row for evidence of a time.
+    func effect(of evidence: Int64, on row: ModelRow, marks: Int64?) -> Effect {
+        guard row.isThere, row.isOurs, row.token != nil else { return .none }
+        let time = evidence - evidence % unit
+        var registered: Int64?
+        switch row.registration {
+        case .unreadable: return .refused
+        case .at(let moment): registered = moment
+        case .absent: break
+        }
+        if let registered, registered > time { return .newer }
+        let isSure = registered.map { $0 < time - 2_000 } ?? policy.deletesWithoutRegistrationTime
+        if policy.action == .delete && policy.deletesAfter == nil && isSure {
+            return row.refusesRemoval ? .refused : .removed
+        }
+        let mark = marks ?? row.mark
+        let isStale = mark.map { mark in registered.map { $0 <= mark } ?? true } ?? false
+        if isStale, let mark, mark >= time { return .already }
+        if row.refusesMark { return .refused }
+        return isStale ? .advanced(time) : .marked(time)
+    }
+
+    /// What statements about one token count as, by the effects on its rows.
+    func count(_ effects: [Effect], _ statements: Int) -> OutcomeCounts {
+        func has(_ test: (Effect) -> Bool) -> Bool { effects.contains(where: test) }
+        if has({ $0 == .refused }) { return OutcomeCounts(refused: statements) }
+        if has({ if case .marked = $0 { true } else { $0 == .removed } }) {
+            return OutcomeCounts(applied: 1, already: statements - 1)
+        }
+        if has({ if case .advanced = $0 { true } else { $0 == .already } }) {
+            return OutcomeCounts(already: statements)
+        }
+        return has { $0 == .newer }
+            ? OutcomeCounts(newer: statements) : OutcomeCounts(unknown: statements)
+    }
+}
