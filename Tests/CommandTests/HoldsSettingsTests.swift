@@ -43,7 +43,7 @@ struct HoldsSettingsTests {
         let mappings = [
             "table: other_users", "environment: none", "registered-at: {column: seen_at}",
             "registered-at: {column: registered_at, zone: \"+02:00\"}", "invalidated-at: none",
-            "reason: none", "token: {column: device_token, encoding: hex}",
+            "reason: none",
             "environment: {column: environment, values: {production: prod}}",
         ]
         var looks: Set = [seen]
@@ -82,7 +82,8 @@ struct HoldsSettingsTests {
         let text = try String(contentsOfFile: file, encoding: .utf8)
         let changed = try stage.folder.write(
             "other.yaml",
-            Array(text.replacing("  - name: chat\n", with: "  - name: chat\n    value: talk\n").utf8))
+            Array(
+                text.replacing("  - name: chat\n", with: "  - name: chat\n    value: talk\n").utf8))
         let released = try RunningTool(
             "pushsweep", ["holds", "release", seen, "--config", changed]
         ).wait()

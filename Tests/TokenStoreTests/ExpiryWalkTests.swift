@@ -90,14 +90,15 @@ struct ExpiryWalkTests {
             switch shape {
             case .number, .markBeside: "id BIGINT PRIMARY KEY"
             case .composite:
-                "id BIGINT NOT NULL, shard VARCHAR(8) NOT NULL, PRIMARY KEY (shard, id)"
+                "number BIGINT NOT NULL, shard VARCHAR(8) NOT NULL, PRIMARY KEY (shard, number)"
             case .text: "id VARCHAR(40) COLLATE utf8mb4_general_ci PRIMARY KEY"
             }
         let mark = shape == .markBeside ? "" : ", invalidated_at DATETIME(3) NULL"
         try database.sql.run(
             "CREATE TABLE active_users (\(key), app_id VARCHAR(20), environment VARCHAR(20), "
-                + "device_token VARBINARY(100), registered_at DATETIME(3)\(mark), KEY (device_token))")
-        let columns = shape == .composite ? "id, shard" : "id"
+                + "device_token VARBINARY(100), registered_at DATETIME(3)\(mark), KEY (device_token))"
+        )
+        let columns = shape == .composite ? "number, shard" : "id"
         let values =
             switch shape {
             case .number, .markBeside: "seq"
@@ -111,7 +112,8 @@ struct ExpiryWalkTests {
         guard shape == .markBeside else {
             let last = "UNHEX(LPAD(HEX(\(Self.rows - 3)), 64, '0'))"
             try database.sql.run(
-                "UPDATE active_users SET invalidated_at = '2023-12-01' WHERE device_token = \(last)")
+                "UPDATE active_users SET invalidated_at = '2023-12-01' WHERE device_token = \(last)"
+            )
             return
         }
         // All marks but one are about another app.

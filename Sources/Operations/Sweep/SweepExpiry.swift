@@ -27,6 +27,7 @@ struct SweepExpiry {
     let plan: SweepPlan
     let context: RunContext
     let run: String
+    /// When the run began, for the records of the database.
     let started: EpochMilliseconds
     /// What fences the changes; nil for dry runs.
     let lease: Lease?
@@ -39,14 +40,19 @@ struct SweepExpiry {
 
     /// Removes what is due; `enter` hears of each app, also of one whose removal was cut short.
     func remove(_ enter: (SweepReport.Removal) -> Void) throws {
-        let partitions = plan.partitions.sorted { "\($0.key)" < "\($1.key)" }
+        let now = try store.databaseTime()
+        let partitions = plan.partitions.filter { plan.isAbout($0.key) }
+            .sorted { "\($0.key)" < "\($1.key)" }
         for (partition, stored) in partitions {
             var entry = SweepReport.Removal(
                 app: partition.app, environment: partition.environment)
             let expiry = Expiry(
                 run: run, feed: UUID().uuidString.lowercased(), partition: stored,
-                policy: plan.policy, now: started, lease: lease)
-            guard let due = try store.due(expiry, shouldStop: { context.interrupt.isTripped })
+                policy: plan.policy, now: now, lease: lease)
+            guard
+                let due = try store.due(
+                    expiry, shouldStop: { context.interrupt.isTripped },
+                    noticing: { warn(of: partition, untouchedUntil: $0) })
             else { throw RunFailure.stopped }
             entry.due = due
             guard due > 0 else { continue }
@@ -65,6 +71,16 @@ struct SweepExpiry {
                 try remove(expiry, partition, due, into: &entry, enter)
             }
         }
+    }
+
+    private func warn(of partition: Partition, untouchedUntil end: EpochMilliseconds) {
+        context.log.warning(
+            """
+            removing rows of \(partition) after policy.delete-after: the ledger has lost changes of that \
+            period, so when their rows were marked is unknown and none is removed before \
+            \(end.rfc3339); keep the ledger for longer than the period (policy.keep-ledger, for purge \
+            on every host)
+            """)
     }
 
     /// What the guard has against so many removals at once. The rows are marked already and not among

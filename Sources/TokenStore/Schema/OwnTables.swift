@@ -84,7 +84,8 @@ extension OwnTable {
                 isUnique: false)
         ])
 
-    /// One row per changed row: what was done, and what stood there before.
+    /// One row per changed row: what was done, what stood there before, and when by the database's
+    /// clock; NULL in entries of older versions.
     static let change = OwnTable(
         name: "pushsweep_change",
         columns: [
@@ -94,7 +95,7 @@ extension OwnTable {
             Column("action", "VARCHAR(16) NOT NULL", "TEXT NOT NULL"),
             Column("row_key", "VARCHAR(2048) NOT NULL", "TEXT NOT NULL"),
             Column("before_image", "LONGTEXT NULL", "TEXT NULL"),
-            column("evidence_at", time), column("source", word),
+            column("evidence_at", time), column("source", word), column("changed_at", timeOrNull),
         ],
         primaryKey: ["run", "feed", "part", "seq"])
 
