@@ -1,8 +1,11 @@
 import APNsProtocol
 import APNsSimulator
+import EvidenceJournal
 import Foundation
+import SecureTransport
 import TestSupport
 import Testing
+import TokenHygiene
 
 private let before: Int64 = 1_600_000_000_000
 
@@ -29,8 +32,13 @@ struct HoldsSettingsTests {
     func settings() throws {
         let stage = try SweepStage(feeds: [.tuples(tuples(0..<500))])
         try stage.database.register(0..<1_000, at: before)
-        try stage.database.execute("CREATE TABLE other_users AS SELECT * FROM active_users")
-        try stage.database.execute("CREATE UNIQUE INDEX other_key ON other_users (id)")
+        try stage.database.execute(
+            "CREATE TABLE other_users (id INTEGER PRIMARY KEY, app_id TEXT, environment TEXT, "
+                + "device_token BLOB, registered_at DATETIME, invalidated_at DATETIME, "
+                + "invalid_reason TEXT)")
+        try stage.database.execute(
+            "INSERT INTO other_users SELECT id, app_id, environment, device_token, registered_at, "
+                + "NULL, NULL FROM active_users")
         try stage.database.execute("ALTER TABLE active_users ADD COLUMN seen_at DATETIME")
         #expect(try stage.sweep().exit == 3)
         let seen = try digest(stage)
@@ -66,6 +74,31 @@ struct HoldsSettingsTests {
         // What says nothing about the release needs no new look.
         stage.lines.limits = "guard: {floor: 7}"
         #expect(try stage.run("holds", "release", seen).exit == 0)
+        #expect(try changes(stage) == 500)
+    }
+
+    @Test("of an older version, which knew the action only, asks for a new look")
+    func older() throws {
+        let stage = try SweepStage(feeds: [.tuples(tuples(0..<500))])
+        try stage.database.register(0..<1_000, at: before)
+        #expect(try stage.sweep().exit == 3)
+        let digest = try SHA256Digest()
+        try digest.update(Array("pushsweep hold 1\nchat\nproduction\nmark\n".utf8))
+        var bytes: [UInt8] = []
+        for number in 0..<500 {
+            AnswerRecord(
+                token: .numbered(number),
+                time: EpochMilliseconds((1_700_000_000 + Int64(number)) * 1_000)
+            ).encode(into: &bytes)
+        }
+        try digest.update(bytes)
+        try digest.update([0xFF])
+        let released = try stage.run("holds", "release", digest.hex())
+        #expect(released.exit == 3, "\(released.error)")
+        #expect(released.error.contains("older version"), "\(released.error)")
+        #expect(released.error.contains("look again"), "\(released.error)")
+        #expect(try changes(stage) == 0)
+        #expect(try stage.run("holds", "release", self.digest(stage)).exit == 0)
         #expect(try changes(stage) == 500)
     }
 
@@ -139,6 +172,27 @@ struct UnknownFeedTests {
         // A few unknown tokens are nothing to write home about.
         let few = try stage.sweep()
         #expect(few.exit == 0 && !few.error.contains("3 of 3"), "\(few.error)")
+    }
+
+    @Test("is held too where APNs' answers bring it to a sender", arguments: TestEngine.available)
+    func answers(_ engine: TestEngine) throws {
+        var script = ProviderScript()
+        script.usual = .reply(ScriptedReply(.unregistered, timestamp: 1_700_000_000_123))
+        let stage = try SendStage(engine, script: script)
+        stage.lines = "guard: {floor: 1}"
+        try stage.database.register(0..<300, at: before)
+        try stage.queue(0..<300)
+        // The rows go while the notifications are on the wire.
+        try stage.database.sql.run(
+            "CREATE TRIGGER emptying AFTER UPDATE ON pushsweep_claim "
+                + (engine == .mariaDB ? "FOR EACH ROW " : "")
+                + "BEGIN DELETE FROM active_users; END")
+        let result = try stage.send()
+        #expect(result.exit == 3, "\(result.error)")
+        let evidence = result.app()["evidence"] as? [String: Int] ?? [:]
+        let held = evidence["held"] ?? 0
+        #expect(held > 0 && held == evidence["tuples"], "\(evidence)")
+        #expect(result.error.contains("name a token that no row has"), "\(result.error)")
     }
 
     @Test("is not suspected where a part of its tokens is known, or was deleted by us")

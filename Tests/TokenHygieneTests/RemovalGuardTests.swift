@@ -162,7 +162,7 @@ struct RemovalGuardTests {
         #expect(removal.warning(about: feed(99), after: RemovalHistory())?.gate == .unknownTokens)
         #expect(removal.warning(about: feed(10), after: RemovalHistory()) != nil)
         #expect(removal.warning(about: feed(9), after: RemovalHistory()) == nil)
-        #expect(removal.warning(about: feed(20, already: 1), after: RemovalHistory()) == nil)
+        #expect(removal.warning(about: feed(19, already: 1), after: RemovalHistory()) == nil)
     }
 
     @Test("never holds a feed with known tokens that makes no row invalid")
