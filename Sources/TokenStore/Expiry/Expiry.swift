@@ -42,6 +42,9 @@ package struct Expiry: Hashable, Sendable {
         self.now = now
     }
 
+    /// What its changes follow from, as their markers name it.
+    static let source = "delete-after"
+
     /// Marks not later than this are old enough.
     var cutoff: EpochMilliseconds { now.advanced(by: -(policy.deletesAfter ?? 0)) }
 }
@@ -123,7 +126,7 @@ extension TokenStore {
         try attempts.retrying("beginning feed \(expiry.feed)") { () throws(SQLFailure) in
             if try marker.read(connection, locking: false) != nil { return }
             try FeedMarker.insert(
-                feed: expiry.feed, run: expiry.run, source: "delete-after",
+                feed: expiry.feed, run: expiry.run, source: Expiry.source,
                 about: [expiry.partition], table: table, connection)
         }
     }
@@ -136,8 +139,8 @@ extension TokenStore {
             () throws(SQLFailure) in
             try Catalog(connection: connection).table(TableName(name: OwnTable.change.name))
         }
-        let recent = RecentChanges(
-            after: expiry.cutoff, except: expiry.feed, connection.dialect,
+        var recent = RecentChanges(
+            after: expiry.cutoff, connection.dialect,
             hasTimes: ledger?.column("changed_at") != nil)
         if isDry {
             guard try canRead("pushsweep_run", "id, started, ended"),
@@ -145,9 +148,12 @@ extension TokenStore {
                 try canRead("pushsweep_change", "run, row_key")
             else { return recent }
         }
+        // What was read for one app, or to count, serves the next as well.
+        if let known = recentChanges, known.cutoff == recent.cutoff { recent = known }
         try attempts.retrying("reading the change ledger") { () throws(SQLFailure) in
-            try recent.refresh(connection)
+            try recent.refresh(connection, withUndos: true)
         }
+        recentChanges = recent
         return recent
     }
 }

@@ -71,7 +71,7 @@ struct ExpiryTransaction {
             connection.rollBack()
             return .tooLarge(entries: size, rows: found.rows.count)
         }
-        try recent.refresh(connection)
+        try recent.refresh(connection, withUndos: false)
         // What a device, a person or a sender changed since the page was read is not due any more.
         let changes = found.rows.sorted { $0.key < $1.key }.compactMap { name, values in
             wholeLookup.match(values, evidence: 0).flatMap { row in
@@ -161,7 +161,7 @@ struct ExpiryTransaction {
         if !isDry { try begin(after: progress) }
         let marks = try sideMarks.states(on: tokens, connection, locking: !isDry)
         if !isDry {
-            try recent.refresh(connection)
+            try recent.refresh(connection, withUndos: false)
             tokens.removeAll { recent.contains(RowImage.key([.bytes($0.bytes)])) }
         }
         let evidence = tokens.sorted().compactMap { token in

@@ -35,8 +35,6 @@ final class RecentChanges {
     private var known: [Place: Int64] = [:]
     /// From when on markers are asked for anew; nil before the first time.
     private var refreshed: EpochMilliseconds?
-    /// The changes of the removal itself are not asked for.
-    private let own: String
     private let dialect: SQLDialect
     /// What tells an entry's own time; older tables have no column for it.
     private let ownTime: String
@@ -53,11 +51,9 @@ final class RecentChanges {
         let changed: EpochMilliseconds
     }
 
-    /// Nothing yet. `own` is the name of the removal's changes.
-    init(after cutoff: EpochMilliseconds, except own: String, _ dialect: SQLDialect, hasTimes: Bool)
-    {
+    /// Nothing yet. `hasTimes` tells whether entries have a time of their own.
+    init(after cutoff: EpochMilliseconds, _ dialect: SQLDialect, hasTimes: Bool) {
         self.cutoff = cutoff
-        self.own = own
         self.dialect = dialect
         ownTime = hasTimes ? "changed_at" : "NULL"
     }
@@ -65,20 +61,18 @@ final class RecentChanges {
     /// Whether a row or a side mark was changed after the moment.
     func contains(_ key: String) -> Bool { keys.contains(key) }
 
-    /// Reads what is new since the last time.
-    func refresh(_ connection: any SQLConnection) throws(SQLFailure) {
-        let from = refreshed ?? cutoff
+    /// Reads what is new since the last time. Undos are asked for only when a walk begins: none is at work
+    /// while the lease is ours.
+    func refresh(_ connection: any SQLConnection, withUndos: Bool) throws(SQLFailure) {
+        let now = try dialect.instant(connection.query("SELECT \(dialect.now)").scalar ?? .null)
         var waiting: [String: [Marker]] = [:]
-        for marker in try markers(after: max(from, cutoff), connection)
-        where marker.entries > known[marker.place] ?? 0 && marker.place.feed != own {
+        for marker in try markers(after: refreshed ?? cutoff, connection)
+        where marker.entries > known[marker.place] ?? 0 {
             waiting[marker.place.run, default: []].append(marker)
         }
         for (run, markers) in waiting { try read(markers, of: run, connection) }
-        guard refreshed == nil else { return }
-        let now = try dialect.instant(connection.query("SELECT \(dialect.now)").scalar ?? .null)
-        // No undo begins while we hold the lease, and a purge takes nothing that is young.
-        try readUndos(connection)
-        refreshed = now.advanced(by: -Self.longestTransaction)
+        if withUndos { try readUndos(connection) }
+        refreshed = refreshed ?? max(cutoff, now.advanced(by: -Self.longestTransaction))
     }
 
     // MARK: Feeds
@@ -128,10 +122,12 @@ final class RecentChanges {
         var limit = Self.page
         while true {
             let rows = try connection.query(
-                "SELECT run, feed, part, rows_changed, changed_at FROM pushsweep_feed WHERE app = ? "
-                    + "AND environment = ? AND changed_at >= ? ORDER BY changed_at LIMIT \(limit)",
+                "SELECT run, feed, part, rows_changed, changed_at, source FROM pushsweep_feed WHERE "
+                    + "app = ? AND environment = ? AND changed_at >= ? "
+                    + "ORDER BY changed_at LIMIT \(limit)",
                 [partition.app, partition.environment, time.value(from)])
-            for row in 0..<rows.count {
+            // What removals did to rows they did to the end.
+            for row in 0..<rows.count where rows[row, 5].text != Expiry.source {
                 guard let run = rows[row, 0].text, let feed = rows[row, 1].text,
                     let part = rows[row, 2].integer, let changed = time.mark(rows[row, 4])
                 else { continue }
@@ -219,7 +215,8 @@ final class RecentChanges {
         if missing > 0 { gap = max(gap ?? marker.changed, marker.changed) }
     }
 
-    /// Reads entries by their numbers, page by page; how many there are.
+    /// Reads entries by their numbers, page by page; how many there are. They are numbered one by one, and
+    /// the server leaves out those that need no second look.
     private func read(
         _ place: Place, from start: Int64, to end: Int64, _ connection: any SQLConnection
     ) throws(SQLFailure) -> Int64 {
@@ -227,20 +224,19 @@ final class RecentChanges {
         let values: [SQLValue] = [.text(place.run), .text(place.feed), .integer(place.part)]
         let bounds = try connection.query("SELECT MIN(seq), MAX(seq) \(match)", values)
         guard let first = bounds[0, 0].integer, let last = bounds[0, 1].integer else { return 0 }
-        var next = max(start, first)
-        var count: Int64 = 0
-        while next <= last && next < end {
+        let range = max(start, first)..<max(start, first, min(end, last + 1))
+        let evidence = dialect.ownTime("evidence_at").value(cutoff)
+        for next in stride(from: range.lowerBound, to: range.upperBound, by: Self.page) {
             let rows = try connection.query(
-                "SELECT seq, \(columns) \(match) AND seq >= ? ORDER BY seq LIMIT \(Self.page)",
-                values + [.integer(next)])
-            guard rows.count > 0 else { break }
-            for row in 0..<rows.count {
-                count += 1
-                take(rows, row, from: 1)
-            }
-            next = (rows[rows.count - 1, 0].integer ?? last) + 1
+                "SELECT \(columns) \(match) AND seq >= ? AND seq < ? AND action <> 'delete' AND "
+                    + "(evidence_at <= ? OR action IN ('insert', 'restore', 'side-restore'))",
+                values + [
+                    .integer(next), .integer(min(next + Int64(Self.page), range.upperBound)),
+                    evidence,
+                ])
+            for row in 0..<rows.count { take(rows, row, from: 0) }
         }
-        return count
+        return Int64(range.count)
     }
 
     // MARK: Undos
