@@ -110,6 +110,25 @@ struct GraceTests {
     }
 
     @Test(
+        "counts for a row that a sender marks anew between the look at it and its removal",
+        arguments: TestEngine.available)
+    func betweenLookAndLock(_ engine: TestEngine) throws {
+        let database = try Self.table(engine, marksBeside: false)
+        try database.execute(
+            "UPDATE active_users SET invalidated_at = ?", [database.time(start + day)])
+        let sender = try database.store(pacing: hurried())
+        try sender.began("sender", daysAgo: 0)
+        let connection = WatchedConnection(database.driver()) {
+            _ = try? sender.apply(
+                (0..<5).map { .dead($0, at: start + 2 * day) }, policy: grace, run: "sender")
+        }
+        let store = try TokenStore(database.settings, connection, hurried())
+        #expect(try store.remove(expiry(at: present + day)) == 15)
+        #expect(try database.count("SELECT COUNT(*) FROM active_users WHERE id <= 5") == 5)
+        #expect(try store.due(expiry(at: present + 9 * day)) == 5)
+    }
+
+    @Test(
         "is the moment of an undo for a row to which it gave an older mark back",
         arguments: TestEngine.available, [false, true])
     func restored(_ engine: TestEngine, _ marksBeside: Bool) throws {
@@ -136,6 +155,38 @@ struct GraceTests {
         #expect(try store.due(expiry(at: present)) == 0)
         #expect(try store.due(expiry(at: present + 8 * day)) == 20)
     }
+}
+
+/// A connection that lets somebody act right after marked rows were looked at for the first time.
+private final class WatchedConnection: SQLConnection {
+    private let real: any SQLConnection
+    private var act: (() -> Void)?
+
+    init(_ real: any SQLConnection, _ act: @escaping () -> Void) {
+        self.real = real
+        self.act = act
+    }
+
+    var dialect: SQLDialect { real.dialect }
+
+    func connect() throws(SQLFailure) { try real.connect() }
+
+    func query(_ sql: String, _ parameters: [SQLValue]) throws(SQLFailure) -> SQLRows {
+        let rows = try real.query(sql, parameters)
+        if sql.contains("\(dialect.quoted("invalidated_at")) IS NOT NULL"), let act {
+            self.act = nil
+            act()
+        }
+        return rows
+    }
+
+    func execute(_ sql: String, _ parameters: [SQLValue]) throws(SQLFailure) -> Int {
+        try real.execute(sql, parameters)
+    }
+
+    func run(_ sql: String) throws(SQLFailure) { try real.run(sql) }
+
+    func describe() throws(SQLFailure) -> ServerDescription { try real.describe() }
 }
 
 extension TokenDatabase {
