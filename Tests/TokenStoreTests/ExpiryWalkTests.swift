@@ -156,11 +156,11 @@ struct ExpiryWalkTests {
             try database.sql.run(
                 "INSERT INTO pushsweep_change (run, feed, seq, action, row_key, evidence_at, source, "
                     + "changed_at) SELECT '\(run)', '\(run)', seq, 'mark', seq + 100, "
-                    + "'2023-01-01', 'feedback', \(time) FROM seq_0_to_\(Self.rows - 1)")
+                    + "'2024-01-05', 'feedback', \(time) FROM seq_0_to_\(Self.rows - 1)")
             try database.sql.run(
                 "INSERT INTO pushsweep_change (run, feed, seq, action, row_key, evidence_at, source, "
                     + "changed_at) SELECT '\(run)', CONCAT('\(run)', seq), 0, 'mark', seq, "
-                    + "'2023-01-01', 'Unregistered', \(time) FROM seq_1_to_2000")
+                    + "'2024-01-05', 'Unregistered', \(time) FROM seq_1_to_2000")
             try database.sql.run(
                 "INSERT INTO pushsweep_feed (feed, run, app, environment, source, table_name, "
                     + "rows_changed, state, changed_at) SELECT CONCAT('\(run)', IF(seq = 0, '', seq)), "
@@ -168,7 +168,7 @@ struct ExpiryWalkTests {
                     + "IF(seq = 0, \(Self.rows), 1), 'applied', \(time) FROM seq_0_to_2000")
         }
         try database.execute(
-            "UPDATE active_users SET invalidated_at = '2023-12-01' WHERE id <= 5")
+            "UPDATE active_users SET invalidated_at = '2024-01-05' WHERE id <= 5")
         try database.execute("DELETE FROM active_users WHERE id IN (1, 2)")
         let connection = MeteredConnection(database.driver())
         let store = try TokenStore(database.settings, connection, hurried())
