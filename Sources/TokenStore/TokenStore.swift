@@ -17,6 +17,8 @@ package final class TokenStore {
     let connection: any SQLConnection
     let pacing: StorePacing
     private var resolved: TableLayout?
+    /// What a removal after the grace period has read of the ledger, for the next app's.
+    var recentChanges: RecentChanges?
     /// Stands between chunks.
     private let gate: ThrottleGate
     /// Asks servers how they are.

@@ -134,8 +134,10 @@ struct ThrottleTests {
 
         try stage.database.execute(
             "UPDATE pushsweep_run SET started = ?", [stage.database.time(before)])
-        try stage.database.execute(
-            "UPDATE pushsweep_feed SET changed_at = ?", [stage.database.time(before)])
+        for table in ["pushsweep_feed", "pushsweep_change"] {
+            try stage.database.execute(
+                "UPDATE \(table) SET changed_at = ?", [stage.database.time(before)])
+        }
         let kept = try stage.run("purge", "--stop-file", halt)
         #expect(kept.exit == 75 && kept.closingLine.hasSuffix("why=stop-file"), "\(kept.error)")
         #expect(try stage.database.count("SELECT COUNT(*) FROM pushsweep_change") == 2_000)

@@ -193,8 +193,10 @@ struct RetentionTests {
         try stage.database.execute(
             "UPDATE pushsweep_run SET started = ? WHERE id = ?",
             [stage.database.time(1_700_000_000_000), .text(wrong.run)])
-        try stage.database.execute(
-            "UPDATE pushsweep_feed SET changed_at = ?", [stage.database.time(1_700_000_000_000)])
+        for table in ["pushsweep_feed", "pushsweep_change"] {
+            try stage.database.execute(
+                "UPDATE \(table) SET changed_at = ?", [stage.database.time(1_700_000_000_000)])
+        }
         let trial = try stage.run("purge", "--dry-run")
         #expect(
             trial.output.contains(
@@ -233,8 +235,10 @@ struct RetentionTests {
         let past = Int64(Date().timeIntervalSince1970 * 1_000) - 3 * 86_400_000
         try stage.database.execute(
             "UPDATE pushsweep_run SET started = ?", [stage.database.time(past)])
-        try stage.database.execute(
-            "UPDATE pushsweep_feed SET changed_at = ?", [stage.database.time(past)])
+        for table in ["pushsweep_feed", "pushsweep_change"] {
+            try stage.database.execute(
+                "UPDATE \(table) SET changed_at = ?", [stage.database.time(past)])
+        }
         let purged = try stage.run("purge", "--format", "json").json
         #expect(purged["changes"] as? Int == 50)
         #expect(purged["feeds"] as? Int == 0 && purged["runs"] as? Int == 0)
@@ -260,9 +264,10 @@ struct RetentionTests {
         #expect(try stage.database.count("SELECT COUNT(*) FROM active_users") == 40)
         // Eight days later, as far as the ledger knows.
         let past = Int64(Date().timeIntervalSince1970 * 1_000) - 8 * 86_400_000
-        try stage.database.execute(
-            "UPDATE pushsweep_run SET started = ? WHERE id = ?",
-            [stage.database.time(past), .text(first.json["run"] as? String ?? "")])
+        for table in ["pushsweep_feed", "pushsweep_change"] {
+            try stage.database.execute(
+                "UPDATE \(table) SET changed_at = ?", [stage.database.time(past)])
+        }
         let trial = try stage.sweep("--dry-run")
         let would = (trial.json["removals"] as? [[String: Any]])?.first ?? [:]
         #expect(would["due"] as? Int == 40 && would["removed"] as? Int == 0, "\(trial.output)")

@@ -133,10 +133,42 @@ struct RemovalGuardTests {
         #expect(cause(feed(OutcomeCounts(applied: 47), outOfBounds: 2)) == nil)
     }
 
-    @Test("never holds a feed that makes no row invalid")
+    @Test(
+        "holds a feed of which hardly a token is known, from the floor on, whatever it would change"
+    )
+    func foreign() {
+        func feed(
+            _ unknown: Int, already: Int = 0, applied: Int = 0, deletes: Bool = false
+        ) -> RemovalProposal {
+            RemovalProposal(
+                candidates: applied,
+                counts: OutcomeCounts(applied: applied, already: already, unknown: unknown),
+                tuples: unknown + already + applied, tokens: unknown + already + applied,
+                deletes: deletes)
+        }
+        #expect(cause(feed(100)) == .unknownTokens(count: 100, tuples: 100))
+        #expect(cause(feed(96, already: 4)) == .unknownTokens(count: 96, tuples: 100))
+        #expect(cause(feed(95, already: 5)) == nil)
+        #expect(cause(feed(99)) == nil)
+        #expect(cause(feed(100), living: 0)?.gate == .unknownTokens)
+        #expect(cause(feed(40), RemovalHistory(), GuardLimits(floor: 30))?.gate == .unknownTokens)
+        #expect(
+            cause(feed(39, applied: 1), RemovalHistory(), GuardLimits(floor: 30))?.gate
+                == .unknownTokens)
+        #expect(cause(feed(100, deletes: true), RemovalHistory(month: 5)) == nil)
+        #expect(cause(feed(100, deletes: true), RemovalHistory(month: 4))?.gate == .unknownTokens)
+        #expect(cause(feed(0), RemovalHistory(), GuardLimits(floor: 0)) == nil)
+        let removal = RemovalGuard()
+        #expect(removal.warning(about: feed(99), after: RemovalHistory())?.gate == .unknownTokens)
+        #expect(removal.warning(about: feed(10), after: RemovalHistory()) != nil)
+        #expect(removal.warning(about: feed(9), after: RemovalHistory()) == nil)
+        #expect(removal.warning(about: feed(19, already: 1), after: RemovalHistory()) == nil)
+    }
+
+    @Test("never holds a feed with known tokens that makes no row invalid")
     func nothingToLose() {
         let proposal = RemovalProposal(
-            candidates: 0, counts: OutcomeCounts(already: 10, unknown: 990), tuples: 2_000,
+            candidates: 0, counts: OutcomeCounts(already: 510, unknown: 490), tuples: 2_000,
             outOfBounds: 1_000, tokens: 1_000, tokensAtOneTime: 1_000)
         #expect(cause(proposal, RemovalHistory(thisHour: 5_000, day: 5_000), living: 10) == nil)
     }

@@ -32,6 +32,8 @@ extension TokenStore {
             RunRecord(id: run, kind: "sweep", started: EpochMilliseconds(time), host: "h"))
         try apply(evidence, policy: policy, run: run)
         let changed = connection.dialect.ownTime("changed_at").value(EpochMilliseconds(time))
+        _ = try connection.execute(
+            "UPDATE pushsweep_change SET changed_at = ? WHERE run = ?", [changed, .text(run)])
         let feeds = try connection.query(
             "SELECT feed FROM pushsweep_feed WHERE run = ?", [.text(run)])
         for row in 0..<feeds.count {

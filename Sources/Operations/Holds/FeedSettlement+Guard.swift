@@ -53,7 +53,7 @@ extension FeedSettlement {
         about decoded: DecodedFeed, _ forecast: Classification, in partition: Partition
     ) throws -> GuardHold? {
         if let hold = try holdBehind(decoded.feed) { return hold }
-        guard forecast.candidateRows > 0 else { return nil }
+        guard forecast.counts.total > 0 else { return nil }
         var proposal = RemovalProposal(
             candidates: forecast.candidateRows, counts: forecast.counts,
             tuples: decoded.books.tuples, outOfBounds: decoded.outOfBounds,
@@ -62,10 +62,16 @@ extension FeedSettlement {
         if decoded.feed.kind == .feedback {
             proposal.tokensAtOneTime = try decoded.evidence?.tokensAtOneTime() ?? 0
         }
-        let cause = try RemovalGuard(plan.limits).cause(
-            toHold: proposal, after: store.removals(from: partition)
-        ) { limit throws(StoreFailure) in
+        let judge = RemovalGuard(plan.limits)
+        let history = try store.removals(from: partition)
+        let cause = try judge.cause(toHold: proposal, after: history) {
+            limit throws(StoreFailure) in
             try store.livingRows(in: partition, atMost: limit)
+        }
+        if cause == nil, let warning = judge.warning(about: proposal, after: history) {
+            context.log.warning(
+                "\(decoded.feed.partition): \(warning); it is not held, since guard.floor is \(plan.limits.floor)"
+            )
         }
         return cause.map { GuardHold(cause: $0, candidates: forecast.candidateRows) }
     }

@@ -5,7 +5,8 @@
 // A decision is about a set that somebody has seen, and sweeps go on meanwhile. So a set has a digest,
 // taken feed by feed in the order in which they were held: the digest of the first n feeds stays what
 // it is however many join. To release a digest applies exactly the feeds that were looked at; those
-// that joined since are judged by the guard once more.
+// that joined since are judged by the guard once more. What a release would do is part of the look too: the
+// digest begins with the policy and with the table, columns and values by which rows are found.
 //
 // A feed that is held for another reason, as because it reached feedback.max-bytes, holds nobody else
 // and is a hold of its own.
@@ -128,18 +129,34 @@ extension CapturedFeed {
     }
 }
 
-/// Takes the digest of a hold: app, environment and action, then per feed every token in order with
-/// the latest time at which it was said to be dead.
+/// Takes the digest of a hold: what a release would do, then per feed every token in order with the latest
+/// time at which it was said to be dead.
 struct HoldDigest {
     private static let tokensPerBatch = 1_000
 
     private let digest: SHA256Digest
 
-    init(_ partition: Partition, _ action: RemovalPolicy.Action) throws {
-        digest = try SHA256Digest()
+    /// Begins with app, environment, policy, and the store's `terms` for them.
+    init(_ partition: Partition, _ policy: RemovalPolicy, terms: [String]) throws {
+        let heading =
+            [
+                "pushsweep hold 2", partition.app, partition.environment, policy.action.rawValue,
+                policy.deletesAfter.map { "\($0)" } ?? "at once",
+                "\(policy.deletesWithoutRegistrationTime)", "\(policy.skew)",
+            ] + terms
+        // With their lengths, so that no two headings run together to the same bytes.
+        try self.init(heading.map { "\($0.utf8.count):\($0)\n" }.joined() + "\n")
+    }
+
+    /// The digest of versions before 1.0, which left out what release does but for the action.
+    init(withoutTerms partition: Partition, _ action: RemovalPolicy.Action) throws {
         let heading = ["pushsweep hold 1", partition.app, partition.environment, action.rawValue]
-        // No name holds a line break.
-        try digest.update(Array((heading.joined(separator: "\n") + "\n").utf8))
+        try self.init(heading.joined(separator: "\n") + "\n")
+    }
+
+    private init(_ heading: String) throws {
+        digest = try SHA256Digest()
+        try digest.update(Array(heading.utf8))
     }
 
     /// Takes a feed. The digest of all taken so far, in hex.

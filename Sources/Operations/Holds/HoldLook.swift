@@ -32,9 +32,11 @@ package struct HoldLook {
                 "looking at hold \(hold.id): the settings no longer name \(hold.partition); name it "
                     + "again under apps, or discard the hold")
         }
+        let store = try TokenStore(StoreSettings(settings))
         var report = HoldReport(hold, action: policy.action, now: context.now())
         let table = try EvidenceTable(in: hold.journal.folder, named: "scratch-holds")
-        let digest = try HoldDigest(hold.partition, policy.action)
+        let digest = try HoldDigest(
+            hold.partition, policy, terms: store.terms(of: app.storedPartition))
         for feed in hold.feeds {
             let decoded = try FeedDecoding.decode(feed, in: hold.journal)
             report.digest = try digest.take(decoded) { item in
@@ -46,7 +48,7 @@ package struct HoldLook {
         let evidence = try table.seal()
         report.tokens = evidence.tokens
         try survey(evidence, into: &report)
-        try compare(evidence, with: app.storedPartition, into: &report)
+        try compare(evidence, with: app.storedPartition, in: store, into: &report)
         return report
     }
 
@@ -69,9 +71,9 @@ package struct HoldLook {
     }
 
     private func compare(
-        _ evidence: SortedEvidence, with partition: Partition, into report: inout HoldReport
+        _ evidence: SortedEvidence, with partition: Partition, in store: TokenStore,
+        into report: inout HoldReport
     ) throws {
-        let store = try TokenStore(StoreSettings(settings))
         var stream = evidence.stream()
         let forecast = try store.classify(
             &stream, in: partition, policy: policy,

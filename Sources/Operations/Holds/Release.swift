@@ -11,23 +11,50 @@ extension SweepPlan {
 extension FeedSettlement {
     /// The feeds that a digest names, with what settles them where they are.
     ///
-    /// - Throws: `RunFailure` where no held set has this digest: it changed, or was decided.
+    /// - Throws: `RunFailure` where no held set has this digest: it changed, or was decided, or its release
+    ///   would now do something else.
     func released(by digest: String) throws -> (feeds: [CapturedFeed], settlement: FeedSettlement) {
-        for hold in try Holds(beside: journal).all() {
-            let digests = try HoldDigest(hold.partition, plan.policy.action)
-            for (index, feed) in hold.feeds.enumerated()
-            where try digests.take(FeedDecoding.decode(feed, in: hold.journal)) == digest {
-                return (
-                    Array(hold.feeds[...index]),
-                    FeedSettlement(
-                        journal: hold.journal, store: store, plan: plan, context: context, run: run,
-                        started: started, lease: lease)
-                )
-            }
+        let holds = try Holds(beside: journal).all()
+        for hold in holds {
+            // Of an app that the settings no longer name nobody has had a look since.
+            guard let partition = plan.partitions[hold.partition] else { continue }
+            let digests = try HoldDigest(
+                hold.partition, plan.policy, terms: store.terms(of: partition))
+            guard let last = try feed(of: hold, with: digest, digests) else { continue }
+            return (
+                Array(hold.feeds[...last]),
+                FeedSettlement(
+                    journal: hold.journal, store: store, plan: plan, context: context, run: run,
+                    started: started, lease: lease)
+            )
         }
         throw RunFailure(
             .usage, .state,
-            "looking for the held set with digest \(digest.prefix(12)): none has it, so the set "
-                + "changed or was decided already; look again with: pushsweep holds list")
+            "looking for the held set with digest \(digest.prefix(12)): \(try reason(digest, holds)); "
+                + "look again with: pushsweep holds list")
+    }
+
+    /// The place of the feed up to which a hold has a digest; nil where it has another.
+    private func feed(
+        of hold: Hold, with digest: String, _ digests: HoldDigest
+    ) throws -> Int? {
+        for (index, feed) in hold.feeds.enumerated()
+        where try digests.take(FeedDecoding.decode(feed, in: hold.journal)) == digest {
+            return index
+        }
+        return nil
+    }
+
+    /// Why no hold has a digest.
+    private func reason(_ digest: String, _ holds: [Hold]) throws -> String {
+        for hold in holds {
+            let digests = try HoldDigest(withoutTerms: hold.partition, plan.policy.action)
+            if try feed(of: hold, with: digest, digests) != nil {
+                return "it was taken by an older version and does not say what a release would do"
+            }
+        }
+        return
+            "none has it, so the set changed, or the settings that decide what a release does, or it "
+            + "was decided already"
     }
 }

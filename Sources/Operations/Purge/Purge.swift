@@ -39,16 +39,20 @@ package struct Purge {
         _ settings: Settings, dryRun: Bool, _ context: RunContext
     ) throws(RunFailure) -> PurgeReport {
         let kept = settings.policy.keepLedger.wholeMilliseconds
-        let now = context.now()
-        let cutoff = now.advanced(by: -kept)
-        let records = min(cutoff, now.advanced(by: -TokenStore.guardDays * 86_400_000))
-        var report = PurgeReport(dryRun: dryRun, before: cutoff.rfc3339)
+        let month = TokenStore.guardDays * 86_400_000
+        var report = PurgeReport(
+            dryRun: dryRun, before: context.now().advanced(by: -kept).rfc3339)
         defer { context.progress.clear() }
         do {
             let folder = try StateFolder(settings.state)
             let store = try TokenStore(
                 StoreSettings(settings), pacing: StorePacing(settings).began("purge", context))
             try store.preflight(.purge(isDry: dryRun))
+            // A host whose clock is ahead must not drop what the others need.
+            let now = try store.databaseTime()
+            let cutoff = now.advanced(by: -kept)
+            let records = min(cutoff, now.advanced(by: -month))
+            report.before = cutoff.rfc3339
             let progress = try store.purge(
                 before: cutoff, records: records, isDry: dryRun,
                 shouldStop: { context.interrupt.isTripped }
@@ -62,7 +66,11 @@ package struct Purge {
                     "purging: stopped after \(progress.changes) ledger entries; run again to continue"
                 )
             }
-            if !dryRun { try purgeJournals(of: folder, in: settings.state, records, context) }
+            if !dryRun {
+                // What lies on this host was written by its clock.
+                let records = context.now().advanced(by: -max(kept, month))
+                try purgeJournals(of: folder, in: settings.state, records, context)
+            }
             withExtendedLifetime(folder) {}
         } catch {
             throw .wrapping(error, at: .store)

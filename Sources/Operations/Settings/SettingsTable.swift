@@ -350,7 +350,8 @@ package enum SettingsTable {
             "How long rows of a sender that fell silent stay with it before others take them over."),
         SettingRule(
             "guard.floor", .integer(0...1_000_000_000), .text("100"),
-            "Rows that may become invalid within an hour, and within a day, whatever their share."),
+            "Rows that may become invalid within an hour, and within a day, whatever their share. A feed of "
+                + "fewer tuples is not held for naming hardly a token of the table."),
         SettingRule(
             "guard.partition-percent", .percent, .text("5"),
             "Share of an app's living rows that may become invalid within an hour; more is held for a person."

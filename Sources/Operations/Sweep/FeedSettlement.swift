@@ -138,7 +138,8 @@ struct FeedSettlement {
     ) {
         guard progress.rowsRefused > 0 else { return }
         let named =
-            (try? store.refusedChanges(ofFeed: feed.id, run: run, limit: SweepReport.Feed.mostRefusals))
+            (try? store.refusedChanges(
+                ofFeed: feed.id, run: run, limit: SweepReport.Feed.mostRefusals))
             ?? []
         entry.refusals = named.map(\.description)
         let first = named.first.map { ", the first is \($0)" } ?? ""

@@ -133,6 +133,7 @@ package struct Sweep {
         do {
             try expiry.remove { removal in
                 if removal.cause != nil { outcome.exit = .worse(outcome.exit, .held) }
+                if removal.refused > 0 { outcome.exit = .worse(outcome.exit, .quarantined) }
                 outcome.report.removals.append(removal)
             }
         } catch {

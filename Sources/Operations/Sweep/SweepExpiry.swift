@@ -13,6 +13,8 @@ extension SweepReport {
         package var due = 0
         /// Those removed; none in a dry run.
         package var removed = 0
+        /// Those that are due and stay: they refuse to be removed, or could not be brought back.
+        @LaterCount package var refused = 0
         /// The name of the changes in the ledger; absent where nothing was removed.
         package var feed: String?
         /// Why the guard lets nothing be removed; absent where it does.
@@ -27,6 +29,7 @@ struct SweepExpiry {
     let plan: SweepPlan
     let context: RunContext
     let run: String
+    /// When the run began, for the records of the database.
     let started: EpochMilliseconds
     /// What fences the changes; nil for dry runs.
     let lease: Lease?
@@ -39,14 +42,19 @@ struct SweepExpiry {
 
     /// Removes what is due; `enter` hears of each app, also of one whose removal was cut short.
     func remove(_ enter: (SweepReport.Removal) -> Void) throws {
-        let partitions = plan.partitions.sorted { "\($0.key)" < "\($1.key)" }
+        let now = try store.databaseTime()
+        let partitions = plan.partitions.filter { plan.isAbout($0.key) }
+            .sorted { "\($0.key)" < "\($1.key)" }
         for (partition, stored) in partitions {
             var entry = SweepReport.Removal(
                 app: partition.app, environment: partition.environment)
             let expiry = Expiry(
                 run: run, feed: UUID().uuidString.lowercased(), partition: stored,
-                policy: plan.policy, now: started, lease: lease)
-            guard let due = try store.due(expiry, shouldStop: { context.interrupt.isTripped })
+                policy: plan.policy, now: now, lease: lease)
+            guard
+                let due = try store.due(
+                    expiry, shouldStop: { context.interrupt.isTripped },
+                    noticing: { warn(of: partition, untouchedUntil: $0) })
             else { throw RunFailure.stopped }
             entry.due = due
             guard due > 0 else { continue }
@@ -65,6 +73,16 @@ struct SweepExpiry {
                 try remove(expiry, partition, due, into: &entry, enter)
             }
         }
+    }
+
+    private func warn(of partition: Partition, untouchedUntil end: EpochMilliseconds) {
+        context.log.warning(
+            """
+            removing rows of \(partition) after policy.delete-after: the ledger has lost changes of that \
+            period, so when their rows were marked is unknown and none is removed before \
+            \(end.rfc3339); keep the ledger for longer than the period (policy.keep-ledger, for purge \
+            on every host)
+            """)
     }
 
     /// What the guard has against so many removals at once. The rows are marked already and not among
@@ -91,11 +109,20 @@ struct SweepExpiry {
             enter(entry)
         }
         let removed = try store.remove(
-            expiry, shouldStop: { context.interrupt.isTripped }
+            expiry, shouldStop: { context.interrupt.isTripped },
+            refusing: { entry.refused = $0 }
         ) { removed in
             entry.removed = removed
             context.progress.show("removing rows of \(partition)", removed, of: due)
         }
         if removed == nil { throw RunFailure.stopped }
+        if entry.refused > 0 {
+            context.log.warning(
+                """
+                removing rows of \(partition): \(entry.refused) of \(due) rows that are due refuse to be \
+                removed, or could not be brought back; they stay marked; `pushsweep check` says what \
+                stands against a removal
+                """)
+        }
     }
 }

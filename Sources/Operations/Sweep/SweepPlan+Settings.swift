@@ -21,6 +21,7 @@ extension SweepPlan {
                     + "apps[].feedback with host and port, or try: pushsweep demo")
         }
         self.init(settings, .gateways(sources), dryRun: dryRun)
+        self.chosen = Set(chosen.map(\.partition))
     }
 
     /// The plan of replaying a file, or a feed of the journal.

@@ -62,6 +62,8 @@ package struct SweepPlan: Sendable {
     /// The partitions that the settings know, as the rows of the table name them; evidence of
     /// others stays pending.
     package var partitions: [Partition: Partition]
+    /// Whose rows may be removed after the grace period, as the settings name them; nil for all.
+    package var chosen: Set<Partition>?
     /// What is done to stale rows.
     package var policy: RemovalPolicy
     /// Limits beyond which a removal is held.
@@ -72,6 +74,9 @@ package struct SweepPlan: Sendable {
     package var pacing = StorePacing()
     /// Where metrics go; nil where nobody wants any.
     package var metrics: MetricsPlan?
+
+    /// Whether the person who started it means this partition.
+    func isAbout(_ partition: Partition) -> Bool { chosen?.contains(partition) ?? true }
 
     /// Whether a file is only tried: nothing of it is kept.
     var isTrial: Bool {

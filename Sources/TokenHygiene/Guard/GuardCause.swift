@@ -70,8 +70,9 @@ package enum GuardCause: Hashable, Sendable, CustomStringConvertible {
             "\(removals) of \(living) living rows would have become invalid within 24 hours, more than "
                 + "\(Self.text(percent)) % (guard.day-percent)"
         case .unknownTokens(let count, let tuples):
-            "\(count) of \(tuples) tuples name a token that no row has: the feed of another app or "
-                + "environment is suspected"
+            "\(count) of \(tuples) tuples name a token that no row has: another table, or the feed of "
+                + "another app or environment, is suspected; check store.active-users.table, the app's "
+                + "value and environment, its gateway and certificate"
         case .registeredLater(let count, let known):
             "\(count) of \(known) tuples about known tokens are older than the registration: a "
                 + "wrong clock or time zone is suspected"

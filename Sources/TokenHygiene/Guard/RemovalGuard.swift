@@ -20,9 +20,12 @@
 //              after the signal (a wrong clock or zone), one time on nearly all (a gateway that does
 //              not know when), times out of bounds.
 //
-// The limits do not apply up to a floor, since in small numbers shares mean nothing. The symptoms do
-// from 50 on, whatever the floor. A feed that would make no row invalid is never held: there is
-// nothing to lose.
+//   foreign    a feed of which hardly a token is in any row (a mistyped table, another app's feed):
+//              its signals are about rows that are elsewhere, and applied here they are lost.
+//
+// The limits do not apply up to a floor, since in small numbers shares mean nothing; nor does the last.
+// The symptoms do from 50 on, whatever the floor. A feed that would make no row invalid is held for being
+// foreign only: there is nothing else to lose.
 
 /// The limits beyond which removals are held.
 package struct GuardLimits: Hashable, Sendable {
@@ -118,6 +121,10 @@ package struct RemovalProposal: Hashable, Sendable {
 package struct RemovalGuard: Hashable, Sendable {
     /// Tuples from which on a share of them is a symptom.
     package static let leastForSymptoms = 50
+    /// Tuples from which on it is worth a word that hardly one is about a token of the table.
+    package static let leastForWarning = 10
+    /// Percent of unknown tuples from which on a feed is foreign.
+    package static let foreignPercent = 95
     /// How often the usual peak may be exceeded.
     package static let peakFactor = 3
     /// Percent of the living rows that is allowed without a mature history.
@@ -137,6 +144,9 @@ package struct RemovalGuard: Hashable, Sendable {
         toHold proposal: RemovalProposal, after history: RemovalHistory,
         living: (_ atMost: Int) throws(Failure) -> Int
     ) throws(Failure) -> GuardCause? {
+        if proposal.counts.total >= limits.floor, let foreign = foreign(proposal, after: history) {
+            return foreign
+        }
         guard proposal.candidates > 0 else { return nil }
         if let symptom = symptom(of: proposal, after: history) { return symptom }
         let hour = history.thisHour + proposal.candidates
@@ -164,6 +174,28 @@ package struct RemovalGuard: Hashable, Sendable {
         return .dayShare(removals: day, living: rows, percent: limits.dayPercent)
     }
 
+    /// What there is to tell of a feed that is too small to be held: that hardly a token of it is known.
+    package func warning(
+        about proposal: RemovalProposal, after history: RemovalHistory
+    ) -> GuardCause? {
+        proposal.counts.total >= Self.leastForWarning ? foreign(proposal, after: history) : nil
+    }
+
+    private func foreign(
+        _ proposal: RemovalProposal, after history: RemovalHistory
+    ) -> GuardCause? {
+        let judged = proposal.counts.total
+        guard unexplained(proposal, after: history) * 100 > judged * Self.foreignPercent else {
+            return nil
+        }
+        return .unknownTokens(count: proposal.counts.unknown, tuples: judged)
+    }
+
+    /// Unknown tuples, but for those about rows that this program has deleted.
+    private func unexplained(_ proposal: RemovalProposal, after history: RemovalHistory) -> Int {
+        proposal.counts.unknown - (proposal.deletes ? history.month : 0)
+    }
+
     /// The living rows of which `removals` are more than `percent`, those removed `before` counted
     /// as living still; nil where they are not.
     private func exceeded<Failure: Error>(
@@ -185,9 +217,7 @@ package struct RemovalGuard: Hashable, Sendable {
             return .outOfBounds(count: proposal.outOfBounds, tuples: proposal.tuples)
         }
         let (counts, judged) = (proposal.counts, proposal.counts.total)
-        // Rows that this program has deleted are unknown for a good reason.
-        let unexplained = counts.unknown - (proposal.deletes ? history.month : 0)
-        if judged >= least, unexplained * 2 > judged {
+        if judged >= least, unexplained(proposal, after: history) * 2 > judged {
             return .unknownTokens(count: counts.unknown, tuples: judged)
         }
         let known = judged - counts.unknown

@@ -25,6 +25,7 @@ struct ChangeLedger {
 
     private static let columns = [
         "run", "feed", "part", "seq", "action", "row_key", "before_image", "evidence_at", "source",
+        "changed_at",
     ]
     /// Lengths of the multi-row inserts; a number of entries is paid out in these coins.
     private static let lengths = [256, 64, 16, 4, 1]
@@ -135,7 +136,8 @@ struct ChangeLedger {
         _ entries: [Entry], from first: Int, _ connection: any SQLConnection
     ) throws(SQLFailure) {
         let time = dialect.ownTime("evidence_at")
-        let row = "(\(placeholders(Self.columns.count)))"
+        // The host's clock has no say in when a row was changed.
+        let row = "(\(placeholders(Self.columns.count - 1)), \(dialect.now))"
         var rest = entries[...]
         var number = first
         while !rest.isEmpty {

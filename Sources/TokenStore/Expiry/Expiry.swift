@@ -2,14 +2,14 @@
 // stayed marked for so long, unless its device registered meanwhile or somebody took the mark away.
 //
 // A mark carries the time of the evidence, not the time at which it was set: a feed replayed late marks
-// rows with times long past. Which marks are younger than they look the ledger tells: no row is removed
-// that a run of the last days has changed. That holds for rows an undo brought back too, so that the
-// next sweep does not remove them again at once.
+// rows with times long past. When this program set a mark the ledger tells, by the database's clock, see
+// RecentChanges: no row is removed that was changed within the period. That holds for rows an undo brought
+// back too, so that the next sweep does not remove them again at once.
 //
 // The table has no index over marks, since each one would cost every change. So it is walked once in
-// the order of its key, in pages without locks; the rows of a page that are due are locked by key,
-// judged again and removed with registration and mark repeated in the statement. Where marks are in
-// the side table, that one is walked in the order of tokens, and the mark goes with the rows.
+// the order of its key, in bounded ranges without locks (KeyWalk); the rows of a range that are due are
+// locked by key, judged again and removed with registration and mark repeated in the statement. Where
+// marks are in the side table, that one is walked in the order of tokens, and the mark goes with the rows.
 
 import APNsProtocol
 import TokenHygiene
@@ -24,7 +24,7 @@ package struct Expiry: Hashable, Sendable {
     package let partition: Partition
     /// The policy, with its grace period.
     package let policy: RemovalPolicy
-    /// The present time.
+    /// The present by the database's clock, see `databaseTime`.
     package let now: EpochMilliseconds
     /// The lease that every transaction has to find in force; nil where there is none.
     package let lease: Lease?
@@ -42,13 +42,16 @@ package struct Expiry: Hashable, Sendable {
         self.now = now
     }
 
+    /// What its changes follow from, as their markers name it.
+    static let source = "delete-after"
+
     /// Marks not later than this are old enough.
     var cutoff: EpochMilliseconds { now.advanced(by: -(policy.deletesAfter ?? 0)) }
 }
 
 /// How far a removal is.
 struct ExpiryProgress: Hashable {
-    /// The key or token last looked at.
+    /// The key or token up to which everything was looked at.
     var position: [SQLValue] = []
     /// Entries in the ledger: rows removed, and marks of the side table.
     var changes = 0
@@ -60,38 +63,50 @@ struct ExpiryProgress: Hashable {
 }
 
 extension TokenStore {
-    /// How many rows are due. Reads only and locks nothing.
+    /// How many rows are due. Reads only and locks nothing. `noticing` hears until when nothing is due
+    /// because the ledger has lost changes of the period, see `RecentChanges`.
     ///
     /// - Throws: any failure of reading.
     package func due(
-        _ expiry: Expiry, shouldStop: () -> Bool = { false }
+        _ expiry: Expiry, shouldStop: () -> Bool = { false },
+        noticing: (EpochMilliseconds) -> Void = { _ in }
     ) throws(StoreFailure) -> Int? {
-        try walk(expiry, isDry: true, shouldStop) { _ in }
+        try walk(expiry, isDry: true, shouldStop, noticing) { (_: ExpiryProgress) in }
     }
 
     /// Removes the rows that are due, chunk by chunk, each with its before-image in the ledger.
+    ///
+    /// `refusing` is told how many rows are due and stay, because they refuse to be removed or could not
+    /// be brought back.
     ///
     /// - Returns: how many were removed; nil if `shouldStop` ended it before the end.
     /// - Throws: any failure; what is committed stands, and the next run removes the rest.
     package func remove(
         _ expiry: Expiry, shouldStop: () -> Bool = { false },
-        report: (Int) -> Void = { _ in }
+        refusing: (Int) -> Void = { _ in }, report: (Int) -> Void = { _ in }
     ) throws(StoreFailure) -> Int? {
-        try walk(expiry, isDry: false, shouldStop, report)
+        try walk(expiry, isDry: false, shouldStop, { _ in }) { progress in
+            refusing(progress.refused)
+            report(progress.rows)
+        }
     }
 
     private func walk(
-        _ expiry: Expiry, isDry: Bool, _ shouldStop: () -> Bool, _ report: (Int) -> Void
+        _ expiry: Expiry, isDry: Bool, _ shouldStop: () -> Bool,
+        _ noticing: (EpochMilliseconds) -> Void, _ report: (ExpiryProgress) -> Void
     ) throws(StoreFailure) -> Int? {
         let layout = try layout()
         // A dry run gets by with the right to read the token table.
         if isDry, layout.mark == nil, try !hasSideMarks() { return 0 }
-        let hasRuns = isDry ? try canRead("pushsweep_run", "id") : true
-        let hasLedger = hasRuns && isDry ? try canRead("pushsweep_change", "run") : hasRuns
-        let recent = hasLedger ? try recentlyChanged(expiry) : []
+        let recent = try recentChanges(expiry, isDry: isDry)
+        if let gap = recent.gap {
+            noticing(gap.advanced(by: expiry.policy.deletesAfter ?? 0))
+            return 0
+        }
         let isolation = RowIsolation()
         let transaction = try ExpiryTransaction(
-            expiry, layout, connection, recent, isolation, isDry: isDry)
+            expiry, layout, connection, recent,
+            KeyWalk(layout, catalogTable(), connection.dialect), isolation, isDry: isDry)
         if !isDry { try begin(expiry, layout.table) }
         var loop = ChunkLoop(connection, pacing, isolation)
         var progress = ExpiryProgress()
@@ -109,7 +124,7 @@ extension TokenStore {
                 let committed = try transaction.marker.read(connection, locking: false)
                 return committed?.rowsChanged == start.changes ? start : attempted
             }
-            report(progress.rows)
+            report(progress)
             if !progress.isDone && !isDry { loop.letOthersWrite() }
         }
         return progress.rows
@@ -120,26 +135,34 @@ extension TokenStore {
         try attempts.retrying("beginning feed \(expiry.feed)") { () throws(SQLFailure) in
             if try marker.read(connection, locking: false) != nil { return }
             try FeedMarker.insert(
-                feed: expiry.feed, run: expiry.run, source: "delete-after",
+                feed: expiry.feed, run: expiry.run, source: Expiry.source,
                 about: [expiry.partition], table: table, connection)
         }
     }
 
-    /// The keys of rows and of side marks that runs of the last days have changed although their mark
-    /// looks old.
-    private func recentlyChanged(
-        _ expiry: Expiry
-    ) throws(StoreFailure) -> Set<String> {
-        let time = connection.dialect.ownTime("evidence_at")
-        var keys: Set<String> = []
-        for run in try runs() where run.started > expiry.cutoff {
-            try attempts.retrying("reading the change ledger") { () throws(SQLFailure) in
-                let rows = try connection.query(
-                    "SELECT row_key FROM pushsweep_change WHERE run = ? AND evidence_at <= ? "
-                        + "AND action <> 'delete'", [.text(run.id), time.value(expiry.cutoff)])
-                for row in 0..<rows.count { rows[row, 0].text.map { _ = keys.insert($0) } }
-            }
+    /// What was changed within the period. A dry run whose account may not see it goes without.
+    private func recentChanges(
+        _ expiry: Expiry, isDry: Bool
+    ) throws(StoreFailure) -> RecentChanges {
+        let ledger = try attempts.retrying("reading the layout of pushsweep_change") {
+            () throws(SQLFailure) in
+            try Catalog(connection: connection).table(TableName(name: OwnTable.change.name))
         }
-        return keys
+        var recent = RecentChanges(
+            after: expiry.cutoff, connection.dialect,
+            hasTimes: ledger?.column("changed_at") != nil)
+        if isDry {
+            guard try canRead("pushsweep_run", "id, started, ended"),
+                try canRead("pushsweep_feed", "run, rows_changed, changed_at"),
+                try canRead("pushsweep_change", "run, row_key")
+            else { return recent }
+        }
+        // What was read for one app, or to count, serves the next as well.
+        if let known = recentChanges, known.cutoff == recent.cutoff { recent = known }
+        try attempts.retrying("reading the change ledger") { () throws(SQLFailure) in
+            try recent.refresh(connection, withUndos: true)
+        }
+        recentChanges = recent
+        return recent
     }
 }

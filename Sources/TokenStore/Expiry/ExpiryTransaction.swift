@@ -6,8 +6,10 @@ struct ExpiryTransaction {
     let expiry: Expiry
     let layout: TableLayout
     let connection: any SQLConnection
-    /// Keys, as the ledger spells them, of rows and side marks that are to be left alone.
-    let recent: Set<String>
+    /// Rows and side marks that are to be left alone.
+    let recent: RecentChanges
+    /// The way through the table.
+    let walk: KeyWalk
     /// Changes nothing and only counts.
     let isDry: Bool
     let marker: FeedMarker
@@ -22,13 +24,14 @@ struct ExpiryTransaction {
 
     init(
         _ expiry: Expiry, _ layout: TableLayout, _ connection: any SQLConnection,
-        _ recent: Set<String>, _ isolation: RowIsolation, isDry: Bool
+        _ recent: RecentChanges, _ walk: KeyWalk, _ isolation: RowIsolation, isDry: Bool
     ) throws(StoreFailure) {
         let dialect = connection.dialect
         self.expiry = expiry
         self.layout = layout
         self.connection = connection
         self.recent = recent
+        self.walk = walk
         self.isDry = isDry
         marker = FeedMarker(feed: expiry.feed, part: .whole, dialect: dialect)
         lookup = try RowLookup(layout, dialect, expiry.partition, wholeRows: false)
@@ -54,7 +57,7 @@ struct ExpiryTransaction {
             return try removeBySideMarks(size, after: progress, attempting)
         }
         let page = try page(after: progress.position, limit: size)
-        next.isDone = page.rows.count < size
+        next.isDone = page.isLast
         next.position = page.position
         let due = page.rows.compactMap { lookup.match($0, evidence: 0) }.filter(isDue)
         let keys = due.map { key($0, lookup) }.filter { !recent.contains(RowImage.key($0)) }
@@ -70,9 +73,12 @@ struct ExpiryTransaction {
             connection.rollBack()
             return .tooLarge(entries: size, rows: found.rows.count)
         }
-        // What a device or a person changed since the page was read is not due any more.
-        let rows = found.rows.sorted { $0.key < $1.key }.compactMap { _, values in
-            wholeLookup.match(values, evidence: 0).flatMap { isDue($0) ? $0 : nil }
+        try recent.refresh(connection, withUndos: false)
+        // What a device, a person or a sender changed since the page was read is not due any more.
+        let rows = found.rows.sorted { $0.key < $1.key }.compactMap { name, values in
+            wholeLookup.match(values, evidence: 0).flatMap { row in
+                isDue(row) && !recent.contains(name) ? row : nil
+            }
         }
         let changes = rows.filter(canBeRestored).map { change($0, $0.mark) }
         next.refused += rows.count - changes.count
@@ -106,43 +112,34 @@ struct ExpiryTransaction {
         }
     }
 
-    /// Marked rows in the order of their key. Text sorts by its letters, not by what it says, so only
-    /// other marks are compared in the statement.
+    /// Marked rows of the next range of the key, at most `limit`. Text sorts by its letters, not by what
+    /// it says, so only other marks are compared in the statement.
     private func page(
         after position: [SQLValue], limit: Int
-    ) throws(SQLFailure) -> (rows: [ArraySlice<SQLValue>], position: [SQLValue]) {
+    ) throws(SQLFailure) -> (rows: [ArraySlice<SQLValue>], position: [SQLValue], isLast: Bool) {
         let dialect = connection.dialect
-        guard let mark = layout.mark else { return ([], []) }
+        guard let mark = layout.mark else { return ([], [], true) }
+        let end = try walk.end(after: position, connection)
+        let range = walk.condition(after: position, upTo: end)
         let name = dialect.quoted(mark.name)
-        var sql = "\(name) IS NOT NULL"
-        var values: [SQLValue] = []
+        var sql = "\(range.sql) AND \(name) IS NOT NULL"
+        var values = range.values
         if case .text = mark.storage {
         } else {
             sql += " AND \(name) <= ?"
             values.append(mark.value(mark.floor(expiry.cutoff)))
         }
-        let keys = layout.key.map { dialect.quoted($0.name) }
-        if position.count == keys.count {
-            // (a, b) > (x, y), spelled so that an index serves everywhere.
-            let steps = keys.indices.map { last in
-                (keys[..<last].map { "\($0) = ?" } + ["\(keys[last]) > ?"])
-                    .joined(separator: " AND ")
-            }
-            sql += " AND (\(steps.joined(separator: " OR ")))"
-            for last in keys.indices { values += position[...last] }
-        } else {
-            // SQLite lets a key be NULL, which names no row.
-            sql += keys.map { " AND \($0) IS NOT NULL" }.joined()
-        }
         let list = lookup.columns.map(dialect.quoted).joined(separator: ", ")
         let rows = try connection.query(
-            "SELECT \(list) FROM \(layout.table.sql(dialect)) WHERE \(sql)"
-                + lookup.condition.sql + " ORDER BY \(keys.joined(separator: ", ")) "
-                + "LIMIT \(limit)", values + lookup.condition.values)
+            "SELECT \(list) FROM \(walk.source) WHERE \(sql)" + lookup.condition.sql
+                + " ORDER BY \(walk.list) LIMIT \(limit)", values + lookup.condition.values)
         try rows.require(width: lookup.columns.count)
         let found = (0..<rows.count).map { rows.row($0) }
-        let last = found.last.map { row in lookup.key.map { row[row.startIndex + $0] } }
-        return (found, last ?? position)
+        guard let last = found.last, found.count == limit else {
+            return (found, end ?? position, end == nil)
+        }
+        let places = walk.columns.compactMap { lookup.columns.firstIndex(of: $0) }
+        return (found, places.map { last[last.startIndex + $0] }, false)
     }
 
     // MARK: Marks of the side table
@@ -152,22 +149,30 @@ struct ExpiryTransaction {
     ) throws(SQLFailure) -> ChunkOutcome<ExpiryProgress> {
         var next = progress
         let time = connection.dialect.ownTime("invalidated_at")
+        let position = progress.position.first ?? .bytes([])
+        let end = try SideMarkWalk.end(after: position, connection)
         let page = try connection.query(
-            "SELECT token FROM pushsweep_invalid WHERE app = ? AND environment = ? "
-                + "AND invalidated_at <= ? AND token > ? ORDER BY token LIMIT \(size)",
-            [
+            "SELECT token FROM pushsweep_invalid WHERE token > ?\(end == nil ? "" : " AND token <= ?") "
+                + "AND app = ? AND environment = ? AND invalidated_at <= ? "
+                + "ORDER BY token LIMIT \(size)",
+            [position] + [end].compactMap { $0 } + [
                 .text(expiry.partition.app), .text(expiry.partition.environment),
-                time.value(expiry.cutoff), progress.position.first ?? .bytes([]),
+                time.value(expiry.cutoff),
             ])
-        next.isDone = page.count < size
-        if page.count > 0 { next.position = [page[page.count - 1, 0]] }
-        let tokens = (0..<page.count).compactMap { row -> DeviceToken? in
+        let isCut = page.count == size
+        next.isDone = !isCut && end == nil
+        next.position = [isCut ? page[page.count - 1, 0] : end ?? position]
+        var tokens = (0..<page.count).compactMap { row -> DeviceToken? in
             guard case .bytes(let bytes) = page[row, 0] else { return nil }
             return recent.contains(RowImage.key([page[row, 0]])) ? nil : DeviceToken(bytes)
         }
         guard !tokens.isEmpty else { return .committed(next, entries: page.count, bytes: 0) }
         if !isDry { try begin(after: progress) }
         let marks = try sideMarks.states(on: tokens, connection, locking: !isDry)
+        if !isDry {
+            try recent.refresh(connection, withUndos: false)
+            tokens.removeAll { recent.contains(RowImage.key([.bytes($0.bytes)])) }
+        }
         let evidence = tokens.sorted().compactMap { token in
             marks[token].map { TokenEvidence(token: token, time: $0.time) }
         }

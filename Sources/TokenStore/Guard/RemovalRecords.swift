@@ -46,7 +46,7 @@ extension TokenStore {
     }
 
     /// How many rows of a partition are not invalid, at most `limit`: counting stops there, so that
-    /// a large table costs no more than the answer needs. Rows that carry a mark and a later
+    /// a large table costs no more than the answer needs; in ranges, so that no statement takes long. Rows that carry a mark and a later
     /// registration in another form than the mark's are taken for invalid, which makes a limit by
     /// shares a little stricter.
     ///
@@ -58,25 +58,46 @@ extension TokenStore {
         let condition = try layout.partitionCondition(partition, dialect)
         var marked = 0
         if layout.mark == nil, try hasSideMarks() { marked = try sideMarks(in: partition) }
-        let most = limit.addingReportingOverflow(marked)
-        let sql =
-            "SELECT COUNT(*) FROM (SELECT 1 AS living FROM \(layout.table.sql(dialect)) WHERE 1 = 1"
-            + condition.sql + layout.livingCondition(dialect)
-            + " LIMIT \(most.overflow ? limit : most.partialValue)) AS found"
-        let rows = try attempts.retrying("counting rows of \(layout.table)") {
-            () throws(SQLFailure) in
-            try connection.query(sql, condition.values).scalar?.count ?? 0
+        let sum = limit.addingReportingOverflow(marked)
+        let most = sum.overflow ? limit : sum.partialValue
+        let walk = try KeyWalk(layout, catalogTable(), dialect)
+        var (rows, position): (Int, [SQLValue]) = (0, [])
+        while rows < most {
+            let (found, end) = try attempts.retrying("counting rows of \(layout.table)") {
+                () throws(SQLFailure) in
+                let end = try walk.end(after: position, connection)
+                let range = walk.condition(after: position, upTo: end)
+                let count = try connection.query(
+                    "SELECT COUNT(*) FROM \(walk.source) WHERE \(range.sql)" + condition.sql
+                        + layout.livingCondition(dialect), range.values + condition.values)
+                return (count.scalar?.count ?? 0, end)
+            }
+            rows += found
+            guard let end else { break }
+            position = end
         }
-        return min(limit, max(0, rows - marked))
+        return min(limit, max(0, min(rows, most) - marked))
     }
 
     private func sideMarks(in partition: Partition) throws(StoreFailure) -> Int {
-        try attempts.retrying("counting marks of \(partition)") { () throws(SQLFailure) in
-            try connection.query(
-                "SELECT COUNT(*) FROM pushsweep_invalid WHERE app = ? AND environment = ?",
-                [.text(partition.app), .text(partition.environment)]
-            ).scalar?.count ?? 0
+        var count = 0
+        var position: SQLValue? = .bytes([])
+        while let start = position {
+            let (found, end) = try attempts.retrying("counting marks of \(partition)") {
+                () throws(SQLFailure) in
+                let end = try SideMarkWalk.end(after: start, connection)
+                let rows = try connection.query(
+                    "SELECT COUNT(*) FROM pushsweep_invalid WHERE token > ?"
+                        + "\(end == nil ? "" : " AND token <= ?") AND app = ? AND environment = ?",
+                    [start] + [end].compactMap { $0 } + [
+                        .text(partition.app), .text(partition.environment),
+                    ])
+                return (rows.scalar?.count ?? 0, end)
+            }
+            count += found
+            position = end
         }
+        return count
     }
 }
 

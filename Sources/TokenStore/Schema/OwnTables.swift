@@ -85,8 +85,9 @@ extension OwnTable {
                 isUnique: false)
         ])
 
-    /// One row per changed row: what was done, and what stood there before. Rows that refused a change
-    /// have numbers below 0, and the reason in place of what stood there.
+    /// One row per changed row: what was done, what stood there before, and when by the database's
+    /// clock; NULL in entries of older versions. Rows that refused a change have numbers below 0, and the
+    /// reason in place of what stood there.
     static let change = OwnTable(
         name: "pushsweep_change",
         columns: [
@@ -96,7 +97,7 @@ extension OwnTable {
             Column("action", "VARCHAR(16) NOT NULL", "TEXT NOT NULL"),
             Column("row_key", "VARCHAR(2048) NOT NULL", "TEXT NOT NULL"),
             Column("before_image", "LONGTEXT NULL", "TEXT NULL"),
-            column("evidence_at", time), column("source", word),
+            column("evidence_at", time), column("source", word), column("changed_at", timeOrNull),
         ],
         primaryKey: ["run", "feed", "part", "seq"])
 

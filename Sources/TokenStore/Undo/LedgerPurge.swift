@@ -2,9 +2,10 @@ import TokenHygiene
 
 // What is older than the retention goes run by run: first its entries, then the markers of feeds that
 // it applied last, then its record. So whatever is left after a kill still hangs on a record, and the
-// next purge finds it. A run's age is that of its start; so the ledger needs no index over times, which
-// every change would have to pay for. A sender may run for months, so what belongs to a feed whose marker
-// has moved since stays, and so does the record.
+// next purge finds it. Runs are chosen by their start; so the ledger needs no index over times, which
+// every change would have to pay for. A sender may run for months, and the clock of a host may be wrong:
+// so an entry whose own time is younger stays, and what belongs to a feed whose marker has moved since.
+// With an entry stay the marker and the record that it hangs on.
 //
 // Deleting again what is deleted changes nothing, so here no marker is needed: numbers are counted
 // before each chunk is deleted, never taken from what a server says was affected.
@@ -22,8 +23,9 @@ package struct PurgeProgress: Codable, Hashable, Sendable {
 }
 
 extension TokenStore {
-    /// Drops the ledger of runs that began before `cutoff`, and the markers of applied feeds and the
-    /// records of those that began before `records` too, by which the guard judges. `shouldStop` and the
+    /// Drops what runs that began before `cutoff` changed before it, and the markers of applied feeds and
+    /// the records of those that began before `records` too, by which the guard judges. Both are times of
+    /// the database's clock. `shouldStop` and the
     /// throttle are asked between chunks. A dry run counts.
     ///
     /// - Throws: any failure; what is dropped stays dropped, and the next purge goes on.
@@ -37,12 +39,12 @@ extension TokenStore {
         for run in try runs().reversed() where run.started < cutoff {
             for (feed, part) in try parts(ofRun: run.id, before: cutoff) {
                 guard try mayGoOn(shouldStop) else { return progress }
-                try purge(run.id, feed, part, isDry, shouldStop, &loop, &progress)
+                try purge(run.id, feed, part, before: cutoff, isDry, shouldStop, &loop, &progress)
                 report(progress)
             }
             guard run.started < records ?? cutoff else { continue }
             guard try mayGoOn(shouldStop) else { return progress }
-            try close(run.id, before: records ?? cutoff, isDry, &progress)
+            try close(run.id, before: cutoff, records: records ?? cutoff, isDry, &progress)
             report(progress)
         }
         progress.isDone = true
@@ -72,13 +74,19 @@ extension TokenStore {
         }
     }
 
-    /// Drops the entries of one part, by ranges of their numbers.
+    /// Drops the old entries of one part, by ranges of their numbers.
     private func purge(
-        _ run: String, _ feed: String, _ part: Int64, _ isDry: Bool, _ shouldStop: () -> Bool,
-        _ loop: inout ChunkLoop, _ progress: inout PurgeProgress
+        _ run: String, _ feed: String, _ part: Int64, before cutoff: EpochMilliseconds,
+        _ isDry: Bool, _ shouldStop: () -> Bool, _ loop: inout ChunkLoop,
+        _ progress: inout PurgeProgress
     ) throws(StoreFailure) {
-        let place: [SQLValue] = [.text(run), .text(feed), .integer(part)]
-        let match = "FROM pushsweep_change WHERE run = ? AND feed = ? AND part = ?"
+        let place: [SQLValue] = [
+            .text(run), .text(feed), .integer(part),
+            connection.dialect.ownTime("changed_at").value(cutoff),
+        ]
+        let match =
+            "FROM pushsweep_change WHERE run = ? AND feed = ? AND part = ? "
+            + "AND (changed_at IS NULL OR changed_at < ?)"
         let (first, last, count) = try attempts.retrying("reading the change ledger") {
             () throws(SQLFailure) in
             let rows = try connection.query("SELECT MIN(seq), MAX(seq), COUNT(*) \(match)", place)
@@ -113,26 +121,33 @@ extension TokenStore {
         }
     }
 
-    /// Drops the markers of a run that have not moved since, and with the last of them its record.
+    /// Drops the markers of a run that have not moved since and that no entry hangs on, and with the last
+    /// of them its record.
     private func close(
-        _ run: String, before cutoff: EpochMilliseconds, _ isDry: Bool,
+        _ run: String, before cutoff: EpochMilliseconds, records: EpochMilliseconds, _ isDry: Bool,
         _ progress: inout PurgeProgress
     ) throws(StoreFailure) {
         let doing = "dropping the record of run \(run)"
-        let time = connection.dialect.ownTime("changed_at").value(cutoff)
-        let place: [SQLValue] = [.text(run), time]
-        let (rows, young) = try attempts.retrying(doing) { () throws(SQLFailure) in
-            (
-                try connection.query(
-                    "SELECT feed, part FROM pushsweep_feed WHERE run = ? AND state = 'applied' "
-                        + "AND (changed_at IS NULL OR changed_at < ?)", place),
-                try connection.query(
-                    "SELECT COUNT(*) FROM pushsweep_feed WHERE run = ? AND changed_at >= ?", place
-                ).scalar?.count ?? 0
-            )
+        let time = connection.dialect.ownTime("changed_at")
+        let place: [SQLValue] = [.text(run), time.value(records)]
+        let isYoung = "c.changed_at >= ?"
+        let (rows, stays) = try attempts.retrying(doing) { () throws(SQLFailure) in
+            let markers = try connection.query(
+                "SELECT m.feed, m.part FROM pushsweep_feed m WHERE m.run = ? AND m.state = 'applied' "
+                    + "AND (m.changed_at IS NULL OR m.changed_at < ?) AND NOT EXISTS (SELECT 1 FROM "
+                    + "pushsweep_change c WHERE c.run = m.run AND c.feed = m.feed AND c.part = m.part "
+                    + "AND \(isYoung))", place + [time.value(cutoff)])
+            let young = try connection.query(
+                "SELECT 1 FROM pushsweep_feed WHERE run = ? AND changed_at >= ? LIMIT 1", place)
+            let entries = try connection.query(
+                "SELECT 1 FROM pushsweep_change c WHERE c.run = ? AND (\(isYoung) OR EXISTS (SELECT 1 "
+                    + "FROM pushsweep_feed f WHERE f.feed = c.feed AND f.part = c.part "
+                    + "AND f.changed_at >= ?)) LIMIT 1",
+                [.text(run), time.value(cutoff), time.value(cutoff)])
+            return (markers, young.count + entries.count > 0)
         }
         progress.feeds += rows.count
-        if young == 0 { progress.runs += 1 }
+        if !stays { progress.runs += 1 }
         guard !isDry else { return }
         try attempts.retrying(doing) { () throws(SQLFailure) in
             try connection.begin()
@@ -141,7 +156,7 @@ extension TokenStore {
                     "DELETE FROM pushsweep_feed WHERE feed = ? AND part = ? AND run = ?",
                     [rows[row, 0], rows[row, 1], .text(run)])
             }
-            if young == 0 {
+            if !stays {
                 _ = try connection.execute("DELETE FROM pushsweep_run WHERE id = ?", [.text(run)])
             }
             try connection.commit()

@@ -116,7 +116,7 @@ struct UndoneRow {
         return before.agrees(with: state)
     }
 
-    private static func agree(_ state: RowContent?, _ side: RowContent?) -> Bool {
+    static func agree(_ state: RowContent?, _ side: RowContent?) -> Bool {
         switch (state, side) {
         case (nil, nil): true
         case (let state?, let side?): state.agrees(with: side)

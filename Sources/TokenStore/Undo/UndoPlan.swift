@@ -1,7 +1,9 @@
 // The ledger is in the order of runs, an undo goes row by row. So the chosen entries, without their
 // images, are laid into a scratch database and sorted there: by row, and for each row newest first.
-// Newer is the run that began later; within one run the evidence that is later, because a run changes
-// a row a second time only for later evidence, and removes it last.
+// Newer is the change that the database's clock calls later: a sender that began before a sweep goes on
+// after it. Where that time is the same or missing, as in entries of older versions, newer is the run that
+// began later; within one run the evidence that is later, because a run changes a row a second time only
+// for later evidence, and removes it last. No clock has to be right for that, see UndoOrder.
 //
 // The scratch is a temporary file of SQLite, which has no name and is gone with its connection. It
 // lies in the state folder (SQLITE_TMPDIR), since keys of the side table are tokens. The same
@@ -16,7 +18,10 @@ struct PlannedEntry {
     let group: Int
     let sequence: Int64
     let action: String
+    /// The time of the evidence.
     let time: EpochMilliseconds
+    /// When the change was made, by the database's clock; nil in entries of older versions.
+    let changed: EpochMilliseconds?
     let source: String
     let hasImage: Bool
 }
@@ -61,7 +66,7 @@ package final class UndoPlan {
 
     /// Entries in one insert: their values fit into the 999 places that SQLite has everywhere.
     private static let entriesPerInsert = 64
-    private static let width = 10
+    private static let width = 11
 
     init(_ selection: UndoSelection, _ runs: [RunRecord]) throws(SQLFailure) {
         self.selection = selection
@@ -71,9 +76,9 @@ package final class UndoPlan {
         try scratch.connect()
         try scratch.run(
             """
-            CREATE TABLE entry (subject TEXT, newness INTEGER, age INTEGER, rank INTEGER, \
-            part INTEGER, seq INTEGER, action TEXT, time INTEGER, source TEXT, image INTEGER, \
-            PRIMARY KEY (subject, newness, age, rank, part, seq)) WITHOUT ROWID
+            CREATE TABLE entry (subject TEXT, moment INTEGER, newness INTEGER, age INTEGER, \
+            rank INTEGER, part INTEGER, seq INTEGER, action TEXT, time INTEGER, source TEXT, \
+            image INTEGER, PRIMARY KEY (subject, moment, newness, age, rank, part, seq)) WITHOUT ROWID
             """)
         try scratch.run("BEGIN")
     }
@@ -100,7 +105,8 @@ package final class UndoPlan {
             ? ["s", partition.app, partition.environment, key].joined(separator: "\u{1F}")
             : "r\u{1F}\(key)"
         waiting += [
-            .text(subject), .integer(Int64(newness)), .integer(-entry.time.rawValue),
+            .text(subject), .integer(entry.changed.map { -$0.rawValue } ?? .max),
+            .integer(Int64(newness)), .integer(-entry.time.rawValue),
             .integer(entry.action == "delete" ? 0 : 1), .integer(Int64(entry.group)),
             .integer(entry.sequence), .text(entry.action), .integer(entry.time.rawValue),
             .text(entry.source), .integer(entry.hasImage ? 1 : 0),
@@ -131,8 +137,8 @@ package final class UndoPlan {
         var room = limit + 64
         while true {
             let rows = try scratch.query(
-                "SELECT subject, part, seq, action, time, source, image FROM entry "
-                    + "WHERE subject > ? ORDER BY subject, newness, age, rank, part, seq LIMIT ?",
+                "SELECT subject, part, seq, action, time, source, image, moment FROM entry WHERE "
+                    + "subject > ? ORDER BY subject, moment, newness, age, rank, part, seq LIMIT ?",
                 [.text(position ?? ""), .integer(Int64(room))])
             var subjects: [PlannedSubject] = []
             for row in 0..<rows.count {
@@ -159,7 +165,8 @@ package final class UndoPlan {
         PlannedEntry(
             group: rows[row, 1].count ?? 0, sequence: rows[row, 2].integer ?? 0,
             action: rows[row, 3].text ?? "",
-            time: EpochMilliseconds(rows[row, 4].integer ?? 0), source: rows[row, 5].text ?? "",
-            hasImage: rows[row, 6].count == 1)
+            time: EpochMilliseconds(rows[row, 4].integer ?? 0),
+            changed: rows[row, 7].integer.flatMap { $0 == .max ? nil : EpochMilliseconds(-$0) },
+            source: rows[row, 5].text ?? "", hasImage: rows[row, 6].count == 1)
     }
 }

@@ -32,7 +32,7 @@ struct UndoReader {
         let marker = try connection.query(
             "SELECT app, environment, table_name FROM pushsweep_feed WHERE feed = ? AND part = ?",
             [.text(feed), .integer(part)])
-        let isForeign = marker[0, 2].text != layout.table.description
+        let isForeign = marker.count == 0 || marker[0, 2].text != layout.table.description
         let group = plan.groups.count
         if !isForeign {
             plan.groups.append(
@@ -45,8 +45,8 @@ struct UndoReader {
         var sequence: Int64 = -1
         while true {
             let rows = try connection.query(
-                "SELECT seq, action, row_key, evidence_at, source, before_image IS NOT NULL FROM "
-                    + "pushsweep_change WHERE run = ? AND feed = ? AND part = ? AND seq > ? "
+                "SELECT seq, action, row_key, evidence_at, source, before_image IS NOT NULL, "
+                    + "changed_at FROM pushsweep_change WHERE run = ? AND feed = ? AND part = ? AND seq > ? "
                     + "ORDER BY seq LIMIT \(Self.page)",
                 [.text(run), .text(feed), .integer(part), .integer(sequence)])
             for row in 0..<rows.count {
@@ -61,6 +61,7 @@ struct UndoReader {
                     PlannedEntry(
                         group: group, sequence: sequence, action: rows[row, 1].text ?? "",
                         time: time.mark(rows[row, 3]) ?? EpochMilliseconds(0),
+                        changed: time.mark(rows[row, 6]),
                         source: rows[row, 4].text ?? "", hasImage: rows[row, 5].count == 1),
                     key: key, newness: newness)
             }

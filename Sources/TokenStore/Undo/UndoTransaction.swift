@@ -163,14 +163,16 @@ struct UndoTransaction {
         _ registeredAt: (RowContent?) -> EpochMilliseconds?
     ) -> UndoneRow {
         var row = UndoneRow(current)
+        var steps: [LedgerStep] = []
         for entry in subject.entries {
             let image = images[ImagePlace(group: entry.group, sequence: entry.sequence)]
             if let step = LedgerStep(entry, image: image, layout) {
-                row.takeBack(step, registeredAt: registeredAt)
+                steps.append(step)
             } else {
                 row.keep(layout.mark == nil && !subject.isSideMark ? .foreign : .unreadable)
             }
         }
+        row.takeBack(steps, registeredAt: registeredAt)
         return row
     }
 

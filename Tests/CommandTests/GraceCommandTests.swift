@@ -1,0 +1,75 @@
+import APNsProtocol
+import APNsSimulator
+import Foundation
+import TestSupport
+import Testing
+
+private let before: Int64 = 1_500_000_000_000
+private let marked: Int64 = 1_600_000_000_000
+
+@Suite("policy.delete-after", .serialized)
+struct GraceCommandTests {
+    private func rows(_ stage: SweepStage, app: String = "chat") throws -> Int {
+        try stage.database.count(
+            "SELECT COUNT(*) FROM active_users WHERE app_id = ?", [.text(app)])
+    }
+
+    @Test("removes rows of the apps that the sweep is about, and of no other")
+    func chosenApps() throws {
+        let stage = try SweepStage(feeds: [.tuples([]), .tuples([]), .tuples([])])
+        stage.lines.policy = "policy: {action: delete, delete-after: 7d}"
+        stage.lines.apps = """
+              - name: talk
+                topic: com.example.talk
+                environment: production
+            """
+        for app in ["chat", "talk"] {
+            for number in 0..<10 {
+                try stage.database.register(
+                    .numbered(number), at: before, app: app, mark: marked)
+            }
+        }
+        let trial = try stage.sweep("--dry-run", "--app", "chat")
+        let would = (trial.json["removals"] as? [[String: Any]] ?? []).compactMap {
+            $0["app"] as? String
+        }
+        #expect(would == ["chat"], "\(trial.output)")
+        let result = try stage.sweep("--app", "chat")
+        #expect(result.exit == 0, "\(result.error)")
+        #expect(try rows(stage) == 0)
+        #expect(try rows(stage, app: "talk") == 10)
+        #expect(try stage.sweep().exit == 0)
+        #expect(try rows(stage, app: "talk") == 0)
+    }
+
+    @Test(
+        "is counted by the database's clock where the host's is ahead, and so is what purge drops",
+        .enabled(
+            if: WallClockOfItsOwn.library != nil && TestEngine.available.contains(.mariaDB),
+            Comment(rawValue: WallClockOfItsOwn.absence)))
+    func hostAhead() throws {
+        let now = UInt32(Date().timeIntervalSince1970)
+        let stage = try SweepStage(
+            .mariaDB,
+            feeds: [.tuples((0..<20).map { .dead($0, at: now - 3_600) }), .tuples([]), .tuples([])])
+        stage.lines.limits = SweepStage.anyNumber
+        stage.lines.policy = "policy: {action: delete, delete-after: 7d, keep-ledger: 8d}"
+        try stage.database.register(0..<20, at: before)
+        let clock = try WallClockOfItsOwn()
+        #expect(try stage.sweep().exit == 0)
+        try clock.set("+20d")
+        let ahead = try stage.start(
+            ["sweep", "--format", "json"], environment: clock.environment
+        ).wait()
+        #expect(ahead.exit == 0 || ahead.exit == 69, "\(ahead.error)")
+        #expect((ahead.json["removals"] as? [Any])?.isEmpty == true, "\(ahead.output)")
+        #expect(try rows(stage) == 20)
+        let purged = try stage.start(
+            ["purge", "--format", "json"], environment: clock.environment
+        ).wait()
+        #expect(purged.exit == 0 && purged.json["changes"] as? Int == 0, "\(purged.output)")
+        #expect(
+            try stage.database.count("SELECT COUNT(*) FROM pushsweep_change WHERE action = 'mark'")
+                == 20)
+    }
+}
