@@ -144,29 +144,39 @@ struct ExpiryTransaction {
 
     // MARK: Marks of the side table
 
-    private func removeBySideMarks(
-        _ size: Int, after progress: ExpiryProgress, _ attempting: (ExpiryProgress) -> Void
-    ) throws(SQLFailure) -> ChunkOutcome<ExpiryProgress> {
-        var next = progress
+    /// Old marks of the next range of tokens, at most `limit`.
+    private func sideMarkPage(
+        after position: SQLValue, limit: Int
+    ) throws(SQLFailure) -> (tokens: [SQLValue], position: SQLValue, isLast: Bool) {
         let time = connection.dialect.ownTime("invalidated_at")
-        let position = progress.position.first ?? .bytes([])
         let end = try SideMarkWalk.end(after: position, connection)
-        let page = try connection.query(
+        let rows = try connection.query(
             "SELECT token FROM pushsweep_invalid WHERE token > ?\(end == nil ? "" : " AND token <= ?") "
                 + "AND app = ? AND environment = ? AND invalidated_at <= ? "
-                + "ORDER BY token LIMIT \(size)",
+                + "ORDER BY token LIMIT \(limit)",
             [position] + [end].compactMap { $0 } + [
                 .text(expiry.partition.app), .text(expiry.partition.environment),
                 time.value(expiry.cutoff),
             ])
-        let isCut = page.count == size
-        next.isDone = !isCut && end == nil
-        next.position = [isCut ? page[page.count - 1, 0] : end ?? position]
-        var tokens = (0..<page.count).compactMap { row -> DeviceToken? in
-            guard case .bytes(let bytes) = page[row, 0] else { return nil }
-            return recent.contains(RowImage.key([page[row, 0]])) ? nil : DeviceToken(bytes)
+        let tokens = (0..<rows.count).map { rows[$0, 0] }
+        guard let last = tokens.last, tokens.count == limit else {
+            return (tokens, end ?? position, end == nil)
         }
-        guard !tokens.isEmpty else { return .committed(next, entries: page.count, bytes: 0) }
+        return (tokens, last, false)
+    }
+
+    private func removeBySideMarks(
+        _ size: Int, after progress: ExpiryProgress, _ attempting: (ExpiryProgress) -> Void
+    ) throws(SQLFailure) -> ChunkOutcome<ExpiryProgress> {
+        var next = progress
+        let page = try sideMarkPage(after: progress.position.first ?? .bytes([]), limit: size)
+        next.isDone = page.isLast
+        next.position = [page.position]
+        var tokens = page.tokens.compactMap { value -> DeviceToken? in
+            guard case .bytes(let bytes) = value else { return nil }
+            return recent.contains(RowImage.key([value])) ? nil : DeviceToken(bytes)
+        }
+        guard !tokens.isEmpty else { return .committed(next, entries: page.tokens.count, bytes: 0) }
         if !isDry { try begin(after: progress) }
         let marks = try sideMarks.states(on: tokens, connection, locking: !isDry)
         if !isDry {
@@ -207,7 +217,7 @@ struct ExpiryTransaction {
         if isDry || changes.isEmpty {
             if !isDry { connection.rollBack() }
             next.rows += changes.count
-            return .committed(next, entries: page.count, bytes: found.bytes)
+            return .committed(next, entries: page.tokens.count, bytes: found.bytes)
         }
         let reasons = changes.map { marks[evidence[$0.row.evidence].token]?.reason }
         // Left behind, a mark would condemn a device that comes back where no registration tells.
