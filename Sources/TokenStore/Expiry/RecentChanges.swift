@@ -174,7 +174,7 @@ final class RecentChanges {
         guard !markers.isEmpty else { return }
         let rows = try connection.query(
             "SELECT feed, part, seq, \(columns) FROM pushsweep_change WHERE run = ? AND feed IN "
-                + "(\(placeholders(markers.count)))",
+                + "(\(placeholders(markers.count))) AND seq >= 0",
             [.text(run)] + markers.map { .text($0.place.feed) })
         var found: [Place: Int64] = [:]
         for row in 0..<rows.count {
