@@ -40,6 +40,11 @@ package struct SendPlan: Sendable {
     package var limit: Int?
     /// The most notifications per second and app; nil for as many as go.
     package var rate: Double?
+    /// How often the rest of a gateway that fails again is doubled: 16 minutes at most.
+    static let mostDoublings = 4
+
+    /// How long a following run leaves a gateway alone that has failed.
+    package var rest = Duration.seconds(60)
     /// Waits for new rows instead of ending when the queue is empty.
     package var follows = false
     /// Nothing is claimed or sent.
