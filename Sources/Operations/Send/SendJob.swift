@@ -57,6 +57,8 @@ final class SendJob {
     private(set) var outages = 0
     /// Suspects whose rows wait for a later run.
     private var deferred = 0
+    /// Rows that went back because the gateway did not process them, while sending went on.
+    private var unprocessed = 0
     private var words = SendWords()
 
     private static var clock: Double { Double(DispatchTime.now().uptimeNanoseconds) / 1e9 }
@@ -143,8 +145,18 @@ final class SendJob {
 
     /// What makes the end of the run no success though the queue was drained.
     func shortcomings() -> [RunFailure] {
-        words.shortcomings(
+        var failures = words.shortcomings(
             entry, deferred: deferred, judge.gate, exit: silence.exit)
+        // A sender that follows has claimed them again.
+        if unprocessed > 0, stop == nil, !plan.follows {
+            failures.append(
+                RunFailure(
+                    .pending, .send,
+                    "sending for \(app.partition): \(provider.plan.name) did not process "
+                        + "\(unprocessed.counting("notification")), however often they were sent; they "
+                        + "wait in the queue, run again to continue"))
+        }
+        return failures
     }
 
     /// Ends what was kept so far and starts anew; gives the feeds to be applied.
@@ -330,7 +342,8 @@ final class SendJob {
         // What is unknown because we ended the connections is not the gateway's doing.
         case .unknown(let why): if stop == nil { silence.unknown(why, isGarbled: false) }
         case .garbled(let why): if stop == nil { silence.unknown(why, isGarbled: true) }
-        case .refused, .untouched: break
+        case .untouched: if stop == nil { unprocessed += 1 }
+        case .refused: break
         }
     }
 
