@@ -26,6 +26,8 @@ struct ProviderConnection: ~Copyable {
     private var lastFailure: ProviderFailure?
     /// Why nothing more can be sent; thrown when what is in flight is home.
     private var fault: ProviderFailure?
+    /// Whether it gave up connecting and has had no answer since.
+    private var isResting = false
     /// Why the present connection is left though the peer keeps it open.
     private var unanswered: ProviderFailure?
     /// When a peer that allows no stream has had its time.
@@ -63,6 +65,7 @@ struct ProviderConnection: ~Copyable {
             flight.removeAll().map {
                 ProviderOutcome(key: $0.key, kind: .unknown("the connection was closed"))
             })
+        wakeUp()
         return mailbox.isStopping ? nil : lastFailure
     }
 
@@ -210,7 +213,9 @@ struct ProviderConnection: ~Copyable {
         _ batch: HTTP2OutcomeBatch
     ) throws(ProviderFailure) {
         switch conversation.answered(answer.meaning, sends: item.sends) {
-        case .deliver: done.append(ProviderOutcome(key: item.key, kind: .answered(answer)))
+        case .deliver:
+            wakeUp()
+            done.append(ProviderOutcome(key: item.key, kind: .answered(answer)))
         case .sendAgain: again.append(item)
         case .sendWithNewToken:
             again.append(item)
@@ -257,17 +262,23 @@ struct ProviderConnection: ~Copyable {
     private mutating func rest() throws(ProviderFailure) -> Bool {
         deliver(again.map { ProviderOutcome(key: $0.key, kind: .untouched) })
         again = []
-        guard mailbox.rest() else {
+        guard mailbox.rest(isResting: isResting) else {
             if let lastFailure { throw lastFailure }
             return false
         }
-        defer { mailbox.resume() }
+        isResting = true
         plan.story("one connection to \(plan.name) rests while others go on")
         for _ in 0..<Self.rest where !mailbox.isStopping {
             if interrupt.wait(until: .in(Self.exchange * plan.limits.pace)) { return false }
         }
         conversation.startAgain()
         return true
+    }
+
+    /// It works again, or ends: others may rest now.
+    private mutating func wakeUp() {
+        if isResting { mailbox.resume() }
+        isResting = false
     }
 
     private mutating func connect() throws(ProviderFailure) -> Bool {

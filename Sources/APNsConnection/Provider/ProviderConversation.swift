@@ -162,6 +162,6 @@ struct ProviderConversation: Hashable, Sendable {
         return failures >= Self.mostFailures ? .giveUp : .milliseconds(250 << failures)
     }
 
-    /// The caller wants another try after the provider was given up.
-    mutating func startAgain() { failures = 0 }
+    /// The caller wants another try after the provider was given up: a single one, until it answers.
+    mutating func startAgain() { failures = Self.mostFailures - 1 }
 }
