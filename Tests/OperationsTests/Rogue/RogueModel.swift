@@ -93,7 +93,8 @@ final class RogueModel {
         // Between two answers: those that were on the wire together, and single ones that were tried.
         let each = GatewaySilence.most + GatewaySilence.probe * drawn.connections
         require(
-            app.unknown <= each * (answers + 1) + answers, "\(app.unknown) unknown for \(answers) answers")
+            app.unknown <= each * (answers + 1) + answers,
+            "\(app.unknown) unknown for \(answers) answers")
         if answers == 0 {
             require(app.unknown <= GatewaySilence.most, "\(app.unknown) unknown without an answer")
         }
