@@ -117,7 +117,11 @@ final class ProviderMailbox: Sendable {
         guard limit > 0 else { return [] }
         return state.withLock { state in
             let end = min(state.waiting.count, state.taken + limit)
-            defer { state.taken = end }
+            defer {
+                state.taken = end
+                // What was taken is nobody's here any more, nor are its payloads.
+                if end == state.waiting.count { (state.waiting, state.taken) = ([], 0) }
+            }
             return Array(state.waiting[state.taken..<end])
         }
     }

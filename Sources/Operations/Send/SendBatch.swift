@@ -14,6 +14,8 @@ struct SendBatch {
     let place: Int
     /// Rows without an outcome.
     private(set) var outstanding: Int
+    /// Bytes of the payload of each row.
+    let sizes: [Int]
     /// Results to be written.
     private(set) var results: [DeliveryResult] = []
     /// Results that wait for the environment gate.
@@ -43,6 +45,7 @@ struct SendBatch {
         self.place = place
         self.handedAt = handedAt
         outstanding = claim.notifications.count
+        sizes = claim.notifications.map(\.payload.count)
     }
 
     /// The key under which a provider knows the row at an index.
@@ -53,7 +56,11 @@ struct SendBatch {
         (Int(key >> 32), Int(key & 0xFFFF_FFFF))
     }
 
-    /// The rows as a provider takes them; those that APNs would refuse on sight have their result.
+    /// Bytes of all payloads.
+    var size: Int { sizes.reduce(0, +) }
+
+    /// The rows as a provider takes them; those that APNs would refuse on sight have their result. The
+    /// payloads are the items' from now on.
     mutating func items(_ topic: String) -> [ProviderItem] {
         var items: [ProviderItem] = []
         items.reserveCapacity(claim.notifications.count)
@@ -76,7 +83,9 @@ struct SendBatch {
                         key: Self.key(place: place, index: index), token: row.token,
                         id: APNsID(high: row.apnsID.high, low: row.apnsID.low),
                         attributes: attributes, payload: row.payload))
+                claim.dropPayload(index)
             } catch {
+                claim.dropPayload(index)
                 settle(index, SendJudge.Judgement(result: .failed(reason: "\(error.reason)")))
             }
         }

@@ -43,7 +43,7 @@ final class SendJob {
     private var claimed: [Int] = []
     /// Notifications of handed-over batches that no connection was given.
     private var ready: ArraySlice<ProviderItem> = []
-    private var inFlight = 0
+    private(set) var load = SendLoad()
     private var limiter: RateLimit?
     private var claimedSoFar = 0
     private var lastFlush = SendJob.clock
@@ -107,7 +107,7 @@ final class SendJob {
             }
             try handOver()
             give()
-            let isIdle = inFlight == 0 && ready.isEmpty && claimed.isEmpty
+            let isIdle = load.rows == 0 && ready.isEmpty && claimed.isEmpty
             if !isIdle || batches.contains(where: { $0 != nil }) {
                 try takeOutcomes(claimsMore: !isOver)
             }
@@ -188,7 +188,7 @@ final class SendJob {
                 RunFailure(exit(after: failure), .send, "sending for \(app.partition): \(failure)"),
                 isOutage: failure.code != .credential)
         }
-        if let stopBy, Self.clock > stopBy, inFlight > 0 { provider.stop(abruptly: true) }
+        if let stopBy, Self.clock > stopBy, load.rows > 0 { provider.stop(abruptly: true) }
         context.progress.show(
             "sending \(app.partition)", entry.claimed, of: plan.limit)
     }
@@ -214,27 +214,34 @@ final class SendJob {
 
     /// Whether more rows are of use. Until the gateway answers, what was claimed has to be sent first.
     private var mayClaim: Bool {
-        silence.allowance.map { $0 > 0 && inFlight == 0 && ready.isEmpty && claimed.isEmpty }
-            ?? true
+        guard load.mayClaim else { return false }
+        guard let allowance = silence.allowance else { return true }
+        return allowance > 0 && load.rows == 0 && ready.isEmpty && claimed.isEmpty
     }
 
     /// Takes back what no connection has taken.
     private func withdraw() {
         let withdrawn = provider.withdraw()
-        inFlight -= withdrawn.count
+        load.withdrawn(withdrawn.count, Self.size(of: withdrawn))
         if !withdrawn.isEmpty { ready = withdrawn + ready }
     }
 
     private func returnUnsent() {
         withdraw()
         for item in ready { give(back: item.key) }
+        load.dropped(Self.size(of: ready))
         ready = []
         for place in claimed {
+            load.dropped(batches[place]?.size ?? 0)
             for index in 0..<(batches[place]?.claim.notifications.count ?? 0) {
                 give(back: SendBatch.key(place: place, index: index))
             }
         }
         claimed = []
+    }
+
+    private static func size(of items: some Sequence<ProviderItem>) -> Int {
+        items.reduce(0) { $0 + $1.payload.count }
     }
 
     private func give(back key: UInt64) {
@@ -259,7 +266,9 @@ final class SendJob {
         claimedSoFar += claim.claimed
         for (reason, count) in claim.skipped { entry.count(skipped: count, reason) }
         guard !claim.notifications.isEmpty else { return true }
-        batches[place] = SendBatch(claim, place: place, handedAt: context.now())
+        let batch = SendBatch(claim, place: place, handedAt: context.now())
+        load.claimed(batch.size)
+        batches[place] = batch
         claimed.append(place)
         return true
     }
@@ -275,32 +284,36 @@ final class SendJob {
         claimed.removeFirst()
         guard isOurs else {
             // The lease had ended and others have the rows.
+            load.dropped(batch.size)
             batches[place] = nil
             return
         }
         batch.handedAt = context.now()
-        ready = batch.items(app.topic)[...]
+        let items = batch.items(app.topic)
+        load.dropped(batch.size - Self.size(of: items))
+        ready = items[...]
         batches[place] = batch
     }
 
     /// Gives the connections what the gate and the rate allow.
     private func give() {
         guard !ready.isEmpty, stop == nil else { return }
-        var room = Self.batchRows * 2 - inFlight
-        if let allowance = judge.gate.allowance { room = min(room, allowance - inFlight) }
-        if let allowance = silence.allowance { room = min(room, allowance - inFlight) }
+        var room = SendLoad.mostRows
+        if let allowance = judge.gate.allowance { room = min(room, allowance - load.rows) }
+        if let allowance = silence.allowance { room = min(room, allowance - load.rows) }
         if let allowance = limiter?.allowance(at: Self.clock) { room = min(room, allowance) }
         guard room > 0 else { return }
-        let items = ready.prefix(room)
+        let items = ready.prefix(load.fitting(ready.lazy.map(\.payload.count), rows: room))
+        guard !items.isEmpty else { return }
         ready = ready.dropFirst(items.count)
-        inFlight += items.count
+        load.given(items.count, Self.size(of: items))
         limiter?.spend(items.count)
         provider.give(Array(items))
     }
 
     private func takeOutcomes(claimsMore: Bool) throws {
         let canClaim = claimsMore && stop == nil && ready.isEmpty && batches.contains { $0 == nil }
-        let patience = canClaim && inFlight < 500 ? 2 : Self.patience
+        let patience = canClaim && load.rows < 500 ? 2 : Self.patience
         try settle(timed("answers") { provider.outcomes(within: patience) })
     }
 
@@ -316,9 +329,9 @@ final class SendJob {
             let (place, index) = SendBatch.position(outcome.key)
             // Not the batch itself: a second holder would make each change copy its results.
             guard let attempts = batches[place]?.claim.notifications[index].attempts,
-                let handedAt = batches[place]?.handedAt
+                let handedAt = batches[place]?.handedAt, let size = batches[place]?.sizes[index]
             else { continue }
-            inFlight -= 1
+            load.settled(size)
             note(outcome.kind)
             var judgement = judge.judge(outcome.kind, attempts: attempts, handedAt: handedAt)
             if let failure = judgement.stop { halt(failure) }
@@ -330,7 +343,7 @@ final class SendJob {
         guard stop == nil, silence.allowance == 0 else { return }
         // What is on no connection yet must not follow into the silence.
         withdraw()
-        silence.noteInFlight(inFlight)
+        silence.noteInFlight(load.rows)
         if let clause = silence.failure { halt(unanswered(clause), isOutage: true) }
     }
 

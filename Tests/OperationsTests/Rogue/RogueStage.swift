@@ -143,24 +143,7 @@ final class RogueStage {
             log: Logger(label: "rogue") { _ in HeardWords.Handler(heard: heard) },
             progress: stopsAfter.map { StopAfter($0, interrupt) as any ProgressDisplay }
                 ?? NoProgress(), host: "rogue")
-        var plan = try SendPlan(settings, apps: [], context)
-        var limits = ProviderPlan.Limits()
-        limits.pace = 0.02
-        limits.request = isSlow ? .milliseconds(150) : .seconds(20)
-        limits.handshake = .milliseconds(500)
-        let now = EpochSeconds(1_750_000_000)
-        plan.apps = [
-            PlannedProvider(
-                partition: plan.apps[0].partition, stored: plan.apps[0].stored,
-                topic: plan.apps[0].topic, connections: connections,
-                provider: .success(
-                    ProviderPlan(
-                        host: "127.0.0.1", port: gateway.port,
-                        context: try TLSClientContext(
-                            trust: .file(certificates.authority),
-                            identity: try certificates.identity(.client), alpn: ["h2"]),
-                        tokens: nil, limits: limits, now: { now })))
-        ]
+        var plan = try plan(for: gateway, connections, isSlow: isSlow, context)
         change(&plan)
         let outcome = Send.run(plan, context)
         gateway.stop()
@@ -168,6 +151,31 @@ final class RogueStage {
         // As the command prints them.
         for failure in outcome.failures { heard.add("\(failure)") }
         return try result(outcome, heard, gateway.book.records)
+    }
+
+    /// How to send to a gateway, with deadlines of milliseconds where it is slow.
+    func plan(
+        for gateway: ProviderService, _ connections: Int, isSlow: Bool, _ context: RunContext
+    ) throws -> SendPlan {
+        let certificates = try SweepStage.certificates.get()
+        var plan = try SendPlan(settings, apps: [], context)
+        var limits = ProviderPlan.Limits()
+        limits.pace = 0.02
+        limits.request = isSlow ? .milliseconds(150) : .seconds(20)
+        limits.handshake = .milliseconds(500)
+        let now = EpochSeconds(1_750_000_000)
+        let provider = ProviderPlan(
+            host: "127.0.0.1", port: gateway.port,
+            context: try TLSClientContext(
+                trust: .file(certificates.authority),
+                identity: try certificates.identity(.client), alpn: ["h2"]),
+            tokens: nil, limits: limits, now: { now })
+        plan.apps = plan.apps.map {
+            PlannedProvider(
+                partition: $0.partition, stored: $0.stored, topic: $0.topic,
+                connections: connections, provider: .success(provider))
+        }
+        return plan
     }
 
     private func result(
