@@ -1,6 +1,8 @@
 import APNsProtocol
 import APNsSimulator
 import Foundation
+import Glibc
+import SecureTransport
 import TestSupport
 import Testing
 
@@ -13,11 +15,11 @@ private let most = 9
 struct SendSilenceTests {
     private static func stage(
         _ rows: Int, usual: ScriptedAction = .reply(.accepted),
-        misbehaviour: ProviderMisbehaviour = ProviderMisbehaviour()
+        misbehaviour: ProviderMisbehaviour = ProviderMisbehaviour(), plot: ProviderPlot? = nil
     ) throws -> SendStage {
         var script = ProviderScript()
         script.usual = usual
-        let stage = try SendStage(script: script, misbehaviour: misbehaviour)
+        let stage = try SendStage(script: script, misbehaviour: misbehaviour, plot: plot)
         stage.lines = "send: {request-timeout: 1s}"
         try stage.database.register(0..<rows, at: registered)
         try stage.queue(0..<rows)
@@ -65,6 +67,39 @@ struct SendSilenceTests {
         #expect(states["pending"] == 3_000 - unknown)
         #expect(result.exit == 69, "\(result.error)")
         #expect(result.error.contains("unknown outcome"), "\(result.error)")
+    }
+
+    @Test(
+        "a gateway that breaks HTTP/2 in place of answers costs a handful of rows, and 76 says so")
+    func breaksHTTP2() throws {
+        let frame: [UInt8] = [0xFF, 0xFF, 0xFF, 0, 0, 0, 0, 0, 1]
+        let stage = try Self.stage(3_000, plot: ProviderPlot([.init(rest: .bytes(frame))]))
+        let result = try stage.send()
+        let states = try stage.states()
+        let unknown = states["unknown", default: 0]
+        #expect((1...most).contains(unknown), "\(states)")
+        #expect(states["pending"] == 3_000 - unknown)
+        #expect(result.exit == 76, "\(result.error)")
+        #expect(result.error.contains("unknown outcome"), "\(result.error)")
+    }
+
+    @Test(
+        "rows that a killed sender left without an answer are told by the one that takes them over")
+    func takenOver() throws {
+        let stage = try Self.stage(2, usual: .stall)
+        stage.lines = "send: {request-timeout: 5m}"
+        let sender = try stage.start(["send"])
+        let deadline = Deadline.in(.seconds(30))
+        while stage.gateway.book.totals.requests < 2 && !deadline.hasPassed { usleep(5_000) }
+        sender.signal(SIGKILL)
+        _ = sender.wait()
+        try stage.database.execute(
+            "UPDATE pushsweep_claim SET expires_at = ?", [stage.database.time(registered)])
+        let next = try stage.send()
+        #expect(try stage.states() == ["unknown": 2])
+        #expect(
+            next.error.contains("2 notifications of senders that are gone are of unknown outcome"),
+            "\(next.error)")
     }
 
     @Test("a gateway that stops answering in mid-run costs what was on the wire and a handful more")

@@ -57,8 +57,9 @@ final class SendJob {
     private(set) var outages = 0
     /// Suspects whose rows wait for a later run.
     private var deferred = 0
-    /// Rows that went back because the gateway did not process them, while sending went on.
-    private var unprocessed = 0
+    /// Keys of rows that went back because the gateway did not process them while sending went on, and
+    /// that were not claimed again.
+    private var unprocessed: Set<Int64> = []
     private var words = SendWords()
 
     private static var clock: Double { Double(DispatchTime.now().uptimeNanoseconds) / 1e9 }
@@ -148,12 +149,12 @@ final class SendJob {
         var failures = words.shortcomings(
             entry, deferred: deferred, judge.gate, exit: silence.exit)
         // A sender that follows has claimed them again.
-        if unprocessed > 0, stop == nil, !plan.follows {
+        if !unprocessed.isEmpty, stop == nil, !plan.follows {
             failures.append(
                 RunFailure(
                     .pending, .send,
                     "sending for \(app.partition): \(provider.plan.name) did not process "
-                        + "\(unprocessed.counting("notification")), however often they were sent; they "
+                        + "\(unprocessed.count.counting("notification")), however often they were sent; they "
                         + "wait in the queue, run again to continue"))
         }
         return failures
@@ -266,6 +267,7 @@ final class SendJob {
         claimedSoFar += claim.claimed
         for (reason, count) in claim.skipped { entry.count(skipped: count, reason) }
         guard !claim.notifications.isEmpty else { return true }
+        if !unprocessed.isEmpty { unprocessed.subtract(claim.notifications.lazy.map(\.key)) }
         let batch = SendBatch(claim, place: place, handedAt: context.now())
         load.claimed(batch.size)
         batches[place] = batch
@@ -329,9 +331,11 @@ final class SendJob {
             let (place, index) = SendBatch.position(outcome.key)
             // Not the batch itself: a second holder would make each change copy its results.
             guard let attempts = batches[place]?.claim.notifications[index].attempts,
+                let key = batches[place]?.claim.notifications[index].key,
                 let handedAt = batches[place]?.handedAt, let size = batches[place]?.sizes[index]
             else { continue }
             load.settled(size)
+            if outcome.kind == .untouched, stop == nil { unprocessed.insert(key) }
             note(outcome.kind)
             var judgement = judge.judge(outcome.kind, attempts: attempts, handedAt: handedAt)
             if let failure = judgement.stop { halt(failure) }
@@ -355,8 +359,7 @@ final class SendJob {
         // What is unknown because we ended the connections is not the gateway's doing.
         case .unknown(let why): if stop == nil { silence.unknown(why, isGarbled: false) }
         case .garbled(let why): if stop == nil { silence.unknown(why, isGarbled: true) }
-        case .untouched: if stop == nil { unprocessed += 1 }
-        case .refused: break
+        case .untouched, .refused: break
         }
     }
 

@@ -38,6 +38,31 @@ struct RogueGatewayTests {
     }
 }
 
+@Suite("Sending to a gateway that goes away again and again")
+struct RogueGoAwayTests {
+    /// What leaves the second and third row on five connections above the last stream.
+    private static func scenes() -> [ProviderPlot.Scene] {
+        let none = ProviderPlot.Scene(acts: [.goAway])
+        return [none, none, .init(acts: [.serve, .goAway]), none, none]
+    }
+
+    @Test(
+        "rows that it does not process to the end of the run wait, and 75 says so",
+        arguments: [3, 30])
+    func neverProcesses(_ rows: Int) throws {
+        let stage = try RogueStage(.sqlite)
+        try stage.queue(rows)
+        let run = try stage.send(
+            ProviderPlot(Self.scenes() + [.init()]), connections: 1, isSlow: false)
+        let waiting = run.rows.count { $0.state == "pending" }
+        #expect(run.rows.count { $0.state == "sent" } == rows - waiting)
+        #expect((run.exit == .pending) == (waiting > 0), "\(run.told)")
+        #expect(run.told.contains("did not process") == (waiting > 0), "\(run.told)")
+        let next = try stage.send(nil, connections: 1, isSlow: false)
+        #expect(next.exit == .done && next.rows.allSatisfy { $0.state == "sent" }, "\(next.told)")
+    }
+}
+
 /// Threads that play gateways until none is left.
 final class RogueParty: Sendable {
     private struct State {
