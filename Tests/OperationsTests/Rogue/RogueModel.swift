@@ -36,6 +36,10 @@ final class RogueModel {
                 isRight(row, records),
                 "row \(row.number) is \(row.state) (\(row.reason)): \(records)")
         }
+        let bad = run.rows.filter { $0.state == "failed" && $0.reason == "BadDeviceToken" }
+        require(
+            bad.isEmpty || run.app.sent + run.app.gone > 0,
+            "\(bad.count) bad tokens closed though no token was known")
         let gone = Set(run.rows.filter { $0.state == "gone" }.map(\.number))
         // A sender that was told to stop leaves evidence to the next one.
         let isMarked = drawn.stopsAfter == nil ? run.marked == gone : run.marked.isSubset(of: gone)
