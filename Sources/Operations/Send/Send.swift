@@ -174,7 +174,7 @@ package struct Send {
                 case .exhausted: break
                 case .paused: isWaiting = false
                 case .unserved(let failure) where plan.follows:
-                    let rest = plan.rest * (1 << min(job.outages, SendPlan.mostDoublings))
+                    let rest = SendPlan.rest(plan.rest, outages: job.outages)
                     context.log.warning("\(failure); trying again in \(rest.components.seconds) s")
                     resting[number] = .in(rest)
                 case .stopped(let failure), .unserved(let failure):

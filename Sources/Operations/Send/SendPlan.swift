@@ -40,8 +40,9 @@ package struct SendPlan: Sendable {
     package var limit: Int?
     /// The most notifications per second and app; nil for as many as go.
     package var rate: Double?
-    /// How often the rest of a gateway that fails again is doubled: 16 minutes at most.
-    static let mostDoublings = 4
+    /// How long a gateway is left alone that has failed again `outages` times: the first rest doubled as
+    /// often, four times at most.
+    static func rest(_ first: Duration, outages: Int) -> Duration { first * (1 << min(outages, 4)) }
 
     /// How long a following run leaves a gateway alone that has failed.
     package var rest = Duration.seconds(60)
