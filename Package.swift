@@ -142,8 +142,8 @@ let package = Package(
         .testTarget(
             name: "OperationsTests",
             dependencies: [
-                "APNsProtocol", "EvidenceJournal", "Operations", "TokenHygiene", "TokenStore",
-                "TestSupport",
+                "APNsConnection", "APNsProtocol", "APNsSimulator", "EvidenceJournal", "Operations",
+                "SecureTransport", "TokenHygiene", "TokenStore", "TestSupport", logging,
             ],
             swiftSettings: strict),
         .testTarget(

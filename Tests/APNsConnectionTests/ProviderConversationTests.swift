@@ -13,12 +13,47 @@ struct ProviderConversationTests {
         #expect(conversation.answered(.credentialFault(.newToken), sends: 1) == .sendWithNewToken)
         #expect(conversation.streams == 1)
         #expect(conversation.answered(.accepted, sends: 2) == .deliver)
-        #expect(conversation.streams == ProviderConversation.fullStreams)
+        #expect(conversation.streams == ProviderConversation.firstStreams + 1)
         conversation.connected()
         #expect(conversation.streams == 1, "a new connection starts anew")
         var certificate = ProviderConversation(usesToken: false)
         certificate.connected()
-        #expect(certificate.streams == ProviderConversation.fullStreams)
+        #expect(certificate.streams == ProviderConversation.firstStreams)
+    }
+
+    /// A connection that has answered enough for all its streams.
+    private static func grown() -> ProviderConversation {
+        var conversation = ProviderConversation(usesToken: false)
+        conversation.connected()
+        for _ in 0..<ProviderConversation.fullStreams {
+            _ = conversation.answered(.accepted, sends: 1)
+        }
+        return conversation
+    }
+
+    @Test(
+        "gains a stream with each answer up to the bound, and starts small on the next connection")
+    func grows() {
+        var conversation = Self.grown()
+        #expect(conversation.streams == ProviderConversation.fullStreams)
+        conversation.connected()
+        #expect(conversation.streams == ProviderConversation.firstStreams)
+        _ = conversation.answered(.accepted, sends: 1)
+        #expect(conversation.streams == ProviderConversation.firstStreams + 1)
+    }
+
+    @Test("falls back to few streams after an unknown outcome, and is left after three in a row")
+    func unanswered() {
+        var conversation = Self.grown()
+        conversation.outcomeUnknown()
+        #expect(conversation.streams == ProviderConversation.firstStreams)
+        conversation.outcomeUnknown()
+        #expect(!conversation.isDraining)
+        _ = conversation.answered(.accepted, sends: 1)
+        for _ in 0..<2 { conversation.outcomeUnknown() }
+        #expect(!conversation.isDraining)
+        conversation.outcomeUnknown()
+        #expect(conversation.isDraining && conversation.isUnanswering)
     }
 
     @Test("delivers a refused credential where no other can be had")
@@ -50,8 +85,7 @@ struct ProviderConversationTests {
 
     @Test("uses fewer streams and pauses while streams are refused, until one is answered")
     func refusals() {
-        var conversation = ProviderConversation(usesToken: false)
-        conversation.connected()
+        var conversation = Self.grown()
         #expect(conversation.refusalPause == 0)
         for _ in 0..<3 { _ = conversation.notProcessed(refused: true, sends: 1) }
         #expect(conversation.streams == ProviderConversation.fullStreams / 8)

@@ -14,6 +14,9 @@ package struct SeededGenerator: RandomNumberGenerator, Sendable {
         print("seed \(purpose): PUSHSWEEP_TEST_SEED=\(seed)")
     }
 
+    /// Takes a seed that the caller prints where it matters.
+    package init(quietly seed: UInt64) { (self.seed, state) = (seed, seed) }
+
     package mutating func next() -> UInt64 {
         state &+= 0x9E37_79B9_7F4A_7C15
         var mixed = state

@@ -24,13 +24,14 @@ package final class SendStage {
     /// Sets the stage with our own schema, or with none.
     package init(
         _ engine: TestEngine = .sqlite, script: ProviderScript = ProviderScript(),
-        misbehaviour: ProviderMisbehaviour = ProviderMisbehaviour(), schema: Bool = true
+        misbehaviour: ProviderMisbehaviour = ProviderMisbehaviour(), plot: ProviderPlot? = nil,
+        schema: Bool = true
     ) throws {
         folder = try TemporaryFolder()
         gateway = try ProviderService(
             certificates: SweepStage.certificates.get(),
             gateway: ProviderGateway(authentication: .certificate, script: script),
-            misbehaviour: misbehaviour)
+            misbehaviour: misbehaviour, plot: plot)
         port = gateway.port
         let certificates = try SweepStage.certificates.get()
         credential =

@@ -26,6 +26,10 @@ struct ProviderConnection: ~Copyable {
     private var lastFailure: ProviderFailure?
     /// Why nothing more can be sent; thrown when what is in flight is home.
     private var fault: ProviderFailure?
+    /// Whether it gave up connecting and has had no answer since.
+    private var isResting = false
+    /// Why the present connection is left though the peer keeps it open.
+    private var unanswered: ProviderFailure?
     /// When a peer that allows no stream has had its time.
     private var blockedUntil: Deadline?
 
@@ -61,6 +65,7 @@ struct ProviderConnection: ~Copyable {
             flight.removeAll().map {
                 ProviderOutcome(key: $0.key, kind: .unknown("the connection was closed"))
             })
+        wakeUp()
         return mailbox.isStopping ? nil : lastFailure
     }
 
@@ -108,7 +113,8 @@ struct ProviderConnection: ~Copyable {
         guard !conversation.isDraining && !session.isClosing else { return }
         let isWanted = !again.isEmpty || mailbox.count > 0
         if conversation.refusalPause > 0 && flight.isEmpty && isWanted {
-            _ = interrupt.wait(until: .in(.milliseconds(conversation.refusalPause)))
+            _ = interrupt.wait(
+                until: .in(.milliseconds(conversation.refusalPause) * plan.limits.pace))
             conversation.pausedForRefusals()
         }
         session.maximumStreams = conversation.streams
@@ -171,9 +177,23 @@ struct ProviderConnection: ~Copyable {
                     again.append(item)
                 }
             case .outcomeUnknown(let why):
-                done.append(ProviderOutcome(key: item.key, kind: .unknown(why.clause)))
+                conversation.outcomeUnknown()
+                let isBroken = why.isBreach || session.closed?.code == .peerBrokeProtocol
+                done.append(
+                    ProviderOutcome(
+                        key: item.key,
+                        kind: isBroken ? .garbled(why.clause) : .unknown(why.clause)))
+                if conversation.isUnanswering { noteUnanswered(why, isBroken) }
             }
         }
+    }
+
+    /// Keeps why the connection is left, for the message when the provider is given up.
+    private mutating func noteUnanswered(_ why: HTTP2Outcome.Unknown, _ isBroken: Bool) {
+        unanswered = ProviderFailure(
+            isBroken ? .protocolBroken : .unanswering,
+            "HTTP/2 with \(plan.name): \(ProviderConversation.mostUnknown) notifications in a row "
+                + "were left without an answer (\(why.clause))")
     }
 
     private func answer(
@@ -193,7 +213,9 @@ struct ProviderConnection: ~Copyable {
         _ batch: HTTP2OutcomeBatch
     ) throws(ProviderFailure) {
         switch conversation.answered(answer.meaning, sends: item.sends) {
-        case .deliver: done.append(ProviderOutcome(key: item.key, kind: .answered(answer)))
+        case .deliver:
+            wakeUp()
+            done.append(ProviderOutcome(key: item.key, kind: .answered(answer)))
         case .sendAgain: again.append(item)
         case .sendWithNewToken:
             again.append(item)
@@ -215,8 +237,9 @@ struct ProviderConnection: ~Copyable {
         }
         self.session = nil
         let close = session.closed
+        defer { unanswered = nil }
         lastFailure =
-            close?.failure.map { ProviderFailure($0) }
+            unanswered ?? close?.failure.map { ProviderFailure($0) }
             ?? ProviderFailure(
                 close?.code == .peerBrokeProtocol ? .protocolBroken : .unreachable,
                 close?.description ?? "HTTP/2 with \(plan.name): the connection ended")
@@ -228,7 +251,7 @@ struct ProviderConnection: ~Copyable {
         switch conversation.ended() {
         case .milliseconds(0): return true
         case .milliseconds(let most):
-            let pause = Duration.milliseconds(Int.random(in: most / 2...most))
+            let pause = Duration.milliseconds(Int.random(in: most / 2...most)) * plan.limits.pace
             return !interrupt.wait(until: .in(pause))
         case .giveUp: return try rest()
         }
@@ -239,17 +262,23 @@ struct ProviderConnection: ~Copyable {
     private mutating func rest() throws(ProviderFailure) -> Bool {
         deliver(again.map { ProviderOutcome(key: $0.key, kind: .untouched) })
         again = []
-        guard mailbox.rest() else {
+        guard mailbox.rest(isResting: isResting) else {
             if let lastFailure { throw lastFailure }
             return false
         }
-        defer { mailbox.resume() }
+        isResting = true
         plan.story("one connection to \(plan.name) rests while others go on")
         for _ in 0..<Self.rest where !mailbox.isStopping {
-            if interrupt.wait(until: .in(Self.exchange)) { return false }
+            if interrupt.wait(until: .in(Self.exchange * plan.limits.pace)) { return false }
         }
         conversation.startAgain()
         return true
+    }
+
+    /// It works again, or ends: others may rest now.
+    private mutating func wakeUp() {
+        if isResting { mailbox.resume() }
+        isResting = false
     }
 
     private mutating func connect() throws(ProviderFailure) -> Bool {
@@ -298,6 +327,9 @@ struct ProviderConnection: ~Copyable {
 }
 
 extension HTTP2Outcome.Unknown {
+    /// Whether the peer broke HTTP.
+    fileprivate var isBreach: Bool { self == .malformedAnswer || self == .headersTooLarge }
+
     /// A few words for the queue and for reports.
     fileprivate var clause: String {
         switch self {

@@ -8,7 +8,15 @@
 //
 // States of a connection: probing (one stream, until APNs has taken our provider token once: Apple,
 // "Sending notification requests to APNs"), open, draining (nothing new is sent; what is in flight
-// comes home), ended. Between two connections there is a pause that doubles while none of them
+// comes home), ended.
+//
+// A notification without an answer is lost to us: it may have been delivered, so it is not sent again.
+// What a gateway that answers nothing can cost is therefore bounded by what we put on the wire. A
+// connection begins with three streams and gains one with each answer, so that a gateway never costs
+// many more notifications than it answers. An outcome that is unknown takes the
+// connection back to three streams, and three of these in a row end it.
+//
+// Between two connections there is a pause that doubles while none of them
 // brings an answer, because rapid connecting counts as an attack, and after some of these the
 // provider is given up.
 
@@ -24,6 +32,12 @@ struct ProviderConversation: Hashable, Sendable {
     static let mostFailures = 3
     /// Pauses in a row on a connection that refuses all streams before it counts as failed.
     static let mostRefusalPauses = 5
+    /// Streams of a connection before its first answer, and after an unknown outcome.
+    static let firstStreams = 3
+    /// Streams that each answer adds.
+    static let streamsPerAnswer = 1
+    /// Unknown outcomes in a row after which a connection is left.
+    static let mostUnknown = 3
     /// Answers on a connection after whose end the next one may follow at once.
     static let answersOfGoodConnection = 10
 
@@ -53,6 +67,9 @@ struct ProviderConversation: Hashable, Sendable {
     private var answers = 0
     private var failures = 0
     private var refusals = 0
+    private var window = ProviderConversation.firstStreams
+    /// Unknown outcomes on the present connection since its last answer.
+    private var unknowns = 0
     private var refusalPauses = 0
 
     /// Begins before the first connection.
@@ -64,7 +81,7 @@ struct ProviderConversation: Hashable, Sendable {
     /// How many streams may be used now.
     var streams: Int {
         guard isProven else { return 1 }
-        return max(1, Self.fullStreams >> min(refusals, 10))
+        return max(1, min(window, Self.fullStreams >> min(refusals, 10)))
     }
 
     /// A new connection is up.
@@ -74,7 +91,12 @@ struct ProviderConversation: Hashable, Sendable {
         answers = 0
         refusals = 0
         refusalPauses = 0
+        window = Self.firstStreams
+        unknowns = 0
     }
+
+    /// Whether the connection is left because it answered nothing.
+    var isUnanswering: Bool { unknowns >= Self.mostUnknown }
 
     /// Nothing new is to be put on this connection.
     mutating func drain() { isDraining = true }
@@ -101,8 +123,17 @@ struct ProviderConversation: Hashable, Sendable {
             failures = 0
             refusals = 0
             refusalPauses = 0
+            unknowns = 0
+            window = min(window + Self.streamsPerAnswer, Self.fullStreams)
             return .deliver
         }
+    }
+
+    /// A notification was on the wire and nobody can say what became of it.
+    mutating func outcomeUnknown() {
+        unknowns += 1
+        window = Self.firstStreams
+        if isUnanswering { isDraining = true }
     }
 
     /// APNs did not process a notification that was sent so often.
@@ -131,6 +162,6 @@ struct ProviderConversation: Hashable, Sendable {
         return failures >= Self.mostFailures ? .giveUp : .milliseconds(250 << failures)
     }
 
-    /// The caller wants another try after the provider was given up.
-    mutating func startAgain() { failures = 0 }
+    /// The caller wants another try after the provider was given up: a single one, until it answers.
+    mutating func startAgain() { failures = Self.mostFailures - 1 }
 }

@@ -37,6 +37,8 @@ package struct ProviderOutcome: Hashable, Sendable {
         case answered(ProviderAnswer)
         /// It was on the wire and nobody can say what became of it; why, in a few words.
         case unknown(String)
+        /// The same, and in place of an answer the gateway broke HTTP/2; how, in a few words.
+        case garbled(String)
         /// The gateway refused its stream again and again, and did not process it.
         case refused
         /// It certainly was not processed, however often it was tried.
@@ -55,6 +57,8 @@ package struct ProviderFailure: Error, Hashable, Sendable, CustomStringConvertib
     package enum Code: Hashable, Sendable {
         /// The gateway cannot be reached, or ends every connection: later may be better.
         case unreachable
+        /// The gateway takes notifications and answers none: later may be better.
+        case unanswering
         /// The gateway broke TLS or HTTP/2.
         case protocolBroken
         /// Our certificate, key or clock is wrong.

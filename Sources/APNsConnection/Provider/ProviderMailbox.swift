@@ -15,7 +15,7 @@ final class ProviderMailbox: Sendable {
         var isStopping = false
         var failure: ProviderFailure?
         var workers = 0
-        /// Of the workers, those that wait before they try to connect again.
+        /// Of the workers, those that gave up connecting and have had no answer since.
         var resting = 0
     }
 
@@ -35,16 +35,19 @@ final class ProviderMailbox: Sendable {
         outcomesReady.signal()
     }
 
-    /// A connection's thread waits while others go on; false if it would be the last to do so.
-    func rest() -> Bool {
+    /// A connection's thread waits while others go on; false if all others wait or have ended. One that
+    /// `isResting` already has had no answer since, so it counts as waiting while it tries again: two
+    /// that wait by turns would otherwise go on for ever.
+    func rest(isResting: Bool) -> Bool {
         state.withLock { state in
-            guard state.resting + 1 < state.workers else { return false }
-            state.resting += 1
+            let resting = state.resting + (isResting ? 0 : 1)
+            guard resting < state.workers else { return false }
+            state.resting = resting
             return true
         }
     }
 
-    /// A thread that rested goes on.
+    /// A thread that rested has an answer, or ends.
     func resume() { state.withLock { $0.resting -= 1 } }
 
     /// For the caller: gives notifications.
@@ -114,7 +117,11 @@ final class ProviderMailbox: Sendable {
         guard limit > 0 else { return [] }
         return state.withLock { state in
             let end = min(state.waiting.count, state.taken + limit)
-            defer { state.taken = end }
+            defer {
+                state.taken = end
+                // What was taken is nobody's here any more, nor are its payloads.
+                if end == state.waiting.count { (state.waiting, state.taken) = ([], 0) }
+            }
             return Array(state.waiting[state.taken..<end])
         }
     }

@@ -11,6 +11,9 @@ package struct ProviderPlan: Sendable {
         package var handshake: Duration = .seconds(10)
         /// For one notification, from its stream's opening to its answer.
         package var request: Duration = .seconds(30)
+        /// A factor of the pauses between connections; less than 1 only where no stranger's gateway is
+        /// on the other side.
+        package var pace = 1.0
 
         /// The usual bounds.
         package init() {}

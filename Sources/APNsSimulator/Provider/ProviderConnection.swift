@@ -8,6 +8,7 @@ struct ProviderConnection {
     private let session: HTTP2ServerSession
     private let gateway: ProviderGateway
     private let misbehaviour: ProviderMisbehaviour
+    private let scene: ProviderPlot.Scene?
     private let book: ProviderBook
     private let sequence: RequestSequence
     private let number: Int
@@ -16,15 +17,18 @@ struct ProviderConnection {
     private(set) var received = 0
     private var lastProcessedStream: Int32 = 0
     private var records: [ProviderRecord] = []
+    /// Requests that are processed and will be answered behind another one.
+    private var held: [(stream: Int32, reply: ScriptedReply, verdict: ProviderGateway.Verdict)] = []
 
     /// How long a client that was sent away may take to leave.
     private static let lingerTimeout = Duration.seconds(5)
 
     /// How a batch of requests left the connection.
-    private enum Course {
+    private enum Course: Equatable {
         case goesOn
-        case goesAway
+        case goesAway(ProviderMisbehaviour.GoAway)
         case reset
+        case closes
     }
 
     init(
@@ -34,12 +38,18 @@ struct ProviderConnection {
         self.session = session
         (gateway, misbehaviour) = (desk.gateway, desk.misbehaviour)
         (book, sequence) = (desk.book, desk.sequence)
+        scene = desk.plot?.scene(number)
         self.number = number
         shown = ProviderGateway.Connection(certificateTopic: certificateTopic)
     }
 
     /// Runs until the client leaves, is sent away, or `stop` is tripped; says how it ended.
     mutating func serve(stop: Interrupt) -> String {
+        defer {
+            for late in held { note(late.verdict, .unanswered, late.reply.status == 200) }
+            book.add(records)
+            records = []
+        }
         while true {
             switch session.exchange(until: .never, interrupt: stop) {
             case .requests:
@@ -48,9 +58,12 @@ struct ProviderConnection {
                 records.removeAll(keepingCapacity: true)
                 switch course {
                 case .goesOn: continue
-                case .goesAway:
-                    sendAway()
+                case .goesAway(let goAway):
+                    sendAway(goAway)
                     return "sent away"
+                case .closes:
+                    session.close(deadline: .in(Self.lingerTimeout))
+                    return "closed by the gateway"
                 case .reset:
                     session.connection.reset()
                     return "reset by the gateway"
@@ -84,28 +97,52 @@ struct ProviderConnection {
                 handle(request, fate: course == .reset ? .unanswered : .dropped, now)
                 continue
             }
+            if let act = scene?.act(received) {
+                course = perform(act, on: request, now)
+                continue
+            }
             for change in misbehaviour.settingsChanges where change.atRequest == received {
                 session.changeSettings(
                     maximumStreams: change.maximumStreams, initialWindow: change.initialWindow)
             }
             handle(request, fate: misbehaviour.fate(of: received, onConnection: number), now)
-            if received == misbehaviour.goAway?.atRequest, misbehaviour.applies(to: number) {
-                course = .goesAway
+            if let goAway = misbehaviour.goAway, received == goAway.atRequest,
+                misbehaviour.applies(to: number)
+            {
+                course = .goesAway(goAway)
             }
         }
         return course
     }
 
-    private mutating func handle(
-        _ raw: HTTP2ServerRequest, fate: ProviderMisbehaviour.Fate, _ now: EpochSeconds
-    ) {
+    private func verdict(
+        on raw: HTTP2ServerRequest, _ now: EpochSeconds
+    ) -> (ProviderGateway.Verdict, ProviderGateway.Connection) {
         var request = GatewayRequest(body: raw.body)
         for place in 0..<raw.fieldCount {
             let (name, value) = raw.field(place)
             request.add(name, value)
         }
+        var shown = shown
         let verdict = gateway.verdict(
             on: request, connection: &shown, now: now, number: { sequence.next() })
+        return (verdict, shown)
+    }
+
+    private mutating func note(
+        _ verdict: ProviderGateway.Verdict, _ end: ProviderRecord.End, _ isAccepted: Bool
+    ) {
+        records.append(
+            ProviderRecord(
+                connection: number, token: verdict.token, id: verdict.id, end: end,
+                isAccepted: isAccepted))
+    }
+
+    private mutating func handle(
+        _ raw: HTTP2ServerRequest, fate: ProviderMisbehaviour.Fate, _ now: EpochSeconds
+    ) {
+        let verdict: ProviderGateway.Verdict
+        (verdict, shown) = self.verdict(on: raw, now)
         var isAccepted = false
         if case .reply(let reply) = verdict.action { isAccepted = reply.status == 200 }
         let end: ProviderRecord.End
@@ -122,10 +159,64 @@ struct ProviderConnection {
             end = .answered(status: reply.status)
         }
         if end != .unprocessed { lastProcessedStream = max(lastProcessedStream, raw.streamID) }
-        records.append(
-            ProviderRecord(
-                connection: number, token: verdict.token, id: verdict.id, end: end,
-                isAccepted: isAccepted))
+        note(verdict, end, isAccepted)
+        if case .answered = end { releaseHeld() }
+    }
+
+    /// Does to a request what the plot says.
+    private mutating func perform(
+        _ act: ProviderPlot.Act, on raw: HTTP2ServerRequest, _ now: EpochSeconds
+    ) -> Course {
+        if act == .goAway {
+            handle(raw, fate: .dropped, now)
+            return .goesAway(ProviderMisbehaviour.GoAway(atRequest: received))
+        }
+        switch act {
+        case .serve:
+            handle(raw, fate: .served, now)
+            return .goesOn
+        case .streams(let count):
+            session.changeSettings(maximumStreams: count)
+            handle(raw, fate: .served, now)
+            return .goesOn
+        case .reset(.refusedStream):
+            session.reset(raw.streamID, code: .refusedStream)
+            handle(raw, fate: .dropped, now)
+            return .goesOn
+        default: break
+        }
+        let verdict: ProviderGateway.Verdict
+        (verdict, shown) = self.verdict(on: raw, now)
+        lastProcessedStream = max(lastProcessedStream, raw.streamID)
+        switch act {
+        case .answer(let reply):
+            answer(raw.streamID, reply, verdict.id)
+            note(verdict, .answered(status: reply.status), reply.status == 200)
+            releaseHeld()
+            return .goesOn
+        case .hold:
+            held.append((raw.streamID, .accepted, verdict))
+            return .goesOn
+        case .half:
+            var begun = HTTP2Answer(status: 200)
+            begun.ends = false
+            session.answer(raw.streamID, begun)
+        case .reset(let code): session.reset(raw.streamID, code: code)
+        case .bytes(let bytes): session.sendRaw(bytes)
+        default: break
+        }
+        // Processed, and the gateway may well have accepted it.
+        note(verdict, .unanswered, true)
+        return act == .cut ? .reset : act == .close ? .closes : .goesOn
+    }
+
+    private mutating func releaseHeld() {
+        let released = held
+        held = []
+        for late in released {
+            answer(late.stream, late.reply, late.verdict.id)
+            note(late.verdict, .answered(status: late.reply.status), true)
+        }
     }
 
     private func answer(_ stream: Int32, _ reply: ScriptedReply, _ id: APNsID) {
@@ -141,10 +232,7 @@ struct ProviderConnection {
     }
 
     /// Says GOAWAY, notes what still comes as unprocessed, and closes.
-    private mutating func sendAway() {
-        guard let goAway = misbehaviour.goAway else {
-            return
-        }
+    private mutating func sendAway(_ goAway: ProviderMisbehaviour.GoAway) {
         session.goAway(
             lastStreamID: goAway.lastStreamID ?? lastProcessedStream, code: goAway.code,
             debug: goAway.debug)
@@ -154,8 +242,6 @@ struct ProviderConnection {
         while let late = session.nextRequest() {
             handle(late, fate: .dropped, EpochSeconds(UInt32(clamping: seconds)))
         }
-        book.add(records)
-        records.removeAll()
     }
 }
 

@@ -16,7 +16,7 @@ package final class ProviderService: Sendable {
     /// thread at its end. Throws `TransportFailure` or `IdentityFailure`.
     package init(
         certificates: SimulatorCertificates, gateway: ProviderGateway,
-        misbehaviour: ProviderMisbehaviour = ProviderMisbehaviour(),
+        misbehaviour: ProviderMisbehaviour = ProviderMisbehaviour(), plot: ProviderPlot? = nil,
         settings: HTTP2ServerSettings = HTTP2ServerSettings(), keepsRecords: Bool = true,
         host: String = "127.0.0.1", port: UInt16 = 0,
         onEnd: (@Sendable (ProviderConnectionRecord) -> Void)? = nil
@@ -30,8 +30,8 @@ package final class ProviderService: Sendable {
         let stopping = try Interrupt()
         let book = ProviderBook(keepsRecords: keepsRecords)
         let desk = ProviderDesk(
-            gateway: gateway, misbehaviour: misbehaviour, settings: settings, context: context,
-            book: book, stop: stopping)
+            gateway: gateway, misbehaviour: misbehaviour, plot: plot, settings: settings,
+            context: context, book: book, stop: stopping)
         self.book = book
         reception = try Reception(host: host, port: port, stopping: stopping) { client, number in
             let record = desk.serve(client, number: number)
@@ -75,6 +75,7 @@ package struct ProviderConnectionRecord: Sendable, Equatable, Encodable {
 struct ProviderDesk: Sendable {
     let gateway: ProviderGateway
     let misbehaviour: ProviderMisbehaviour
+    let plot: ProviderPlot?
     let settings: HTTP2ServerSettings
     let context: TLSServerContext
     let book: ProviderBook
@@ -87,10 +88,26 @@ struct ProviderDesk: Sendable {
     /// Runs to the end of the connection.
     func serve(_ client: AcceptedConnection, number: Int) -> ProviderConnectionRecord {
         var record = ProviderConnectionRecord(connection: number, peer: client.peer)
+        let greeting = plot?.scene(number).greeting ?? .welcome
+        switch greeting {
+        case .welcome, .leave: break
+        case .hangUp: client.reset()
+        case .plaintext: _ = client.sendPlaintext(Array("HTTP/1.1 400 Bad Request\r\n\r\n".utf8))
+        case .mute: _ = client.staySilent(deadline: .in(Self.handshakeTimeout), interrupt: stop)
+        }
+        guard greeting == .welcome || greeting == .leave else {
+            record.end = "\(greeting)"
+            return record
+        }
         do throws(TransportFailure) {
             let connection = try client.handshake(
                 context: context, timeout: Self.handshakeTimeout, interrupt: stop)
             record.subject = connection.peerSubject
+            guard greeting == .welcome else {
+                connection.close()
+                record.end = "left after the handshake"
+                return record
+            }
             var served = ProviderConnection(
                 try HTTP2ServerSession(connection, settings: settings), desk: self,
                 number: number, certificateTopic: Self.bundleID(record.subject))

@@ -21,8 +21,6 @@ import TokenStore
 package struct Send {
     /// How long a following run waits when the queue is empty.
     private static let idle = Duration.seconds(1)
-    /// How long a following run leaves a gateway alone that could not be reached.
-    private static let rest = Duration.seconds(60)
     /// How long until the next look for rows of senders that are gone, and for evidence that could
     /// not be applied when it came.
     private static let upkeep = Duration.seconds(30)
@@ -158,6 +156,8 @@ package struct Send {
                 let reclaimed = try PushQueue(store, lease).reclaimExpired(
                     resendUnknown: plan.resendsUnknown)
                 first.count(reclaimed)
+                if let words = SendWords.warning(reclaimed) { context.log.warning("\(words)") }
+                tellWarnings()
                 for feed in try settlement.journal.feeds(.pending) { settle(feed, settlement) }
                 try settlement.journal.purge(at: context.now())
                 try tellProgress(settlement.journal)
@@ -173,10 +173,11 @@ package struct Send {
                 switch try job.drain() {
                 case .exhausted: break
                 case .paused: isWaiting = false
-                case .stopped(let failure) where plan.follows && failure.exit == .unreachable:
-                    context.log.warning("\(failure); trying again in a minute")
-                    resting[number] = .in(Self.rest)
-                case .stopped(let failure):
+                case .unserved(let failure) where plan.follows:
+                    let rest = SendPlan.rest(plan.rest, outages: job.outages)
+                    context.log.warning("\(failure); trying again in \(rest.components.seconds) s")
+                    resting[number] = .in(rest)
+                case .stopped(let failure), .unserved(let failure):
                     outcome.fail(failure)
                     stopped.insert(number)
                 }
@@ -184,6 +185,10 @@ package struct Send {
             }
             guard stopped.count < jobs.count, plan.follows || !isWaiting else { return }
         } while !context.interrupt.wait(until: isWaiting ? .in(Self.idle) : .now)
+    }
+
+    private func tellWarnings() {
+        for job in jobs { for words in job.warnings() { context.log.warning("\(words)") } }
     }
 
     /// Writes metrics of a run that goes on. That they cannot be written is told once, and again when
@@ -231,7 +236,9 @@ package struct Send {
             } catch {
                 outcome.fail(.wrapping(error, at: .send))
             }
+            for failure in job.shortcomings() { outcome.fail(failure) }
             outcome.report.apps.append(job.entry)
         }
+        tellWarnings()
     }
 }

@@ -14,18 +14,38 @@ struct SendBatch {
     let place: Int
     /// Rows without an outcome.
     private(set) var outstanding: Int
+    /// Bytes of the payload of each row.
+    let sizes: [Int]
     /// Results to be written.
     private(set) var results: [DeliveryResult] = []
     /// Results that wait for the environment gate.
-    private(set) var suspects: [DeliveryResult] = []
+    private(set) var suspects: [Suspect] = []
     /// What the results say about tokens; kept before they are written.
     private(set) var evidence: [(source: EvidenceSource, record: AnswerRecord)] = []
+
+    /// A result that stands only if the environment gate stays open.
+    struct Suspect {
+        let result: DeliveryResult
+        /// What becomes of the row where the gate has not seen enough to tell.
+        let deferred: DeliveryResult.Outcome
+    }
+
+    /// What is decided about suspects.
+    enum Verdict {
+        /// The tokens are bad: the results stand.
+        case bad
+        /// The settings are wrong, or the gate has not spoken and sending stopped: the rows go back.
+        case returned
+        /// Nobody can tell yet: the rows are tried again later.
+        case deferred
+    }
 
     init(_ claim: QueueClaim, place: Int, handedAt: EpochMilliseconds) {
         self.claim = claim
         self.place = place
         self.handedAt = handedAt
         outstanding = claim.notifications.count
+        sizes = claim.notifications.map(\.payload.count)
     }
 
     /// The key under which a provider knows the row at an index.
@@ -36,7 +56,11 @@ struct SendBatch {
         (Int(key >> 32), Int(key & 0xFFFF_FFFF))
     }
 
-    /// The rows as a provider takes them; those that APNs would refuse on sight have their result.
+    /// Bytes of all payloads.
+    var size: Int { sizes.reduce(0, +) }
+
+    /// The rows as a provider takes them; those that APNs would refuse on sight have their result. The
+    /// payloads are the items' from now on.
     mutating func items(_ topic: String) -> [ProviderItem] {
         var items: [ProviderItem] = []
         items.reserveCapacity(claim.notifications.count)
@@ -59,7 +83,9 @@ struct SendBatch {
                         key: Self.key(place: place, index: index), token: row.token,
                         id: APNsID(high: row.apnsID.high, low: row.apnsID.low),
                         attributes: attributes, payload: row.payload))
+                claim.dropPayload(index)
             } catch {
+                claim.dropPayload(index)
                 settle(index, SendJudge.Judgement(result: .failed(reason: "\(error.reason)")))
             }
         }
@@ -71,19 +97,32 @@ struct SendBatch {
         let row = claim.notifications[index]
         outstanding -= 1
         let result = DeliveryResult(key: row.key, judgement.result)
-        if judgement.isSuspect { suspects.append(result) } else { results.append(result) }
+        if judgement.isSuspect, case .failed(let reason) = judgement.result {
+            suspects.append(
+                Suspect(
+                    result: result,
+                    deferred: SendJudge.deferral(reason: reason, attempts: row.attempts)))
+        } else {
+            results.append(result)
+        }
         if let found = judgement.evidence {
             evidence.append(
                 (found.source, AnswerRecord(token: row.token, time: found.time)))
         }
     }
 
-    /// Decides about the suspects: their results stand, or their rows go back.
-    mutating func decide(isTrusted: Bool) {
-        results +=
-            isTrusted
-            ? suspects : suspects.map { DeliveryResult(key: $0.key, .returned) }
-        suspects = []
+    /// Decides about the suspects; gives how many wait for a later run.
+    mutating func decide(_ verdict: Verdict) -> Int {
+        defer { suspects = [] }
+        switch verdict {
+        case .bad: results += suspects.map(\.result)
+        case .returned:
+            results += suspects.map { DeliveryResult(key: $0.result.key, .returned) }
+        case .deferred:
+            results += suspects.map { DeliveryResult(key: $0.result.key, $0.deferred) }
+            return suspects.filter { if case .retry = $0.deferred { true } else { false } }.count
+        }
+        return 0
     }
 
     /// Whether nothing of it is left to do.

@@ -43,13 +43,24 @@ final class SendJob {
     private var claimed: [Int] = []
     /// Notifications of handed-over batches that no connection was given.
     private var ready: ArraySlice<ProviderItem> = []
-    private var inFlight = 0
+    private(set) var load = SendLoad()
     private var limiter: RateLimit?
     private var claimedSoFar = 0
     private var lastFlush = SendJob.clock
     private var lastRenewal = SendJob.clock
     private var stop: RunFailure?
+    /// Whether `stop` is the gateway's fault, so that a later try may go better.
+    private var isOutage = false
     private var stopBy: Double?
+    private var silence = GatewaySilence()
+    /// Tries in a row at which the gateway was left again.
+    private(set) var outages = 0
+    /// Suspects whose rows wait for a later run.
+    private var deferred = 0
+    /// Keys of rows that went back because the gateway did not process them while sending went on, and
+    /// that were not claimed again.
+    private var unprocessed: Set<Int64> = []
+    private var words = SendWords()
 
     private static var clock: Double { Double(DispatchTime.now().uptimeNanoseconds) / 1e9 }
 
@@ -77,6 +88,8 @@ final class SendJob {
         case paused
         /// Something stands in the way of sending more.
         case stopped(RunFailure)
+        /// The gateway has failed; it may be tried again later.
+        case unserved(RunFailure)
     }
 
     /// Sends what is due for a turn of `turnSeconds`, and brings home what is in flight.
@@ -89,12 +102,13 @@ final class SendJob {
         while true {
             try lookAround()
             let isOver = isExhausted || Self.clock > turnEnds
-            if stop == nil, !isOver, let place = batches.firstIndex(where: { $0 == nil }) {
+            if stop == nil, !isOver, mayClaim, let place = batches.firstIndex(where: { $0 == nil })
+            {
                 isExhausted = try !claim(place)
             }
             try handOver()
             give()
-            let isIdle = inFlight == 0 && ready.isEmpty && claimed.isEmpty
+            let isIdle = load.rows == 0 && ready.isEmpty && claimed.isEmpty
             if !isIdle || batches.contains(where: { $0 != nil }) {
                 try takeOutcomes(claimsMore: !isOver)
             }
@@ -103,16 +117,19 @@ final class SendJob {
             guard isIdle, batches.allSatisfy({ $0 == nil }), isOver || stop != nil else {
                 continue
             }
-            if let stop { return .stopped(stop) }
+            if let stop { return isOutage ? .unserved(stop) : .stopped(stop) }
             return isExhausted ? .exhausted : .paused
         }
     }
 
-    /// Connects anew after the gateway could not be reached.
+    /// Connects anew after the gateway has failed.
     func startAgain() throws {
         provider.stop()
         provider = try Provider(provider.plan, connections: app.connections)
+        silence.startAgain()
+        outages += 1
         stop = nil
+        isOutage = false
         entry.detail = nil
     }
 
@@ -122,6 +139,25 @@ final class SendJob {
         provider.stop(abruptly: context.interrupt.isTripped)
         try settle(provider.outcomes(within: 0))
         try flush(all: true, decides: true)
+    }
+
+    /// What somebody has to know though the run goes on; each count is told when it has grown.
+    func warnings() -> [String] { words.warnings(entry, deferred: deferred, judge.gate) }
+
+    /// What makes the end of the run no success though the queue was drained.
+    func shortcomings() -> [RunFailure] {
+        var failures = words.shortcomings(
+            entry, deferred: deferred, judge.gate, exit: silence.exit)
+        // A sender that follows has claimed them again.
+        if !unprocessed.isEmpty, stop == nil, !plan.follows {
+            failures.append(
+                RunFailure(
+                    .pending, .send,
+                    "sending for \(app.partition): \(provider.plan.name) did not process "
+                        + "\(unprocessed.count.counting("notification")), however often they were sent; they "
+                        + "wait in the queue, run again to continue"))
+        }
+        return failures
     }
 
     /// Ends what was kept so far and starts anew; gives the feeds to be applied.
@@ -149,33 +185,64 @@ final class SendJob {
             stopBy = Self.clock + Self.graceSeconds
         }
         if stop == nil, let failure = provider.failure {
-            halt(RunFailure(failure.exit, .send, "sending for \(app.partition): \(failure)"))
+            halt(
+                RunFailure(exit(after: failure), .send, "sending for \(app.partition): \(failure)"),
+                isOutage: failure.code != .credential)
         }
-        if let stopBy, Self.clock > stopBy, inFlight > 0 { provider.stop(abruptly: true) }
+        if let stopBy, Self.clock > stopBy, load.rows > 0 { provider.stop(abruptly: true) }
         context.progress.show(
             "sending \(app.partition)", entry.claimed, of: plan.limit)
     }
 
     /// Nothing more is sent: what no connection has taken goes back to the queue.
-    private func halt(_ failure: RunFailure) {
+    private func halt(_ failure: RunFailure, isOutage: Bool = false) {
         // A wrong setting shows in answers that come while something else has stopped us already.
         if let stop, failure.exit != .configuration || stop.exit == .configuration { return }
         stop = failure
+        self.isOutage = isOutage
         entry.detail = failure.description
         returnUnsent()
     }
 
-    private func returnUnsent() {
+    private func exit(after failure: ProviderFailure) -> ExitStatus {
+        switch failure.code {
+        case .unreachable: .unreachable
+        case .unanswering: silence.hasAnswered ? .pending : .unreachable
+        case .protocolBroken: .protocolBroken
+        case .credential: .configuration
+        }
+    }
+
+    /// Whether more rows are of use. Until the gateway answers, what was claimed has to be sent first.
+    private var mayClaim: Bool {
+        guard load.mayClaim else { return false }
+        guard let allowance = silence.allowance else { return true }
+        return allowance > 0 && load.rows == 0 && ready.isEmpty && claimed.isEmpty
+    }
+
+    /// Takes back what no connection has taken.
+    private func withdraw() {
         let withdrawn = provider.withdraw()
-        inFlight -= withdrawn.count
-        for item in withdrawn + ready { give(back: item.key) }
+        load.withdrawn(withdrawn.count, Self.size(of: withdrawn))
+        if !withdrawn.isEmpty { ready = withdrawn + ready }
+    }
+
+    private func returnUnsent() {
+        withdraw()
+        for item in ready { give(back: item.key) }
+        load.dropped(Self.size(of: ready))
         ready = []
         for place in claimed {
+            load.dropped(batches[place]?.size ?? 0)
             for index in 0..<(batches[place]?.claim.notifications.count ?? 0) {
                 give(back: SendBatch.key(place: place, index: index))
             }
         }
         claimed = []
+    }
+
+    private static func size(of items: some Sequence<ProviderItem>) -> Int {
+        items.reduce(0) { $0 + $1.payload.count }
     }
 
     private func give(back key: UInt64) {
@@ -186,6 +253,7 @@ final class SendJob {
     /// Claims the next batch; false when nothing is due or the limit is reached.
     private func claim(_ place: Int) throws -> Bool {
         var rows = judge.gate.allowance ?? Self.batchRows
+        if let allowance = silence.allowance { rows = min(rows, allowance) }
         if let limit = plan.limit { rows = min(rows, limit - claimedSoFar) }
         // Tokens are looked up when they are claimed, so not long before they are sent.
         if let rate = plan.rate { rows = min(rows, max(1, Int(rate * 2))) }
@@ -199,7 +267,10 @@ final class SendJob {
         claimedSoFar += claim.claimed
         for (reason, count) in claim.skipped { entry.count(skipped: count, reason) }
         guard !claim.notifications.isEmpty else { return true }
-        batches[place] = SendBatch(claim, place: place, handedAt: context.now())
+        if !unprocessed.isEmpty { unprocessed.subtract(claim.notifications.lazy.map(\.key)) }
+        let batch = SendBatch(claim, place: place, handedAt: context.now())
+        load.claimed(batch.size)
+        batches[place] = batch
         claimed.append(place)
         return true
     }
@@ -207,7 +278,7 @@ final class SendJob {
     /// Writes the next claimed batch down as handed over and makes its notifications ready. Done as
     /// late as can be: what was not handed over has no unknown outcome, whatever happens.
     private func handOver() throws {
-        guard stop == nil, ready.isEmpty, let place = claimed.first,
+        guard stop == nil, ready.isEmpty, silence.allowance != 0, let place = claimed.first,
             var batch = batches[place]
         else { return }
         let isOurs = try timed("hand-over") { try queue.handOver(batch.claim) }
@@ -215,31 +286,36 @@ final class SendJob {
         claimed.removeFirst()
         guard isOurs else {
             // The lease had ended and others have the rows.
+            load.dropped(batch.size)
             batches[place] = nil
             return
         }
         batch.handedAt = context.now()
-        ready = batch.items(app.topic)[...]
+        let items = batch.items(app.topic)
+        load.dropped(batch.size - Self.size(of: items))
+        ready = items[...]
         batches[place] = batch
     }
 
     /// Gives the connections what the gate and the rate allow.
     private func give() {
         guard !ready.isEmpty, stop == nil else { return }
-        var room = Self.batchRows * 2 - inFlight
-        if let allowance = judge.gate.allowance { room = min(room, allowance - inFlight) }
+        var room = SendLoad.mostRows
+        if let allowance = judge.gate.allowance { room = min(room, allowance - load.rows) }
+        if let allowance = silence.allowance { room = min(room, allowance - load.rows) }
         if let allowance = limiter?.allowance(at: Self.clock) { room = min(room, allowance) }
         guard room > 0 else { return }
-        let items = ready.prefix(room)
+        let items = ready.prefix(load.fitting(ready.lazy.map(\.payload.count), rows: room))
+        guard !items.isEmpty else { return }
         ready = ready.dropFirst(items.count)
-        inFlight += items.count
+        load.given(items.count, Self.size(of: items))
         limiter?.spend(items.count)
         provider.give(Array(items))
     }
 
     private func takeOutcomes(claimsMore: Bool) throws {
         let canClaim = claimsMore && stop == nil && ready.isEmpty && batches.contains { $0 == nil }
-        let patience = canClaim && inFlight < 500 ? 2 : Self.patience
+        let patience = canClaim && load.rows < 500 ? 2 : Self.patience
         try settle(timed("answers") { provider.outcomes(within: patience) })
     }
 
@@ -255,9 +331,12 @@ final class SendJob {
             let (place, index) = SendBatch.position(outcome.key)
             // Not the batch itself: a second holder would make each change copy its results.
             guard let attempts = batches[place]?.claim.notifications[index].attempts,
-                let handedAt = batches[place]?.handedAt
+                let key = batches[place]?.claim.notifications[index].key,
+                let handedAt = batches[place]?.handedAt, let size = batches[place]?.sizes[index]
             else { continue }
-            inFlight -= 1
+            load.settled(size)
+            if outcome.kind == .untouched, stop == nil { unprocessed.insert(key) }
+            note(outcome.kind)
             var judgement = judge.judge(outcome.kind, attempts: attempts, handedAt: handedAt)
             if let failure = judgement.stop { halt(failure) }
             if stop != nil, judgement.isSuspect {
@@ -265,6 +344,30 @@ final class SendJob {
             }
             batches[place]?.settle(index, judgement)
         }
+        guard stop == nil, silence.allowance == 0 else { return }
+        // What is on no connection yet must not follow into the silence.
+        withdraw()
+        silence.noteInFlight(load.rows)
+        if let clause = silence.failure { halt(unanswered(clause), isOutage: true) }
+    }
+
+    private func note(_ outcome: ProviderOutcome.Kind) {
+        switch outcome {
+        case .answered:
+            silence.answered()
+            outages = 0
+        // What is unknown because we ended the connections is not the gateway's doing.
+        case .unknown(let why): if stop == nil { silence.unknown(why, isGarbled: false) }
+        case .garbled(let why): if stop == nil { silence.unknown(why, isGarbled: true) }
+        case .untouched, .refused: break
+        }
+    }
+
+    private func unanswered(_ clause: String) -> RunFailure {
+        RunFailure(
+            silence.exit, .send,
+            "sending for \(app.partition): \(provider.plan.name) \(clause); what was not on the wire "
+                + "is back in the queue; run again once the gateway answers")
     }
 
     /// Writes the results of batches that have all of theirs, and now and then of the others.
@@ -273,20 +376,26 @@ final class SendJob {
         let isDue = all || (Self.clock - lastFlush) * 1_000 > Self.flushAfter
         if isDue { lastFlush = Self.clock }
         let hasLooked = judge.gate.answers >= EnvironmentGate.firstLook
-        // Cut short before its first look, the gate has not spoken for these tokens.
-        let isTrusted =
-            judge.gate.suspicion == nil && stop?.exit != .configuration
-            && (stop == nil || hasLooked)
+        let verdict = verdict(hasLooked)
         for place in batches.indices {
             guard let outstanding = batches[place]?.outstanding, isDue || outstanding == 0 else {
                 continue
             }
             if hasLooked || decides || stop != nil {
-                batches[place]?.decide(isTrusted: isTrusted)
+                deferred += batches[place]?.decide(verdict) ?? 0
             }
             if let lost = try write(place) { halt(lost) }
             if let batch = batches[place], batch.isSettled { batches[place] = nil }
         }
+    }
+
+    /// What is decided about suspects that do not wait any longer.
+    private func verdict(_ hasLooked: Bool) -> SendBatch.Verdict {
+        if judge.gate.suspicion != nil || stop?.exit == .configuration { return .returned }
+        if hasLooked { return .bad }
+        // Cut short before its first look, the gate has not spoken for these tokens.
+        if stop != nil { return .returned }
+        return judge.gate.vouchesForSettings ? .bad : .deferred
     }
 
     /// Keeps a batch's evidence, then writes its results. The failure if somebody else has its rows.
@@ -313,17 +422,6 @@ final class SendJob {
                 "sending for \(app.partition): the lease of \(plan.leaseSeconds) s ended before "
                     + "\(results.count) results were written, and another sender has the rows; "
                     + "raise send.lease")
-        }
-    }
-}
-
-extension ProviderFailure {
-    /// The exit code that follows.
-    var exit: ExitStatus {
-        switch code {
-        case .unreachable: .unreachable
-        case .protocolBroken: .protocolBroken
-        case .credential: .configuration
         }
     }
 }

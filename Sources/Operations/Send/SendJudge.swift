@@ -4,7 +4,9 @@
 //
 // A BadDeviceToken is the one answer that waits: whether it speaks about the token or about our
 // settings shows only when the environment gate has looked. Until then its row keeps its place, and
-// if the gate shuts it goes back to the queue untouched, like everything that was not sent.
+// if the gate shuts it goes back to the queue untouched, like everything that was not sent. A run that
+// ends before the gate has looked decides by the same two rules over the answers it has: where these
+// speak for our settings the result stands, else the row waits for a later run and is tried again.
 
 import APNsConnection
 import APNsProtocol
@@ -50,15 +52,21 @@ struct SendJudge {
     ) -> Judgement {
         switch kind {
         case .answered(let answer): judge(answer, attempts, handedAt)
-        case .unknown(let why):
+        case .unknown(let why), .garbled(let why):
             Judgement(
                 result: resendsUnknown
-                    ? later(60, why, attempts) : .unknown(reason: why))
+                    ? Self.later(60, why, attempts) : .unknown(reason: why))
         case .refused:
             // At once it would be refused again, and a queue of such rows would never be done.
-            Judgement(result: later(60 << min(attempts, 6), "stream refused", attempts))
+            Judgement(result: Self.later(60 << min(attempts, 6), "stream refused", attempts))
         case .untouched: Judgement(result: .returned)
         }
+    }
+
+    /// What becomes of a suspect's row, tried `attempts` times before, where too few answers are in to
+    /// tell a bad token from a wrong setting: from an hour to sixteen.
+    static func deferral(reason: String, attempts: Int) -> DeliveryResult.Outcome {
+        later(3_600 << min(attempts, 4), reason, attempts)
     }
 
     private mutating func judge(
@@ -89,14 +97,15 @@ struct SendJudge {
                     "APNs answered \(reason); correct the certificate or token key, and its "
                         + "environment, then send again"))
         case .throttled(let after):
-            return Judgement(result: later(Int(after ?? 60) << min(attempts, 6), reason, attempts))
+            return Judgement(
+                result: Self.later(Int(after ?? 60) << min(attempts, 6), reason, attempts))
         case .keepProviderToken(let after):
-            return Judgement(result: later(Int(after ?? 1_200), reason, attempts))
+            return Judgement(result: Self.later(Int(after ?? 1_200), reason, attempts))
         case .serverTrouble(let after):
             // Apple, "Handling notification responses": 15 minutes, then back off.
             let wait = after.map(Int.init) ?? 900 << min(attempts, 4)
-            return Judgement(result: later(wait, reason, attempts))
-        case .reconnect: return Judgement(result: later(60, reason, attempts))
+            return Judgement(result: Self.later(wait, reason, attempts))
+        case .reconnect: return Judgement(result: Self.later(60, reason, attempts))
         case .notUnderstood:
             return counted(.refused, Judgement(result: .failed(reason: reason)))
         }
@@ -129,12 +138,21 @@ struct SendJudge {
         RunFailure(.configuration, .send, "sending for \(app): \(sentence)")
     }
 
-    private func later(
+    private static func later(
         _ seconds: Int, _ reason: String, _ attempts: Int
     ) -> DeliveryResult.Outcome {
-        attempts >= Self.mostAttempts - 1
+        attempts >= mostAttempts - 1
             ? .failed(reason: reason) : .retry(seconds: min(seconds, 86_400), reason: reason)
     }
+}
+
+extension EnvironmentGate {
+    /// Whether the answers of a run that ended before the first look speak for our settings: APNs
+    /// knew a token, and the share of bad ones is no higher than a healthy population may have.
+    var vouchesForSettings: Bool { known > 0 && !isMismatchLikely }
+
+    /// Whether so many of the answers so far call tokens bad that chance does not explain it.
+    var isMismatchLikely: Bool { Self.leastShare(of: bad, in: answers) > Self.tolerance }
 }
 
 extension RequestRefusal {

@@ -40,6 +40,12 @@ package struct SendPlan: Sendable {
     package var limit: Int?
     /// The most notifications per second and app; nil for as many as go.
     package var rate: Double?
+    /// How long a gateway is left alone that has failed again `outages` times: the first rest doubled as
+    /// often, four times at most.
+    static func rest(_ first: Duration, outages: Int) -> Duration { first * (1 << min(outages, 4)) }
+
+    /// How long a following run leaves a gateway alone that has failed.
+    package var rest = Duration.seconds(60)
     /// Waits for new rows instead of ending when the queue is empty.
     package var follows = false
     /// Nothing is claimed or sent.

@@ -44,6 +44,9 @@ package struct QueueClaim: Hashable, Sendable {
     var finished = KeySet()
     let lease: QueueLease
 
+    /// Lets go of the payload of the notification at an index, which nothing here needs any more.
+    package mutating func dropPayload(_ index: Int) { notifications[index].payload = [] }
+
     /// Rows without a result.
     package var open: Int { outstanding.count }
 

@@ -6,8 +6,8 @@ package struct QueuedNotification: Hashable, Sendable {
     package let key: Int64
     /// Whom to send to.
     package let token: DeviceToken
-    /// The JSON, as it stands in the row.
-    package let payload: [UInt8]
+    /// The JSON, as it stands in the row; empty once `QueueClaim.dropPayload` let it go.
+    package internal(set) var payload: [UInt8]
     /// The two halves of `apns-id`, big-endian: the same at every attempt to send this row.
     package let apnsID: NotificationName
     /// How often it was tried before.

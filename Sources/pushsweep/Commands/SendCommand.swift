@@ -11,7 +11,10 @@ struct SendCommand: ParsableCommand {
             A token that is marked, unknown or malformed is skipped with the reason. A 410 answer is \
             evidence: it is synced to the journal, compared with the registration and applied as a \
             feedback tuple is. Many bad tokens among the first answers mean a wrong certificate, host \
-            or topic: then sending stops, no row changes, and the queue stays as it was.
+            or topic: then sending stops, no row changes, and the queue stays as it was. A gateway that \
+            leaves a few notifications in a row without an answer is left as well: those are of \
+            unknown outcome and not sent again, the others wait. Unknown outcomes are always told; \
+            where they are more than one in ten, the exit code is not 0.
 
             With --follow it waits for new rows until SIGTERM; then it waits up to three seconds for \
             answers and gives back what was not sent. With --dry-run nothing is claimed: it says what \

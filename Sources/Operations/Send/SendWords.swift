@@ -1,0 +1,76 @@
+import TokenHygiene
+import TokenStore
+
+/// What a sender says on stderr about rows that were closed without an answer, and about tokens of
+/// which nobody can tell yet whether they are bad. Each count is told once, and again when it has grown.
+struct SendWords {
+    /// The share of unknown outcomes above which a run is no success: one in ten.
+    static let toleratedUnknown = 10
+
+    private var toldUnknown = 0
+    private var toldDeferred = 0
+
+    /// Warnings that are due.
+    mutating func warnings(
+        _ entry: SendReport.App, deferred: Int, _ gate: EnvironmentGate
+    ) -> [String] {
+        var words: [String] = []
+        if entry.unknown > toldUnknown { words.append(Self.unknown(entry)) }
+        if deferred > toldDeferred { words.append(Self.deferred(entry, deferred, gate)) }
+        (toldUnknown, toldDeferred) = (entry.unknown, deferred)
+        return words
+    }
+
+    /// Failures that the end of a run adds: `exit` is that of unknown outcomes.
+    mutating func shortcomings(
+        _ entry: SendReport.App, deferred: Int, _ gate: EnvironmentGate, exit: ExitStatus
+    ) -> [RunFailure] {
+        var failures: [RunFailure] = []
+        if entry.unknown * Self.toleratedUnknown > entry.decided {
+            failures.append(RunFailure(exit, .send, Self.unknown(entry)))
+            toldUnknown = entry.unknown
+        }
+        let hasLooked = gate.answers >= EnvironmentGate.firstLook
+        if deferred > 0, !hasLooked, gate.isMismatchLikely {
+            failures.append(
+                RunFailure(.configuration, .send, Self.deferred(entry, deferred, gate)))
+            toldDeferred = deferred
+        }
+        return failures
+    }
+
+    /// Says of rows of senders that are gone how many were closed; nil for none.
+    static func warning(_ reclaimed: ReclaimedRows) -> String? {
+        guard reclaimed.unknown > 0 else { return nil }
+        return
+            "\(reclaimed.unknown.counting("notification")) of senders that are gone are of unknown "
+            + "outcome: \(meaning)"
+    }
+
+    private static let meaning =
+        "they were on the wire and no answer is known, so they may have been delivered; their rows "
+        + "have the state unknown and are not sent again unless send.resend-unknown is true"
+
+    private static func unknown(_ entry: SendReport.App) -> String {
+        "sending for \(entry.app)/\(entry.environment): \(entry.unknown) of "
+            + "\(entry.decided.counting("notification")) are of unknown outcome: \(meaning)"
+    }
+
+    private static func deferred(
+        _ entry: SendReport.App, _ count: Int, _ gate: EnvironmentGate
+    ) -> String {
+        "sending for \(entry.app)/\(entry.environment): "
+            + (gate.isMismatchLikely ? "environment mismatch suspected: " : "")
+            + "APNs called \(gate.bad) of \(gate.answers.counting("token")) bad (BadDeviceToken or "
+            + "DeviceTokenNotForTopic), too few to tell bad tokens from a wrong setting; "
+            + "\(count.counting("row")) will be tried again from an hour on, ten times in all; check "
+            + "that host, certificate or key, and topic belong to the environment of these tokens"
+    }
+}
+
+extension SendReport.App {
+    /// Rows that were to be sent and have a result.
+    var decided: Int {
+        sent + gone + retry + unknown + rejected.values.reduce(0, +)
+    }
+}

@@ -1,0 +1,31 @@
+import Testing
+
+@testable import APNsConnection
+
+@Suite("What the connections of a provider share")
+struct ProviderMailboxTests {
+    @Test("one that rested counts as resting until it has an answer, so two cannot rest by turns")
+    func byTurns() {
+        let mailbox = ProviderMailbox()
+        mailbox.enter()
+        mailbox.enter()
+        #expect(mailbox.rest(isResting: false), "the other one goes on")
+        // It tries again, and meanwhile the other one gives up.
+        #expect(!mailbox.rest(isResting: false), "nobody is left that goes on")
+        mailbox.leave(ProviderFailure(.unreachable, "nobody listens"))
+        #expect(mailbox.failure?.description == "nobody listens")
+        #expect(!mailbox.rest(isResting: true))
+    }
+
+    @Test("one that rested and has an answer lets the other one rest")
+    func answered() {
+        let mailbox = ProviderMailbox()
+        mailbox.enter()
+        mailbox.enter()
+        #expect(mailbox.rest(isResting: false))
+        #expect(mailbox.rest(isResting: true), "again, while the other one goes on")
+        mailbox.resume()
+        #expect(mailbox.rest(isResting: false))
+        #expect(mailbox.failure == nil)
+    }
+}

@@ -1,0 +1,70 @@
+import APNsSimulator
+import Foundation
+import SecureTransport
+import TestSupport
+import Testing
+import TokenStore
+
+@testable import Operations
+
+@Suite("Following a queue whose gateway fails for a while")
+struct RogueFollowTests {
+    /// Follows a queue of 60 rows past a gateway with a plot until no row waits, then stops.
+    private static func follow(_ plot: ProviderPlot) throws -> RogueRun {
+        let stage = try RogueStage(.sqlite)
+        try stage.queue(60)
+        let interrupt = try Interrupt()
+        let settings = stage.database.settings
+        guard case .sqlite(let path) = settings.location else { throw TestFailure("no file") }
+        let watch = try WorkerThread {
+            let looker = SQLiteConnection(path: path, creates: false, settings)
+            try? looker.connect()
+            let deadline = Deadline.in(.seconds(40))
+            while !deadline.hasPassed {
+                usleep(20_000)
+                let rows = try? looker.query(
+                    "SELECT COUNT(*) FROM push_queue WHERE state = 'pending'")
+                if rows?.scalar?.count == 0 { break }
+            }
+            interrupt.trip()
+        }
+        defer { watch.join() }
+        return try stage.send(
+            plot, connections: 1, isSlow: true,
+            { plan in
+                plan.follows = true
+                plan.rest = .milliseconds(40)
+            }, interrupt: interrupt)
+    }
+
+    @Test("each new try costs three rows at most, and all others are sent once the gateway answers")
+    func renewedTries() throws {
+        let bad = ProviderPlot.Scene(rest: .reset(.internalError))
+        let run = try Self.follow(
+            ProviderPlot([ProviderPlot.Scene](repeating: bad, count: 7) + [.init()]))
+        let unknown = run.rows.count { $0.state == "unknown" }
+        // Three connections of the first try, then one for each of four more.
+        #expect(unknown == 9 + 4 * 3, "\(run.told)")
+        #expect(run.rows.count { $0.state == "sent" } == 60 - unknown)
+        #expect(run.told.components(separatedBy: "trying again").count - 1 == 5, "\(run.told)")
+        #expect(run.told.contains("21 of 60"), "\(run.told)")
+        #expect(run.exit != .done, "a third of all is too much for success")
+    }
+
+    @Test("a gateway that breaks HTTP/2 for a while is tried again too")
+    func brokenForAWhile() throws {
+        let bad = ProviderPlot.Scene(rest: .bytes([0xFF, 0xFF, 0xFF, 0, 0, 0, 0, 0, 1]))
+        let run = try Self.follow(ProviderPlot([bad, bad, bad, bad, .init()]))
+        #expect(run.rows.count { $0.state == "sent" } >= 60 - 12, "\(run.told)")
+        #expect(run.rows.allSatisfy { $0.state == "sent" || $0.state == "unknown" })
+        #expect(run.told.contains("trying again"), "\(run.told)")
+    }
+
+    @Test("what a gateway does not process is claimed again, and nothing of it is told as lost")
+    func goesAway() throws {
+        let scenes = (0..<12).map { _ in ProviderPlot.Scene(acts: [.serve, .goAway]) }
+        let run = try Self.follow(ProviderPlot(scenes + [.init()]))
+        #expect(run.rows.allSatisfy { $0.state == "sent" }, "\(run.told)")
+        #expect(!run.told.contains("unknown outcome"), "\(run.told)")
+    }
+}

@@ -1,0 +1,125 @@
+import APNsSimulator
+
+@testable import Operations
+
+// What must hold after a run, told by what the gateway knows of each row. A gateway knows whether it
+// processed a request and what it answered. It does not know whether its answer arrived where it broke
+// the connection itself, nor what lay unread in the socket then; only there, and where an answer came
+// later than the sender's deadline, a row that was answered may be of unknown outcome.
+
+/// Compares a run with what the gateway knows.
+final class RogueModel {
+    let drawn: RogueCase
+    let run: RogueRun
+    private(set) var wrong: [String] = []
+
+    init(_ drawn: RogueCase, _ run: RogueRun) {
+        (self.drawn, self.run) = (drawn, run)
+        rows()
+        counts()
+        words()
+    }
+
+    private func require(_ holds: Bool, _ sentence: @autoclosure () -> String) {
+        if !holds { wrong.append(sentence()) }
+    }
+
+    private func rows() {
+        require(run.rows.count == drawn.rows, "\(run.rows.count) rows are left")
+        require(run.claims == 0, "\(run.claims) claims are still held")
+        let byRow = Dictionary(grouping: run.records) { $0.number ?? -1 }
+        for row in run.rows {
+            let records = byRow[row.number] ?? []
+            let accepted = records.filter(\.isAccepted).count
+            require(accepted < 2, "row \(row.number) was accepted \(accepted) times")
+            require(
+                isRight(row, records),
+                "row \(row.number) is \(row.state) (\(row.reason)): \(records)")
+        }
+        let bad = run.rows.filter { $0.state == "failed" && $0.reason == "BadDeviceToken" }
+        require(
+            bad.isEmpty || run.app.sent + run.app.gone > 0,
+            "\(bad.count) bad tokens closed though no token was known")
+        let gone = Set(run.rows.filter { $0.state == "gone" }.map(\.number))
+        // A sender that was told to stop leaves evidence to the next one.
+        let isMarked = drawn.stopsAfter == nil ? run.marked == gone : run.marked.isSubset(of: gone)
+        require(isMarked, "marked \(run.marked.sorted()), gone \(gone.sorted())")
+    }
+
+    private func isRight(_ row: RogueRow, _ records: [ProviderRecord]) -> Bool {
+        func answered(_ statuses: ClosedRange<Int>) -> Bool {
+            records.contains { record in
+                if case .answered(let status) = record.end {
+                    statuses.contains(status)
+                } else {
+                    false
+                }
+            }
+        }
+        let isUnanswered = records.contains { $0.end == .unanswered }
+        // A 503 may say Shutdown, after which it is sent again.
+        let processed = records.filter { ![.unprocessed, .answered(status: 503)].contains($0.end) }
+        // What was never processed may lie unread in a connection that ended; an answer may be lost where
+        // the gateway broke the connection that it went by.
+        let mayBeLost =
+            drawn.stopsAfter != nil
+            || (processed.isEmpty
+                ? drawn.isViolent : processed.contains { drawn.isViolent($0.connection) })
+        switch row.state {
+        case "sent": return answered(200...200)
+        case "gone": return answered(410...410) && !answered(200...200)
+        case "failed": return answered(400...499) && !answered(200...200)
+        case "retry":
+            let isRefused = records.contains { $0.end == .unprocessed }
+            return !records.contains(where: \.isAccepted) && !isUnanswered
+                && (answered(400...599) || isRefused)
+        case "pending": return !records.contains(where: \.isAccepted) && !isUnanswered
+        case "unknown":
+            return isUnanswered || mayBeLost || row.reason == "no answer in time"
+        default: return false
+        }
+    }
+
+    private func counts() {
+        let app = run.app
+        let sum =
+            app.sent + app.skipped.values.reduce(0, +) + app.gone
+            + app.rejected.values.reduce(0, +) + app.retry + app.unknown
+        require(app.claimed == sum, "claimed \(app.claimed), counted \(sum)")
+        func count(_ state: String) -> Int { run.rows.count { $0.state == state } }
+        for (state, counted) in [
+            ("sent", app.sent), ("gone", app.gone), ("retry", app.retry), ("unknown", app.unknown),
+            ("failed", app.rejected.values.reduce(0, +)), ("pending", drawn.rows - app.claimed),
+        ] {
+            require(count(state) == counted, "\(counted) counted as \(state), \(count(state)) are")
+        }
+        let answers = app.claimed - app.unknown
+        // Between two answers: those that were on the wire together, and single ones that were tried.
+        let each = GatewaySilence.most + GatewaySilence.probe * drawn.connections
+        require(
+            app.unknown <= each * (answers + 1) + answers,
+            "\(app.unknown) unknown for \(answers) answers")
+        if answers == 0 {
+            require(app.unknown <= GatewaySilence.most, "\(app.unknown) unknown without an answer")
+        }
+    }
+
+    private func words() {
+        let app = run.app
+        if app.unknown > 0 {
+            require(
+                run.told.contains("\(app.unknown) of ") && run.told.contains("unknown outcome"),
+                "\(app.unknown) unknown and not told: \(run.told)")
+            require(
+                run.exit != .done || app.unknown * 10 <= app.claimed, "\(app.unknown) unknown and 0"
+            )
+        }
+        let waits = run.rows.contains { $0.state == "pending" }
+        require(!waits || run.exit != .done, "rows wait and the run ended with 0")
+        require(run.exit == .done || !run.told.isEmpty, "\(run.exit) without a word")
+        let expected: [ExitStatus] = [
+            .done, .unreachable, .pending, .protocolBroken, .configuration,
+        ]
+        require(expected.contains(run.exit), "ended with \(run.exit): \(run.told)")
+    }
+}

@@ -1,0 +1,106 @@
+import APNsProtocol
+import APNsSimulator
+import EvidenceJournal
+import Foundation
+import Logging
+import SecureTransport
+import TestSupport
+import Testing
+import TokenHygiene
+import TokenStore
+
+@testable import Operations
+
+@Suite("What a sender holds in memory")
+struct SendLoadTests {
+    /// Sends `rows` notifications of `size` bytes each and gives the most that was held at once.
+    private static func peak(
+        rows: Int, size: Int, type: String, streams: UInt32 = 1_000,
+        _ prepare: (TokenDatabase) throws -> Void = { _ in }
+    ) throws -> (rows: Int, bytes: Int, waiting: Int) {
+        let stage = try RogueStage(.sqlite)
+        try stage.database.register(100..<rows, at: 1_690_000_000_000)
+        let payload = #"{"aps":{"alert":""# + String(repeating: "x", count: size - 20) + #""}}"#
+        #expect(payload.utf8.count == size)
+        for number in 0..<rows {
+            try stage.database.execute(
+                "INSERT INTO push_queue (app_id, environment, device_token, payload, push_type, queued_at) "
+                    + "VALUES ('chat', 'production', ?, ?, ?, ?)",
+                [
+                    .bytes(DeviceToken.numbered(number < 100 ? number % 60 : number).bytes),
+                    .text(payload), .text(type), stage.database.time(1_600_000_000_000),
+                ])
+        }
+        try prepare(stage.database)
+        var settings = HTTP2ServerSettings()
+        settings.maximumStreams = streams
+        let gateway = try ProviderService(
+            certificates: SweepStage.certificates.get(),
+            gateway: ProviderGateway(authentication: .certificate), settings: settings,
+            keepsRecords: false)
+        let context = RunContext(
+            interrupt: try Interrupt(), log: Logger(label: "load") { _ in SwiftLogNoOpLogHandler() }
+        )
+        let plan = try stage.plan(for: gateway, 2, isSlow: false, context)
+        let folder = try SenderFolders.takeFree(in: plan.state)
+        let journal = try EvidenceJournal(in: folder)
+        let app = plan.apps[0]
+        let queue = try PushQueue(
+            TokenStore(plan.store), QueueLease(run: "load", host: "test", seconds: 120))
+        let job = try SendJob(
+            app, plan, context, queue, try app.provider.get(),
+            AnswerCapture(journal, run: "load", partition: app.partition, source: "test"))
+        while case .paused = try job.drain() {}
+        try job.finish()
+        #expect(job.entry.sent == rows, "\(job.entry)")
+        #expect(job.load.rows == 0 && job.load.bytes == 0 && job.load.waiting == 0)
+        return job.load.peak
+    }
+
+    private static func check(_ peak: (rows: Int, bytes: Int, waiting: Int), size: Int) {
+        #expect(peak.rows <= SendLoad.mostRows && peak.rows > 100)
+        #expect(peak.bytes < SendLoad.mostBytes + size)
+        // One claim more than makes it full, and its last row.
+        #expect(peak.waiting < SendLoad.mostBytes * 2 + size)
+    }
+
+    @Test(
+        "is bounded in rows and bytes with a gateway that takes a few at a time",
+        arguments: [(4_096, "alert"), (5_120, "voip")])
+    func slowGateway(_ size: Int, _ type: String) throws {
+        let peak = try Self.peak(rows: 4_000, size: size, type: type, streams: 5)
+        Self.check(peak, size: size)
+        #expect(peak.bytes > SendLoad.mostBytes - 2 * size, "the bound was never reached")
+    }
+
+    @Test("is bounded in rows and bytes with a database that is slow to write")
+    func slowDatabase() throws {
+        let peak = try Self.peak(rows: 4_000, size: 4_096, type: "alert") { database in
+            try database.sql.run(
+                "CREATE TRIGGER slow BEFORE UPDATE ON pushsweep_claim BEGIN SELECT (WITH RECURSIVE "
+                    + "c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 300000) "
+                    + "SELECT MAX(x) FROM c); END")
+        }
+        Self.check(peak, size: 4_096)
+    }
+
+    @Test("is bounded in rows where payloads are small")
+    func smallPayloads() throws {
+        let peak = try Self.peak(rows: 6_000, size: 30, type: "alert", streams: 5)
+        #expect(peak.rows == SendLoad.mostRows, "the bound was never reached")
+        #expect(peak.bytes <= SendLoad.mostRows * 30)
+    }
+
+    @Test("one payload fits however large it is, and the next one waits for it")
+    func huge() {
+        var load = SendLoad()
+        load.claimed(100_000_000)
+        #expect(!load.mayClaim)
+        #expect(load.fitting([100_000_000, 1], rows: 10) == 1)
+        load.given(1, 100_000_000)
+        #expect(load.mayClaim)
+        #expect(load.fitting([1], rows: 10) == 0)
+        load.settled(100_000_000)
+        #expect(load.fitting([1, 1], rows: 1) == 1)
+    }
+}
