@@ -48,7 +48,15 @@ final class PrivateFolder: Sendable {
         realPath = parent.realPath + "/" + name
         descriptor = openat(
             parent.descriptor, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
-        guard descriptor >= 0 else { throw Self.failure(path, errno) }
+        guard descriptor >= 0 else {
+            let cause = errno
+            var facts = stat()
+            // A link is no folder to the system, before it is one too many.
+            let isLink =
+                fstatat(parent.descriptor, name, &facts, AT_SYMLINK_NOFOLLOW) == 0
+                && facts.st_mode & S_IFMT == S_IFLNK
+            throw Self.failure(path, isLink ? ELOOP : cause)
+        }
         try checkOwner()
     }
 
