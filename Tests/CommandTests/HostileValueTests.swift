@@ -32,6 +32,25 @@ struct HostileValueTests {
         }
     }
 
+    @Test(
+        "that stand in an image of the ledger and are no time of any calendar are left alone",
+        arguments: TestEngine.available, ["9223372036854775807", "-9223372036854775808"])
+    func images(_ engine: TestEngine, _ number: String) throws {
+        let stage = try SweepStage(engine, dead: 2)
+        stage.lines.activeUsers =
+            "  active-users: {invalidated-at: {column: none}, reason: {column: none}}"
+        let run = try #require(try stage.sweep().json["run"] as? String)
+        #expect(try stage.database.count("SELECT COUNT(*) FROM pushsweep_invalid") == 2)
+        try stage.database.execute(
+            "UPDATE pushsweep_change SET before_image = ? WHERE seq = 0",
+            [.text("{\"invalidated_at\":\(number),\"reason\":null}")])
+        let undone = try stage.run("undo", run, "--format", "json")
+        #expect(undone.exit == 0, "\(undone.exit): \(undone.error)")
+        #expect(undone.json["restored"] as? Int == 1, "\(undone.output)")
+        #expect((undone.json["kept"] as? [String: Int])?["unreadable"] == 1, "\(undone.output)")
+        #expect(try stage.database.count("SELECT COUNT(*) FROM pushsweep_invalid") == 1)
+    }
+
     @Test("that are the last of their range are taken", arguments: TestEngine.available)
     func lastNumbers(_ engine: TestEngine) throws {
         let stage = try SendStage(engine)
