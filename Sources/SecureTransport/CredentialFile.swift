@@ -63,7 +63,8 @@ struct CredentialFile {
         case .failed(let error):
             return IdentityFailure(
                 .unreadable,
-                "opening \(path): \(TransportFailure.systemMessage(error)); check its owner and mode")
+                "opening \(path): \(TransportFailure.systemMessage(error)); check its owner and mode"
+            )
         }
     }
 }

@@ -43,7 +43,8 @@ struct HostileFolderTests {
         }
     }
 
-    @Test("that belongs to another is refused by every command, which says whose it is and the chown")
+    @Test(
+        "that belongs to another is refused by every command, which says whose it is and the chown")
     func foreignFolder() throws {
         let stage = try stage()
         let state = stage.state
@@ -154,7 +155,9 @@ struct HostileFolderTests {
         #expect(ends.allSatisfy { [0, 73, 74, 75, 77].contains($0) }, "\(name): \(ends)")
     }
 
-    @Test("with a pipe in place of a file is refused and not waited for", arguments: ["lock", "identity", "journal.sqlite"])
+    @Test(
+        "with a pipe in place of a file is refused and not waited for",
+        arguments: ["lock", "identity", "journal.sqlite"])
     func pipes(_ name: String) throws {
         let stage = try SweepStage(.sqlite, dead: 3)
         #expect(try stage.sweep().exit == 0)
@@ -165,7 +168,8 @@ struct HostileFolderTests {
         refused(result, [path, "is no regular file"], name)
     }
 
-    @Test("reached through a link is used where the link's end is ours, and refused where it is not")
+    @Test(
+        "reached through a link is used where the link's end is ours, and refused where it is not")
     func throughLink() throws {
         let stage = try SweepStage(.sqlite, dead: 3)
         let real = stage.folder.file("real")

@@ -15,7 +15,8 @@ private let evil =
 
 /// Characters that must never come out as they are; line breaks are counted by the lines.
 private let forbidden: [Character] = [
-    "\u{1B}", "\u{07}", "\u{9B}", "\u{7F}", "\u{202E}", "\u{2066}", "\u{200F}", "\u{2028}", "\u{85}",
+    "\u{1B}", "\u{07}", "\u{9B}", "\u{7F}", "\u{202E}", "\u{2066}", "\u{200F}", "\u{2028}",
+    "\u{85}",
     "\r", "\t",
 ]
 
@@ -37,7 +38,9 @@ struct HostileTextTests {
             "\(what): \(result.error)")
     }
 
-    @Test("in the row of the lease is shown with its numbers, in text and in JSON", arguments: ["text", "json"])
+    @Test(
+        "in the row of the lease is shown with its numbers, in text and in JSON",
+        arguments: ["text", "json"])
     func lease(_ format: String) throws {
         let stage = try SweepStage(.sqlite, dead: 3)
         try stage.database.execute(
@@ -117,7 +120,8 @@ struct HostileTextTests {
     func settings() throws {
         let stage = try SweepStage(.sqlite, dead: 3)
         for (name, value) in [
-            ("PUSHSWEEP_STATE", evil), ("PUSHSWEEP_STORE_URL", evil), ("PUSHSWEEP_POLICY_ACTION", evil),
+            ("PUSHSWEEP_STATE", evil), ("PUSHSWEEP_STORE_URL", evil),
+            ("PUSHSWEEP_POLICY_ACTION", evil),
             ("PUSHSWEEP_\(evil)", "x"), ("PUSHSWEEP_CONFIG", evil),
         ] {
             let result = try stage.start(["check"], environment: [name: value]).wait()

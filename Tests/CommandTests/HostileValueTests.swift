@@ -105,7 +105,8 @@ struct SecretFileTests {
             "AuthKey.p8", String(decoding: SigningKey().pem(), as: UTF8.self))
         let certificates = try SweepStage.certificates.get()
         let client = try stage.folder.write(
-            "client.key", [UInt8](Data(contentsOf: URL(fileURLWithPath: certificates.key(.client)))))
+            "client.key", [UInt8](Data(contentsOf: URL(fileURLWithPath: certificates.key(.client))))
+        )
         let phrase = try stage.folder.write("passphrase", "none\n")
         let password = try stage.folder.write("password", "none\n")
         stage.lines.certificate = """
@@ -154,7 +155,8 @@ struct SecretFileTests {
                 }
                 let result = try check(stage)
                 #expect(
-                    [77, 78].contains(result.exit), "\(name), \(kind): \(result.exit) \(result.error)")
+                    [77, 78].contains(result.exit),
+                    "\(name), \(kind): \(result.exit) \(result.error)")
                 #expect(
                     result.error.contains(path) && result.error.contains("not a regular file"),
                     "\(name), \(kind): \(result.error)")

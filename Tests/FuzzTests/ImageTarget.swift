@@ -34,7 +34,9 @@ extension FuzzTarget {
             let entry = PlannedEntry(
                 group: 0, sequence: 0, action: actions[Int(input[0]) % actions.count], time: time,
                 source: "feedback", hasImage: hasImage)
-            guard let step = LedgerStep(entry, image: hasImage ? text : nil, layout) else { continue }
+            guard let step = LedgerStep(entry, image: hasImage ? text : nil, layout) else {
+                continue
+            }
             for current in [nil, step.before, step.after] {
                 try checkPlayedBack(step, over: current, layout)
             }

@@ -36,14 +36,16 @@ extension FuzzTarget {
             try promise(try DeviceToken(spelling: token.hex) == token, "a token is not itself")
         case 7:
             guard let beginning = NameBeginning(text) else { return }
-            try promise(!beginning.begins(String(text.prefix(3))), "three characters name something")
+            try promise(
+                !beginning.begins(String(text.prefix(3))), "three characters name something")
         default: try checkThrottle(text, first)
         }
     }
 
     /// What is printed of a text stays on one line and moves no terminal; JSON says the same as before.
     private static func checkPrinted(_ text: String) throws {
-        try promise(!PlainText.hasControlCharacter(text.printable), "a control character is printed")
+        try promise(
+            !PlainText.hasControlCharacter(text.printable), "a control character is printed")
         try promise(text.printable.printable == text.printable, "what is printed changes again")
         let json = [text].jsonLine.printableJSON
         try promise(!PlainText.hasControlCharacter(json), "a control character is printed in JSON")

@@ -81,15 +81,17 @@ struct AuthenticationTests {
         let admin = try server.connection()
         if plugin == "ed25519" {
             // Not every server brings it.
-            guard (try? admin.run("INSTALL SONAME 'auth_ed25519'")) != nil
-                || (try? admin.query(
-                    "SELECT 1 FROM information_schema.plugins WHERE plugin_name = 'ed25519'"))?
-                    .count == 1
+            guard
+                (try? admin.run("INSTALL SONAME 'auth_ed25519'")) != nil
+                    || (try? admin.query(
+                        "SELECT 1 FROM information_schema.plugins WHERE plugin_name = 'ed25519'"))?
+                        .count == 1
             else { return }
         }
         let user = "auth_\(plugin.prefix(6))"
-        try admin.run("CREATE OR REPLACE USER '\(user)'@'%' IDENTIFIED VIA \(plugin) "
-            + "USING PASSWORD('\(Self.password)')")
+        try admin.run(
+            "CREATE OR REPLACE USER '\(user)'@'%' IDENTIFIED VIA \(plugin) "
+                + "USING PASSWORD('\(Self.password)')")
         defer { try? admin.run("DROP USER '\(user)'@'%'") }
         let report = try TokenStore(
             server.settings(database: "information_schema", user: user, password: Self.password)

@@ -70,7 +70,8 @@ extension SettingsFile.ReadFailure {
                         + "and, if the secret may have been seen, a new secret", .permission)
             case .tooLarge(let limit):
                 return problem(
-                    "it is larger than \(SettingSize.text(limit)); check that this is the right file")
+                    "it is larger than \(SettingSize.text(limit)); check that this is the right file"
+                )
             case .foreign: return problem(refusal.sentence ?? "", .permission)
             case .notRegular, .failed: return problem(refusal.sentence ?? "")
             }

@@ -27,7 +27,8 @@ extension SQLFailure {
     /// for 5010 the library prints memory that it has used for something else meanwhile.
     private static let words: [UInt32: String] = [
         1062: "duplicate entry for a unique key",
-        5010: "the server asks for a way to authenticate that would send the password as it is, or that is "
+        5010:
+            "the server asks for a way to authenticate that would send the password as it is, or that is "
             + "none of ours",
     ]
 

@@ -58,7 +58,8 @@ struct EnqueueCommand: ParsableCommand {
     @Option(name: .long, help: ArgumentHelp("apns-push-type.", valueName: "type"))
     var pushType: String?
 
-    @Option(name: .long, help: ArgumentHelp("apns-priority: 10, 5 or 1.", valueName: "number"),
+    @Option(
+        name: .long, help: ArgumentHelp("apns-priority: 10, 5 or 1.", valueName: "number"),
         transform: CommandNumber.priority)
     var priority: Int?
 
