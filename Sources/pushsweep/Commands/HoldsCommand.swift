@@ -51,7 +51,7 @@ struct HoldsCommand: ParsableCommand {
                 """)
 
         @OptionGroup var common: CommonOptions
-        @Argument(help: "The hold's name, or its beginning, from pushsweep holds list.")
+        @Argument(help: "The hold's name, or at least four characters of it, from holds list.")
         var id: String
 
         func run() throws {
@@ -113,7 +113,7 @@ struct HoldsCommand: ParsableCommand {
                 """)
 
         @OptionGroup var common: CommonOptions
-        @Argument(help: "The hold's name, or its beginning, from pushsweep holds list.")
+        @Argument(help: "The hold's name, or at least four characters of it, from holds list.")
         var id: String
         @Option(
             name: .long,

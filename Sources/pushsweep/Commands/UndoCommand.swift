@@ -25,7 +25,7 @@ struct UndoCommand: ParsableCommand {
 
     @OptionGroup var common: CommonOptions
 
-    @Argument(help: "The run, or the beginning of its name; see --list.")
+    @Argument(help: "The run, or at least four characters of its beginning; see --list.")
     var name: String?
 
     @Option(

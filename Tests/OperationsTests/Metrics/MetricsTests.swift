@@ -104,7 +104,7 @@ struct MetricsTests {
             page == """
                 # HELP pushsweep_test a\\\\u{1B}b
                 # TYPE pushsweep_test gauge
-                pushsweep_test{name="a\\\\u{1B}]52;\\\\u{9B}\\\\u{202E}\\\\u{2028}\\\\r\\nb"} 1
+                pushsweep_test{name="a\\\\u{1B}]52;\\\\u{009B}\\\\u{202E}\\\\u{2028}\\\\r\\nb"} 1
 
                 """, "\(page)")
     }
