@@ -72,6 +72,29 @@ struct HostileFolderTests {
         }
     }
 
+    @Test("with the database in it is refused by commands about the database alone, too")
+    func database() throws {
+        let folder = try TemporaryFolder()
+        let state = folder.file("state")
+        let settings = try folder.write(
+            "pushsweep.yaml",
+            "state: \(state)\napps: [{name: a, topic: com.example.a, environment: production}]\n")
+        #expect(try Tool.pushsweep("schema", "apply", "--config", settings).exit == 0)
+        own(state, somebody)
+        let before = try files(below: state)
+        for command in [
+            ["enqueue", "--alert", "x", "--user", "u"], ["undo", "--list"], ["schema", "apply"],
+            ["check"],
+        ] {
+            let result = try RunningTool("pushsweep", command + ["--config", settings]).wait()
+            refused(result, ["belongs to nobody", "chown -R root \(state)"], "\(command)")
+            #expect(!result.output.contains("SQLite"), "\(command): \(result.output)")
+            #expect(try files(below: state) == before, "\(command) changed something")
+        }
+        own(state, 0)
+        #expect(try Tool.pushsweep("check", "--config", settings).exit == 0)
+    }
+
     @Test("that root made first, the service's user is told the chown for")
     func rootFirst() throws {
         let stage = try stage()

@@ -264,7 +264,8 @@ package struct Check {
     }
 
     private mutating func examineStore() {
-        guard areThere(settings.store.ca) else { return }
+        // A database in a state folder that was refused is not opened; the refusal is told already.
+        guard areThere(settings.store.ca), (try? settings.ensureOwnStore()) != nil else { return }
         do {
             let policy = RemovalPolicy(settings.policy)
             let store = try TokenStore(StoreSettings(settings), pacing: StorePacing(settings))

@@ -156,6 +156,7 @@ package struct Undo {
     /// The runs that changed rows, newest first, for a person to choose from.
     package static func list(_ settings: Settings) throws -> [UndoableRun] {
         do {
+            try settings.ensureOwnStore()
             let store = try TokenStore(StoreSettings(settings))
             try store.preflight(.undo(actions: [], isDry: true))
             return try store.runs().compactMap { run in
