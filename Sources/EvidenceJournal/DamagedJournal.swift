@@ -27,11 +27,11 @@ extension StateFolder {
     /// - Throws: `inputOutput`.
     func ensureReadable(_ name: String) throws(JournalFailure) {
         let path = file(name)
-        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
-        defer { if descriptor >= 0 { close(descriptor) } }
+        let descriptor = try folder.open(name, O_RDONLY)
+        defer { close(descriptor) }
         var buffer = [UInt8](repeating: 0, count: 1 << 16)
         var place = 0
-        var count = descriptor < 0 ? -1 : 1
+        var count = 1
         while count > 0 {
             count = buffer.withUnsafeMutableBytes {
                 pread(descriptor, $0.baseAddress, $0.count, place)
@@ -56,30 +56,35 @@ extension StateFolder {
                 "the journal \(journal) of another run cannot be read (\(cause)); the next run that "
                     + "takes its folder sets it aside")
         }
+        let name = Self.journalName
         let kept = unusedName()
         // The rollback journal first: without its database it is nothing, but left behind it would
         // be taken for that of the next one.
-        let hasRollback = access(journal + "-journal", F_OK) == 0
-        if hasRollback, rename(journal + "-journal", kept + "-journal") != 0 {
+        let hasRollback = folder.has(name + "-journal")
+        if hasRollback, !rename(name + "-journal", kept + "-journal") {
             return cannotSetAside(journal, cause)
         }
-        guard rename(journal, kept) == 0 else {
+        guard rename(name, kept) else {
             let failure = cannotSetAside(journal, cause)
-            if hasRollback { _ = rename(kept + "-journal", journal + "-journal") }
+            if hasRollback { _ = rename(kept + "-journal", name + "-journal") }
             return failure
         }
         return JournalFailure(
             .damaged,
-            "the journal \(journal) cannot be read (\(cause)); it was set aside as \(kept) and may "
+            "the journal \(journal) cannot be read (\(cause)); it was set aside as \(file(kept)) and may "
                 + "hold feeds that were not applied: keep it, and run again to start a new one")
+    }
+
+    private func rename(_ name: String, _ other: String) -> Bool {
+        renameat(folder.descriptor, name, folder.descriptor, other) == 0
     }
 
     /// Never the name of an earlier one: `rename` would replace it.
     private func unusedName() -> String {
-        let stem = file(Self.damagedPrefix + "\(Int(Date().timeIntervalSince1970))")
+        let stem = Self.damagedPrefix + "\(Int(Date().timeIntervalSince1970))"
         var name = stem
         var number = 1
-        while access(name, F_OK) == 0 || access(name + "-journal", F_OK) == 0 {
+        while folder.has(name) || folder.has(name + "-journal") {
             number += 1
             name = "\(stem)-\(number)"
         }

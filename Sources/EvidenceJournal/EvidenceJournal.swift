@@ -37,17 +37,18 @@ package final class EvidenceJournal {
     package init(in folder: StateFolder) throws(JournalFailure) {
         self.folder = folder
         let path = folder.file(StateFolder.journalName)
+        let real = folder.realFile(StateFolder.journalName)
         let header = try folder.makePrivate(StateFolder.journalName)
         try Self.checkOwner(of: path, header)
         do {
-            database = try Self.open(path, isNew: header.isEmpty)
+            database = try Self.open(real, isNew: header.isEmpty)
         } catch let error as DatabaseError where error.isDamage {
             // SQLite calls it damage too when the disk does not give a page back
             // (SQLITE_IOERR_CORRUPTFS). A good journal shall not be set aside for that, so the disk
             // is asked once more, by ourselves and by SQLite.
             try folder.ensureReadable(StateFolder.journalName)
             do {
-                database = try Self.open(path, isNew: header.isEmpty)
+                database = try Self.open(real, isNew: header.isEmpty)
             } catch let error as DatabaseError where error.isDamage {
                 throw folder.failure(ofDamage: error.message ?? "damaged")
             } catch {
@@ -61,15 +62,19 @@ package final class EvidenceJournal {
     /// Opens the journal of a folder in which somebody else may be at work, to read. Nothing is changed
     /// there: one of another version, or with a transaction to be rolled back, cannot be read.
     ///
-    /// - Throws: `inputOutput`.
+    /// - Throws: `inputOutput`; `permission` where a file of it is a link or somebody else's.
     package init(reading folder: StateFolder) throws(JournalFailure) {
         self.folder = folder
         let path = folder.file(StateFolder.journalName)
+        for ending in ["", "-journal", "-wal", "-shm"] {
+            try folder.folder.check(StateFolder.journalName + ending)
+        }
         var configuration = Configuration()
         configuration.readonly = true
         configuration.busyMode = .timeout(1)
         do {
-            database = try DatabaseQueue(path: path, configuration: configuration)
+            database = try DatabaseQueue(
+                path: folder.realFile(StateFolder.journalName), configuration: configuration)
             let isOurs = try database.read { db in
                 try JournalSchema.migrator.hasCompletedMigrations(db)
                     && !JournalSchema.migrator.hasBeenSuperseded(db)

@@ -136,10 +136,14 @@ package struct SortedEvidence: Sendable {
 private final class ScratchDatabase: Sendable {
     private let database: DatabaseQueue
     private let path: String
+    private let folder: PrivateFolder
+    private let name: String
 
     init(in folder: StateFolder, _ name: String) throws(JournalFailure) {
         path = folder.file(name)
-        unlink(path)
+        self.folder = folder.folder
+        self.name = name
+        unlinkat(folder.folder.descriptor, name, 0)
         _ = try folder.makePrivate(name)
         var configuration = Configuration()
         configuration.allowsUnsafeTransactions = true
@@ -159,13 +163,14 @@ private final class ScratchDatabase: Sendable {
                     """)
         }
         do {
-            database = try DatabaseQueue(path: path, configuration: configuration)
+            database = try DatabaseQueue(
+                path: folder.realFile(name), configuration: configuration)
         } catch {
             throw .wrapping(error, while: "making the scratch table \(path)")
         }
     }
 
-    deinit { unlink(path) }
+    deinit { unlinkat(folder.descriptor, name, 0) }
 
     func perform<T>(_ work: (Database) throws -> T) throws(JournalFailure) -> T {
         do {

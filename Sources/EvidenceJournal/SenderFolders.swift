@@ -3,7 +3,7 @@
 // send/1, send/2 and so on below it. A sender that was killed leaves a folder with a free lock behind;
 // whoever comes by, sender or sweep, applies what is in it.
 
-import Foundation
+import Glibc
 
 /// The state folders of senders.
 package enum SenderFolders {
@@ -14,10 +14,11 @@ package enum SenderFolders {
     ///
     /// - Throws: `locked` when all are taken, or what stands in the way of making one.
     package static func takeFree(in state: String) throws(JournalFailure) -> StateFolder {
-        try makeParent(of: state)
+        // The folder above is made with the mode that its own run would give it.
+        let above = try StateFolder.made(name, in: StateFolder.made(state))
         for number in 1...most {
             do throws(JournalFailure) {
-                return try StateFolder(path(number, in: state))
+                return try StateFolder(StateFolder.made("\(number)", in: above))
             } catch {
                 guard error.code == .locked else { throw error }
             }
@@ -35,14 +36,20 @@ package enum SenderFolders {
     ) -> (folders: [StateFolder], problems: [JournalFailure]) {
         var found: [StateFolder] = []
         var problems: [JournalFailure] = []
-        for number in 1...most {
-            let path = path(number, in: state)
-            guard access(path + "/" + StateFolder.journalName, F_OK) == 0 else { continue }
-            do throws(JournalFailure) {
-                found.append(try StateFolder(path))
-            } catch {
-                if error.code != .locked { problems.append(error) }
+        do throws(JournalFailure) {
+            guard let above = try above(in: state) else { return ([], []) }
+            for number in 1...most {
+                do throws(JournalFailure) {
+                    guard let folder = try folder(number, in: above),
+                        folder.has(StateFolder.journalName)
+                    else { continue }
+                    found.append(try StateFolder(folder))
+                } catch {
+                    if error.code != .locked { problems.append(error) }
+                }
             }
+        } catch {
+            problems.append(error)
         }
         return (found, problems)
     }
@@ -51,11 +58,12 @@ package enum SenderFolders {
     ///
     /// - Throws: what stands in the way of looking into one.
     package static func visited(in state: String) throws(JournalFailure) -> [StateFolder] {
+        guard let above = try above(in: state) else { return [] }
         var folders: [StateFolder] = []
         for number in 1...most {
-            let path = path(number, in: state)
-            guard access(path + "/" + StateFolder.journalName, F_OK) == 0 else { continue }
-            folders.append(try StateFolder(visiting: path))
+            guard let folder = try folder(number, in: above), folder.has(StateFolder.journalName)
+            else { continue }
+            folders.append(StateFolder(visiting: folder))
         }
         return folders
     }
@@ -70,10 +78,15 @@ package enum SenderFolders {
         var folders: [(StateFolder, Int?)] = []
         var unreadable = 0
         for number in 0...most {
-            let path = number == 0 ? state : path(number, in: state)
-            guard path != own.path, access(path, F_OK) == 0 else { continue }
+            guard (number == 0 ? state : path(number, in: state)) != own.path else { continue }
             do throws(JournalFailure) {
-                folders.append((try StateFolder(visiting: path), number == 0 ? nil : number))
+                if number == 0 {
+                    folders.append((StateFolder(visiting: try PrivateFolder(state)), nil))
+                } else if let above = try above(in: state),
+                    let folder = try folder(number, in: above)
+                {
+                    folders.append((StateFolder(visiting: folder), number))
+                }
             } catch {
                 unreadable += 1
             }
@@ -86,12 +99,23 @@ package enum SenderFolders {
         (1...most).first { path($0, in: state) == folder.path }
     }
 
+    private static let name = "send"
+
     private static func path(_ number: Int, in state: String) -> String {
-        "\(state)/send/\(number)"
+        "\(state)/\(name)/\(number)"
     }
 
-    /// The folder above is made with the mode that its own run would give it.
-    private static func makeParent(of state: String) throws(JournalFailure) {
-        for folder in [state, state + "/send"] { try StateFolder.create(folder) }
+    /// The folder of all of them; nil where no sender has run.
+    private static func above(in state: String) throws(JournalFailure) -> PrivateFolder? {
+        guard access(state, F_OK) == 0 else { return nil }
+        let folder = try PrivateFolder(state)
+        return folder.has(name) ? try PrivateFolder(name, in: folder) : nil
+    }
+
+    /// The folder of one; nil where there is none of this number.
+    private static func folder(
+        _ number: Int, in above: PrivateFolder
+    ) throws(JournalFailure) -> PrivateFolder? {
+        above.has("\(number)") ? try PrivateFolder("\(number)", in: above) : nil
     }
 }

@@ -11,38 +11,72 @@ package final class StateFolder {
     /// Free bytes below which no feed is opened: what is read must fit.
     package static let roomNeeded: UInt64 = 64 << 20
 
-    /// The absolute path of the folder.
-    package let path: String
+    /// The absolute path of the folder, as the settings have it.
+    package var path: String { folder.path }
+    /// The folder itself, by which everything in it is opened.
+    let folder: PrivateFolder
     private let lock: Int32?
 
     /// Creates the folder where it is missing and takes the lock of this host.
     ///
     /// - Throws: `locked` when another run holds it, `cannotCreate`, or `permission` when others
-    ///   can look into the folder.
-    package init(_ path: String) throws(JournalFailure) {
-        self.path = path
-        try Self.create(path)
-        try Self.checkMode(of: path)
-        lock = try Self.takeLock(in: path)
+    ///   can look into the folder or change what is in it.
+    package convenience init(_ path: String) throws(JournalFailure) {
+        try self.init(Self.made(path))
+    }
+
+    /// The same for a folder directly inside another.
+    package convenience init(_ name: String, in parent: StateFolder) throws(JournalFailure) {
+        try self.init(Self.made(name, in: parent.folder))
+    }
+
+    /// Takes the lock of an open folder.
+    init(_ folder: PrivateFolder) throws(JournalFailure) {
+        self.folder = folder
+        lock = try Self.takeLock(in: folder)
         // SQLite sorts large feeds in temporary files; tokens must not leave this folder.
-        setenv("SQLITE_TMPDIR", path, 1)
+        setenv("SQLITE_TMPDIR", folder.realPath, 1)
     }
 
     /// Visits the folder of a sender that may be alive: for what is held in it, which its owner
     /// leaves alone. Whoever visits holds the lock of the folder above.
-    ///
-    /// - Throws: `permission` when others can look into the folder.
-    init(visiting path: String) throws(JournalFailure) {
-        self.path = path
-        try Self.checkMode(of: path)
+    init(visiting folder: PrivateFolder) {
+        self.folder = folder
         lock = nil
+    }
+
+    /// Looks at a state folder as a run would, takes no lock and makes nothing. One that is not there yet
+    /// is looked at as far as the way to it goes.
+    ///
+    /// - Throws: `permission` when others can look into the folder or change what is in it, with the
+    ///   command that mends it; `cannotCreate` for what is no folder.
+    package static func examine(_ path: String) throws(JournalFailure) {
+        guard access(path, F_OK) == 0 || errno != ENOENT else {
+            return try FolderWay.check(toNew: path)
+        }
+        let folder = try PrivateFolder(path)
+        for name in ["lock", identityName, journalName] { try folder.check(name) }
+    }
+
+    /// Makes a state folder where there is none, and looks at one that is there as a run would.
+    ///
+    /// - Throws: as taking the folder does, but never `locked`.
+    package static func make(_ path: String) throws(JournalFailure) { _ = try made(path) }
+
+    /// Opens a file of a state folder that another run may hold, and makes it where it is missing. The
+    /// caller closes it.
+    ///
+    /// - Throws: `permission` as taking the folder does, and for a file that is a link or somebody
+    ///   else's; `cannotCreate`.
+    package static func open(_ name: String, in path: String) throws(JournalFailure) -> Int32 {
+        try PrivateFolder(path).open(name, O_RDWR | O_CREAT)
     }
 
     /// Whether somebody else may be at work in it.
     package var isVisited: Bool { lock == nil }
 
     /// Whether there is a journal in it.
-    package var hasJournal: Bool { access(file(Self.journalName), F_OK) == 0 }
+    package var hasJournal: Bool { folder.has(Self.journalName) }
 
     deinit {
         guard let lock else { return }
@@ -52,15 +86,18 @@ package final class StateFolder {
         close(lock)
     }
 
-    /// The path of a file in the folder.
+    /// The path of a file in the folder, for messages.
     package func file(_ name: String) -> String { path + "/" + name }
+
+    /// The path of a file in the folder without links, for who opens it by path.
+    func realFile(_ name: String) -> String { folder.realPath + "/" + name }
 
     /// Makes sure that the disk has room for a feed before one is opened.
     ///
     /// - Throws: `cannotCreate` when less than 64 MiB are free.
     package func ensureRoom() throws(JournalFailure) {
         var facts = statvfs()
-        guard statvfs(path, &facts) == 0 else {
+        guard fstatvfs(folder.descriptor, &facts) == 0 else {
             throw JournalFailure(
                 .inputOutput, "asking for the free space of \(path): \(Self.lastError())")
         }
@@ -74,17 +111,15 @@ package final class StateFolder {
     }
 
     /// Makes a file that only its owner may read, before SQLite would make one that follows the
-    /// umask; what SQLite lays beside it (a rollback journal) gets the same mode.
+    /// umask; what SQLite lays beside it (a rollback journal) gets the same mode. What lies beside it
+    /// already is looked at too, since SQLite will open that as well.
     ///
     /// - Returns: the first 100 bytes of the file, fewer where there are fewer.
+    /// - Throws: `permission` where the file, or one beside it, is a link or somebody else's.
     func makePrivate(_ name: String) throws(JournalFailure) -> [UInt8] {
         let path = file(name)
-        let descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
-        guard descriptor >= 0 else {
-            throw JournalFailure(
-                .cannotCreate,
-                "opening \(path): \(Self.lastError()); check owner, mode and mount of the folder")
-        }
+        for ending in ["-journal", "-wal", "-shm"] { try folder.check(name + ending) }
+        let descriptor = try folder.open(name, O_RDWR | O_CREAT)
         defer { close(descriptor) }
         guard fchmod(descriptor, 0o600) == 0 else {
             throw JournalFailure(
@@ -101,13 +136,41 @@ package final class StateFolder {
         return Array(header[..<count])
     }
 
-    /// Makes a folder for its owner alone, where there is none.
-    static func create(_ path: String) throws(JournalFailure) {
-        let parent = (path as NSString).deletingLastPathComponent
-        if !parent.isEmpty, access(parent, F_OK) != 0 { try create(parent) }
+    /// Opens a folder, and makes it for its owner alone where there is none.
+    static func made(_ path: String) throws(JournalFailure) -> PrivateFolder {
+        if access(path, F_OK) != 0, errno == ENOENT { try FolderWay.check(toNew: path) }
+        try create(path)
+        let folder = try PrivateFolder(path)
+        // Until it has a name of its own nobody knows whether the run that made it came to sync it.
+        if !folder.has(identityName) { try syncNames(in: parent(of: path)) }
+        return folder
+    }
+
+    /// The same for a folder directly inside another.
+    static func made(
+        _ name: String, in parent: PrivateFolder
+    ) throws(JournalFailure) -> PrivateFolder {
+        if mkdirat(parent.descriptor, name, 0o700) != 0, errno != EEXIST {
+            throw JournalFailure(
+                .cannotCreate,
+                "creating the folder \(parent.path)/\(name): \(lastError()); check owner, mode and "
+                    + "mount of \(parent.path)")
+        }
+        let folder = try PrivateFolder(name, in: parent)
+        if !folder.has(identityName) {
+            guard fsync(parent.descriptor) == 0 || errno == EINVAL else {
+                throw unsynced(parent.path)
+            }
+        }
+        return folder
+    }
+
+    private static func create(_ path: String) throws(JournalFailure) {
+        let parent = parent(of: path)
+        if access(parent, F_OK) != 0 { try create(parent) }
         // Foundation makes a folder first and sets its mode then; another run that starts at this
         // moment would see it open to others.
-        if mkdir(path, 0o700) == 0 { return try syncNames(in: parent.isEmpty ? "." : parent) }
+        if mkdir(path, 0o700) == 0 { return try syncNames(in: parent) }
         let cause = errno
         var isFolder: ObjCBool = false
         guard FileManager.default.fileExists(atPath: path, isDirectory: &isFolder),
@@ -119,10 +182,11 @@ package final class StateFolder {
                 "creating the state folder \(path): \(lastError()); name another in state: or "
                     + "create it for this user with mode 0700")
         }
-        // Until it has a name of its own nobody knows whether the run that made it came to sync it.
-        if access("\(path)/\(identityName)", F_OK) != 0 {
-            try syncNames(in: parent.isEmpty ? "." : parent)
-        }
+    }
+
+    private static func parent(of path: String) -> String {
+        let parent = (path as NSString).deletingLastPathComponent
+        return parent.isEmpty ? "." : parent
     }
 
     /// Makes the names in a folder durable. A file that was synced is gone with the next power cut all
@@ -130,36 +194,34 @@ package final class StateFolder {
     ///
     /// - Throws: `inputOutput`.
     static func syncNames(in folder: String) throws(JournalFailure) {
-        let descriptor = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        let descriptor = Glibc.open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
         // One that may be passed through and not be read is somebody else's to keep.
         if descriptor < 0 && errno == EACCES { return }
         defer { if descriptor >= 0 { close(descriptor) } }
         // Some file systems have nothing to sync here and say so.
         guard descriptor >= 0, fsync(descriptor) == 0 || errno == EINVAL else {
-            throw JournalFailure(
-                .inputOutput, "syncing the folder \(folder): \(lastError()); check the disk")
+            throw unsynced(folder)
         }
     }
 
-    private static func checkMode(of path: String) throws(JournalFailure) {
-        var facts = stat()
-        guard stat(path, &facts) == 0 else {
-            throw JournalFailure(.permission, "looking at the state folder \(path): \(lastError())")
-        }
-        guard facts.st_mode & 0o077 == 0 else {
-            throw JournalFailure(
-                .permission,
-                "the state folder \(path) has mode \(String(facts.st_mode & 0o777, radix: 8)) and "
-                    + "holds device tokens; run: chmod 700 \(path)")
+    /// Makes the names in this folder durable.
+    ///
+    /// - Throws: `inputOutput`.
+    func syncNames() throws(JournalFailure) {
+        // Some file systems have nothing to sync here and say so.
+        guard fsync(folder.descriptor) == 0 || errno == EINVAL else {
+            throw Self.unsynced(path)
         }
     }
 
-    private static func takeLock(in path: String) throws(JournalFailure) -> Int32 {
-        let file = path + "/lock"
-        let descriptor = open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
-        guard descriptor >= 0 else {
-            throw JournalFailure(.cannotCreate, "opening the lock \(file): \(lastError())")
-        }
+    private static func unsynced(_ folder: String) -> JournalFailure {
+        JournalFailure(
+            .inputOutput, "syncing the folder \(folder): \(lastError()); check the disk")
+    }
+
+    private static func takeLock(in folder: PrivateFolder) throws(JournalFailure) -> Int32 {
+        let file = folder.path + "/lock"
+        let descriptor = try folder.open("lock", O_RDWR | O_CREAT)
         guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {
             let cause = errno
             close(descriptor)

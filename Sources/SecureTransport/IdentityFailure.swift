@@ -9,6 +9,8 @@ package struct IdentityFailure: Error, Sendable, Equatable, CustomStringConverti
         case unreadable
         /// A file with a secret may be read or changed by others; `mode` holds its permission bits.
         case readableByOthers(mode: UInt32)
+        /// A file with a secret belongs to neither this user nor root; `owner` is the user's number.
+        case foreign(owner: UInt32)
         /// The passphrase does not open the key.
         case wrongPassphrase
         /// The key is encrypted and no passphrase was given.

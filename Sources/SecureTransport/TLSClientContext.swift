@@ -1,4 +1,5 @@
 import COpenSSL
+import Glibc
 
 /// What all connections of one client share: whom to trust, who we are, what we speak.
 ///
@@ -53,6 +54,13 @@ package final class TLSClientContext: Sendable {
                 throw TLSContext.failure("finding the system's certificate authorities")
             }
         case .file(let path):
+            // OpenSSL would wait for who writes into a pipe.
+            if (try? GuardedFile.ensureRegular(path)) == nil, access(path, F_OK) == 0 {
+                throw TransportFailure(
+                    .credentialsUnusable,
+                    "loading certificate authorities from \(path): it is not a regular file; give the "
+                        + "file itself")
+            }
             guard SSL_CTX_load_verify_file(pointer, path) == 1 else {
                 throw TLSContext.failure(
                     "loading certificate authorities from \(path)",

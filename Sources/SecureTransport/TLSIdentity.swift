@@ -6,7 +6,7 @@ import COpenSSL
 // convert that to PEM, in one file or two. So the form is found from the content, not the name:
 // bytes with a PEM boundary are PEM, all else is tried as PKCS#12.
 //
-// Files that hold a secret must be private to their owner (mode & 077 = 0); a certificate alone is
+// Files that hold a secret must be private to this user or root, as GuardedFile says; a certificate alone is
 // public. The check is made on the descriptor that is then read.
 
 /// A certificate with its private key, ready for a context.

@@ -22,8 +22,7 @@ package struct StoreFailure: Error, Hashable, Sendable, CustomStringConvertible 
     package enum Code: String, Hashable, Sendable, CaseIterable {
         /// Nothing answers at the address.
         case unreachable
-        /// The server did not prove that it is the one we mean, or refused to encrypt; no
-        /// credentials were sent.
+        /// The server did not prove that it is the one we mean, or refused to encrypt.
         case untrusted
         /// Passing trouble (locks, overload, a lost connection) outlasted every retry.
         case busy
@@ -80,10 +79,10 @@ package struct StoreFailure: Error, Hashable, Sendable, CustomStringConvertible 
         case .unreachable:
             self.init(.unreachable, "\(happened); check that the database runs and is reachable")
         case .untrusted:
+            let sent = failure.isOfVerification ? "no credentials were sent; " : ""
             self.init(
                 .untrusted,
-                "\(happened); no credentials were sent; check host name, CA file and the server's "
-                    + "certificate")
+                "\(happened); \(sent)check host name, CA file and the server's certificate")
         case .readOnly:
             self.init(.readOnly, "\(happened); run again when the database takes changes")
         case .permission:
@@ -93,6 +92,11 @@ package struct StoreFailure: Error, Hashable, Sendable, CustomStringConvertible 
             self.init(
                 .configuration,
                 "\(happened); make it with `pushsweep schema apply`, or correct store.url")
+        case .configuration where failure.code == SQLFailure.refusedPlugin:
+            self.init(
+                .configuration,
+                "\(happened); the password was not sent; check that no other server answers in its place, "
+                    + "or give the account another plugin, such as ed25519")
         case .configuration, .refused:
             self.init(
                 .configuration,

@@ -22,6 +22,24 @@ struct Pushsweep: ParsableCommand {
             CheckCommand.self, SchemaCommand.self, DemoCommand.self,
         ])
 
+    /// What the parser says about what was typed, line by line. It repeats words of it, where a line break
+    /// would look like one of its own; so where there is such a word it is asked once more, about words in
+    /// which each character of that kind is spelled out.
+    private static func refusal(_ error: any Error, of words: [String]) -> [String] {
+        let printable = words.map(\.printable)
+        var said = error
+        if printable != words {
+            do {
+                _ = try parseAsRoot(printable)
+                return ["Error: a word of the command line has an unprintable character"]
+            } catch {
+                said = error
+            }
+        }
+        return fullMessage(for: said).split(separator: "\n", omittingEmptySubsequences: false)
+            .map(String.init)
+    }
+
     /// Runs what was typed; a mistake in it ends with the closing line too.
     static func main() {
         forbidCoreDumps()
@@ -39,7 +57,7 @@ struct Pushsweep: ParsableCommand {
         } catch {
             let code = exitCode(for: error)
             guard code.rawValue == ExitStatus.usage.rawValue else { exit(withError: error) }
-            StandardStreams.story(fullMessage(for: error))
+            for line in refusal(error, of: words) { StandardStreams.story(line) }
             StandardStreams.story(
                 "code=64 stage=usage pending=0 applied=0 held=0 next=usage")
             exit(withError: code)

@@ -27,7 +27,7 @@ struct FuzzTarget: Sendable, CustomStringConvertible {
     var description: String { name }
 
     /// All of them.
-    static let all = [feedback, token, body, settings, journal, keys]
+    static let all = [feedback, token, body, settings, journal, keys, images, words]
 }
 
 /// Stops the check of an input where a promise does not hold.

@@ -1,26 +1,35 @@
 import APNsSimulator
 import Foundation
 import SecureTransport
+import Synchronization
 
 /// A database server as far as its TLS handshake: greets in the MySQL protocol, takes the request
-/// for TLS and shows a certificate of its choice. What a client says inside TLS is counted.
+/// for TLS and shows a certificate of its choice. Then it reads the login, says one thing more or nothing,
+/// and ends the connection. What clients say inside TLS is written down.
 package final class EncryptedGreeter: Sendable {
     /// Where it listens on 127.0.0.1.
     package var port: Int { Int(listener.port) }
     /// The authority that signed its certificate.
     package let authority: String
+    /// What clients have said inside TLS.
+    package var heard: [UInt8] { notes.bytes.withLock { $0 } }
 
     private let listener: TLSListener
     private let context: TLSServerContext
-    private let greeting: [UInt8]
     private let interrupt: Interrupt
+    private let notes = Notes()
     /// Length of the request for TLS: a packet header and 32 bytes (MySQL protocol, SSLRequest).
     private static let request = 36
 
-    /// Starts to listen, with a certificate out of a folder of them.
+    /// What the thread writes, so that it does not keep the server itself alive.
+    private final class Notes: Sendable {
+        let bytes = Mutex<[UInt8]>([])
+    }
+
+    /// Starts to listen, with a certificate out of a folder of them. Answers a login with `answer`.
     package init(
         showing name: SimulatorCertificates.Name, of certificates: SimulatorCertificates,
-        greeting: [UInt8]
+        greeting: [UInt8], answer: [UInt8] = []
     ) throws {
         authority = certificates.authority
         context = try TLSServerContext(
@@ -29,19 +38,35 @@ package final class EncryptedGreeter: Sendable {
             clients: .notAsked)
         listener = try TLSListener()
         interrupt = try Interrupt()
-        self.greeting = greeting
-        let (listener, context, interrupt) = (listener, context, interrupt)
+        let (listener, context, interrupt, notes) = (listener, context, interrupt, notes)
         let thread = Thread {
             while case .connection(let client)? = try? listener.accept(
                 deadline: .never, interrupt: interrupt)
             {
                 _ = client.sendPlaintext(greeting)
-                guard client.readPlaintext(Self.request, deadline: .in(.seconds(5))) != nil
+                guard client.readPlaintext(Self.request, deadline: .in(.seconds(5))) != nil,
+                    let connection = try? client.handshake(context: context, timeout: .seconds(5))
                 else { continue }
-                _ = try? client.handshake(context: context, timeout: .seconds(5))
+                Self.hear(connection, notes)
+                guard !answer.isEmpty else { continue }
+                try? answer.withUnsafeBytes { try connection.write($0, deadline: .in(.seconds(5))) }
+                Self.hear(connection, notes)
             }
         }
         thread.start()
+    }
+
+    /// Writes down what a client says next.
+    private static func hear(_ connection: TLSConnection, _ notes: Notes) {
+        var buffer = [UInt8](repeating: 0, count: 4_096)
+        let count = buffer.withUnsafeMutableBytes { buffer -> Int in
+            guard
+                case .bytes(let count)? = try? connection.read(
+                    into: buffer, deadline: .in(.seconds(5)))
+            else { return 0 }
+            return count
+        }
+        notes.bytes.withLock { $0 += buffer[..<count] }
     }
 
     deinit { interrupt.trip() }

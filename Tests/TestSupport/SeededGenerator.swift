@@ -38,3 +38,10 @@ extension SeededGenerator {
         state = seed
     }
 }
+
+extension Array {
+    /// One of the elements of an array that has some.
+    package func one(_ random: inout SeededGenerator) -> Element {
+        self[Int.random(in: indices, using: &random)]
+    }
+}

@@ -10,22 +10,9 @@ struct TrustTests {
         #expect(throws: StoreFailure.self) { try TokenStore(settings, pacing: hurried()) }
     }
 
-    /// The first packet of a MySQL server, one that offers TLS or one that does not.
-    private static func greeting(offersTLS: Bool) -> [UInt8] {
-        var body: [UInt8] = [10] + Array("5.7.0-plain".utf8) + [0, 1, 0, 0, 0]
-        body += Array("abcdefgh".utf8) + [0]
-        // CLIENT_PROTOCOL_41, SECURE_CONNECTION, PLUGIN_AUTH, CONNECT_WITH_DB; CLIENT_SSL.
-        let capabilities: UInt32 = 0x0008_820B | (offersTLS ? 0x0800 : 0)
-        body += [UInt8(capabilities & 0xFF), UInt8(capabilities >> 8 & 0xFF), 33, 2, 0]
-        body += [UInt8(capabilities >> 16 & 0xFF), UInt8(capabilities >> 24), 21]
-        body += [UInt8](repeating: 0, count: 10) + Array("ijklmnopqrst".utf8) + [0]
-        body += Array("mysql_native_password".utf8) + [0]
-        return [UInt8(body.count), 0, 0, 0] + body
-    }
-
     @Test("a server without TLS is refused before the user name is sent")
     func plaintext() throws {
-        let server = try SilentServer(saying: Self.greeting(offersTLS: false))
+        let server = try SilentServer(saying: MySQLPacket.greeting(offersTLS: false))
         var settings = StoreSettings(
             location: try StoreLocation(
                 "mysql://tellnobody@127.0.0.1:\(server.port)/push", relativeTo: "/"),
@@ -33,6 +20,7 @@ struct TrustTests {
         settings.timeouts = StoreTimeouts(connect: 2, read: 2, write: 2)
         let failure = Self.failure(settings)
         #expect(failure?.code == .untrusted, "\(failure as Any)")
+        #expect(failure?.description.contains("no credentials were sent") == true)
         #expect(!String(decoding: server.heard, as: UTF8.self).contains("tellnobody"))
     }
 
@@ -46,7 +34,7 @@ struct TrustTests {
         let folder = try TemporaryFolder()
         let server = try EncryptedGreeter(
             showing: name, of: SimulatorCertificates(directory: folder.path),
-            greeting: Self.greeting(offersTLS: true))
+            greeting: MySQLPacket.greeting(offersTLS: true))
         var settings = StoreSettings(
             location: try StoreLocation(
                 "mysql://somebody@127.0.0.1:\(server.port)/push", relativeTo: "/"),
@@ -55,6 +43,9 @@ struct TrustTests {
         let failure = Self.failure(settings)
         #expect(failure?.code == .untrusted, "\(failure as Any)")
         #expect(failure?.description.contains(word) == true, "\(failure as Any)")
+        #expect(
+            failure?.description.contains("no credentials were sent") == true,
+            "\(failure as Any)")
     }
 
     @Test("a server that never speaks is given up after the timeout")

@@ -16,7 +16,7 @@ package struct Check {
     private let settings: Settings
     private let context: RunContext
     private var report = CheckReport()
-    /// Files that are not there, and are named once for all.
+    /// Files that are not there, or no regular ones, and are named once for all.
     private var missing: Set<String> = []
 
     private init(_ settings: Settings, _ context: RunContext) {
@@ -66,7 +66,7 @@ package struct Check {
         }
     }
 
-    /// Names every file that is not there: what loads them would stop at the first.
+    /// Names every file that is not there, or is no file: what loads them would stop at the first.
     private mutating func examineFiles() {
         for (key, path) in settings.missingFiles {
             missing.insert(path)
@@ -74,31 +74,36 @@ package struct Check {
                 "settings", .configuration,
                 "opening \(path) of \(key): no such file; check the path in the settings")
         }
+        for (key, path) in settings.irregularFiles {
+            missing.insert(path)
+            report.fail(
+                "settings", .configuration,
+                "opening \(path) of \(key): it is not a regular file; give the file itself")
+        }
     }
 
     private func areThere(_ paths: String?...) -> Bool {
         paths.allSatisfy { path in path.map { !missing.contains($0) } ?? true }
     }
 
-    /// Looks at a state folder that is there and ours; a check makes none, lest it belong to the
-    /// wrong user.
+    /// Looks at a state folder as the next run will, before anything in it is read; a check makes none,
+    /// lest it belong to the wrong user.
     private mutating func examineState() {
         var facts = stat()
-        guard stat(settings.state, &facts) == 0 else {
-            examinePlace(for: settings.state)
-            return
-        }
-        guard facts.st_mode & S_IFMT == S_IFDIR else {
+        if stat(settings.state, &facts) == 0, facts.st_mode & S_IFMT != S_IFDIR {
             report.fail(
                 "state", .cannotCreate,
                 "\(settings.state) is no folder; move it away, or name another folder in state:")
             return
         }
-        guard facts.st_uid == geteuid() else {
-            report.note(
-                "state", .warning,
-                "\(settings.state) belongs to another user (number \(facts.st_uid)); run check as "
-                    + "the user who sweeps")
+        do {
+            try StateFolder.examine(settings.state)
+        } catch {
+            report.fail("state", .wrapping(error, at: .state))
+            return
+        }
+        guard access(settings.state, F_OK) == 0 else {
+            examinePlace(for: settings.state)
             return
         }
         examineSenders()
@@ -259,7 +264,8 @@ package struct Check {
     }
 
     private mutating func examineStore() {
-        guard areThere(settings.store.ca) else { return }
+        // A database in a state folder that was refused is not opened; the refusal is told already.
+        guard areThere(settings.store.ca), (try? settings.ensureOwnStore()) != nil else { return }
         do {
             let policy = RemovalPolicy(settings.policy)
             let store = try TokenStore(StoreSettings(settings), pacing: StorePacing(settings))

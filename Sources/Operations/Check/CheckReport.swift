@@ -1,7 +1,7 @@
 import Foundation
 
 /// What `check` found: one JSON object for scripts.
-package struct CheckReport: Codable, Hashable, Sendable {
+package struct CheckReport: PrintedLines, Codable, Hashable, Sendable {
     /// How much a finding matters.
     package enum Severity: String, Codable, Hashable, Sendable {
         case ok
@@ -78,7 +78,7 @@ package struct CheckReport: Codable, Hashable, Sendable {
     }
 
     /// The report for people.
-    package var text: String {
+    package var lines: [String] {
         var lines = ["settings:"]
         let width = settings.map(\.key.count).max() ?? 0
         for setting in settings {
@@ -97,6 +97,6 @@ package struct CheckReport: Codable, Hashable, Sendable {
             lines.append("grants the account needs:")
             lines += grants.map { "  \($0);" }
         }
-        return lines.joined(separator: "\n")
+        return lines
     }
 }

@@ -1,4 +1,5 @@
 import Glibc
+import SecureTransport
 
 extension Settings {
     /// The files that runs read because the settings name them, by key.
@@ -21,6 +22,19 @@ extension Settings {
     var missingFiles: [(key: String, path: String)] {
         files.filter { _, path in
             access(path, F_OK) != 0 && (errno == ENOENT || errno == ENOTDIR)
+        }
+    }
+
+    /// Those that are there and are no regular files: a library that opens a pipe waits for who writes
+    /// into it.
+    var irregularFiles: [(key: String, path: String)] {
+        files.filter { _, path in
+            do throws(GuardedFile.Refusal) {
+                try GuardedFile.ensureRegular(path)
+                return false
+            } catch {
+                return error == .notRegular
+            }
         }
     }
 }

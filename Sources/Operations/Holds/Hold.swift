@@ -81,8 +81,14 @@ package struct Holds {
     ///
     /// - Throws: `RunFailure` with exit 64 where there is none, or more than one.
     package func hold(of feed: String) throws -> Hold {
+        guard let beginning = NameBeginning(feed) else {
+            throw RunFailure(
+                .usage, .state,
+                "looking for the hold \(SettingText.quoted(feed)): \(NameBeginning.refusal); see: "
+                    + "pushsweep holds list")
+        }
         let matching = try all().filter { hold in
-            hold.feeds.contains { !feed.isEmpty && $0.id.hasPrefix(feed.lowercased()) }
+            hold.feeds.contains { beginning.begins($0.id) }
         }
         guard let hold = matching.first, matching.count == 1 else {
             throw RunFailure(
@@ -179,7 +185,7 @@ struct HoldDigest {
 }
 
 /// What discarding did: one JSON object for scripts. Fields may be added, never renamed.
-package struct DiscardReport: Codable, Hashable, Sendable {
+package struct DiscardReport: PrintedLines, Codable, Hashable, Sendable {
     /// The run's name.
     package let run: String
     /// The name of the hold.
@@ -196,8 +202,10 @@ package struct DiscardReport: Codable, Hashable, Sendable {
     package var exit: Int32 = 0
 
     /// For people.
-    package var text: String {
-        "\(app)/\(environment): \(feeds.count.counting("held feed")) discarded; within 30 days: "
-            + "pushsweep replay --feed \(hold)"
+    package var lines: [String] {
+        [
+            "\(app)/\(environment): \(feeds.count.counting("held feed")) discarded; within 30 days: "
+                + "pushsweep replay --feed \(hold)"
+        ]
     }
 }

@@ -3,7 +3,7 @@ import EvidenceJournal
 import TokenHygiene
 
 /// One hold as a list shows it.
-package struct HoldEntry: Codable, Hashable, Sendable {
+package struct HoldEntry: PrintedLines, Codable, Hashable, Sendable {
     /// The name of the feed that was held first.
     package let hold: String
     /// The app's name in the settings.
@@ -37,14 +37,17 @@ package struct HoldEntry: Codable, Hashable, Sendable {
     }
 
     /// For people, two lines.
-    package var text: String {
-        "\(hold) \(app)/\(environment) from \(sources.joined(separator: ", ")), since \(since): "
-            + "\(feeds.count.counting("feed")), \(bytes.counting("byte"))\n  \(cause)"
+    package var lines: [String] {
+        [
+            "\(hold) \(app)/\(environment) from \(sources.joined(separator: ", ")), since \(since): "
+                + "\(feeds.count.counting("feed")), \(bytes.counting("byte"))",
+            "  \(cause)",
+        ]
     }
 }
 
 /// All holds: one JSON object for scripts. Fields may be added, never renamed.
-package struct HoldList: Codable, Hashable, Sendable {
+package struct HoldList: PrintedLines, Codable, Hashable, Sendable {
     /// The oldest first.
     package let holds: [HoldEntry]
     /// The exit code.
@@ -54,13 +57,13 @@ package struct HoldList: Codable, Hashable, Sendable {
     package init(_ holds: [Hold]) { self.holds = holds.map(HoldEntry.init) }
 
     /// For people.
-    package var text: String {
-        holds.isEmpty ? "nothing is held" : holds.map(\.text).joined(separator: "\n")
+    package var lines: [String] {
+        holds.isEmpty ? ["nothing is held"] : holds.flatMap(\.lines)
     }
 }
 
 /// A close look at a hold: one JSON object for scripts. Fields may be added, never renamed.
-package struct HoldReport: Encodable, Hashable, Sendable {
+package struct HoldReport: PrintedLines, Encodable, Hashable, Sendable {
     /// A token of the hold, redacted.
     package struct Sample: Codable, Hashable, Sendable {
         /// Its first digits.
@@ -156,7 +159,7 @@ package struct HoldReport: Encodable, Hashable, Sendable {
     }
 
     /// For people.
-    package var text: String {
+    package var lines: [String] {
         var lines = [
             "\(entry.app)/\(entry.environment) from \(entry.sources.joined(separator: ", ")), held "
                 + "since \(entry.since): \(entry.feeds.count.counting("feed")), "
@@ -180,7 +183,7 @@ package struct HoldReport: Encodable, Hashable, Sendable {
             "to apply exactly this:  pushsweep holds release \(digest)",
             "to drop it:             pushsweep holds discard \(entry.hold) --reason TEXT",
         ]
-        return lines.joined(separator: "\n")
+        return lines
     }
 
     private var share: String {

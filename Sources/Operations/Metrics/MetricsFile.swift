@@ -14,15 +14,20 @@ struct MetricsFile {
         return folder.isEmpty ? "." : folder
     }
 
-    /// Writes beside the file, syncs, and renames over it.
+    /// Writes beside the file, syncs, and renames over it, all in one folder that is held open: where
+    /// the folder is another user's, a link put in its place meanwhile leads nowhere. What has the name
+    /// is replaced, so a link under it is not followed either.
     ///
     /// - Throws: exit 73; the old file is as it was.
     func replace(with text: String) throws(RunFailure) {
+        let place = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        guard place >= 0 else { throw failure() }
+        defer { close(place) }
         // No collector takes a name that begins with a dot and ends so for metrics.
         let name = (path as NSString).lastPathComponent
-        let beside = "\(folder)/.\(name).\(UUID().uuidString.prefix(8)).tmp"
-        let descriptor = open(
-            beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, Self.mode)
+        let beside = ".\(name).\(UUID().uuidString.prefix(8)).tmp"
+        let descriptor = openat(
+            place, beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, Self.mode)
         guard descriptor >= 0 else { throw failure() }
         // Whatever the umask says.
         var isWritten = fchmod(descriptor, Self.mode) == 0
@@ -36,20 +41,13 @@ struct MetricsFile {
         isWritten = isWritten && fsync(descriptor) == 0
         let failure = isWritten ? nil : failure()
         close(descriptor)
-        guard isWritten, rename(beside, path) == 0 else {
+        guard isWritten, renameat(place, beside, place, name) == 0 else {
             let cause = failure ?? self.failure()
-            unlink(beside)
+            unlinkat(place, beside, 0)
             throw cause
         }
-        syncFolder()
-    }
-
-    /// The name is for the next reader; a folder that cannot be synced has it all the same.
-    private func syncFolder() {
-        let descriptor = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-        guard descriptor >= 0 else { return }
-        _ = fsync(descriptor)
-        close(descriptor)
+        // The name is for the next reader; a folder that cannot be synced has it all the same.
+        _ = fsync(place)
     }
 
     private func failure() -> RunFailure {

@@ -63,13 +63,15 @@ package struct MetricsPlan: Sendable {
         private static let pause: UInt32 = 50
         private static let tries = 40
 
-        private let path: String
+        private static let name = "metrics.lock"
 
-        init(in state: String) { path = state + "/metrics.lock" }
+        private let state: String
+        private var path: String { "\(state)/\(Self.name)" }
+
+        init(in state: String) { self.state = state }
 
         func hold(_ body: () throws -> Void) throws {
-            let descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
-            guard descriptor >= 0 else { throw failure(errno) }
+            let descriptor = try StateFolder.open(Self.name, in: state)
             defer { close(descriptor) }
             var tries = 1
             while flock(descriptor, LOCK_EX | LOCK_NB) != 0 {

@@ -2,6 +2,8 @@
 // format 0.0.4), as far as gauges need it. Pure: what is in a page is decided in RunMetrics, how it
 // reaches the disk in MetricsFile.
 
+import TokenStore
+
 /// One metric with its samples.
 struct MetricFamily: Hashable, Sendable {
     /// One value under its labels.
@@ -77,6 +79,9 @@ enum MetricsText {
             case "\\": result += #"\\"#
             case "\n": result += #"\n"#
             case "\"" where quotes: result += #"\""#
+            case _ where PlainText.hasControlCharacter(String(scalar)):
+                // The format has no word for others: as in our own output, with its backslash escaped.
+                result += #"\"# + scalar.escaped(asASCII: true)
             default: result.unicodeScalars.append(scalar)
             }
         }

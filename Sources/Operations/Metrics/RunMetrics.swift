@@ -82,7 +82,7 @@ extension MetricsFacts {
             if let end = run.ended {
                 ended.add(end.seconds, labels)
                 duration.add(
-                    Double(max(0, end.rawValue - run.started.rawValue)) / 1_000, labels)
+                    max(0, Double(end.rawValue) - Double(run.started.rawValue)) / 1_000, labels)
             }
             if let code = run.exit { exit.add(Int(code), labels) }
             if let time = run.succeeded { success.add(time.seconds, labels) }

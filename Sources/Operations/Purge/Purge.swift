@@ -9,7 +9,7 @@ import TokenHygiene
 import TokenStore
 
 /// What a purge did: one JSON object for scripts. Fields may be added, never renamed.
-package struct PurgeReport: Codable, Hashable, Sendable {
+package struct PurgeReport: PrintedLines, Codable, Hashable, Sendable {
     /// Whether nothing was to be changed.
     package var dryRun: Bool
     /// RFC 3339, UTC: what began before it is dropped.
@@ -24,9 +24,12 @@ package struct PurgeReport: Codable, Hashable, Sendable {
     package var exit: Int32 = 0
 
     /// The report for people.
-    package var text: String {
-        "purge: \(dryRun ? "would drop" : "dropped") \(changes.counting("change")) of the ledger, "
-            + "\(feeds.counting("feed marker")) and \(runs.counting("run record")) from before \(before)"
+    package var lines: [String] {
+        [
+            "purge: \(dryRun ? "would drop" : "dropped") \(changes.counting("change")) of the ledger, "
+                + "\(feeds.counting("feed marker")) and \(runs.counting("run record")) from before "
+                + before
+        ]
     }
 }
 

@@ -2,7 +2,7 @@ import EvidenceJournal
 
 /// The feeds of which a part is no evidence: one JSON object for scripts. Fields may be added, never
 /// renamed.
-package struct QuarantineList: Codable, Hashable, Sendable {
+package struct QuarantineList: PrintedLines, Codable, Hashable, Sendable {
     /// Places listed of one feed; a feed of garbage has thousands.
     private static let mostPlaces = 20
 
@@ -61,13 +61,13 @@ package struct QuarantineList: Codable, Hashable, Sendable {
     }
 
     /// For people.
-    package var text: String {
-        feeds.isEmpty ? "nothing is quarantined" : feeds.map(\.text).joined(separator: "\n")
+    package var lines: [String] {
+        feeds.isEmpty ? ["nothing is quarantined"] : feeds.flatMap(\.lines)
     }
 }
 
 extension QuarantineList.Entry {
-    fileprivate var text: String {
+    fileprivate var lines: [String] {
         let head =
             "\(feed) \(app)/\(environment) from \(source), opened \(opened): "
             + "\(bytes.counting("byte")) in \(places.counting("place"))"
@@ -75,13 +75,12 @@ extension QuarantineList.Entry {
             "  at byte \($0.offset), \($0.length.counting("byte")): \($0.reason)"
         }
         let more = places - first.count
-        return ([head] + lines + (more > 0 ? ["  and \(more.counting("place")) more"] : []))
-            .joined(separator: "\n")
+        return [head] + lines + (more > 0 ? ["  and \(more.counting("place")) more"] : [])
     }
 }
 
 /// A feed written to a file.
-package struct QuarantineExport: Codable, Hashable, Sendable {
+package struct QuarantineExport: PrintedLines, Codable, Hashable, Sendable {
     /// The feed's name.
     package let feed: String
     /// The file.
@@ -101,11 +100,11 @@ package struct QuarantineExport: Codable, Hashable, Sendable {
     }
 
     /// For people.
-    package var text: String { "\(file): \(bytes.counting("byte"))" }
+    package var lines: [String] { ["\(file): \(bytes.counting("byte"))"] }
 }
 
 /// A feed whose quarantine was looked at.
-package struct QuarantineDiscard: Codable, Hashable, Sendable {
+package struct QuarantineDiscard: PrintedLines, Codable, Hashable, Sendable {
     /// The feed's name.
     package let feed: String
     /// How many places were quarantined.
@@ -124,5 +123,7 @@ package struct QuarantineDiscard: Codable, Hashable, Sendable {
     }
 
     /// For people.
-    package var text: String { "\(feed): \(places.counting("place")) removed from the quarantine" }
+    package var lines: [String] {
+        ["\(feed): \(places.counting("place")) removed from the quarantine"]
+    }
 }

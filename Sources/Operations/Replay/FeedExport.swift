@@ -17,6 +17,7 @@ package struct FeedExport {
     /// - Returns: the number of bytes.
     package func write(from journal: EvidenceJournal) throws -> Int {
         try journal.ensureBytes(of: feed)
+        // O_EXCL follows no link and overwrites nothing (open(2)), whoever owns the folder.
         let descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else {
             throw RunFailure(

@@ -15,7 +15,7 @@ final class TrialFolder {
         let path = state.file(Self.name)
         if access(path, F_OK) == 0 { try? FileManager.default.removeItem(atPath: path) }
         guard plan.isTrial else { return nil }
-        folder = try StateFolder(path)
+        folder = try StateFolder(Self.name, in: state)
     }
 
     deinit { try? FileManager.default.removeItem(atPath: folder.path) }

@@ -15,8 +15,11 @@ package struct RunFailure: Error, Hashable, Sendable, CustomStringConvertible {
     package let exit: ExitStatus
     /// Where it happened.
     package let stage: Stage
-    /// One sentence: what was being done, to what, what happened, what to do next.
-    package let description: String
+    /// One sentence: what was being done, to what, what happened, what to do next. Several, one a line,
+    /// where the settings have several mistakes.
+    package var description: String { sentences.joined(separator: "\n") }
+    /// The same sentence by sentence, for the output.
+    package let sentences: [String]
     /// Why the run ended early though nothing failed, for the closing line; nil for failures.
     package let reason: StopReason?
 
@@ -24,9 +27,15 @@ package struct RunFailure: Error, Hashable, Sendable, CustomStringConvertible {
     package init(
         _ exit: ExitStatus, _ stage: Stage, _ description: String, reason: StopReason? = nil
     ) {
+        self.init(exit, stage, sentences: [description], reason: reason)
+    }
+
+    private init(
+        _ exit: ExitStatus, _ stage: Stage, sentences: [String], reason: StopReason? = nil
+    ) {
         self.exit = exit
         self.stage = stage
-        self.description = description
+        self.sentences = sentences
         self.reason = reason
     }
 
@@ -40,7 +49,7 @@ package struct RunFailure: Error, Hashable, Sendable, CustomStringConvertible {
                 failure.exit, stage, failure.description, reason: failure.reason)
         case let failure as TransportFailure: RunFailure(failure.exit, stage, failure.description)
         case let failure as SettingsFailure:
-            RunFailure(failure.exit, .settings, failure.description)
+            RunFailure(failure.exit, .settings, sentences: failure.lines)
         case let failure as IdentityFailure:
             RunFailure(failure.exit, .identity, failure.description)
         default: RunFailure(.invariant, stage, "\(error)")
@@ -77,7 +86,7 @@ extension IdentityFailure {
     /// The exit code that follows from a certificate or key of ours that cannot be used.
     var exit: ExitStatus {
         switch code {
-        case .readableByOthers, .unreadable: .permission
+        case .readableByOthers, .foreign, .unreadable: .permission
         default: .configuration
         }
     }

@@ -3,7 +3,7 @@ import TokenHygiene
 import TokenStore
 
 /// What the report of every kind of run has, and what its closing line counts.
-package protocol RunReport: Encodable, Sendable {
+package protocol RunReport: PrintedLines, Encodable, Sendable {
     /// RFC 3339, UTC.
     var ended: String { get set }
     /// What went wrong, in order.
@@ -14,8 +14,6 @@ package protocol RunReport: Encodable, Sendable {
     var closingCounts: ClosingCounts { get }
     /// The stage that the closing line names where nothing failed.
     static var lastStage: String { get }
-    /// The report for people.
-    var text: String { get }
 }
 
 extension RunReport {

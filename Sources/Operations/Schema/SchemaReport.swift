@@ -2,7 +2,7 @@ import TokenStore
 
 /// The statements of `pushsweep schema`: one JSON object for scripts. Fields may be added, never
 /// renamed.
-package struct SchemaReport: Codable, Hashable, Sendable {
+package struct SchemaReport: PrintedLines, Codable, Hashable, Sendable {
     /// Whether the statements were executed.
     package let executed: Bool
     /// The statements in order, without closing semicolons.
@@ -17,7 +17,11 @@ package struct SchemaReport: Codable, Hashable, Sendable {
     }
 
     /// For people, and for a database client.
-    package var text: String {
-        statements.isEmpty ? "nothing is missing" : SchemaScript(statements: statements).text
+    package var lines: [String] {
+        statements.isEmpty
+            ? ["nothing is missing"]
+            : SchemaScript(statements: statements).text.split(
+                separator: "\n", omittingEmptySubsequences: false
+            ).map(String.init)
     }
 }

@@ -1,3 +1,4 @@
+import EvidenceJournal
 import Foundation
 import TokenStore
 
@@ -32,6 +33,14 @@ package struct SchemaWork {
     private func makeFolder(of location: StoreLocation) throws(RunFailure) {
         guard case .sqlite(let path) = location else { return }
         let folder = URL(fileURLWithPath: path).deletingLastPathComponent().path
+        // Made for another user, or in a folder of another user's, the next run would refuse it.
+        if folder == settings.state {
+            do {
+                return try StateFolder.make(folder)
+            } catch {
+                throw .wrapping(error, at: .state)
+            }
+        }
         do {
             try FileManager.default.createDirectory(
                 atPath: folder, withIntermediateDirectories: true,

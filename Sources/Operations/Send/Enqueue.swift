@@ -57,6 +57,7 @@ package struct Enqueue {
         let app = try settings.app(
             named: name, in: environment, for: "queueing a notification")
         try check(content, app)
+        try settings.ensureOwnStore()
         let store = try TokenStore(StoreSettings(settings))
         var report = Report(app: app.name, environment: app.environment.rawValue)
         let tokens: [DeviceToken]

@@ -100,7 +100,7 @@ package struct SendReport: RunReport, Codable, Hashable {
     }
 
     /// For people.
-    package var text: String {
+    package var lines: [String] {
         var lines: [String] = []
         for app in apps {
             let would = dryRun ? "would send" : "sent"
@@ -129,7 +129,7 @@ package struct SendReport: RunReport, Codable, Hashable {
             }
         }
         if lines.isEmpty { lines.append("nothing to send") }
-        return lines.joined(separator: "\n")
+        return lines
     }
 
     /// A sender is never done; rows may be due again at any time.

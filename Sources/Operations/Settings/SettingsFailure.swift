@@ -60,11 +60,14 @@ package struct SettingsFailure: Error, Sendable, Equatable, CustomStringConverti
     }
 
     /// One line per problem, at most 20 and the number of the others.
-    package var description: String {
+    package var description: String { lines.joined(separator: "\n") }
+
+    /// The same line by line.
+    package var lines: [String] {
         var lines = problems.prefix(Self.limit).map(\.description)
         let others = problems.count - lines.count
         if others > 0 { lines.append("and \(others) more like these") }
-        return lines.joined(separator: "\n")
+        return lines
     }
 
     /// A failure of one problem.

@@ -1,4 +1,4 @@
-import Glibc
+import SecureTransport
 
 /// Finds and reads the files of the settings.
 enum SettingsFile {
@@ -11,99 +11,70 @@ enum SettingsFile {
 
     /// Why a file could not be read.
     enum ReadFailure: Error, Equatable {
-        case missing
-        case denied
-        case readableByOthers(mode: mode_t)
-        case tooLarge(Int)
+        case refused(GuardedFile.Refusal)
         case notText
-        case other(String)
     }
 
     /// The text of a settings file.
     static func text(_ path: String) throws(ReadFailure) -> String {
-        try decoded(contents(path, limit: largest) { _ throws(ReadFailure) in })
+        do {
+            return try decoded(GuardedFile.read(path, limit: largest))
+        } catch let refusal as GuardedFile.Refusal {
+            throw .refused(refusal)
+        } catch {
+            throw .notText
+        }
     }
 
     /// The only line of a file that holds a secret, without its line end. As ssh does with keys, a
     /// file that its group or others can read is refused: by then the secret is none.
     static func secret(_ path: String) throws(ReadFailure) -> String {
-        let bytes = try contents(path, limit: largestSecret) { status throws(ReadFailure) in
-            guard status.st_mode & 0o077 == 0 else {
-                throw .readableByOthers(mode: status.st_mode & 0o777)
-            }
+        var text: String
+        do {
+            text = try decoded(GuardedFile.readSecret(path, limit: largestSecret))
+        } catch let refusal as GuardedFile.Refusal {
+            throw .refused(refusal)
+        } catch {
+            throw .notText
         }
-        var text = try decoded(bytes)
         // One line end only: a password may end in a space, and editors add exactly one.
         if text.unicodeScalars.last == "\n" { text.unicodeScalars.removeLast() }
         if text.unicodeScalars.last == "\r" { text.unicodeScalars.removeLast() }
         return text
     }
 
-    private static func decoded(_ bytes: [UInt8]) throws(ReadFailure) -> String {
-        guard let text = String(validating: bytes, as: UTF8.self) else { throw .notText }
+    private static func decoded(_ file: GuardedFile) throws(ReadFailure) -> String {
+        guard let text = String(validating: file.bytes, as: UTF8.self) else { throw .notText }
         return text
-    }
-
-    /// Reads through one descriptor, so that what was checked is what is read.
-    private static func contents(
-        _ path: String, limit: Int, check: (stat) throws(ReadFailure) -> Void
-    ) throws(ReadFailure) -> [UInt8] {
-        let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY)
-        guard descriptor >= 0 else { throw failure(errno) }
-        defer { close(descriptor) }
-        var status = stat()
-        guard fstat(descriptor, &status) == 0 else { throw failure(errno) }
-        guard status.st_mode & S_IFMT != S_IFDIR else { throw .other("it is a folder") }
-        try check(status)
-        var bytes: [UInt8] = []
-        var buffer = [UInt8](repeating: 0, count: 65_536)
-        while true {
-            let count = read(descriptor, &buffer, buffer.count)
-            if count < 0, errno == EINTR { continue }
-            guard count >= 0 else { throw failure(errno) }
-            guard count > 0 else { return bytes }
-            bytes += buffer.prefix(count)
-            guard bytes.count <= limit else { throw .tooLarge(limit) }
-        }
-    }
-
-    private static func failure(_ code: Int32) -> ReadFailure {
-        switch code {
-        case ENOENT, ENOTDIR: .missing
-        case EACCES, EPERM: .denied
-        default: .other(String(cString: strerror(code)).lowercased())
-        }
     }
 }
 
 extension SettingsFile.ReadFailure {
     /// The problem in one sentence about a file.
     func problem(reading what: String) -> SettingsFailure.Problem {
+        func problem(
+            _ text: String, _ kind: SettingsFailure.Kind = .configuration
+        ) -> SettingsFailure.Problem {
+            .init(kind: kind, description: "\(what): \(text)")
+        }
         switch self {
-        case .missing:
-            .init(
-                kind: .configuration,
-                description: "\(what): there is no such file; create it or correct the path")
-        case .denied:
-            .init(
-                kind: .permission,
-                description: "\(what): this user may not read it; change its owner or mode")
-        case .readableByOthers(let mode):
-            .init(
-                kind: .permission,
-                description: "\(what): others may read it (mode 0\(String(mode, radix: 8))); "
-                    + "give it mode 0600 and, if the secret may have been seen, a new secret")
-        case .tooLarge(let limit):
-            .init(
-                kind: .configuration,
-                description: "\(what): it is larger than \(SettingSize.text(limit)); "
-                    + "check that this is the right file")
-        case .notText:
-            .init(
-                kind: .configuration,
-                description: "\(what): it is not valid UTF-8; save it as UTF-8")
-        case .other(let reason):
-            .init(kind: .configuration, description: "\(what): \(reason); check the path")
+        case .notText: return problem("it is not valid UTF-8; save it as UTF-8")
+        case .refused(let refusal):
+            switch refusal {
+            case .missing: return problem("there is no such file; create it or correct the path")
+            case .denied:
+                return problem("this user may not read it; change its owner or mode", .permission)
+            case .openToOthers(let mode):
+                return problem(
+                    "others may read it (mode 0\(String(mode & 0o777, radix: 8))); give it mode 0600 "
+                        + "and, if the secret may have been seen, a new secret", .permission)
+            case .tooLarge(let limit):
+                return problem(
+                    "it is larger than \(SettingSize.text(limit)); check that this is the right file"
+                )
+            case .foreign: return problem(refusal.sentence ?? "", .permission)
+            case .notRegular, .failed: return problem(refusal.sentence ?? "")
+            }
         }
     }
 }

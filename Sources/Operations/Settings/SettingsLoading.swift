@@ -72,7 +72,7 @@ extension Settings {
         do {
             text = try SettingsFile.text(path)
         } catch {
-            guard named == nil, error == .missing else {
+            guard named == nil, error == .refused(.missing) else {
                 throw SettingsFailure(problems: [error.problem(reading: "settings file \(path)")])
             }
             return try load(

@@ -70,8 +70,9 @@ extension SettingsTable {
           left out does not exist, and its defaults mean nothing.
         - Zones are `UTC`, `Z` or a fixed offset. A zone such as Europe/Berlin is refused: an hour
           repeats there each year, and a time in it cannot be compared.
-        - Passwords never stand in the file. They stand alone in a file of their own that only its
-          owner may read, or in a variable.
+        - Passwords never stand in the file. They stand alone in a file of their own, or in
+          a variable. A file with a password, a passphrase or a key belongs to the user of the run
+          or to root, nobody else may read it, and it is a regular file; a link to one is followed.
         - `<NAME>` in a variable is the app's name in capitals, with `_` for all but letters and
           digits. Where two apps come out the same, the environment follows: `CHAT_SANDBOX`.
           Variables override the apps of the file and cannot add one.

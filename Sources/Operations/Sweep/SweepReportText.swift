@@ -2,14 +2,14 @@ import EvidenceJournal
 
 extension SweepReport {
     /// The report for people: one block per feed, and one closing sentence.
-    package var text: String {
-        var lines = apps.map { $0.text(dryRun: dryRun) }
+    package var lines: [String] {
+        var lines = apps.flatMap { $0.lines(dryRun: dryRun) }
         lines += removals.map { removal in
             "\(removal.app)/\(removal.environment): \(removal.due.counting("row")) marked for long enough, "
                 + (dryRun ? "would be removed" : "\(removal.removed) removed")
         }
         lines.append(closing)
-        return lines.joined(separator: "\n")
+        return lines
     }
 
     private var closing: String {
@@ -27,7 +27,7 @@ extension SweepReport {
 }
 
 extension SweepReport.Feed {
-    fileprivate func text(dryRun: Bool) -> String {
+    fileprivate func lines(dryRun: Bool) -> [String] {
         var lines = [
             "\(app)/\(environment) from \(source): \(asked ? end : "not asked")"
                 + (resumed ? ", left by an earlier run" : "") + (state.map { ", \($0)" } ?? "")
@@ -51,6 +51,6 @@ extension SweepReport.Feed {
             lines.append("  \(isHeld ? "held" : "would be held"): \(cause)")
             if isHeld, let feed { lines.append("  look at it with: pushsweep holds show \(feed)") }
         }
-        return lines.joined(separator: "\n")
+        return lines
     }
 }

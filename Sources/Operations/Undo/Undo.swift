@@ -136,7 +136,13 @@ package struct Undo {
         case .since(let time): return .since(time)
         case .token(let token): return .token(token)
         case .run(let name):
-            let known = try store.runs().filter { $0.id.hasPrefix(name.lowercased()) }
+            guard let beginning = NameBeginning(name) else {
+                throw RunFailure(
+                    .usage, .settings,
+                    "looking for run \(SettingText.quoted(name)): \(NameBeginning.refusal); see "
+                        + "`pushsweep undo --list`")
+            }
+            let known = try store.runs().filter { beginning.begins($0.id) }
             if let run = known.first, known.count == 1 { return .run(run.id) }
             throw RunFailure(
                 .usage, .settings,
@@ -150,6 +156,7 @@ package struct Undo {
     /// The runs that changed rows, newest first, for a person to choose from.
     package static func list(_ settings: Settings) throws -> [UndoableRun] {
         do {
+            try settings.ensureOwnStore()
             let store = try TokenStore(StoreSettings(settings))
             try store.preflight(.undo(actions: [], isDry: true))
             return try store.runs().compactMap { run in
@@ -166,7 +173,7 @@ package struct Undo {
 }
 
 /// A run that changed rows, as `undo --list` prints it.
-package struct UndoableRun: Codable, Hashable, Sendable {
+package struct UndoableRun: PrintedLines, Codable, Hashable, Sendable {
     /// Its name.
     package let run: String
     /// `sweep`, `send`, `undo` and so on.
@@ -179,7 +186,7 @@ package struct UndoableRun: Codable, Hashable, Sendable {
     package let changes: Int
 
     /// One line for people.
-    package var text: String {
-        "\(run)  \(started)  \(kind) on \(host): \(changes.counting("change"))"
+    package var lines: [String] {
+        ["\(run)  \(started)  \(kind) on \(host): \(changes.counting("change"))"]
     }
 }

@@ -47,12 +47,14 @@ package struct UndoReport: RunReport, Codable, Hashable {
     }
 
     /// The report for people.
-    package var text: String {
+    package var lines: [String] {
         guard entries > 0 else {
-            return "undo: "
-                + (exit == 0
-                    ? "there is nothing to take back"
-                    : "nothing \(resumed ? "more " : "")was taken back")
+            return [
+                "undo: "
+                    + (exit == 0
+                        ? "there is nothing to take back"
+                        : "nothing \(resumed ? "more " : "")was taken back")
+            ]
         }
         let would = dryRun ? "would be " : ""
         var lines = [
@@ -68,7 +70,7 @@ package struct UndoReport: RunReport, Codable, Hashable {
             lines.append("  \(count) left as they are: \(obstacle.words)")
         }
         if dryRun { lines.append("  no row was changed") }
-        return lines.joined(separator: "\n")
+        return lines
     }
 
     /// Entries of the change ledger.

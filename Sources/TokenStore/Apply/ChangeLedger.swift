@@ -173,9 +173,11 @@ extension RowContent {
             [.integer(mark.time.rawValue), mark.reason.map(SQLValue.text) ?? .null])
     }
 
-    /// The mark of the side table that this content tells of.
+    /// The mark of the side table that this content tells of; nil where its time is none that the table
+    /// can hold.
     var sideMark: SideMarkState? {
-        guard let time = self[Self.sideMarkColumns[0]]?.integer else { return nil }
+        guard let time = self[Self.sideMarkColumns[0]]?.integer, WallClock.has(milliseconds: time)
+        else { return nil }
         return SideMarkState(
             time: EpochMilliseconds(time), reason: self[Self.sideMarkColumns[1]]?.text)
     }

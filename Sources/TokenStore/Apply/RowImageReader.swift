@@ -113,7 +113,8 @@ struct RowImageReader {
             guard let bytes = Self.bytes(text) else { throw Unreadable() }
             return .rawText(bytes)
         case "real":
-            guard let number = Double(text) else { throw Unreadable() }
+            // No column holds what is no number, and such a value equals nothing, itself included.
+            guard let number = Double(text), !number.isNaN else { throw Unreadable() }
             return .real(number)
         default: throw Unreadable()
         }

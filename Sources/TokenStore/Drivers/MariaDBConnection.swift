@@ -1,4 +1,5 @@
 import CMariaDB
+import Glibc
 
 // A connection through libmariadb. The library's defaults are unsafe for a batch job: plaintext,
 // any certificate, no timeouts, and a server may ask for local files. So every option is set
@@ -21,6 +22,12 @@ package final class MariaDBConnection: SQLConnection {
     private let endpoint: StoreLocation.Server
     private var handle: UnsafeMutablePointer<MYSQL>?
     private var statements = StatementCache<MariaDBStatement>(capacity: 64)
+
+    /// The ways to authenticate that a server may ask for. Others send the password as it is, to whoever
+    /// asks (mysql_clear_password, dialog), or are none of ours. Of these two send it inside verified TLS
+    /// only, or under the server's key.
+    private static let plugins =
+        "mysql_native_password,client_ed25519,parsec,caching_sha2_password,sha256_password"
 
     /// Initialises the library, once per process.
     private static let library: Bool = mysql_server_init(0, nil, nil) == 0
@@ -95,12 +102,14 @@ package final class MariaDBConnection: SQLConnection {
         try set(MYSQL_OPT_RECONNECT, false)
         try set(MYSQL_SET_CHARSET_NAME, "utf8mb4")
         try set(MYSQL_REPORT_DATA_TRUNCATION, true)
+        try set(MARIADB_OPT_RESTRICTED_AUTH, Self.plugins)
         switch endpoint.address {
         case .tcp: try set(MYSQL_OPT_PROTOCOL, MYSQL_PROTOCOL_TCP.rawValue)
         case .unixSocket: try set(MYSQL_OPT_PROTOCOL, MYSQL_PROTOCOL_SOCKET.rawValue)
         }
         switch settings.tls {
         case .verify(let ca):
+            try checkRegular(ca)
             try set(MYSQL_OPT_SSL_ENFORCE, true)
             try set(MYSQL_OPT_SSL_CA, ca ?? StoreTLS.systemCA)
             try set(MYSQL_OPT_SSL_VERIFY_SERVER_CERT, true)
@@ -109,6 +118,15 @@ package final class MariaDBConnection: SQLConnection {
             try set(MYSQL_OPT_SSL_ENFORCE, false)
             try set(MYSQL_OPT_SSL_VERIFY_SERVER_CERT, false)
         }
+    }
+
+    /// The library would wait for who writes into a pipe.
+    private func checkRegular(_ ca: String?) throws(SQLFailure) {
+        var facts = stat()
+        guard let ca, stat(ca, &facts) == 0, facts.st_mode & S_IFMT != S_IFREG else { return }
+        throw SQLFailure(
+            kind: .configuration, code: 2026,
+            message: "the authorities file \(ca) is not a regular file; give the file itself")
     }
 
     private func refusal(of option: mysql_option) -> SQLFailure {

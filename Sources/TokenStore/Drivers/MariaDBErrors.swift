@@ -12,6 +12,9 @@ extension SQLFailure {
         var kind = kind(ofMariaDB: Int(code))
         // A trigger may give its SIGNAL any number; class 45 says that it was one.
         if state.hasPrefix("45") { kind = .refused }
+        // Inside TLS the end of a connection is an error of TLS to the library, at whatever step it came:
+        // it shows nothing about who the server is.
+        if kind == .untrusted && ends.contains(where: message.contains) { kind = .lost }
         // A connection that ends without notice shows as a TLS error once it stands, and a server
         // that goes away during the handshake is as absent as one that never answers.
         if kind == .untrusted && !whileConnecting { kind = .lost }
@@ -19,7 +22,29 @@ extension SQLFailure {
         return SQLFailure(
             kind: kind, code: Int(code),
             // The server quotes the offending value here, which may be a whole token.
-            message: code == 1062 ? "duplicate entry for a unique key" : message)
+            message: words[code] ?? message)
+    }
+
+    /// Words of our own for errors whose own words hold what must not be printed: 1062 quotes a value, and
+    /// for 5010 the library prints memory that it has used for something else meanwhile.
+    private static let words: [UInt32: String] = [
+        1062: "duplicate entry for a unique key",
+        5010:
+            "the server asks for a way to authenticate that would send the password as it is, or that is "
+            + "none of ours",
+    ]
+
+    /// The library was asked for another plugin than those it may use.
+    static let refusedPlugin = 5010
+
+    /// How OpenSSL and the system call the end of a connection.
+    private static let ends = ["unexpected eof", "reset by peer", "Broken pipe", "timed out"]
+
+    /// Whether the error shows that it came up while the server was to prove who it is: the library checks
+    /// that before it sends who we are. An alert of the server may come later than that (RFC 8446, 4.4).
+    var isOfVerification: Bool {
+        let words = ["certificate", "Certificate", "SSL is required", "without encryption"]
+        return !message.contains("alert") && words.contains(where: message.contains)
     }
 
     private static func kind(ofMariaDB code: Int) -> Kind {
@@ -46,7 +71,7 @@ extension SQLFailure {
             1054, 1146,  // unknown column, unknown table
             1665,  // READ COMMITTED with a statement-based binary log
             1064, 1071, 1115, 1175, 1193, 1231, 1298,  // statement not understood or refused
-            1153, 1251, 1267, 1271, 1412, 2049, 2058, 2059:
+            1153, 1251, 1267, 1271, 1412, 2049, 2058, 2059, 5010:
             .configuration
         case 1048, 1264, 1265, 1292, 1300, 1364, 1366, 1406, 1411, 1690,  // a value does not fit
             1216, 1217, 1451, 1452,  // foreign keys

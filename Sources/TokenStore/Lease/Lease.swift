@@ -161,7 +161,7 @@ extension SQLDialect {
 extension EpochMilliseconds {
     /// The instant in UTC, as messages print it.
     var clockText: String {
-        WallClock(microseconds: rawValue * 1_000).text(fraction: 0)
+        WallClock(milliseconds: rawValue).text(fraction: 0)
             .replacingSpace(with: "T") + "Z"
     }
 }

@@ -105,7 +105,9 @@ struct TimeColumn: Hashable, Sendable {
             case .epochSeconds: 1_000
             case .text, .epochMilliseconds: 1
             }
-        return EpochMilliseconds(time.rawValue.flooredDivision(by: unit) * unit)
+        let (floored, overflow) = time.rawValue.flooredDivision(by: unit)
+            .multipliedReportingOverflow(by: unit)
+        return EpochMilliseconds(overflow ? .min : floored)
     }
 
     /// The value to store for an instant, which `floor` has passed.
@@ -119,7 +121,7 @@ struct TimeColumn: Hashable, Sendable {
     }
 
     private func clock(_ time: EpochMilliseconds, _ offset: Int) -> WallClock {
-        WallClock(microseconds: (time.rawValue + Int64(offset) * 1_000) * 1_000)
+        WallClock(milliseconds: time.advanced(by: Int64(offset) * 1_000).rawValue)
     }
 }
 

@@ -9,8 +9,26 @@ package struct WallClock: Hashable, Sendable, Comparable {
     /// Microseconds between 1970-01-01 00:00:00 on the same clock and this reading.
     package let microseconds: Int64
 
-    /// Takes microseconds since 1970-01-01 00:00:00 on the same clock.
-    package init(microseconds: Int64) { self.microseconds = microseconds }
+    /// What a database can hold: the years 1 to 9999.
+    private static let range: ClosedRange<Int64> = -62_135_596_800_000_000...253_402_300_799_999_999
+
+    /// Takes microseconds since 1970-01-01 00:00:00 on the same clock; the end of the range for what no
+    /// calendar of a database has.
+    package init(microseconds: Int64) {
+        self.microseconds = min(max(microseconds, Self.range.lowerBound), Self.range.upperBound)
+    }
+
+    /// Takes milliseconds in the same way.
+    package init(milliseconds: Int64) {
+        let (product, overflow) = milliseconds.multipliedReportingOverflow(by: 1_000)
+        self.init(microseconds: overflow ? (milliseconds > 0 ? .max : .min) : product)
+    }
+
+    /// Whether a calendar of a database has this time, in milliseconds since 1970.
+    static func has(milliseconds: Int64) -> Bool {
+        let product = milliseconds.multipliedReportingOverflow(by: 1_000)
+        return !product.overflow && range.contains(product.partialValue)
+    }
 
     /// Reads the fields of a calendar; nil for a date that does not exist, the all-zero date of
     /// MySQL among them.

@@ -55,6 +55,11 @@ struct LedgerStep {
             before = content
         case "insert", "restore", "side-restore":
             guard let image, let step = RowImageReader.step(image) else { return nil }
+            // What is no mark could be taken back in name only.
+            let isReadable = [step.before, step.after].allSatisfy {
+                $0 == nil || $0?.sideMark != nil
+            }
+            guard entry.action != "side-restore" || isReadable else { return nil }
             (before, after) = step
         default: return nil
         }

@@ -30,14 +30,14 @@ struct CheckCommand: ParsableCommand {
     func run() throws {
         try common.finish { context in
             if example {
-                StandardStreams.result(String(SettingsTable.sampleFile().dropLast()))
+                StandardStreams.result(
+                    SettingsTable.sampleFile().dropLast().split(
+                        separator: "\n", omittingEmptySubsequences: false
+                    ).map(String.init))
                 return .done
             }
             let report = Check.run(try common.settings(), context)
-            switch common.format {
-            case .json: StandardStreams.result(report.jsonLine)
-            case .text: StandardStreams.result(report.text)
-            }
+            common.print(report)
             for finding in report.findings where finding.severity == .failure {
                 context.log.error("\(finding.message)")
             }

@@ -62,7 +62,9 @@ struct CommonOptions: ParsableArguments {
             }
         } catch {
             let failure = RunFailure.wrapping(error, at: .settings)
-            StandardStreams.story("pushsweep: error: \(failure)")
+            for (number, sentence) in failure.sentences.enumerated() {
+                StandardStreams.story((number == 0 ? "pushsweep: error: " : "") + sentence)
+            }
             StandardStreams.story(
                 ClosingCounts().closingLine(
                     failure.exit, stage: failure.stage.rawValue, why: failure.reason))
@@ -72,8 +74,11 @@ struct CommonOptions: ParsableArguments {
     }
 
     /// Prints a result as text or as JSON.
-    func print(_ text: String, _ json: String) {
-        StandardStreams.result(format == .json ? json : text)
+    func print(_ report: some PrintedLines & Encodable) {
+        switch format {
+        case .json: StandardStreams.result(json: report.jsonLine)
+        case .text: StandardStreams.result(report.lines)
+        }
     }
 
     /// Prints what a run ended with: the result, which people get to see where it `isWanted`, somebody
@@ -82,10 +87,10 @@ struct CommonOptions: ParsableArguments {
         _ outcome: RunOutcome<Report>, _ context: RunContext, isWanted: Bool = false
     ) -> ExitStatus {
         switch format {
-        case .json: StandardStreams.result(outcome.report.jsonLine)
+        case .json: StandardStreams.result(json: outcome.report.jsonLine)
         case .text:
             if isWanted || verbose || StandardStreams.outputIsTerminal || outcome.exit != .done {
-                StandardStreams.result(outcome.report.text)
+                StandardStreams.result(outcome.report.lines)
             }
         }
         for failure in outcome.failures { context.log.error("\(failure)") }

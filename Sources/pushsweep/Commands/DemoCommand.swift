@@ -36,7 +36,7 @@ struct DemoCommand: ParsableCommand {
             }
             let demo = try Demo(folder: folder, context: context)
             let status = try demo.play()
-            if keep { StandardStreams.result("\nkept: \(folder)") }
+            if keep { StandardStreams.result(["", "kept: \(folder)"]) }
             return status
         }
     }

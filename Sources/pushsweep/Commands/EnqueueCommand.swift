@@ -58,13 +58,16 @@ struct EnqueueCommand: ParsableCommand {
     @Option(name: .long, help: ArgumentHelp("apns-push-type.", valueName: "type"))
     var pushType: String?
 
-    @Option(name: .long, help: ArgumentHelp("apns-priority: 10, 5 or 1.", valueName: "number"))
+    @Option(
+        name: .long, help: ArgumentHelp("apns-priority: 10, 5 or 1.", valueName: "number"),
+        transform: CommandNumber.priority)
     var priority: Int?
 
     @Option(
         name: .long,
         help: ArgumentHelp(
-            "apns-expiration: seconds since 1970, 0 for one attempt.", valueName: "seconds"))
+            "apns-expiration: seconds since 1970, 0 for one attempt.", valueName: "seconds"),
+        transform: CommandNumber.expiration)
     var expiration: Int64?
 
     @Option(name: .long, help: ArgumentHelp("apns-collapse-id.", valueName: "text"))
@@ -73,7 +76,8 @@ struct EnqueueCommand: ParsableCommand {
     @Option(
         name: .long,
         help: ArgumentHelp(
-            "Do not send before this time: seconds since 1970.", valueName: "seconds"))
+            "Do not send before this time: seconds since 1970.", valueName: "seconds"),
+        transform: CommandNumber.seconds)
     var notBefore: Int64?
 
     func validate() throws {
@@ -101,7 +105,7 @@ struct EnqueueCommand: ParsableCommand {
                 content, to: try recipients(), app: app, environment: environment,
                 try common.settings())
             switch common.format {
-            case .json: StandardStreams.result(report.jsonLine)
+            case .json: StandardStreams.result(json: report.jsonLine)
             case .text:
                 var line = "\(report.app)/\(report.environment): queued \(report.queued)"
                 if report.malformed > 0 {

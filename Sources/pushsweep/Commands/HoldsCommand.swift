@@ -31,7 +31,7 @@ struct HoldsCommand: ParsableCommand {
         func run() throws {
             try common.finish { _ in
                 let list = HoldList(try Holds(state: common.settings().state).all())
-                common.print(list.text, list.jsonLine)
+                common.print(list)
                 return .done
             }
         }
@@ -51,7 +51,7 @@ struct HoldsCommand: ParsableCommand {
                 """)
 
         @OptionGroup var common: CommonOptions
-        @Argument(help: "The hold's name, or its beginning, from pushsweep holds list.")
+        @Argument(help: "The hold's name, or at least four characters of it, from holds list.")
         var id: String
 
         func run() throws {
@@ -59,7 +59,7 @@ struct HoldsCommand: ParsableCommand {
                 let settings = try common.settings()
                 let holds = try Holds(state: settings.state)
                 let report = try HoldLook(holds.hold(of: id), settings, context).report()
-                common.print(report.text, report.jsonLine)
+                common.print(report)
                 return .done
             }
         }
@@ -113,7 +113,7 @@ struct HoldsCommand: ParsableCommand {
                 """)
 
         @OptionGroup var common: CommonOptions
-        @Argument(help: "The hold's name, or its beginning, from pushsweep holds list.")
+        @Argument(help: "The hold's name, or at least four characters of it, from holds list.")
         var id: String
         @Option(
             name: .long,
@@ -133,7 +133,7 @@ struct HoldsCommand: ParsableCommand {
                 let holds = try Holds(state: settings.state)
                 let report = try holds.discard(
                     holds.hold(of: id), because: reason, context)
-                common.print(report.text, report.jsonLine)
+                common.print(report)
                 try holds.write(MetricsPlan(settings))
                 return .done
             }

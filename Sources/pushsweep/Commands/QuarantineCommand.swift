@@ -22,7 +22,7 @@ struct QuarantineCommand: ParsableCommand {
         func run() throws {
             try common.finish { context in
                 let list = try QuarantineList(try common.journal())
-                common.print(list.text, list.jsonLine)
+                common.print(list)
                 return .done
             }
         }
@@ -48,7 +48,7 @@ struct QuarantineCommand: ParsableCommand {
             try common.finish { context in
                 let export = try QuarantineExport(
                     of: feed, to: file, from: try common.journal())
-                common.print(export.text, export.jsonLine)
+                common.print(export)
                 return .done
             }
         }
@@ -72,7 +72,7 @@ struct QuarantineCommand: ParsableCommand {
         func run() throws {
             try common.finish { context in
                 let discard = try QuarantineDiscard(of: feed, in: try common.journal())
-                common.print(discard.text, discard.jsonLine)
+                common.print(discard)
                 return .done
             }
         }

@@ -31,7 +31,7 @@ struct SchemaCommand: ParsableCommand {
                     sideTables
                     ? TokenStore.sideTables(for: location) : TokenStore.schema(for: location)
                 let report = SchemaReport(script, executed: false)
-                common.print(report.text, report.jsonLine)
+                common.print(report)
                 return .done
             }
         }
@@ -66,7 +66,7 @@ struct SchemaCommand: ParsableCommand {
                 let work = SchemaWork(
                     settings: try common.settings(), upgrade: upgrade, dryRun: dryRun)
                 let report = SchemaReport(try work.run(), executed: !dryRun)
-                common.print(report.text, report.jsonLine)
+                common.print(report)
                 return .done
             }
         }

@@ -34,13 +34,15 @@ struct SendCommand: ParsableCommand {
 
     @Option(
         name: .long,
-        help: ArgumentHelp("Claim at most so many rows for each app.", valueName: "count"))
+        help: ArgumentHelp("Claim at most so many rows for each app.", valueName: "count"),
+        transform: CommandNumber.rows)
     var limit: Int?
 
     @Option(
         name: .long,
         help: ArgumentHelp(
-            "Send at most so many notifications per second and app.", valueName: "count"))
+            "Send at most so many notifications per second and app.", valueName: "count"),
+        transform: CommandNumber.rate)
     var rate: Double?
 
     @Flag(name: .long, help: "Go on waiting for new rows until told to stop.")
@@ -50,10 +52,6 @@ struct SendCommand: ParsableCommand {
     var dryRun = false
 
     func validate() throws {
-        if let limit, limit < 1 { throw ValidationError("--limit must be at least 1") }
-        if let rate, !(rate >= 1 && rate <= 1_000_000) {
-            throw ValidationError("--rate must be from 1 to 1000000")
-        }
         if follow && (dryRun || limit != nil) {
             throw ValidationError("--follow goes with neither --dry-run nor --limit")
         }

@@ -25,7 +25,7 @@ struct UndoCommand: ParsableCommand {
 
     @OptionGroup var common: CommonOptions
 
-    @Argument(help: "The run, or the beginning of its name; see --list.")
+    @Argument(help: "The run, or at least four characters of its beginning; see --list.")
     var name: String?
 
     @Option(
@@ -86,7 +86,7 @@ struct UndoCommand: ParsableCommand {
 
     private func printList(_ settings: Settings) throws -> ExitStatus {
         for run in try Undo.list(settings) {
-            common.print(run.text, run.jsonLine)
+            common.print(run)
         }
         return .done
     }
@@ -116,11 +116,8 @@ struct PurgeCommand: ParsableCommand {
         try common.finish { context in
             let report = try Purge.run(
                 throttle.over(common.settings()), dryRun: dryRun, context)
-            if common.format == .json {
-                StandardStreams.result(report.jsonLine)
-            } else if common.verbose || dryRun || StandardStreams.outputIsTerminal {
-                StandardStreams.result(report.text)
-            }
+            let isWanted = common.verbose || dryRun || StandardStreams.outputIsTerminal
+            if common.format == .json || isWanted { common.print(report) }
             return .done
         }
     }

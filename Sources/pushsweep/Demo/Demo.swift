@@ -68,15 +68,15 @@ struct Demo {
         }
         let table = try DemoTable(settings, now: now)
         try table.fill(DemoDevice.cast)
-        say("\n2. The table active_users:")
+        headline("2. The table active_users:")
         try table.rows().forEach { say("     " + $0) }
 
-        say("\n3. pushsweep sweep")
+        headline("3. pushsweep sweep")
         let first = sweep()
-        say("\n4. The table afterwards, and why:")
+        headline("4. The table afterwards, and why:")
         for line in try table.rows(explaining: DemoDevice.cast) { say("     " + line) }
 
-        say("\n5. pushsweep sweep, once more: the gateway has forgotten its list")
+        headline("5. pushsweep sweep, once more: the gateway has forgotten its list")
         let before = try table.rows()
         let second = sweep()
         let unchanged = try table.rows() == before
@@ -100,4 +100,7 @@ struct Demo {
     }
 
     func say(_ line: String) { StandardStreams.result(line) }
+
+    /// Says a line after an empty one.
+    func headline(_ line: String) { StandardStreams.result(["", line]) }
 }

@@ -25,21 +25,21 @@ extension Demo {
     func playSending(_ table: DemoTable) throws -> ExitStatus {
         defer { provider.stop() }
         let queued = DemoDevice.cast.filter { $0.sending != nil }
-        say("\n6. Another gateway speaks HTTP/2, as APNs does, on 127.0.0.1:\(provider.port).")
+        headline("6. Another gateway speaks HTTP/2, as APNs does, on 127.0.0.1:\(provider.port).")
         for device in queued {
             guard let hours = device.gone else { continue }
             let time = Self.time(now, before: hours / 24).rfc3339.prefix(16)
             say("   It takes every notification but that for \(device.token), gone since \(time).")
         }
-        say("\n7. pushsweep enqueue, for \(queued.map(\.user).joined(separator: ", "))")
+        headline("7. pushsweep enqueue, for \(queued.map(\.user).joined(separator: ", "))")
         let report = try Enqueue.run(
             Enqueue.Content(payload: Array(#"{"aps":{"alert":"Hello"}}"#.utf8)),
             to: .tokens(queued.map(\.token.hex)), app: nil, environment: nil, settings)
         say("   \(report.app)/\(report.environment): queued \(report.queued)")
 
-        say("\n8. pushsweep send")
+        headline("8. pushsweep send")
         let status = send()
-        say("\n9. The queue afterwards, and the table:")
+        headline("9. The queue afterwards, and the table:")
         for line in try table.queue(explaining: queued) { say("     " + line) }
         say("")
         for line in try table.rows() { say("     " + line) }

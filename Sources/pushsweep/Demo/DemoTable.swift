@@ -33,7 +33,7 @@ struct DemoTable {
                 """,
                 [
                     .text(device.user), .bytes(device.token.bytes),
-                    .text(WallClock(microseconds: time.rawValue * 1000).text(fraction: 3)),
+                    .text(WallClock(milliseconds: time.rawValue).text(fraction: 3)),
                 ])
         }
     }

@@ -21,18 +21,34 @@ enum StandardStreams {
     /// Set once a result could not be written for another reason than a reader that left.
     static let resultWasLost = Atomic<Bool>(false)
 
-    /// Writes a line to stdout. A closed stdout is a quiet end, not an error; a full disk is one.
-    static func result(_ line: String) {
-        if !write(line + "\n", to: STDOUT_FILENO) {
+    /// Writes a line to stdout, whatever is in it: a line break is shown by its name. A closed stdout is a
+    /// quiet end, not an error; a full disk is one.
+    static func result(_ line: String) { result(printed: line.printable) }
+
+    /// Writes lines to stdout.
+    static func result(_ lines: [String]) {
+        result(printed: lines.map(\.printable).joined(separator: "\n"))
+    }
+
+    /// Writes a JSON text to stdout, on one line.
+    static func result(json: String) { result(printed: json.printableJSON) }
+
+    private static func result(printed text: String) {
+        if !write(text + "\n", to: STDOUT_FILENO) {
             resultWasLost.store(true, ordering: .relaxed)
         }
     }
 
-    /// Writes a line to stderr.
-    static func story(_ line: String) { _ = write(line + "\n", to: STDERR_FILENO) }
+    /// Writes a line to stderr, whatever is in it.
+    static func story(_ line: String) { _ = write(line.printable + "\n", to: STDERR_FILENO) }
+
+    /// Writes over the last line of a terminal; nothing but removes it.
+    static func rewrite(_ line: String) {
+        _ = write("\r\u{1B}[K\(line.printable)", to: STDERR_FILENO)
+    }
 
     /// Writes text whole; false where it could not, unless the reader has left.
-    static func write(_ text: String, to descriptor: Int32) -> Bool {
+    private static func write(_ text: String, to descriptor: Int32) -> Bool {
         var rest = Array(text.utf8)[...]
         while !rest.isEmpty {
             let written = rest.withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }
@@ -83,7 +99,7 @@ final class TerminalProgress: ProgressDisplay {
         }
         guard isDue else { return }
         let share = total.flatMap { $0 > 0 ? " of \($0) (\(count * 100 / $0) %)" : nil } ?? ""
-        _ = StandardStreams.write("\r\u{1B}[K\(phrase): \(count)\(share)", to: STDERR_FILENO)
+        StandardStreams.rewrite("\(phrase): \(count)\(share)")
     }
 
     func clear() {
@@ -91,6 +107,6 @@ final class TerminalProgress: ProgressDisplay {
             defer { last = nil }
             return last != nil
         }
-        if wasShown { _ = StandardStreams.write("\r\u{1B}[K", to: STDERR_FILENO) }
+        if wasShown { StandardStreams.rewrite("") }
     }
 }

@@ -77,9 +77,9 @@ struct DiskFaultTests {
             [
                 Fault("pwrite64", "ENOSPC"), Fault("pread64", "EIO"), Fault("openat", "EMFILE"),
                 // A file that is replaced need not go first.
-                Fault("unlink", "EROFS", mayPass: true),
+                Fault("unlinkat", "EROFS", mayPass: true),
             ], codes: [73, 74]
-        ) { [$0.stage.state + "/scratch.sqlite"] }
+        ) { [$0.stage.state, $0.stage.state + "/scratch.sqlite"] }
     }
 
     @Test("under the state folder itself says so, and the next sweep completes the work")

@@ -38,8 +38,8 @@ struct FaultInjection<Run: InterruptedRun> {
     private static var visible: [String] {
         [
             "close", "connect", "fchmod", "fcntl", "fdatasync", "flock", "fsync", "ftruncate",
-            "mkdir", "mmap", "newfstatat", "openat", "pread64", "pwrite64", "read", "recvfrom",
-            "rename", "sendto", "socket", "unlink", "write",
+            "mkdir", "mkdirat", "mmap", "newfstatat", "openat", "pread64", "pwrite64", "read",
+            "recvfrom", "rename", "renameat", "sendto", "socket", "unlink", "unlinkat", "write",
         ]
     }
 

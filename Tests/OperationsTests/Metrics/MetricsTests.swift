@@ -95,6 +95,20 @@ struct MetricsTests {
         #expect(!facts.text.contains("evil") && !facts.text.contains("Worse"))
     }
 
+    @Test("hold the number of a control character in place of it, in one line")
+    func controlCharacters() throws {
+        var family = MetricFamily("test", "a\u{1B}b")
+        family.add(1, [.init("name", "a\u{1B}]52;\u{9B}\u{202E}\u{2028}\r\nb")])
+        let page = MetricsText.page([family])
+        #expect(
+            page == """
+                # HELP pushsweep_test a\\\\u{1B}b
+                # TYPE pushsweep_test gauge
+                pushsweep_test{name="a\\\\u{1B}]52;\\\\u{009B}\\\\u{202E}\\\\u{2028}\\\\r\\nb"} 1
+
+                """, "\(page)")
+    }
+
     @Test("read back what names hold, whatever that is")
     func escaping() throws {
         for name in ["a\"b", #"a\b"#, "a\nb", #"\n"#, "ü}{,=", ""] {

@@ -22,10 +22,10 @@ struct RandomColumn {
 
     static func random(_ engine: TestEngine, _ random: inout SeededGenerator) -> RandomColumn {
         switch engine {
-        case .mariaDB: (server + texts).randomElement(using: &random)!
+        case .mariaDB: (server + texts).one(&random)
         case .sqlite:
             RandomColumn(
-                type: sqliteTypes.randomElement(using: &random)!, literals: sqliteLiterals,
+                type: sqliteTypes.one(&random), literals: sqliteLiterals,
                 print: stored)
         }
     }
@@ -71,7 +71,8 @@ struct RandomColumn {
             type: "TIMESTAMP(3) NULL DEFAULT NULL",
             literals: ["NULL", "'2038-01-19 03:14:07.999'", "'0000-00-00 00:00:00'"]),
         RandomColumn(type: "YEAR", literals: ["NULL", "2155", "0"]),
-        RandomColumn(type: "BLOB", literals: ["NULL", "''", "x'00ff'", "REPEAT(x'fe', 70000)"],
+        RandomColumn(
+            type: "BLOB", literals: ["NULL", "''", "x'00ff'", "REPEAT(x'fe', 70000)"],
             print: { "CONCAT(LENGTH(\($0)), MD5(\($0)))" }),
         RandomColumn(type: "BINARY(4)", literals: ["NULL", "''", "x'00ff'", "x'ffffffff'"]),
         RandomColumn(

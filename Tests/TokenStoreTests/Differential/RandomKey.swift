@@ -7,9 +7,9 @@ struct RandomKey {
 
     static func random(_ engine: TestEngine, _ random: inout SeededGenerator) -> RandomKey {
         let kinds = engine == .sqlite ? sqlite : server
-        let key = RandomKey(columns: [("id", kinds.randomElement(using: &random)!)])
+        let key = RandomKey(columns: [("id", kinds.one(&random))])
         if Int.random(in: 0...4, using: &random) == 0 {
-            let second = RandomKey(columns: [("id2", kinds.randomElement(using: &random)!)])
+            let second = RandomKey(columns: [("id2", kinds.one(&random))])
             return RandomKey(columns: key.columns + second.columns)
         }
         return key
@@ -100,7 +100,7 @@ struct RandomTokens {
                 ("VARCHAR(64) CHARACTER SET latin1 COLLATE latin1_bin", .upper),
                 ("VARCHAR(64) CHARACTER SET ucs2", .either),
             ]
-        let (type, spelling) = kinds.randomElement(using: &random)!
+        let (type, spelling) = kinds.one(&random)
         return RandomTokens(
             type: type, spelling: spelling,
             isIndexed: Bool.random(using: &random) && !type.hasPrefix("BLOB")

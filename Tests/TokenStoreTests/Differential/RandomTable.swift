@@ -37,16 +37,16 @@ struct RandomTable {
         self.name = name
         key = RandomKey.random(engine, &random)
         obstacle =
-            Bool.random(using: &random) ? .none : Obstacle.allCases.randomElement(using: &random)!
+            Bool.random(using: &random) ? .none : Obstacle.allCases.one(&random)
         token = RandomTokens.random(engine, &random)
         app = [
             nil, "VARCHAR(30)",
             "VARCHAR(30) COLLATE \(engine == .sqlite ? "NOCASE" : "utf8mb4_general_ci")",
         ]
-        .randomElement(using: &random)!
-        environment = [nil, "VARCHAR(20)"].randomElement(using: &random)!
-        registration = Clock.allCases.randomElement(using: &random)!
-        mark = Clock.allCases.randomElement(using: &random)!
+        .one(&random)
+        environment = [nil, "VARCHAR(20)"].one(&random)
+        registration = Clock.allCases.one(&random)
+        mark = Clock.allCases.one(&random)
         hasReason = Bool.random(using: &random)
         extra = (0..<Int.random(in: 0...4, using: &random)).map { _ in
             RandomColumn.random(engine, &random)
@@ -176,7 +176,7 @@ struct RandomTable {
             values.append(("app_id", "'\(word)'"))
         }
         if environment != nil {
-            let word = ["production", "production", "sandbox"].randomElement(using: &random)!
+            let word = ["production", "production", "sandbox"].one(&random)
             isOurs = isOurs && word == "production"
             values.append(("environment", "'\(word)'"))
         }
@@ -185,13 +185,13 @@ struct RandomTable {
         var marked: Int64?
         if mark != .none {
             let offsets: [Int64?] = [nil, nil, -3_600_000, 500_000]
-            marked = offsets.randomElement(using: &random)!.map { start + $0 }
+            marked = offsets.one(&random).map { start + $0 }
             if let time = marked, time % unit != 0 { marked = time - time % unit }
             values.append(
                 ("invalidated_at", marked.map { Self.literal(mark, $0, engine) } ?? "NULL"))
         }
         for (index, column) in extra.enumerated() {
-            values.append(("x\(index)", column.literals.randomElement(using: &random)!))
+            values.append(("x\(index)", column.literals.one(&random)))
         }
         let holds = Int.random(in: 0...3, using: &random) == 0
         values += [("number", "\(number)"), ("holds", holds ? "1" : "0")]
@@ -226,8 +226,9 @@ struct RandomTable {
             return ("'0000-00-00 00:00:00'", .absent)
         default:
             let time =
-                start + [-7_200_000, -3_600_000, 0, 58_000, 59_000, 60_000, 61_000, 3_600_000]
-                .randomElement(using: &random)!
+                start
+                + [-7_200_000, -3_600_000, 0, 58_000, 59_000, 60_000, 61_000, 3_600_000]
+                .one(&random)
             return (Self.literal(registration, time, engine), .at(time))
         }
     }

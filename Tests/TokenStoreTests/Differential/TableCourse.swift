@@ -69,7 +69,7 @@ struct TableCourse {
         policy = [
             RemovalPolicy(), RemovalPolicy(action: .delete),
             RemovalPolicy(action: .delete, deletesWithoutRegistrationTime: true),
-        ].randomElement(using: &random)!
+        ].one(&random)
         connection.faults = []
         let store: TokenStore
         do {
@@ -101,7 +101,8 @@ struct TableCourse {
         findings.expect(
             table.obstacle != .cascades || !TableObstacles.hasChildren(table),
             "a removal that cascades was not refused")
-        findings.expect(table.obstacle != .logsRemovals, "a removal that runs a trigger was not refused")
+        findings.expect(
+            table.obstacle != .logsRemovals, "a removal that runs a trigger was not refused")
     }
 
     // MARK: Steps
@@ -114,7 +115,7 @@ struct TableCourse {
             TokenEvidence.dead(
                 $0,
                 at: start + 60_000 * Int64(step + 1)
-                    + [0, -500, 700_000, 1].randomElement(using: &random)!,
+                    + [0, -500, 700_000, 1].one(&random),
                 statements: Int.random(in: 1...2, using: &random))
         }
         let before = try printed()
@@ -136,7 +137,8 @@ struct TableCourse {
             tally.refusedRows += effects.count { $0 == .refused }
         }
         tally.applied += changed
-        findings.expect(progress.counts == counts, "counts \(progress.counts), the model says \(counts)")
+        findings.expect(
+            progress.counts == counts, "counts \(progress.counts), the model says \(counts)")
         findings.expect(progress.isApplied, "the feed is not applied")
         // Nothing else may change.
         let named = Set(evidence.map(\.token))
@@ -195,7 +197,9 @@ struct TableCourse {
     }
 
     /// The columns in which a row is not as it should be.
-    private static func difference(_ row: [String: String]?, _ expected: [String: String]?) -> String {
+    private static func difference(_ row: [String: String]?, _ expected: [String: String]?)
+        -> String
+    {
         guard let row else { return "the row is gone" }
         guard let expected else { return "the row is still there" }
         return expected.filter { row[$0.key] != $0.value }.map { name, value in
@@ -211,7 +215,7 @@ struct TableCourse {
             connection.faults.append(
                 (
                     Int.random(in: 0...12, using: &random),
-                    [.lost, .conflict, .overloaded].randomElement(using: &random)!,
+                    [.lost, .conflict, .overloaded].one(&random),
                     Bool.random(using: &random)
                 ))
             tally.faults += 1
@@ -256,7 +260,8 @@ struct TableCourse {
         let dry = try store.undo(all, at: start + 90_000_000, isDry: true)
         try findings.expect(printed() == last, "a dry undo changed rows")
         injectFaults(&random, &tally)
-        let undone = try store.undo(all, as: "00000000-0000-0000-0000-0000000000aa",
+        let undone = try store.undo(
+            all, as: "00000000-0000-0000-0000-0000000000aa",
             at: start + 90_000_000)
         connection.faults = []
         tally.undone += undone.restored
@@ -272,7 +277,8 @@ struct TableCourse {
                 continue
             }
             findings.expect(
-                false, "row \(number) after undo: \(Self.difference(after[number], row)); \(undone)")
+                false, "row \(number) after undo: \(Self.difference(after[number], row)); \(undone)"
+            )
         }
         findings.expect(
             Set(after.keys) == Set(original.keys), "undo left rows that were not there")

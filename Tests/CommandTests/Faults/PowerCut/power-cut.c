@@ -240,8 +240,21 @@ static void step_file(const char *call, int descriptor) {
     step(call, path);
 }
 
-static int opened(int at, const char *path, int flags, mode_t mode) {
-    if (!is_ours(path)) return REAL(openat)(at, path, flags, mode);
+/* The path of a name in an open folder; of an absolute path, itself. */
+static const char *absolute(int at, const char *name, char *buffer, size_t size) {
+    if (!name || name[0] == '/' || at < 0 || call_log < 0) return name;
+    char link[64];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", at);
+    ssize_t length = readlink(link, buffer, size - 1);
+    if (length < 0) return name;
+    snprintf(buffer + length, size - length, "/%s", name);
+    return buffer;
+}
+
+static int opened(int at, const char *name, int flags, mode_t mode) {
+    char buffer[600];
+    const char *path = absolute(at, name, buffer, sizeof buffer);
+    if (!is_ours(path)) return REAL(openat)(at, name, flags, mode);
     lock();
     bool is_new = (flags & O_CREAT) && access(path, F_OK) != 0;
     bool empties = (flags & O_TRUNC) && !is_new;
@@ -342,8 +355,13 @@ static int synced(int descriptor, int (*real)(int), const char *call) {
 int fsync(int descriptor) { return synced(descriptor, REAL(fsync), "sync"); }
 int fdatasync(int descriptor) { return synced(descriptor, REAL(fdatasync), "sync"); }
 
+static bool is_there(const char *path) {
+    struct stat facts;
+    return lstat(path, &facts) == 0;
+}
+
 int unlink(const char *path) {
-    if (!is_ours(path) || access(path, F_OK) != 0) return REAL(unlink)(path);
+    if (!is_ours(path) || !is_there(path)) return REAL(unlink)(path);
     lock();
     step("unlink", path);
     save(note(UNLINK, path), path);
@@ -372,4 +390,23 @@ int mkdir(const char *path, mode_t mode) {
     if (result == 0) note(FOLDER, path);
     unlock();
     return result;
+}
+
+int unlinkat(int at, const char *name, int flags) {
+    char buffer[600];
+    const char *path = absolute(at, name, buffer, sizeof buffer);
+    return flags == 0 && is_ours(path) ? unlink(path) : REAL(unlinkat)(at, name, flags);
+}
+
+int renameat(int at, const char *name, int other_at, const char *other) {
+    char buffer[600], other_buffer[600];
+    const char *path = absolute(at, name, buffer, sizeof buffer);
+    if (!is_ours(path)) return REAL(renameat)(at, name, other_at, other);
+    return rename(path, absolute(other_at, other, other_buffer, sizeof other_buffer));
+}
+
+int mkdirat(int at, const char *name, mode_t mode) {
+    char buffer[600];
+    const char *path = absolute(at, name, buffer, sizeof buffer);
+    return is_ours(path) ? mkdir(path, mode) : REAL(mkdirat)(at, name, mode);
 }

@@ -1,0 +1,189 @@
+// Root's run on a folder that somebody else can change would write wherever that person wants: a link
+// called `journal.sqlite` that leads to /etc/shadow is enough. So nothing in a state folder is opened
+// before the folder is known to be this user's alone, and everything in it is opened through the
+// descriptor of that very folder:
+//
+//   the way to it   links in the path are resolved once; every folder on the way belongs to root or to
+//                   this user, so that nobody else can put another folder in its place
+//   the folder      belongs to this user, mode 0700
+//   a file in it    a regular file of this user with exactly one name, never a link, never a pipe
+//
+// SQLite opens its files by their paths, after we have looked at them. Between the two a file could be
+// exchanged only by who may change names in the folder, which is this user and root alone; the resolved
+// path leads to no other folder, since only they may change names on the way. What is left: a folder on the
+// way that everybody may write and that has no sticky bit (1777, as /tmp has it). There another user can
+// move the whole state folder aside; operating.md says to choose another place.
+
+import Glibc
+
+/// A folder of this user's alone, held open.
+final class PrivateFolder: Sendable {
+    /// The path as the settings have it, for messages.
+    let path: String
+    /// The path without links, for who opens files by path.
+    let realPath: String
+    /// The open folder.
+    let descriptor: Int32
+
+    /// Opens a folder. A link may lead to it: what counts is where it leads.
+    ///
+    /// - Throws: `permission` where somebody else can change what is in it or on the way to it;
+    ///   `cannotCreate` where there is no such folder.
+    init(_ path: String) throws(JournalFailure) {
+        self.path = path
+        guard let real = FolderWay.resolved(path) else { throw Self.failure(path, errno) }
+        realPath = real
+        try FolderWay.check(to: path, real)
+        descriptor = Glibc.open(real, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+        guard descriptor >= 0 else { throw Self.failure(path, errno) }
+        // From here on a throw runs deinit, which closes the folder.
+        try checkOwner()
+    }
+
+    /// Opens a folder directly inside another; a link is refused.
+    ///
+    /// - Throws: as opening by path does.
+    init(_ name: String, in parent: PrivateFolder) throws(JournalFailure) {
+        path = parent.path + "/" + name
+        realPath = parent.realPath + "/" + name
+        descriptor = openat(
+            parent.descriptor, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+        guard descriptor >= 0 else {
+            let cause = errno
+            var facts = stat()
+            // A link is no folder to the system, before it is one too many.
+            let isLink =
+                fstatat(parent.descriptor, name, &facts, AT_SYMLINK_NOFOLLOW) == 0
+                && facts.st_mode & S_IFMT == S_IFLNK
+            throw Self.failure(path, isLink ? ELOOP : cause)
+        }
+        try checkOwner()
+    }
+
+    deinit { if descriptor >= 0 { close(descriptor) } }
+
+    /// Whether something of this name is in it, a link too.
+    func has(_ name: String) -> Bool {
+        var facts = stat()
+        return fstatat(descriptor, name, &facts, AT_SYMLINK_NOFOLLOW) == 0
+    }
+
+    /// Opens a file that is in it, with the usual flags of open(2) besides O_TRUNC, which would empty the
+    /// file before anybody has looked at it. One that is made gets mode 0600. The caller closes it.
+    ///
+    /// - Throws: `permission` for what is no regular file of this user with one name; `cannotCreate`.
+    func open(_ name: String, _ flags: Int32) throws(JournalFailure) -> Int32 {
+        precondition(flags & O_TRUNC == 0, "a file is looked at before it is emptied")
+        // O_NONBLOCK: a pipe must not make us wait, and means nothing for a regular file.
+        let file = openat(
+            descriptor, name, flags | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0o600)
+        guard file >= 0 else {
+            let cause = errno
+            try check(name)
+            throw JournalFailure(
+                .cannotCreate,
+                "opening \(path)/\(name): \(String(cString: strerror(cause))); check owner, mode "
+                    + "and mount of the folder")
+        }
+        var facts = stat()
+        guard fstat(file, &facts) == 0 else {
+            let cause = errno
+            close(file)
+            throw JournalFailure(
+                .inputOutput, "looking at \(path)/\(name): \(String(cString: strerror(cause)))")
+        }
+        do {
+            try check(name, facts)
+        } catch {
+            close(file)
+            throw error
+        }
+        return file
+    }
+
+    /// Looks at a file that somebody else will open by its path; one that is not there is none.
+    ///
+    /// - Throws: `permission`, as opening it does.
+    func check(_ name: String) throws(JournalFailure) {
+        var facts = stat()
+        guard fstatat(descriptor, name, &facts, AT_SYMLINK_NOFOLLOW) == 0 else { return }
+        try check(name, facts)
+    }
+
+    private func check(_ name: String, _ facts: stat) throws(JournalFailure) {
+        let file = "\(path)/\(name)"
+        func refusal(_ cause: String) -> JournalFailure {
+            JournalFailure(
+                .permission,
+                "opening \(file): it \(cause); nothing was read or written, find out who put it there "
+                    + "and move it away")
+        }
+        guard facts.st_mode & S_IFMT == S_IFREG else {
+            throw refusal(
+                facts.st_mode & S_IFMT == S_IFLNK ? "is a link" : "is no regular file")
+        }
+        guard facts.st_uid == geteuid() else {
+            throw JournalFailure(
+                .permission,
+                "opening \(file): it belongs to \(UserName.of(facts.st_uid)), and this run is by "
+                    + "\(UserName.of(geteuid())); nothing was read or written: \(handOver)")
+        }
+        guard facts.st_nlink == 1 else {
+            throw refusal("has \(facts.st_nlink) names, of which others may stand elsewhere")
+        }
+    }
+
+    private func checkOwner() throws(JournalFailure) {
+        var facts = stat()
+        guard fstat(descriptor, &facts) == 0 else { throw Self.failure(path, errno) }
+        let mode = facts.st_mode & 0o777
+        guard facts.st_uid == geteuid() else {
+            throw JournalFailure(.permission, Self.foreign(path, facts.st_uid, mode))
+        }
+        guard mode & 0o077 == 0 else {
+            throw JournalFailure(
+                .permission,
+                "the state folder \(path) has mode \(String(mode, radix: 8)) and holds device "
+                    + "tokens; run: chmod 700 \(path.shellWord)")
+        }
+    }
+
+    /// The command after which the folder and all in it is this user's.
+    private var handOver: String {
+        "run as the user who owns the folder, or as root run: chown -R "
+            + "\(UserName.of(geteuid())) \(path.shellWord)"
+    }
+
+    private static func foreign(_ path: String, _ owner: uid_t, _ mode: mode_t) -> String {
+        "the state folder \(path) belongs to \(UserName.of(owner)) (mode "
+            + "\(String(mode, radix: 8))), and this run is by \(UserName.of(geteuid())); nothing was "
+            + "read: run as \(UserName.of(owner)), or as root run: chown -R \(UserName.of(geteuid())) "
+            + "\(path.shellWord) && chmod 700 \(path.shellWord)"
+    }
+
+    /// Why a folder could not be opened; of one that is somebody else's, who that is.
+    private static func failure(_ path: String, _ cause: Int32) -> JournalFailure {
+        var facts = stat()
+        switch cause {
+        case EACCES where stat(path, &facts) == 0 && facts.st_uid != geteuid():
+            return JournalFailure(
+                .permission, foreign(path, facts.st_uid, facts.st_mode & 0o777))
+        case EACCES, EPERM:
+            return JournalFailure(
+                .permission,
+                "looking at the state folder \(path): \(String(cString: strerror(cause))); let this "
+                    + "user (\(UserName.of(geteuid()))) pass the folders above it, or name another in "
+                    + "state:")
+        case ELOOP:
+            return JournalFailure(
+                .permission,
+                "opening the state folder \(path): it is a link, and inside a state folder none is "
+                    + "followed; move it away")
+        default:
+            return JournalFailure(
+                .cannotCreate,
+                "opening the state folder \(path): \(String(cString: strerror(cause))); name another "
+                    + "in state: or create it for this user with mode 0700")
+        }
+    }
+}

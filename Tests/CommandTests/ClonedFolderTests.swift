@@ -1,0 +1,73 @@
+// A disk image or a volume that is copied copies the state folder with it. Two hosts with one name would take
+// each other's lease: each believes that what holds it is a dead run of its own.
+
+import APNsSimulator
+import Foundation
+import TestSupport
+import Testing
+
+@Suite("A copied state folder")
+struct ClonedFolderTests {
+    private func copy(_ stage: SweepStage, to name: String) throws {
+        let copied = try RunningTool(
+            program: URL(fileURLWithPath: "/bin/cp"),
+            ["-a", stage.state, stage.folder.file("state-of-\(name)")]
+        ).wait()
+        #expect(copied.exit == 0, "\(copied.error)")
+    }
+
+    @Test(
+        "does not take the lease of a run in the folder that it was copied from",
+        arguments: TestEngine.available)
+    func living(_ engine: TestEngine) throws {
+        var behaviour = FeedbackBehaviour()
+        behaviour.ending = .holdOpen
+        let stage = try SweepStage(engine, dead: 1_000, behaviour: behaviour)
+        stage.lines.feedbackOptions = "idle-timeout: 60s"
+        let first = try stage.start(["sweep"])
+        stage.awaitJournal()
+        try copy(stage, to: "b")
+        let other = try stage.start(["sweep"], environment: stage.host("b")).wait()
+        // With 75 ends who has something waiting, and the copied journal has.
+        #expect([4, 75].contains(other.exit), "\(other.exit): \(other.error)")
+        #expect(other.error.contains("held by sweep on "), "\(other.error)")
+        // Nor does a dry run take it for its own and read the gateway.
+        let dry = try stage.start(["sweep", "--dry-run"], environment: stage.host("b")).wait()
+        #expect([4, 75].contains(dry.exit), "\(dry.exit): \(dry.error)")
+        #expect(dry.error.contains("held by sweep on "), "\(dry.error)")
+        first.signal(SIGTERM)
+        let end = first.wait()
+        #expect(end.exit == 75 && !end.error.contains("lease"), "\(end.error)")
+        #expect(stage.gateway.records(atLeast: 1).count == 1)
+    }
+
+    @Test("in place of the one it was copied from waits for the end of the lease, and then goes on")
+    func restored() throws {
+        var behaviour = FeedbackBehaviour()
+        behaviour.ending = .holdOpen
+        let stage = try SweepStage(.sqlite, dead: 1_000, behaviour: behaviour)
+        stage.lines.feedbackOptions = "idle-timeout: 60s"
+        let first = try stage.start(["sweep"])
+        stage.awaitJournal()
+        first.signal(SIGKILL)
+        #expect(first.wait().exit == 137)
+        stage.lines.feedbackOptions = "idle-timeout: 200ms"
+        try copy(stage, to: "kept")
+        try FileManager.default.removeItem(atPath: stage.state)
+        try FileManager.default.moveItem(
+            atPath: stage.folder.file("state-of-kept"), toPath: stage.state)
+        let early = try stage.sweep()
+        #expect(
+            [4, 75].contains(early.exit) && early.error.contains("held by sweep on "),
+            "\(early.exit): \(early.error)")
+        try stage.database.execute(
+            "UPDATE pushsweep_lease SET expires_at = ?",
+            [stage.database.time(1_600_000_000_000)])
+        let next = try stage.sweep()
+        #expect(next.exit == 0, "\(next.error)")
+        #expect(next.app()["resumed"] as? Bool == true)
+        #expect(
+            try stage.database.count(
+                "SELECT COUNT(*) FROM active_users WHERE invalidated_at IS NOT NULL") == 1_000)
+    }
+}
