@@ -46,6 +46,17 @@ struct SendTroubleTests {
         #expect(try stage.states() == ["retry": 1])
     }
 
+    @Test("a gateway that refuses our certificate after requests went out has read none of them")
+    func refusedCertificate() throws {
+        let stage = try Self.stage(3)
+        let key = try stage.folder.write("AuthKey.p8", try SigningKey().pem())
+        stage.credential = "token-key: {file: \(key), key-id: ABC123DEFG, team-id: DEF123GHIJ}"
+        let result = try stage.send()
+        #expect(result.exit == 78, "\(result.error)")
+        #expect(result.error.contains("asks for a client certificate"), "\(result.error)")
+        #expect(try stage.states() == ["pending": 3])
+    }
+
     @Test("one connection of two that cannot be made does not stop the other")
     func oneOfTwo() throws {
         var misbehaviour = ProviderMisbehaviour()

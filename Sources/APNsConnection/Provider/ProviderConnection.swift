@@ -176,6 +176,8 @@ struct ProviderConnection: ~Copyable {
                 } else {
                     again.append(item)
                 }
+            case .outcomeUnknown where Self.isTurnedAway(session):
+                done.append(ProviderOutcome(key: item.key, kind: .untouched))
             case .outcomeUnknown(let why):
                 conversation.outcomeUnknown()
                 let isBroken = why.isBreach || session.closed?.code == .peerBrokeProtocol
@@ -186,6 +188,12 @@ struct ProviderConnection: ~Copyable {
                 if conversation.isUnanswering { noteUnanswered(why, isBroken) }
             }
         }
+    }
+
+    /// Whether the gateway refused our certificate. Under TLS 1.3 that shows only after requests went out,
+    /// and a server that asks for one reads none of them before (RFC 8446, 4.4.2.4).
+    private static func isTurnedAway(_ session: HTTP2ClientSession) -> Bool {
+        session.closed?.failure?.code == .clientCertificateRefused
     }
 
     /// Keeps why the connection is left, for the message when the provider is given up.
@@ -243,6 +251,7 @@ struct ProviderConnection: ~Copyable {
             ?? ProviderFailure(
                 close?.code == .peerBrokeProtocol ? .protocolBroken : .unreachable,
                 close?.description ?? "HTTP/2 with \(plan.name): the connection ended")
+        if let lastFailure, lastFailure.code == .credential { throw lastFailure }
         return try pause()
     }
 

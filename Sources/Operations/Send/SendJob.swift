@@ -142,12 +142,14 @@ final class SendJob {
     }
 
     /// What somebody has to know though the run goes on; each count is told when it has grown.
-    func warnings() -> [String] { words.warnings(entry, deferred: deferred, judge.gate) }
+    func warnings() -> [String] {
+        words.warnings(entry, deferred: deferred, judge.gate, reason: silence.reason)
+    }
 
     /// What makes the end of the run no success though the queue was drained.
     func shortcomings() -> [RunFailure] {
         var failures = words.shortcomings(
-            entry, deferred: deferred, judge.gate, exit: silence.exit)
+            entry, deferred: deferred, judge.gate, exit: silence.exit, reason: silence.reason)
         // A sender that follows has claimed them again.
         if !unprocessed.isEmpty, stop == nil, !plan.follows {
             failures.append(

@@ -10,12 +10,13 @@ struct SendWords {
     private var toldUnknown = 0
     private var toldDeferred = 0
 
-    /// Warnings that are due.
+    /// Warnings that are due. `reason` says of the last unknown outcome how it came about, where this run
+    /// saw it.
     mutating func warnings(
-        _ entry: SendReport.App, deferred: Int, _ gate: EnvironmentGate
+        _ entry: SendReport.App, deferred: Int, _ gate: EnvironmentGate, reason: String
     ) -> [String] {
         var words: [String] = []
-        if entry.unknown > toldUnknown { words.append(Self.unknown(entry)) }
+        if entry.unknown > toldUnknown { words.append(Self.unknown(entry, reason)) }
         if deferred > toldDeferred { words.append(Self.deferred(entry, deferred, gate)) }
         (toldUnknown, toldDeferred) = (entry.unknown, deferred)
         return words
@@ -23,11 +24,12 @@ struct SendWords {
 
     /// Failures that the end of a run adds: `exit` is that of unknown outcomes.
     mutating func shortcomings(
-        _ entry: SendReport.App, deferred: Int, _ gate: EnvironmentGate, exit: ExitStatus
+        _ entry: SendReport.App, deferred: Int, _ gate: EnvironmentGate, exit: ExitStatus,
+        reason: String
     ) -> [RunFailure] {
         var failures: [RunFailure] = []
         if entry.unknown * Self.toleratedUnknown > entry.decided {
-            failures.append(RunFailure(exit, .send, Self.unknown(entry)))
+            failures.append(RunFailure(exit, .send, Self.unknown(entry, reason)))
             toldUnknown = entry.unknown
         }
         let hasLooked = gate.answers >= EnvironmentGate.firstLook
@@ -51,9 +53,10 @@ struct SendWords {
         "they were on the wire and no answer is known, so they may have been delivered; their rows "
         + "have the state unknown and are not sent again unless send.resend-unknown is true"
 
-    private static func unknown(_ entry: SendReport.App) -> String {
+    private static func unknown(_ entry: SendReport.App, _ reason: String) -> String {
         "sending for \(entry.app)/\(entry.environment): \(entry.unknown) of "
-            + "\(entry.decided.counting("notification")) are of unknown outcome: \(meaning)"
+            + "\(entry.decided.counting("notification")) are of unknown outcome"
+            + (reason.isEmpty ? "" : " (the last one: \(reason))") + ": \(meaning)"
     }
 
     private static func deferred(

@@ -74,14 +74,15 @@ struct ChangeWriter {
         do throws(SQLFailure) {
             let found = try connection.execute(statement.sql, statement.values)
             let isDone = found == 1 ? true : try isDone(statement, connection)
-            if isDone {
+            if isDone && !connection.hasBrokenKeys {
                 try connection.run("RELEASE SAVEPOINT pushsweep_row")
                 return nil
             }
-            if try hasChanged(change, connection) {
-                throw missed(1, of: 1)
+            if !isDone {
+                let isOther = try hasChanged(change, connection)
+                if isOther { throw missed(1, of: 1) }
             }
-            refusal = .unmatched
+            refusal = isDone ? .referenced : .unmatched
         } catch {
             guard let reason = RowRefusal(error) else { throw error }
             guard connection.isInTransaction else {

@@ -6,9 +6,9 @@
 //   together --refused, or twice not found--> row by row --commit--> together
 //
 // Two refusals are worse than a failed statement. A trigger of SQLite may end the whole transaction
-// (RAISE(ROLLBACK)): the row is remembered and passed over in the next try. A foreign key of SQLite that
-// is checked at COMMIT only names no row: the chunk shrinks until one entry is left, and its rows are
-// refused.
+// (RAISE(ROLLBACK)): the row is remembered and passed over in the next try. A foreign key of SQLite may be
+// checked at COMMIT only, which names no row: row by row it is looked at after each. Should a commit be
+// refused all the same, the chunk shrinks until one entry is left, and its rows are refused.
 
 /// Which rows of a chunk are refused, over all tries of the chunk. Confined to the store's thread.
 final class RowIsolation {

@@ -1,5 +1,6 @@
 import Foundation
 import GRDB
+import GRDBSQLite
 
 // SQLite through GRDB. The queue is used as a plain connection: every statement is one hop onto it,
 // transactions are opened and closed by the store as on any server, which GRDB calls unsafe only
@@ -106,6 +107,18 @@ package final class SQLiteConnection: SQLConnection {
     /// Whether a transaction is open.
     package var isInTransaction: Bool {
         (try? perform { $0.isInsideTransaction }) ?? false
+    }
+
+    /// Whether a deferred foreign key is broken now.
+    package var hasBrokenKeys: Bool {
+        let isBroken = try? perform { database -> Bool in
+            var count: CInt = 0
+            var most: CInt = 0
+            guard let connection = database.sqliteConnection else { return false }
+            sqlite3_db_status(connection, SQLITE_DBSTATUS_DEFERRED_FKS, &count, &most, 0)
+            return count != 0
+        }
+        return isBroken ?? false
     }
 
     /// What the connection is made of, for `check`.

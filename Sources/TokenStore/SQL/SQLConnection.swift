@@ -28,6 +28,9 @@ package protocol SQLConnection: AnyObject {
     /// Whether a transaction is open. Asked after a failure only: a trigger of SQLite may have ended it.
     var isInTransaction: Bool { get }
 
+    /// Whether a foreign key that is checked at COMMIT only is broken now.
+    var hasBrokenKeys: Bool { get }
+
     /// Runs a statement that changes the schema, and waits for it as long as it takes: an index over
     /// a large table takes minutes.
     func runSchemaChange(_ sql: String) throws(SQLFailure)
@@ -46,6 +49,9 @@ extension SQLConnection {
 
     /// Servers leave a transaction open when a statement is refused.
     package var isInTransaction: Bool { true }
+
+    /// Servers check foreign keys at once.
+    package var hasBrokenKeys: Bool { false }
 
     /// Runs it like any other statement: right where answers are waited for without limit anyway.
     package func runSchemaChange(_ sql: String) throws(SQLFailure) { try run(sql) }

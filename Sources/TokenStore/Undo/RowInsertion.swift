@@ -92,6 +92,7 @@ struct RowInsertion {
     ) throws(SQLFailure) -> RowRefusal? {
         do throws(SQLFailure) {
             try execute([row], connection)
+            if connection.hasBrokenKeys { return .dangling }
             return try differs([row], connection) ? .inexact : nil
         } catch {
             guard let refusal = RowRefusal(error) else { throw error }

@@ -154,7 +154,7 @@ struct RandomTable {
         columns.append("PRIMARY KEY (\(key.columns.map(\.name).joined(separator: ", ")))")
         let storage =
             obstacle == .isWithoutTransactions && engine == .mariaDB
-            ? ["MyISAM", "Aria", "MEMORY"][key.columns.count % 3] : "InnoDB"
+            ? (key.columns.count == 1 ? "MyISAM" : "Aria") : "InnoDB"
         statements.append(
             "CREATE TABLE \(name) (\(columns.joined(separator: ", ")))"
                 + (engine == .mariaDB ? " ENGINE=\(storage) CHARACTER SET utf8mb4" : ""))
@@ -170,8 +170,7 @@ struct RandomTable {
         values.append(("device_token", literal))
         var isOurs = true
         if app != nil {
-            let word = ["chat", "chat", "chat", "Chat", "chat ", "other"].randomElement(
-                using: &random)!
+            let word = ["chat", "chat", "chat", "Chat", "chat ", "other"].one(&random)
             isOurs = isOurs && word == "chat"
             values.append(("app_id", "'\(word)'"))
         }
