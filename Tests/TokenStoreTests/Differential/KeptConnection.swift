@@ -14,6 +14,7 @@ final class KeptConnection: SQLConnection {
 
     var dialect: SQLDialect { real.dialect }
     var isInTransaction: Bool { real.isInTransaction }
+    var hasBrokenKeys: Bool { real.hasBrokenKeys }
 
     func connect() throws(SQLFailure) {
         if isOpen { return real.rollBack() }
