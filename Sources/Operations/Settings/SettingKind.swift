@@ -5,8 +5,12 @@ import TokenStore
 package enum SettingKind: Sendable, Equatable {
     /// Any one line of text, at most 255 characters.
     case text
+    /// One line of text that stands in tables of ours, at most 64 characters.
+    case shortText
     /// A word of letters, digits, dots, hyphens and underscores, with at least one letter or digit.
     case name
+    /// Such a word of at most 64 characters.
+    case shortName
     /// Ten capital letters and digits, as Apple numbers keys and teams.
     case appleIdentifier
     /// A host name or address without scheme and port.
@@ -50,7 +54,10 @@ package enum SettingKind: Sendable, Equatable {
     package var words: String {
         switch self {
         case .text: "text"
+        case .shortText: "text of at most \(SettingText.longestShort) characters"
         case .name: "word of letters, digits, `.`, `-`, `_`"
+        case .shortName:
+            "word of at most \(SettingText.longestShort) letters, digits, `.`, `-`, `_`"
         case .appleIdentifier: "10 capital letters and digits"
         case .host: "host name or address"
         case .webAddress: "http or https address"

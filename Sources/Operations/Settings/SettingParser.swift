@@ -29,11 +29,13 @@ struct SettingParser {
     }
 
     private func word(_ text: String, _ kind: SettingKind) throws(SettingRefusal) -> SettingValue {
-        guard text.unicodeScalars.count <= SettingText.longest else {
-            throw SettingRefusal("must be at most \(SettingText.longest) characters long")
+        let isShort = kind == .shortText || kind == .shortName
+        let longest = isShort ? SettingText.longestShort : SettingText.longest
+        guard text.unicodeScalars.count <= longest else {
+            throw SettingRefusal("must be at most \(longest) characters long")
         }
         switch kind {
-        case .name where !SettingText.isName(text):
+        case .name where !SettingText.isName(text), .shortName where !SettingText.isName(text):
             throw refusal("must consist of letters, digits, dots, hyphens and underscores", text)
         case .appleIdentifier where !SettingText.isAppleIdentifier(text):
             throw refusal("must be 10 capital letters and digits, such as ABC123DEFG", text)

@@ -4,6 +4,9 @@ import TokenStore
 enum SettingText {
     /// Longest text of any setting but a path, in characters.
     static let longest = 255
+    /// Longest name of an app, and longest value that its column holds, in characters: the tables of ours
+    /// have room for so many.
+    static let longestShort = 64
 
     /// Whether a text can be a name: see `SettingKind.name`.
     static func isName(_ text: some StringProtocol) -> Bool {

@@ -217,7 +217,7 @@ package enum SettingsTable {
 
     private static let app: [SettingRule] = [
         SettingRule(
-            "apps[].name", .name, .required, sample: .written("chat"),
+            "apps[].name", .shortName, .required, sample: .written("chat"),
             "Name of the app in commands, reports and environment variables."),
         SettingRule(
             "apps[].topic", .name, .required, sample: .written("com.example.chat"),
@@ -226,7 +226,7 @@ package enum SettingsTable {
             "apps[].environment", .choice(Settings.Environment.words), .required,
             sample: .written("production"), "Which side of APNs its tokens belong to."),
         SettingRule(
-            "apps[].value", .text, .computed("the app's name"), sample: .comment("chat"),
+            "apps[].value", .shortText, .computed("the app's name"), sample: .comment("chat"),
             "What the app column of the token table holds for it."),
         SettingRule(
             "apps[].certificate.file", .path, .required, sample: .written("chat.pem"),

@@ -20,6 +20,14 @@ struct RandomKey {
         columns.map { _, column in column.literals[number % column.literals.count] }
     }
 
+    /// Whether one of a row's values is longer than the ledger has room for.
+    static func isUnnameable(_ literals: [String]) -> Bool {
+        literals.contains { $0.hasPrefix("REPEAT(") || $0.hasPrefix("printf(") }
+    }
+
+    /// Whether the ledger has no room for any key of such columns.
+    var isTooLong: Bool { columns.contains { $0.column.type == "VARBINARY(1100)" } }
+
     private static let sqlite = [
         "INTEGER", "TEXT", "TEXT COLLATE NOCASE", "BLOB", "", "REAL", "VARCHAR(10)",
     ].map { type in
@@ -30,7 +38,8 @@ struct RandomKey {
                 : [
                     "'ada'", "CAST(x'6164610078' AS TEXT)", "CAST(x'616461ff' AS TEXT)",
                     "CAST(x'616461fe' AS TEXT)", "CAST(x'616461efbfbd' AS TEXT)", "''", "x'616461'",
-                    "x''", "'ben'", "7", "7.5", "'7 '", "-1", "'\u{1F600}'", "1e300", "'ada '",
+                    "x''", "'ben'", "7", "7.5", "'7 '", "-1", "'\u{1F600}'", "1e300",
+                    "printf('%.*c', 2100, 'k')",
                 ], print: RandomColumn.stored)
     }
 
@@ -54,6 +63,10 @@ struct RandomKey {
             numbers("DATETIME(3)", (10..<26).map { "'2024-01-\($0) 11:22:33.456'" }),
             numbers(
                 "VARBINARY(20)", (0..<16).map { $0 % 2 == 0 ? "x'00\(10 + $0)'" : "x'\(10 + $0)'" }),
+            numbers("VARBINARY(1100)", (10..<26).map { "x'\($0)'" }),
+            RandomColumn(
+                type: "VARCHAR(700) CHARACTER SET utf8mb4",
+                literals: (0..<16).map { $0 % 4 == 3 ? "REPEAT(CHAR(\($0)), 600)" : "'k\($0)'" }),
             numbers("BINARY(4)", (0..<16).map { "x'\(10 + $0)'" }),
             numbers("INET6", (10..<26).map { "'::\($0)'" }),
             numbers("UUID", (10..<26).map { "'123e4567-e89b-12d3-a456-4266554400\($0)'" }),

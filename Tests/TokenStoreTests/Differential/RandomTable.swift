@@ -83,6 +83,18 @@ struct RandomTable {
         return prints + [("holds", bytes("holds"))]
     }
 
+    /// Whether the settings or the table are to be refused before a row changes.
+    func isToBeRefused(_ policy: RemovalPolicy, _ rows: [ModelRow]) -> Bool {
+        if engine == .mariaDB && obstacle == .isWithoutTransactions || key.isTooLong {
+            return engine == .mariaDB
+        }
+        let unreadable = rows.count { $0.registration == .unreadable }
+        if unreadable > 0 && unreadable * 2 >= rows.count { return true }
+        guard policy.action == .delete else { return false }
+        return obstacle == .logsRemovals
+            || obstacle == .cascades && TableObstacles.hasChildren(self)
+    }
+
     /// A time as the mark's column has it, printed; nil where marks stand beside the table.
     func printedMark(_ time: Int64) -> String? {
         guard mark != .none else { return nil }
@@ -163,7 +175,8 @@ struct RandomTable {
     }
 
     private mutating func insert(_ number: Int, _ random: inout SeededGenerator) {
-        var values: [(String, String)] = zip(key.columns, key.literals(number, &random)).map {
+        let keys = key.literals(number, &random)
+        var values: [(String, String)] = zip(key.columns, keys).map {
             ($0.name, $1)
         }
         let (literal, spelled) = token.value(number, &random)
@@ -206,7 +219,8 @@ struct RandomTable {
                 mark: marked,
                 refusesMark: marksInRow && TableObstacles.refusesMark(obstacle, holds),
                 refusesRemoval: TableObstacles.refusesRemoval(self, holds),
-                isOdd: extra.contains(where: \.isOdd) || key.columns.contains { $0.column.isOdd }))
+                isOdd: extra.contains(where: \.isOdd) || key.columns.contains { $0.column.isOdd },
+                isUnnameable: RandomKey.isUnnameable(keys)))
     }
 
     private func registrationValue(

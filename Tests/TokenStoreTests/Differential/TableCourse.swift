@@ -30,6 +30,8 @@ struct TableCourse {
     private var registered: Set<Int> = []
     /// Marks beside the table, by token.
     private var marks: [DeviceToken: Int64] = [:]
+    /// The sweeps that moved them.
+    private var markedBy: [DeviceToken: Set<Int>] = [:]
     private let partition = Partition(app: "chat", environment: "production")
 
     init(table: RandomTable, database: TokenDatabase, connection: KeptConnection) {
@@ -69,6 +71,9 @@ struct TableCourse {
         policy = [
             RemovalPolicy(), RemovalPolicy(action: .delete),
             RemovalPolicy(action: .delete, deletesWithoutRegistrationTime: true),
+            RemovalPolicy(action: .delete, deletesAfter: 86_400_000),
+            RemovalPolicy(
+                action: .delete, deletesWithoutRegistrationTime: true, deletesAfter: 86_400_000),
         ].one(&random)
         connection.faults = []
         let store: TokenStore
@@ -77,10 +82,12 @@ struct TableCourse {
             try store.preflight(.apply(policy), partitions: [partition])
         } catch let failure as StoreFailure where failure.code == .configuration {
             tally.refusedTables += 1
+            findings.expect(table.isToBeRefused(policy, rows), "refused: \(failure)")
             try findings.expect(printed() == first, "a refused table changed: \(failure)")
             return
         }
-        try expectNoRefusal()
+        findings.expect(!table.isToBeRefused(policy, rows), "the table was not refused")
+        try expectGuard(store)
         original = first
         for step in 0..<Int.random(in: 1...3, using: &random) {
             if step > 0 && Bool.random(using: &random) {
@@ -88,21 +95,20 @@ struct TableCourse {
             }
             try sweep(step, store, &random, &tally)
         }
+        if policy.deletesAfter != nil { try expire(store, &random, &tally) }
         try takeBack(store, &random, &tally)
     }
 
-    /// Tables that must be refused were not: says so.
-    private func expectNoRefusal() throws {
-        let isServer = table.engine == .mariaDB
-        findings.expect(
-            !isServer || table.obstacle != .isWithoutTransactions,
-            "a table without transactions was not refused")
-        guard policy.action == .delete else { return }
-        findings.expect(
-            table.obstacle != .cascades || !TableObstacles.hasChildren(table),
-            "a removal that cascades was not refused")
-        findings.expect(
-            table.obstacle != .logsRemovals, "a removal that runs a trigger was not refused")
+    /// A feed of tokens that the table does not know is held.
+    private func expectGuard(_ store: TokenStore) throws {
+        let strangers = try store.classify(
+            (900..<910).map { .dead($0, at: start) }, policy: policy)
+        let proposal = RemovalProposal(
+            candidates: strangers.candidateRows, counts: strangers.counts, tuples: 10, tokens: 10)
+        let cause = try RemovalGuard(GuardLimits(floor: 10)).cause(
+            toHold: proposal, after: RemovalHistory()
+        ) { try store.livingRows(in: partition, atMost: $0) }
+        findings.expect(cause != nil, "a feed of unknown tokens was not held")
     }
 
     // MARK: Steps
@@ -131,7 +137,7 @@ struct TableCourse {
         var counts = OutcomeCounts()
         var changed = 0
         for item in evidence {
-            let effects = judge(item, before, after)
+            let effects = judge(item, step, before, after)
             counts += model.count(effects.filter { $0 != .none }, item.statements)
             changed += effects.count { [.removed].contains($0) || isMark($0) }
             tally.refusedRows += effects.count { $0 == .refused }
@@ -158,7 +164,8 @@ struct TableCourse {
 
     /// Compares the rows of one token with the model, and moves the model on.
     private mutating func judge(
-        _ item: TokenEvidence, _ before: [Int: [String: String]], _ after: [Int: [String: String]]
+        _ item: TokenEvidence, _ step: Int, _ before: [Int: [String: String]],
+        _ after: [Int: [String: String]]
     ) -> [TableModel.Effect] {
         var effects: [TableModel.Effect] = []
         let beside = table.mark == .none ? marks[item.token] : nil
@@ -176,6 +183,8 @@ struct TableCourse {
                 expected = nil
                 rows[index].isThere = false
             case .marked(let time), .advanced(let time):
+                if table.mark == .none { markedBy[item.token, default: []].insert(step) }
+                rows[index].changedBy.insert(step)
                 if let text = table.printedMark(time) {
                     expected?["invalidated_at"] = text
                     if table.hasReason {
@@ -249,6 +258,56 @@ struct TableCourse {
         }
     }
 
+    /// Ages some sweeps by days, and removes what has been marked for long enough since.
+    private mutating func expire(
+        _ store: TokenStore, _ random: inout SeededGenerator, _ tally: inout TableTrial.Tally
+    ) throws {
+        let steps = Set(rows.flatMap(\.changedBy)).union(markedBy.values.flatMap { $0 })
+        var young: Set<Int> = []
+        for step in steps.sorted() {
+            guard Bool.random(using: &random) else {
+                young.insert(step)
+                continue
+            }
+            let old = table.engine == .sqlite ? "'2024-06-01 00:00:00.000'" : "'2024-06-01'"
+            for own in ["feed", "change"] {
+                try database.sql.run(
+                    "UPDATE pushsweep_\(own) SET changed_at = \(old) WHERE feed = 'feed \(step)'")
+            }
+        }
+        let run = "00000000-0000-0000-0000-0000000000ee"
+        try store.record(
+            RunRecord(
+                id: run, kind: "sweep", started: EpochMilliseconds(start + 9_000_000), host: "h"))
+        let before = try printed()
+        injectFaults(&random, &tally)
+        let removed = try store.remove(
+            Expiry(
+                run: run, feed: run, partition: partition, policy: policy,
+                now: store.databaseTime()))
+        connection.faults = []
+        let after = try printed()
+        var due = 0
+        for index in rows.indices {
+            let row = rows[index]
+            let isDue = model.isDue(
+                row, marks: row.token.flatMap { table.mark == .none ? marks[$0] : nil },
+                markedBy: row.token.flatMap { markedBy[$0] } ?? [], young: young)
+            let isGone = isDue && !row.refusesRemoval && !row.isUnnameable
+            if isGone && row.isOdd && after[row.number] != nil { continue }
+            if isGone {
+                due += 1
+                rows[index].isThere = false
+            }
+            findings.expect(
+                after[row.number] == (isGone ? nil : before[row.number]),
+                "row \(row.number) (changed by \(row.changedBy), young \(young)) after its grace period: "
+                    + Self.difference(after[row.number], isGone ? nil : before[row.number]))
+        }
+        tally.applied += due
+        findings.expect(removed == due, "\(removed ?? -1) rows removed, the model says \(due)")
+    }
+
     /// Undoes all since a state, does it again, and undoes that.
     private mutating func takeBack(
         _ store: TokenStore, _ random: inout SeededGenerator, _ tally: inout TableTrial.Tally
@@ -282,10 +341,38 @@ struct TableCourse {
         }
         findings.expect(
             Set(after.keys) == Set(original.keys), "undo left rows that were not there")
+        if undone.kept.isEmpty { try again(store, first: last, then: after) }
         // What an entry that stays left behind is no state for an older one to be taken back from.
         let isKept = undone.kept["registered"] != nil
         findings.expect(
-            undone.kept.keys.allSatisfy { $0 == "registered" || $0 == "changed" && isKept },
+            undone.kept.keys.allSatisfy {
+                $0 == "registered" || isKept && ["changed", "gone"].contains($0)
+            },
             "undo kept \(undone.kept)")
+    }
+
+    /// Undoes the undo, undoes that, and forgets it all.
+    private func again(
+        _ store: TokenStore, first: [Int: [String: String]], then: [Int: [String: String]]
+    ) throws {
+        let (undo, redo) = (
+            "00000000-0000-0000-0000-0000000000aa", "00000000-0000-0000-0000-0000000000ab"
+        )
+        guard try store.runs().contains(where: { $0.id == undo }) else { return }
+        let redone = try store.undo(.run(undo), as: redo, at: start + 91_000_000)
+        let isTakenBack = redone.kept.isEmpty
+        try findings.expect(
+            !isTakenBack || printed() == first, "the undo of the undo left other rows: \(redone)")
+        findings.expect(
+            isTakenBack || redone.kept.keys.allSatisfy { $0 == "refused" },
+            "the undo of the undo kept \(redone.kept)")
+        try store.undo(
+            .run(redo), as: "00000000-0000-0000-0000-0000000000ac", at: start + 92_000_000)
+        try findings.expect(printed() == then, "the third undo left other rows")
+        let end = EpochMilliseconds(start + 400_000_000_000)
+        _ = try store.purge(before: end)
+        try findings.expect(printed() == then, "a purge changed rows")
+        try findings.expect(
+            database.count("SELECT COUNT(*) FROM pushsweep_change") == 0, "a purge left entries")
     }
 }

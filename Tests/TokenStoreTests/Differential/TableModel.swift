@@ -23,7 +23,11 @@ struct ModelRow {
     let refusesRemoval: Bool
     /// Whether a value may keep the row from being removed.
     let isOdd: Bool
+    /// Whether the ledger has no room for the row's key.
+    let isUnnameable: Bool
     var isThere = true
+    /// The sweeps that changed the row.
+    var changedBy: Set<Int> = []
 }
 
 /// What the rules say of evidence about one row: the store's own forty lines, written once more.
@@ -40,6 +44,7 @@ struct TableModel {
     func effect(of evidence: Int64, on row: ModelRow, marks: Int64?) -> Effect {
         guard row.isThere, row.isOurs, row.token != nil else { return .none }
         let time = evidence - evidence % unit
+        if row.isUnnameable { return .refused }
         var registered: Int64?
         switch row.registration {
         case .unreadable: return .refused
@@ -56,6 +61,19 @@ struct TableModel {
         if isStale, let mark, mark >= time { return .already }
         if row.refusesMark { return .refused }
         return isStale ? .advanced(time) : .marked(time)
+    }
+
+    /// Whether a row is to be removed after its grace period, all marks being older than that. `young`
+    /// are the sweeps of the period.
+    func isDue(_ row: ModelRow, marks: Int64?, markedBy: Set<Int>, young: Set<Int>) -> Bool {
+        guard row.isThere, row.isOurs, let mark = marks ?? row.mark,
+            young.isDisjoint(with: row.changedBy), young.isDisjoint(with: markedBy)
+        else { return false }
+        switch row.registration {
+        case .unreadable: return false
+        case .absent: return policy.deletesWithoutRegistrationTime
+        case .at(let time): return time < mark - 2_000
+        }
     }
 
     /// What statements about one token count as, by the effects on its rows.
