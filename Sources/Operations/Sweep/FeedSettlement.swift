@@ -10,6 +10,7 @@
 
 import APNsProtocol
 import EvidenceJournal
+import Foundation
 import TokenHygiene
 import TokenStore
 
@@ -29,6 +30,8 @@ struct FeedSettlement {
     var lease: Lease?
     /// What the guard said so far.
     let opinions = GuardOpinions()
+    /// The rows that refused the feed in hand.
+    private let refusals = Refusals()
 
     /// What became of one feed.
     struct Result {
@@ -93,6 +96,7 @@ struct FeedSettlement {
                 "applying feed \(feed.id): the settings no longer name \(feed.partition); name it "
                     + "again under apps, then run again")
         }
+        refusals.names = nil
         let (judged, hold) = try judge(decoded, in: partition)
         if let hold {
             entry.enter(hold)
@@ -126,29 +130,29 @@ struct FeedSettlement {
                     + "please report this")
         }
         try journal.settle(feed.id, as: .applied, at: context.now())
-        nameRefusals(of: feed, judged, in: &entry)
+        entry.refusals = refusals.names
         entry.state = FeedState.applied.rawValue
         return .following(decoded.end, feed.captureEnd, books)
     }
 
-    /// Names the first rows that refused their change. What is applied stands, whether or not they can be
-    /// read.
-    private func nameRefusals(
-        of feed: CapturedFeed, _ progress: FeedProgress, in entry: inout SweepReport.Feed
-    ) {
-        guard progress.rowsRefused > 0 else { return }
-        let named =
-            (try? store.refusedChanges(
-                ofFeed: feed.id, run: run, limit: SweepReport.Feed.mostRefusals))
-            ?? []
-        entry.refusals = named.map(\.description)
+    /// Names the first rows that refused their change of a feed which stands in the ledger as `name`. What
+    /// is applied stands, whether or not they can be read.
+    private func nameRefusals(_ name: String, _ feed: CapturedFeed, _ progress: FeedProgress) {
+        let limit = SweepReport.Feed.mostRefusals
+        let named = (try? store.refusedChanges(ofFeed: name, run: run, limit: limit)) ?? []
+        refusals.names = named.map(\.description)
         let first = named.first.map { ", the first is \($0)" } ?? ""
         let what = progress.rowsRefused == 1 ? "1 row stays" : "\(progress.rowsRefused) rows stay"
         context.log.warning(
             """
             \(feed.partition): \(what) as before although the token is dead\(first); correct the rows, \
-            then replay feed \(feed.id) or wait for the next signal
+            then run pushsweep replay --feed \(feed.id)
             """)
+    }
+
+    /// The rows that refused the feed in hand, by name.
+    final class Refusals {
+        var names: [String]?
     }
 
     /// Judges the evidence: a forecast first, then, unless the guard holds it or this is a dry run,
@@ -159,8 +163,16 @@ struct FeedSettlement {
     ) throws -> (FeedProgress, GuardHold?) {
         let feed = decoded.feed
         // A dry run gets by with the right to read the token table.
-        let known = plan.dryRun ? nil : try store.progress(of: feed.id)
-        if let known, known.isApplied { return (known, nil) }
+        var known = plan.dryRun ? nil : try store.progress(of: feed.id)
+        var name = feed.id
+        if let done = known, done.isApplied {
+            // A person who names a feed again means the rows that refused it. Its marker is done with, so
+            // it goes under a name of its own; all else changes nothing a second time.
+            guard case .journaled(feed.id) = plan.work, done.rowsRefused > 0 else {
+                return (done, nil)
+            }
+            (known, name) = (nil, UUID().uuidString.lowercased())
+        }
         let isBegun =
             try known != nil || plan.dryRun && store.progressIfVisible(of: feed.id) != nil
         let asksGuard = !isBegun && !plan.isRelease
@@ -193,9 +205,11 @@ struct FeedSettlement {
         }
         if let hold { return (FeedProgress(), hold) }
         let application = FeedApplication(
-            run: run, feed: feed.id, partition: partition, policy: plan.policy,
+            run: run, feed: name, partition: partition, policy: plan.policy,
             source: feed.kind, lease: lease, isReleased: plan.isRelease)
-        return (try apply(application, decoded, workers, isBegun: known != nil), nil)
+        let applied = try apply(application, decoded, workers, isBegun: known != nil)
+        if applied.isApplied && applied.rowsRefused > 0 { nameRefusals(name, feed, applied) }
+        return (applied, nil)
     }
 
     private func forecast(

@@ -6,6 +6,8 @@ import TokenHygiene
 
 /// A row that stayed as it is against the evidence.
 package struct RefusedChange: Hashable, Sendable, CustomStringConvertible {
+    /// The feed, as the ledger names it.
+    package let feed: String
     /// The row's key as the ledger spells it. May hold a whole token.
     let key: String
     /// Why; nil for a reason of a later version.
@@ -73,7 +75,7 @@ extension TokenStore {
             return (0..<rows.count).map { row in
                 let image = rows[row, 1].text.flatMap(RowImageReader.content)
                 return RefusedChange(
-                    key: rows[row, 0].text ?? "",
+                    feed: feed, key: rows[row, 0].text ?? "",
                     reason: image?[ChangeLedger.refused]?.text.flatMap(RowRefusal.init),
                     time: time.mark(rows[row, 2]) ?? EpochMilliseconds(0))
             }
@@ -91,7 +93,8 @@ extension TokenStore {
                     + "ORDER BY changed_at DESC LIMIT 20", [.text(layout.table.description)])
         }
         var refused: [String: RefusedChange] = [:]
-        for row in 0..<feeds.count {
+        // The oldest first: a feed that is replayed stands under another name the second time.
+        for row in (0..<feeds.count).reversed() {
             let changes = try refusedChanges(
                 feeds[row, 0].text ?? "", feeds[row, 1].text ?? "", feeds[row, 2].count ?? 0, 100)
             for change in changes where refused[change.key] == nil { refused[change.key] = change }

@@ -1,0 +1,50 @@
+import APNsProtocol
+import APNsSimulator
+import TestSupport
+import Testing
+
+@Suite("A sweep whose rows refuse a change")
+struct RefusedRowCommandTests {
+    /// A trigger that keeps the row of one token as it is.
+    private static func hold(_ number: Int, in database: TokenDatabase) throws {
+        let token = DeviceToken.numbered(number).hex
+        try database.execute(
+            "CREATE TRIGGER hold BEFORE UPDATE ON active_users FOR EACH ROW "
+                + "IF OLD.device_token = x'\(token)' THEN "
+                + "SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'held'; END IF", on: .mariaDB)
+        try database.execute(
+            "CREATE TRIGGER hold BEFORE UPDATE ON active_users WHEN OLD.device_token = x'\(token)' "
+                + "BEGIN SELECT RAISE(ABORT, 'held'); END", on: .sqlite)
+    }
+
+    @Test(
+        "marks the others, names the row, ends with 65, and a replay marks it once it lets go",
+        arguments: TestEngine.available)
+    func namedAndReplayed(_ engine: TestEngine) throws {
+        let stage = try SweepStage(engine, dead: 50)
+        try Self.hold(7, in: stage.database)
+        let result = try stage.sweep()
+        #expect(result.exit == 65, "\(result.error)")
+        let feed = result.app()
+        #expect(feed["applied"] as? Int == 49 && feed["refused"] as? Int == 1)
+        #expect(feed["tuples"] as? Int == 50 && feed["state"] as? String == "applied")
+        #expect((feed["refusals"] as? [String])?.first?.contains("a trigger refuses") == true)
+        let name = try #require(feed["feed"] as? String)
+        #expect(result.error.contains("pushsweep replay --feed \(name)"), "\(result.error)")
+        #expect(!result.error.contains(DeviceToken.numbered(7).hex))
+        let unmarked = "SELECT COUNT(*) FROM active_users WHERE invalidated_at IS NULL"
+        #expect(try stage.database.count(unmarked) == 1)
+
+        let check = try stage.start(["check"]).wait()
+        #expect(check.output.contains("1 row refused a change lately"), "\(check.output)")
+        // While the trigger stands a replay says the same.
+        let held = try stage.start(["replay", "--feed", name]).wait()
+        #expect(held.exit == 65, "\(held.error)")
+        try stage.database.sql.run("DROP TRIGGER hold")
+        let replay = try stage.start(["replay", "--feed", name]).wait()
+        #expect(replay.exit == 0, "\(replay.error)")
+        #expect(try stage.database.count(unmarked) == 0)
+        let after = try stage.start(["check"]).wait()
+        #expect(!after.output.contains("refused a change lately"), "\(after.output)")
+    }
+}
