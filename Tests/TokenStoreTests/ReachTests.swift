@@ -81,6 +81,31 @@ struct ReachTests {
     }
 
     @Test(
+        "is nothing under a binary log of statements, which refuses each change: told before the first",
+        .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)))
+    func binaryLog() throws {
+        let server = try PrivateServer(["--log-bin=log", "--binlog-format=STATEMENT"])
+        let administrator = try server.server.connection()
+        try administrator.run("CREATE DATABASE push")
+        let settings = server.server.settings(database: "push")
+        let sql = try server.server.connection(database: "push")
+        for statement in TokenStore.schema(for: settings.location).statements {
+            try sql.run(statement)
+        }
+        let store = try TokenStore(settings)
+        let failure = #expect(throws: StoreFailure.self) {
+            try store.preflight(.apply(RemovalPolicy()))
+        }
+        #expect(failure?.code == .configuration)
+        #expect(
+            failure?.sentence.contains("set binlog_format to ROW") == true, "\(failure as Any)")
+        try store.preflight(.read)
+        try administrator.run("SET GLOBAL binlog_format = 'ROW'")
+        try TokenStore(settings).preflight(.apply(RemovalPolicy()))
+        withExtendedLifetime(server) {}
+    }
+
+    @Test(
         "is not known to an account that sees no other table, which is told what to be granted",
         .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)))
     func blindAccounts() throws {
