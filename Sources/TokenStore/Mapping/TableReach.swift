@@ -65,16 +65,21 @@ extension Catalog {
             LENGTH(CURRENT_USER()) - LENGTH(REPLACE(CURRENT_USER(), '@', ''))), '''', ''''''), '''@''', \
             SUBSTRING_INDEX(CURRENT_USER(), '@', -1), '''') AS name) AS account
             """, [place[0]])
-        return TableReach(
-            keys: (0..<keys.count).map {
-                TableReach.Key(
-                    table: keys[$0, 0].text ?? "", rule: (keys[$0, 1].text ?? "").uppercased())
-            },
-            triggers: (0..<triggers.count).map {
-                TableReach.Trigger(
-                    name: triggers[$0, 0].text ?? "",
-                    event: (triggers[$0, 1].text ?? "").uppercased())
-            }, seesKeys: (rights.scalar?.count ?? 0) > 0)
+        var reach = TableReach(keys: Self.keys(keys))
+        reach.triggers = (0..<triggers.count).map {
+            TableReach.Trigger(
+                name: triggers[$0, 0].text ?? "", event: (triggers[$0, 1].text ?? "").uppercased())
+        }
+        reach.seesKeys = (rights.scalar?.count ?? 0) > 0
+        return reach
+    }
+
+    /// Foreign keys by table and rule.
+    private static func keys(_ rows: SQLRows) -> [TableReach.Key] {
+        (0..<rows.count).map {
+            TableReach.Key(
+                table: rows[$0, 0].text ?? "", rule: (rows[$0, 1].text ?? "").uppercased())
+        }
     }
 
     private func sqliteReach(_ name: TableName) throws(SQLFailure) -> TableReach {
@@ -87,16 +92,13 @@ extension Catalog {
         let triggers = try connection.query(
             "SELECT name, sql FROM \(schema).sqlite_master WHERE type = 'trigger' "
                 + "AND tbl_name = ? COLLATE NOCASE", [.text(name.name)])
-        return TableReach(
-            keys: (0..<keys.count).map {
-                TableReach.Key(
-                    table: keys[$0, 0].text ?? "", rule: (keys[$0, 1].text ?? "").uppercased())
-            },
-            triggers: (0..<triggers.count).map {
-                TableReach.Trigger(
-                    name: triggers[$0, 0].text ?? "",
-                    event: Self.event(ofTrigger: triggers[$0, 1].text ?? ""))
-            })
+        var reach = TableReach(keys: Self.keys(keys))
+        reach.triggers = (0..<triggers.count).map {
+            TableReach.Trigger(
+                name: triggers[$0, 0].text ?? "",
+                event: Self.event(ofTrigger: triggers[$0, 1].text ?? ""))
+        }
+        return reach
     }
 
     /// What closes each kind of quote.
