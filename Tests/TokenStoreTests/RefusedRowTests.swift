@@ -161,4 +161,30 @@ struct RefusedRowTests {
         #expect(progress.isApplied && progress.counts.applied == 39)
         #expect(try Self.refused(database) == ["0"])
     }
+
+    @Test(
+        "are never other rows: each change repeats the token that was judged",
+        arguments: TestEngine.available, RemovalPolicy.Action.allCases)
+    func repeatedTokens(_ engine: TestEngine, _ action: RemovalPolicy.Action) throws {
+        let database = try Self.database(engine, held: 0)
+        var settings = database.settings
+        settings.mapping.table = "devices"
+        settings.mapping.invalidatedAt.type = .epochMilliseconds
+        let connection = FaultyConnection(database.driver(), [])
+        let store = try TokenStore(settings, connection, hurried())
+        try store.sweep(
+            "run", Self.evidence,
+            policy: RemovalPolicy(action: action, deletesWithoutRegistrationTime: true))
+        try store.undo(.run("run"), as: "undo")
+        try store.undo(.run("undo"), at: start + 1_000_000)
+        let changes = connection.log.filter { sql, _ in
+            (sql.hasPrefix("UPDATE") || sql.hasPrefix("DELETE")) && sql.contains("devices")
+        }
+        #expect(!changes.isEmpty)
+        for (sql, values) in changes {
+            let condition = sql.split(separator: " WHERE ", maxSplits: 1).last ?? ""
+            #expect(condition.contains("device_token"), "\(sql)")
+            #expect(values.contains { value in Self.token.contains { value == .text($0) } })
+        }
+    }
 }

@@ -9,7 +9,7 @@ import TokenHygiene
 struct RandomTable {
     /// What a trigger or a foreign key does.
     enum Obstacle: CaseIterable {
-        case none, refusesMarks, endsTransaction, leavesHalf, restricts, defers
+        case none, refusesMarks, checks, endsTransaction, leavesHalf, restricts, defers
         case cascades, logsRemovals, isWithoutTransactions
     }
 
@@ -27,7 +27,7 @@ struct RandomTable {
     let environment: String?
     let registration: Clock
     let mark: Clock
-    let hasReason: Bool
+    let reason: String?
     let extra: [RandomColumn]
     private(set) var statements: [String] = []
     private(set) var rows: [ModelRow] = []
@@ -47,7 +47,8 @@ struct RandomTable {
         environment = [nil, "VARCHAR(20)"].one(&random)
         registration = Clock.allCases.one(&random)
         mark = Clock.allCases.one(&random)
-        hasReason = Bool.random(using: &random)
+        let reasons = [nil, "VARCHAR(32)", engine == .sqlite ? "TEXT" : "ENUM('x', 'y')", "INT"]
+        reason = reasons.one(&random)
         extra = (0..<Int.random(in: 0...4, using: &random)).map { _ in
             RandomColumn.random(engine, &random)
         }
@@ -64,7 +65,7 @@ struct RandomTable {
         mapping.environment = environment == nil ? .absent : .named("environment")
         mapping.registeredAt = Self.mapping(registration, "registered_at", engine)
         mapping.invalidatedAt = Self.mapping(mark, "invalidated_at", engine)
-        mapping.reason = hasReason ? .detect("invalid_reason") : .absent
+        mapping.reason = reason != nil ? .detect("invalid_reason") : .absent
     }
 
     /// Every column, each printed so that any two different values differ.
@@ -76,7 +77,7 @@ struct RandomTable {
         if environment != nil { prints.append(("environment", bytes("environment"))) }
         if registration != .none { prints.append(("registered_at", bytes("registered_at"))) }
         if mark != .none { prints.append(("invalidated_at", bytes("invalidated_at"))) }
-        if hasReason { prints.append(("invalid_reason", bytes("invalid_reason"))) }
+        if reason != nil { prints.append(("invalid_reason", bytes("invalid_reason"))) }
         for (index, column) in extra.enumerated() {
             prints.append(("x\(index)", column.print("x\(index)")))
         }
@@ -106,6 +107,9 @@ struct RandomTable {
         guard engine == .sqlite else { return hex }
         return (text.first == "2" && text.contains("-") ? "text" : "integer") + hex
     }
+
+    /// Whether the column of reasons holds words.
+    var storesReason: Bool { engine == .sqlite ? reason != nil : reason == "VARCHAR(32)" }
 
     /// The unit of marks in milliseconds.
     var unit: Int64 {
@@ -160,9 +164,12 @@ struct RandomTable {
             columns.append("registered_at \(Self.type(registration, engine))")
         }
         if mark != .none { columns.append("invalidated_at \(Self.type(mark, engine))") }
-        if hasReason { columns.append("invalid_reason VARCHAR(32) NULL") }
+        if let reason { columns.append("invalid_reason \(reason) NULL") }
         for (index, column) in extra.enumerated() { columns.append("x\(index) \(column.type)") }
         columns += ["number INTEGER", "holds INTEGER DEFAULT 0"]
+        if obstacle == .checks && mark != .none {
+            columns.append("CHECK (holds = 0 OR invalidated_at IS NULL)")
+        }
         columns.append("PRIMARY KEY (\(key.columns.map(\.name).joined(separator: ", ")))")
         let storage =
             obstacle == .isWithoutTransactions && engine == .mariaDB

@@ -14,7 +14,7 @@ enum TableObstacles {
                     + "SELECT RAISE(\(body), 'held'); END"
         }
         switch table.obstacle {
-        case .none, .isWithoutTransactions: return []
+        case .none, .checks, .isWithoutTransactions: return []
         case .refusesMarks: return [trigger("BEFORE UPDATE", "ABORT")]
         case .endsTransaction:
             return isServer ? [trigger("BEFORE UPDATE", "")] : [trigger("AFTER UPDATE", "ROLLBACK")]
@@ -66,7 +66,7 @@ enum TableObstacles {
     }
 
     static func refusesMark(_ obstacle: RandomTable.Obstacle, _ holds: Bool) -> Bool {
-        holds && [.refusesMarks, .endsTransaction, .leavesHalf].contains(obstacle)
+        holds && [.refusesMarks, .checks, .endsTransaction, .leavesHalf].contains(obstacle)
     }
 
     static func refusesRemoval(_ table: RandomTable, _ holds: Bool) -> Bool {
