@@ -60,9 +60,14 @@ package final class TokenStore {
     /// The table as it is used, resolved once per store.
     func layout() throws(StoreFailure) -> TableLayout {
         if let resolved { return resolved }
-        let layout = try LayoutResolver(
+        var layout = try LayoutResolver(
             mapping: settings.mapping, table: catalogTable(), dialect: connection.dialect
         ).layout()
+        let name = layout.table
+        layout.hasUpdateTriggers = try attempts.retrying("reading the triggers of \(name)") {
+            () throws(SQLFailure) in
+            try Catalog(connection: connection).hasUpdateTriggers(name)
+        }
         resolved = layout
         return layout
     }

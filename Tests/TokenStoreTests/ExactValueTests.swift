@@ -67,31 +67,49 @@ struct ExactValueTests {
         #expect(try database.printed(["id", "device_token", "note"], of: "devices") == before)
     }
 
-    @Test("a file in UTF-16 keeps text with half a character, and its row stays")
+    @Test("a file in UTF-16, whose text does not come through byte by byte, is refused unchanged")
     func sqliteUTF16() throws {
         // The encoding is chosen before the first table is made, so a file of its own is needed.
         let folder = try TemporaryFolder()
-        let path = folder.path + "/utf16.sqlite"
-        let settings = StoreSettings(location: .sqlite(path: path))
-        let sql = SQLiteConnection(path: path, creates: true, settings)
+        let settings = StoreSettings(location: .sqlite(path: folder.file("utf16.sqlite")))
+        let sql = SQLiteConnection(path: folder.file("utf16.sqlite"), creates: true, settings)
         try sql.connect()
         try sql.run("PRAGMA encoding = 'UTF-16le'")
-        for statement in TokenStore.sideTables(for: settings.location).statements {
+        for statement in TokenStore.schema(for: settings.location).statements {
             try sql.run(statement)
         }
-        try sql.run("CREATE TABLE active_users (id TEXT PRIMARY KEY, device_token TEXT)")
-        try sql.run(
-            "INSERT INTO active_users VALUES (CAST(x'3dd8' AS TEXT), '\(DeviceToken.numbered(1).hex)')"
-        )
-        try sql.run(
-            "INSERT INTO active_users VALUES ('\u{FFFD}', '\(DeviceToken.numbered(2).hex)')")
         let store = try TokenStore(settings)
-        try store.apply(
-            [TokenEvidence.dead(1, at: start)],
-            policy: RemovalPolicy(action: .delete, deletesWithoutRegistrationTime: true))
-        let left = try sql.query("SELECT device_token FROM active_users ORDER BY device_token")
-        #expect((0..<left.count).contains { left[$0, 0].text == DeviceToken.numbered(2).hex })
+        let failure = #expect(throws: StoreFailure.self) {
+            try store.preflight(.apply(RemovalPolicy()))
+        }
+        #expect(failure?.code == .configuration)
+        #expect(failure?.sentence.contains("UTF-16le") == true, "\(failure as Any)")
+        try store.preflight(.read)
         withExtendedLifetime(folder) {}
+    }
+
+    @Test(
+        "a key whose values are not compared as they are read is refused",
+        .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)),
+        arguments: [
+            "DECIMAL(30,0)", "FLOAT", "DOUBLE", "ENUM('a','b')", "SET('a','b')", "BIT(8)",
+            "VARCHAR(20) CHARACTER SET cp932", "VARCHAR(20) CHARACTER SET big5",
+        ])
+    func oddKeyTypes(_ type: String) throws {
+        let database = try TokenDatabase(.mariaDB)
+        try database.createSideTables()
+        try database.sql.run(
+            "CREATE TABLE devices (id INT, k \(type), device_token VARCHAR(64), PRIMARY KEY (k, id))"
+        )
+        let store = try database.store {
+            $0.table = "devices"
+            $0.key = ["id", "k"]
+        }
+        let failure = #expect(throws: StoreFailure.self) {
+            try store.preflight(.apply(RemovalPolicy()))
+        }
+        #expect(failure?.code == .configuration)
+        #expect(failure?.sentence.contains("key column k has type") == true, "\(failure as Any)")
     }
 
     @Test(

@@ -134,15 +134,22 @@ struct ReachTests {
                 return error
             }
         }
+        // In a schema of its own, on which the account has no right at all.
+        let other = database.name + "_o"
+        try database.sql.run("CREATE DATABASE \(other)")
+        defer { try? database.sql.run("DROP DATABASE \(other)") }
         try database.sql.run(
-            "CREATE TABLE messages (device BIGINT, FOREIGN KEY (device) REFERENCES active_users (id) "
-                + "ON DELETE CASCADE)")
+            "CREATE TABLE \(other).messages (device BIGINT, FOREIGN KEY (device) REFERENCES "
+                + "\(database.name).active_users (id) ON DELETE CASCADE)")
+        // Rights that show no table, one on the schema and one on all.
+        try database.sql.run("GRANT EXECUTE ON \(database.name).* TO '\(user)'@'%'")
+        try database.sql.run("GRANT REPLICA MONITOR ON *.* TO '\(user)'@'%'")
         let blind = try refusal()
         #expect(blind?.code == .permission)
         #expect(
-            blind?.sentence.contains("GRANT REFERENCES ON `\(database.name)`.*") == true,
+            blind?.sentence.contains("GRANT REFERENCES ON *.* TO") == true,
             "\(blind as Any)")
-        try database.sql.run("GRANT REFERENCES ON `\(database.name)`.* TO '\(user)'@'%'")
+        try database.sql.run("GRANT REFERENCES ON *.* TO '\(user)'@'%'")
         let seeing = try refusal()
         #expect(seeing?.code == .configuration)
         #expect(seeing?.sentence.contains("messages (ON DELETE CASCADE)") == true)
@@ -159,6 +166,11 @@ struct ReachTests {
             ("create trigger if not exists [a delete] insert on t begin select 1; end", "INSERT"),
             ("CREATE TEMP TRIGGER `update` DELETE ON t BEGIN SELECT 1; END", "DELETE"),
             ("nothing", "DELETE"),
+            (
+                "CREATE TRIGGER a /* UPDATE: don't */ AFTER DELETE ON t BEGIN SELECT 1; END",
+                "DELETE"
+            ),
+            ("CREATE TRIGGER a -- insert\nAFTER DELETE ON t BEGIN SELECT 1; END", "DELETE"),
         ])
     func events(_ sql: String, _ event: String) {
         #expect(Catalog.event(ofTrigger: sql) == event)

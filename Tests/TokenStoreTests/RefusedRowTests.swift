@@ -187,4 +187,34 @@ struct RefusedRowTests {
             #expect(values.contains { value in Self.token.contains { value == .text($0) } })
         }
     }
+
+    @Test("are those whose mark a trigger takes back", arguments: TestEngine.available)
+    func marksTakenBack(_ engine: TestEngine) throws {
+        let database = try Self.database(engine, held: 2)
+        try database.execute(
+            "CREATE TRIGGER hold BEFORE UPDATE ON devices FOR EACH ROW IF OLD.held = 1 THEN "
+                + "SET NEW.invalidated_at = OLD.invalidated_at; END IF", on: .mariaDB)
+        try database.execute(
+            "CREATE TRIGGER hold AFTER UPDATE OF invalidated_at ON devices WHEN OLD.held = 1 BEGIN "
+                + "UPDATE devices SET invalidated_at = NULL WHERE id = OLD.id; END", on: .sqlite)
+        let progress = try Self.store(database).apply(Self.evidence)
+        #expect(progress.isApplied && progress.counts.applied == 38)
+        #expect(try Self.refused(database) == ["0", "1"])
+    }
+
+    @Test(
+        "are those whose trigger fails by itself, whatever the failure says",
+        arguments: TestEngine.available, [true, false])
+    func failingTriggers(_ engine: TestEngine, _ isAlone: Bool) throws {
+        let database = try Self.database(engine, held: 1)
+        try database.execute(
+            "CREATE TRIGGER hold BEFORE UPDATE ON devices FOR EACH ROW IF OLD.held = 1 THEN "
+                + "INSERT INTO nosuch VALUES (1); END IF", on: .mariaDB)
+        try database.execute(
+            "CREATE TRIGGER hold BEFORE UPDATE ON devices WHEN OLD.held = 1 BEGIN "
+                + "SELECT abs(-9223372036854775807 - OLD.held); END", on: .sqlite)
+        let progress = try Self.store(database).apply(isAlone ? [Self.evidence[0]] : Self.evidence)
+        #expect(progress.isApplied && progress.counts.applied == (isAlone ? 0 : 39))
+        #expect(try Self.refused(database) == ["0"])
+    }
 }

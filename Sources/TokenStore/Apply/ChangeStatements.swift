@@ -151,15 +151,34 @@ struct ChangeStatements {
         )
     }
 
-    /// Reads the mark, where there is one, of the rows that some changes name by key.
+    /// Reads the mark, where there is one, of the rows that some changes name by key and token.
     func rereading(_ changes: ArraySlice<RowChange>) -> (sql: String, values: [SQLValue]) {
         let column = layout.mark.map { dialect.quoted($0.name) } ?? "NULL"
-        let match = layout.key.map { "\(dialect.quoted($0.name)) = ?" }.joined(separator: " AND ")
+        let match = (layout.key.map(\.name) + [layout.token.name])
+            .map { "\(dialect.quoted($0)) = ?" }.joined(separator: " AND ")
         let padded = StatementShape.padded(changes)
         let rows = repeatElement("(\(match))", count: padded.count).joined(separator: " OR ")
         return (
             "SELECT \(column) FROM \(layout.table.sql(dialect)) WHERE \(rows)",
-            padded.flatMap(key)
+            padded.flatMap { key($0) + [value($0, lookup.token)] }
+        )
+    }
+
+    /// A statement that fails where no row of the table can be changed as these are, whatever the row.
+    func probe(_ statement: Statement) -> String {
+        let table = layout.table.sql(dialect)
+        let column = dialect.quoted(layout.mark?.name ?? layout.key[0].name)
+        if case .removed = statement.effect {
+            return "DELETE FROM \(table) WHERE \(dialect.quoted(layout.key[0].name)) = NULL"
+        }
+        return "UPDATE \(table) SET \(column) = \(column) WHERE 1 = 0"
+    }
+
+    /// Reads the whole selection of all rows that have the token of a change.
+    func searchingRows(of change: RowChange) -> (sql: String, values: [SQLValue]) {
+        (
+            "SELECT \(lookup.selected) FROM \(layout.table.sql(dialect)) WHERE "
+                + "\(dialect.quoted(layout.token.name)) = ?", [value(change, lookup.token)]
         )
     }
 

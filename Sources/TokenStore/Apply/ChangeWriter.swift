@@ -53,10 +53,16 @@ struct ChangeWriter {
         do {
             found = try connection.execute(statement.sql, statement.values)
         } catch {
-            isolation.note(error)
+            isolation.note(error, isAboutRow: true)
             throw error
         }
-        if found == statement.changes.count { return }
+        if found == statement.changes.count {
+            // A trigger may have put the old value back.
+            guard layout.hasUpdateTriggers else { return }
+            if try isDone(statement, connection) { return }
+            isolation.isolate()
+            throw missed(1, of: statement.changes.count)
+        }
         // Spider answers 0 for statements it hands on, so 0 says nothing: look.
         if found == 0, try isDone(statement, connection) { return }
         isolation.noteMiss()
@@ -73,22 +79,25 @@ struct ChangeWriter {
         try connection.run("SAVEPOINT pushsweep_row")
         do throws(SQLFailure) {
             let found = try connection.execute(statement.sql, statement.values)
-            let isDone = found == 1 ? true : try isDone(statement, connection)
+            let isCounted = found == 1 && !layout.hasUpdateTriggers
+            let isDone = isCounted ? true : try isDone(statement, connection)
             if isDone && !connection.hasBrokenKeys {
                 try connection.run("RELEASE SAVEPOINT pushsweep_row")
                 return nil
             }
-            if !isDone {
+            if found == 0 && !isDone {
                 let isOther = try hasChanged(change, connection)
                 if isOther { throw missed(1, of: 1) }
             }
-            refusal = isDone ? .referenced : .unmatched
+            refusal = isDone ? .referenced : found == 0 ? .unmatched : .trigger
         } catch {
-            guard let reason = RowRefusal(error) else { throw error }
+            guard error.mayBeAboutRow else { throw error }
+            let reason = RowRefusal(error) ?? .failure
             guard connection.isInTransaction else {
                 isolation.remember(reason, of: statements.name(of: change))
                 throw error
             }
+            if reason == .failure { try probe(statement, for: error, connection) }
             refusal = reason
         }
         try connection.run("ROLLBACK TO SAVEPOINT pushsweep_row")
@@ -102,16 +111,26 @@ struct ChangeWriter {
             message: "\(count) of \(total) rows of \(layout.table) changed after they were judged")
     }
 
-    /// Whether the row under the key of a change holds other values than those it was judged by. A row
-    /// that its own key does not find has not changed: it was found by its token under a lock.
+    /// Throws a failure again that is not about one row: a table, a right or a disk that takes no change.
+    private func probe(
+        _ statement: ChangeStatements.Statement, for failure: SQLFailure,
+        _ connection: any SQLConnection
+    ) throws(SQLFailure) {
+        do throws(SQLFailure) {
+            _ = try connection.execute(statements.probe(statement), [])
+        } catch {
+            throw failure
+        }
+    }
+
+    /// Whether the row of a change holds other values now than those it was judged by. Looked for by
+    /// token: another row may stand under what reads as the same key.
     private func hasChanged(
         _ change: RowChange, _ connection: any SQLConnection
     ) throws(SQLFailure) -> Bool {
-        let lookup = statements.lookup
-        let found = try lookup.rows(
-            keys: [statements.key(change)], connection, locking: true)
-        guard let row = found.rows[statements.name(of: change)] else { return false }
-        return zip(row, change.row.values).contains { $0 != $1 }
+        let reread = statements.searchingRows(of: change)
+        let rows = try connection.query(reread.sql, reread.values)
+        return !(0..<rows.count).contains { rows.row($0).elementsEqual(change.row.values) }
     }
 
     /// Whether rows that a statement did not count are as it was to leave them.

@@ -29,8 +29,8 @@ final class RowIsolation {
     }
 
     /// Notes that a statement failed; a failure that speaks of a row asks for another try, row by row.
-    func note(_ failure: SQLFailure) {
-        if RowRefusal(failure) != nil { isolate() }
+    func note(_ failure: SQLFailure, isAboutRow: Bool = false) {
+        if RowRefusal(failure) != nil || isAboutRow && failure.mayBeAboutRow { isolate() }
     }
 
     /// Notes that a statement did not find all of its rows. The first time another transaction may have

@@ -18,6 +18,8 @@ package enum RowRefusal: String, Hashable, Sendable, CaseIterable {
     case registration
     /// A value of the row cannot be kept byte by byte, so a removed row could not be brought back.
     case inexact
+    /// The statement fails for this row and for no other: mostly in a trigger.
+    case failure
     /// The row's key is longer than the column of the ledger that would have to name it.
     case key
 
@@ -34,6 +36,7 @@ package enum RowRefusal: String, Hashable, Sendable, CaseIterable {
         case .registration: "its time of registration cannot be read"
         case .inexact:
             "one of its values cannot be kept byte by byte, so it could not be brought back"
+        case .failure: "changing it fails, mostly in a trigger"
         case .key: "its key is too long for the ledger"
         }
     }
@@ -63,4 +66,23 @@ package enum RowRefusal: String, Hashable, Sendable, CaseIterable {
         if message.hasPrefix("NOT NULL") || message.contains("cannot store") { return .value }
         return .trigger
     }
+}
+
+extension SQLFailure {
+    /// Whether a failed change of one row may be the row's fault. Passing trouble is not, nor is a disk or
+    /// a table that takes no change at all.
+    var mayBeAboutRow: Bool {
+        switch kind {
+        case .refused, .configuration, .permission: true
+        case .other: ![7, 10, 11, 13, 26].contains(code) && !Self.storageFaults.contains(code)
+        case .conflict, .lost, .overloaded, .unreachable, .untrusted, .readOnly, .leaseLost: false
+        }
+    }
+
+    /// Numbers of servers about disks and whole tables: full, crashed, out of memory, read-only.
+    private static let storageFaults: Set<Int> = [
+        3, 5, 1_021, 1_026, 1_030, 1_034, 1_035, 1_036, 1_037, 1_038, 1_041, 1_105, 1_114, 1_180,
+        1_194,
+        1_195, 1_665, 1_878, 2_027,
+    ]
 }

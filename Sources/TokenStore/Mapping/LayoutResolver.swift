@@ -41,6 +41,21 @@ struct LayoutResolver {
             exactness: exactness)
     }
 
+    /// Whether a key's own value, as it is read, finds its row and no other, and sorts as the index does.
+    /// Decimals and floating point numbers are compared in another type, ENUM and SET sort by number and
+    /// compare as text, and some character sets have two codes for one character.
+    private static func isPlainKey(_ column: CatalogColumn) -> Bool {
+        if column.isInteger || column.isBinary { return true }
+        if column.isText { return plainSets.contains(column.characterSet ?? "utf8mb4") }
+        return ["date", "datetime", "timestamp", "time", "year", "uuid", "inet4", "inet6"]
+            .contains(column.type)
+    }
+
+    /// Character sets in which a character has one code.
+    private static let plainSets = [
+        "utf8mb4", "utf8mb3", "utf8", "latin1", "ascii", "ucs2", "utf16", "utf16le", "utf32",
+    ]
+
     /// Tells apart rows whose values are lost on the way through the connection's character set, or have
     /// no word: text of most character sets can hold bytes that are no character, and an ENUM keeps an
     /// error value that reads as an empty text.
@@ -80,6 +95,12 @@ struct LayoutResolver {
             if column.isNullable && dialect.engine == .mariaDB {
                 throw self.columns.refusal(
                     "key column \(column.name) can be NULL and then identifies no row")
+            }
+            guard dialect.engine == .sqlite || Self.isPlainKey(column) else {
+                throw self.columns.refusal(
+                    "key column \(column.name) has type \(column.declaration), whose values are not compared "
+                        + "as they are read; name columns of whole numbers, text, bytes or times with a "
+                        + "unique index under store.active-users.key")
             }
             columns.append(.init(name: column.name, isInteger: column.isInteger))
         }

@@ -31,6 +31,9 @@ struct TableLayout: Hashable, Sendable {
     /// back; nil where no type of the table can lose one.
     let exactness: String?
 
+    /// Whether changing a row runs triggers, which may undo the change.
+    var hasUpdateTriggers = false
+
     /// One column of the key.
     struct KeyColumn: Hashable, Sendable {
         let name: String

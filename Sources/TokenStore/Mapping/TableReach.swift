@@ -1,10 +1,15 @@
+import Foundation
+
 // What a change to a row of the token table does to other rows. A foreign key of another table may remove
 // or empty rows with it (ON DELETE CASCADE, SET NULL), and a trigger may write anywhere. The ledger knows
 // nothing of those rows, so an undo could not bring them back.
 //
-// Servers show a foreign key to accounts that have some right on the table which has it. An account with
-// rights on the token table alone sees none, so what it does not see proves nothing; `seesKeys` says
-// whether it does. Triggers of a table MariaDB shows to every account that may read it.
+// Servers show a foreign key to accounts that have some right on the table which has it, and that table may
+// stand in any schema. An account with rights on the token table alone sees none, so what it does not see
+// proves nothing; `seesKeys` says whether it sees the tables of all schemas. Rights by a role, and names
+// with quotes, make the lists of privileges no help, so the account is asked for a table that every server
+// has and that only a right on all tables shows: `mysql.db`. Triggers of a table MariaDB shows to every
+// account that may read it.
 
 /// What stands beside the token table and changes with its rows.
 struct TableReach: Hashable, Sendable {
@@ -28,16 +33,47 @@ struct TableReach: Hashable, Sendable {
 
     var keys: [Key] = []
     var triggers: [Trigger] = []
-    /// Whether the account sees the foreign keys of all tables of the schema.
+    /// Whether the account sees the foreign keys of all tables of all schemas.
     var seesKeys = true
 }
 
 extension Catalog {
+    /// Whether changing a row of a table runs triggers.
+    func hasUpdateTriggers(_ name: TableName) throws(SQLFailure) -> Bool {
+        try triggers(of: name).contains { $0.event == "UPDATE" }
+    }
+
     /// What changes with rows of a table.
     func reach(of name: TableName) throws(SQLFailure) -> TableReach {
         switch connection.dialect.engine {
         case .mariaDB: try serverReach(name)
         case .sqlite: try sqliteReach(name)
+        }
+    }
+
+    private func triggers(of name: TableName) throws(SQLFailure) -> [TableReach.Trigger] {
+        let rows: SQLRows
+        switch connection.dialect.engine {
+        case .mariaDB:
+            rows = try connection.query(
+                """
+                SELECT TRIGGER_NAME, EVENT_MANIPULATION FROM information_schema.TRIGGERS \
+                WHERE EVENT_OBJECT_SCHEMA = COALESCE(?, DATABASE()) AND EVENT_OBJECT_TABLE = ?
+                """, [name.schema.map(SQLValue.text) ?? .null, .text(name.name)])
+            return (0..<rows.count).map {
+                TableReach.Trigger(
+                    name: rows[$0, 0].text ?? "", event: (rows[$0, 1].text ?? "").uppercased())
+            }
+        case .sqlite:
+            let schema = connection.dialect.quoted(name.schema ?? "main")
+            rows = try connection.query(
+                "SELECT name, sql FROM \(schema).sqlite_master WHERE type = 'trigger' "
+                    + "AND tbl_name = ? COLLATE NOCASE", [.text(name.name)])
+            return (0..<rows.count).map {
+                TableReach.Trigger(
+                    name: rows[$0, 0].text ?? "",
+                    event: Self.event(ofTrigger: rows[$0, 1].text ?? ""))
+            }
         }
     }
 
@@ -49,28 +85,12 @@ extension Catalog {
             FROM information_schema.REFERENTIAL_CONSTRAINTS \
             WHERE UNIQUE_CONSTRAINT_SCHEMA = COALESCE(?, DATABASE()) AND REFERENCED_TABLE_NAME = ?
             """, place)
-        let triggers = try connection.query(
-            """
-            SELECT TRIGGER_NAME, EVENT_MANIPULATION FROM information_schema.TRIGGERS \
-            WHERE EVENT_OBJECT_SCHEMA = COALESCE(?, DATABASE()) AND EVENT_OBJECT_TABLE = ?
-            """, place)
-        // The account as the catalog spells it. A right given by a role does not show here.
-        let rights = try connection.query(
-            """
-            SELECT (SELECT COUNT(*) FROM information_schema.SCHEMA_PRIVILEGES \
-            WHERE COALESCE(?, DATABASE()) LIKE TABLE_SCHEMA AND GRANTEE = account.name) \
-            + (SELECT COUNT(*) FROM information_schema.USER_PRIVILEGES \
-            WHERE PRIVILEGE_TYPE <> 'USAGE' AND GRANTEE = account.name) FROM (SELECT CONCAT('''', \
-            REPLACE(SUBSTRING_INDEX(CURRENT_USER(), '@', \
-            LENGTH(CURRENT_USER()) - LENGTH(REPLACE(CURRENT_USER(), '@', ''))), '''', ''''''), '''@''', \
-            SUBSTRING_INDEX(CURRENT_USER(), '@', -1), '''') AS name) AS account
-            """, [place[0]])
+        let sight = try connection.query(
+            "SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = 'mysql' "
+                + "AND TABLE_NAME = 'db'")
         var reach = TableReach(keys: Self.keys(keys))
-        reach.triggers = (0..<triggers.count).map {
-            TableReach.Trigger(
-                name: triggers[$0, 0].text ?? "", event: (triggers[$0, 1].text ?? "").uppercased())
-        }
-        reach.seesKeys = (rights.scalar?.count ?? 0) > 0
+        reach.triggers = try triggers(of: name)
+        reach.seesKeys = (sight.scalar?.count ?? 0) > 0
         return reach
     }
 
@@ -89,27 +109,40 @@ extension Catalog {
             SELECT m.name, k.on_delete FROM \(schema).sqlite_master m, \
             pragma_foreign_key_list(m.name) k WHERE m.type = 'table' AND k."table" = ? COLLATE NOCASE
             """, [.text(name.name)])
-        let triggers = try connection.query(
-            "SELECT name, sql FROM \(schema).sqlite_master WHERE type = 'trigger' "
-                + "AND tbl_name = ? COLLATE NOCASE", [.text(name.name)])
         var reach = TableReach(keys: Self.keys(keys))
-        reach.triggers = (0..<triggers.count).map {
-            TableReach.Trigger(
-                name: triggers[$0, 0].text ?? "",
-                event: Self.event(ofTrigger: triggers[$0, 1].text ?? ""))
-        }
+        reach.triggers = try triggers(of: name)
         return reach
     }
 
     /// What closes each kind of quote.
     private static let quotes: [Character: Character] = ["\"": "\"", "`": "`", "[": "]", "'": "'"]
 
+    /// A statement without its comments, which may hold any words.
+    private static func uncommented(_ sql: String) -> String {
+        var kept = ""
+        var rest = sql[...]
+        var closing: Character?
+        while let character = rest.first {
+            if closing == nil, rest.hasPrefix("--") {
+                rest = rest.drop { $0 != "\n" }
+            } else if closing == nil, rest.hasPrefix("/*") {
+                rest = rest.range(of: "*/").map { rest[$0.upperBound...] } ?? ""
+                kept.append(" ")
+            } else {
+                closing = closing == nil ? quotes[character] : character == closing ? nil : closing
+                kept.append(character)
+                rest.removeFirst()
+            }
+        }
+        return kept
+    }
+
     /// The event in the text of a trigger: its first bare word of three, since names in quotes may be
     /// any words.
     static func event(ofTrigger sql: String) -> String {
         var word = ""
         var closing: Character?
-        for character in sql + " " {
+        for character in uncommented(sql) + " " {
             if let end = closing {
                 if character == end { closing = nil }
             } else if let end = Self.quotes[character] {

@@ -9,7 +9,7 @@ extension TokenStore {
         _ table: CatalogTable, _ need: StoreNeed, _ server: ServerDescription
     ) throws(StoreFailure) -> [StoreFinding] {
         var findings = [engineFinding(table, need)].compactMap { $0 }
-        if need.writes { findings += try binaryLogFindings() }
+        if need.writes { findings += try binaryLogFindings() + encodingFindings() }
         let reach = try attempts.retrying("reading what refers to \(table.name)") {
             () throws(SQLFailure) in
             try Catalog(connection: connection).reach(of: table.name)
@@ -64,6 +64,23 @@ extension TokenStore {
         ]
     }
 
+    /// SQLite hands text of a UTF-16 file over as UTF-8, and what is half a character there, or no
+    /// character at all, comes out as another one: keys merge, and before-images are altered.
+    private func encodingFindings() throws(StoreFailure) -> [StoreFinding] {
+        guard connection.dialect.engine == .sqlite else { return [] }
+        let encoding = try attempts.retrying("reading the encoding of \(settings.location)") {
+            () throws(SQLFailure) in
+            try connection.query("PRAGMA encoding").scalar?.text ?? ""
+        }
+        guard encoding != "UTF-8" else { return [] }
+        return [
+            StoreFinding(
+                .failure(.configuration),
+                "\(settings.location) keeps text as \(encoding), which cannot be kept byte by byte; copy it "
+                    + "into a new file of UTF-8: sqlite3 OLD .dump | sqlite3 NEW")
+        ]
+    }
+
     private func spreadFindings(_ reach: TableReach, _ table: CatalogTable) -> [StoreFinding] {
         let cure =
             "the change ledger has no copy of that, and undo cannot bring it back; set policy.action to "
@@ -86,6 +103,14 @@ extension TokenStore {
                     "removing a row of \(table.name) runs triggers: "
                         + "\(triggers.map(\.name).sorted().joined(separator: ", ")); \(cure)"))
         }
+        let inserting = reach.triggers.filter { $0.event == "INSERT" }.map(\.name).sorted()
+        if !inserting.isEmpty {
+            findings.append(
+                StoreFinding(
+                    .warning,
+                    "an undo inserts removed rows of \(table.name) again, which runs triggers: "
+                        + "\(inserting.joined(separator: ", "))"))
+        }
         let restricting = Set(reach.keys.filter { !$0.spreads }.map(\.table)).sorted()
         if !restricting.isEmpty {
             findings.append(
@@ -100,12 +125,11 @@ extension TokenStore {
     private func blindness(
         _ table: CatalogTable, _ location: StoreLocation.Server, _ server: ServerDescription
     ) -> StoreFinding {
-        let right = RightsPlan.seeingKeys(
-            of: table.name.schema ?? location.database, connection.dialect)
+        let right = RightsPlan.seeingKeys
         return StoreFinding(
             .failure(.permission),
             "looking for foreign keys that would spread a removal from \(table.name): the account does "
-                + "not see those of other tables; run "
+                + "not see those of all tables; run "
                 + "\(right.grant(to: server.account ?? location.user)), which lets it see them and "
                 + "change nothing")
     }

@@ -46,7 +46,7 @@ struct RightsPlan {
             if let marking = Self.marking(layout, table, dialect) { rights.append(marking) }
             if deletes {
                 rights.append(Self.deleting(layout.key[0].name, of: table, dialect))
-                rights.append(Self.seeingKeys(of: table.schema ?? database, dialect))
+                rights.append(Self.seeingKeys)
             }
             let change = ["SELECT", "INSERT", "UPDATE"]
             for own in [OwnTable.run, .feed, .lease] {
@@ -77,12 +77,9 @@ struct RightsPlan {
         self.rights = rights
     }
 
-    /// The right to see which tables of a schema refer to others. It lets an account change nothing.
-    static func seeingKeys(of schema: String, _ dialect: SQLDialect) -> Right {
-        Right(
-            purpose: "see foreign keys of", privileges: "REFERENCES",
-            table: "\(dialect.quoted(schema)).*", probe: "")
-    }
+    /// The right to see which tables refer to others, in all schemas. It lets an account change nothing.
+    static let seeingKeys = Right(
+        purpose: "see foreign keys of", privileges: "REFERENCES", table: "*.*", probe: "")
 
     static func updating(
         _ names: [String], of table: TableName, _ dialect: SQLDialect, purpose: String

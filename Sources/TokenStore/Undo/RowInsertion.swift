@@ -78,8 +78,11 @@ struct RowInsertion {
         if refusal == .value, dialect.engine == .mariaDB {
             try connection.run("ROLLBACK TO SAVEPOINT pushsweep_row")
             try connection.run("SET SESSION sql_mode = '\(MariaDBConnection.lenientMode)'")
+            // However it ends, what follows is strict again.
+            defer {
+                try? connection.run("SET SESSION sql_mode = '\(MariaDBConnection.strictMode)'")
+            }
             refusal = try self.refusal(of: row, connection)
-            try connection.run("SET SESSION sql_mode = '\(MariaDBConnection.strictMode)'")
         }
         if refusal != nil { try connection.run("ROLLBACK TO SAVEPOINT pushsweep_row") }
         try connection.run("RELEASE SAVEPOINT pushsweep_row")

@@ -22,7 +22,7 @@ extension RightsPlan {
         if actions.contains("delete") { rights.append(inserting(layout, table, dialect)) }
         if actions.contains("insert") {
             rights.append(deleting(layout.key[0].name, of: table, dialect))
-            rights.append(seeingKeys(of: table.schema ?? database, dialect))
+            rights.append(seeingKeys)
         }
         let change = ["SELECT", "INSERT", "UPDATE"]
         rights.append(sideTable(.run, change, database, dialect))

@@ -25,8 +25,14 @@ struct RandomKey {
         literals.contains { $0.hasPrefix("REPEAT(") || $0.hasPrefix("printf(") }
     }
 
-    /// Whether the ledger has no room for any key of such columns.
-    var isTooLong: Bool { columns.contains { $0.column.type == "VARBINARY(1100)" } }
+    /// Whether the ledger has no room for any key of such columns, or they do not compare as they read.
+    var isUnfit: Bool {
+        columns.contains { _, column in
+            ["VARBINARY(1100)", "FLOAT", "DOUBLE", "DECIMAL", "ENUM"].contains {
+                column.type.hasPrefix($0)
+            }
+        }
+    }
 
     private static let sqlite = [
         "INTEGER", "TEXT", "TEXT COLLATE NOCASE", "BLOB", "", "REAL", "VARCHAR(10)",

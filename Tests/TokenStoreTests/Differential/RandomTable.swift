@@ -86,9 +86,7 @@ struct RandomTable {
 
     /// Whether the settings or the table are to be refused before a row changes.
     func isToBeRefused(_ policy: RemovalPolicy, _ rows: [ModelRow]) -> Bool {
-        if engine == .mariaDB && obstacle == .isWithoutTransactions || key.isTooLong {
-            return engine == .mariaDB
-        }
+        if engine == .mariaDB && (obstacle == .isWithoutTransactions || key.isUnfit) { return true }
         let unreadable = rows.count { $0.registration == .unreadable }
         if unreadable > 0 && unreadable * 2 >= rows.count { return true }
         guard policy.action == .delete else { return false }
