@@ -37,6 +37,7 @@ package final class FaultyConnection: SQLConnection {
     package var dialect: SQLDialect { real.dialect }
     package var isInTransaction: Bool { real.isInTransaction }
     package var hasBrokenKeys: Bool { real.hasBrokenKeys }
+    package var mostBytes: Int { real.mostBytes }
 
     package func connect() throws(SQLFailure) {
         if staysAway && connections > 0 {

@@ -25,13 +25,13 @@ struct ExactValueTests {
         let database = try TokenDatabase(.sqlite)
         try database.createSideTables()
         try database.sql.run(
-            "CREATE TABLE devices (id TEXT PRIMARY KEY, device_token TEXT, invalidated_at BIGINT, "
-                + "number INTEGER)")
+            "CREATE TABLE devices (id TEXT PRIMARY KEY, device_token TEXT, registered_at DATETIME NULL, "
+                + "invalidated_at BIGINT, number INTEGER)")
         let keys = ["616461", "6164610078", "616461ff", "616461efbfbd", "00", ""]
         for (number, key) in keys.enumerated() {
             try database.sql.run(
                 "INSERT INTO devices VALUES (CAST(x'\(key)' AS TEXT), '\(DeviceToken.numbered(number).hex)', "
-                    + "NULL, \(number))")
+                    + "NULL, NULL, \(number))")
         }
         let store = try database.store {
             $0.table = "devices"

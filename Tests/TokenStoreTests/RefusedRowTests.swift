@@ -217,4 +217,31 @@ struct RefusedRowTests {
         #expect(progress.isApplied && progress.counts.applied == (isAlone ? 0 : 39))
         #expect(try Self.refused(database) == ["0"])
     }
+
+    @Test(
+        "are those too large for a statement with their image, and the others are removed",
+        .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)))
+    func largeRows() throws {
+        let server = try PrivateServer(["--max-allowed-packet=1M"])
+        try server.server.connection().run("CREATE DATABASE push")
+        let sql = try server.server.connection(database: "push")
+        var settings = server.server.settings(database: "push")
+        settings.mapping.table = "devices"
+        for statement in TokenStore.sideTables(for: settings.location).statements {
+            try sql.run(statement)
+        }
+        try sql.run(
+            "CREATE TABLE devices (id INT PRIMARY KEY, device_token VARCHAR(64), photo MEDIUMBLOB)")
+        for number in 0..<5 {
+            try sql.run(
+                "INSERT INTO devices VALUES (\(number), '\(Self.token[number])', "
+                    + "REPEAT(x'ff', \(number == 2 ? 700_000 : 100)))")
+        }
+        let store = try TokenStore(settings)
+        try store.sweep("run", Array(Self.evidence.prefix(5)), policy: Self.removal)
+        let left = try sql.query("SELECT id, LENGTH(photo) FROM devices")
+        #expect(left.count == 1 && left[0, 0] == .integer(2) && left[0, 1].count == 700_000)
+        #expect(try store.undo(.run("run")).inserted == 4)
+        withExtendedLifetime(server) {}
+    }
 }

@@ -108,9 +108,10 @@ struct SweepExpiry {
             context.progress.clear()
             enter(entry)
         }
+        var first: RefusedChange?
         let removed = try store.remove(
             expiry, shouldStop: { context.interrupt.isTripped },
-            refusing: { entry.refused = $0 }
+            refusing: { (entry.refused, first) = ($0, $1) }
         ) { removed in
             entry.removed = removed
             context.progress.show("removing rows of \(partition)", removed, of: due)
@@ -119,9 +120,9 @@ struct SweepExpiry {
         if entry.refused > 0 {
             context.log.warning(
                 """
-                removing rows of \(partition): \(entry.refused) of \(due) rows that are due refuse to be \
-                removed, or could not be brought back; they stay marked; `pushsweep check` says what \
-                stands against a removal
+                removing rows of \(partition): \(entry.refused) of \(due) rows that are due stay marked, the \
+                first is \(first.map { "\($0)" } ?? "not named"); correct the rows, the next sweep tries \
+                them again
                 """)
         }
     }

@@ -67,7 +67,7 @@ struct ChunkTransaction {
         }
         var judgement = ChunkJudgement(
             chunk, rows, marks: marks, layout, application.policy
-        ) { lookup.isExact($0.values) }
+        ) { lookup.isExact($0.values, connection) }
         judgement.take(out: try writer.write(judgement.changes, connection))
         try sideMarks.write(judgement.sideMarks, connection)
         try enter(judgement, after: progress)

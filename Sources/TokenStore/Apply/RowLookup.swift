@@ -203,7 +203,17 @@ struct RowLookup {
     }
 
     /// Whether a row that was read whole can be brought back byte by byte from what was read.
-    func isExact(_ values: ArraySlice<SQLValue>) -> Bool {
+    func isExact(_ values: ArraySlice<SQLValue>, _ connection: any SQLConnection) -> Bool {
+        // An image spells bytes as two digits each and a control character as six.
+        let room = (connection.mostBytes - 65_536) / 6
+        let bytes = values.reduce(0) { sum, value in
+            switch value {
+            case .text(let text): sum + text.utf8.count
+            case .bytes(let content), .rawText(let content): sum + content.count / 3 + 1
+            default: sum
+            }
+        }
+        if bytes > room { return false }
         if exactness != nil, values.last?.count == 0 { return false }
         guard dialect.engine == .mariaDB else { return true }
         // Bytes that are no text of the connection's character set are refused on their way back.

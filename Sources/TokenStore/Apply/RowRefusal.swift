@@ -16,7 +16,8 @@ package enum RowRefusal: String, Hashable, Sendable, CaseIterable {
     case unmatched
     /// The row's time of registration cannot be read, so nobody can tell whether the device came back.
     case registration
-    /// A value of the row cannot be kept byte by byte, so a removed row could not be brought back.
+    /// A value of the row cannot be kept byte by byte, or the row is too large for one statement, so a
+    /// removed row could not be brought back.
     case inexact
     /// The statement fails for this row and for no other: mostly in a trigger.
     case failure
@@ -35,7 +36,7 @@ package enum RowRefusal: String, Hashable, Sendable, CaseIterable {
         case .unmatched: "the database does not find it by its own key"
         case .registration: "its time of registration cannot be read"
         case .inexact:
-            "one of its values cannot be kept byte by byte, so it could not be brought back"
+            "it cannot be kept byte by byte, or is too large for a statement, so it could not be brought back"
         case .failure: "changing it fails, mostly in a trigger"
         case .key: "its key is too long for the ledger"
         }

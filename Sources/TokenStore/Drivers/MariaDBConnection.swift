@@ -22,6 +22,8 @@ package final class MariaDBConnection: SQLConnection {
     private let endpoint: StoreLocation.Server
     private var handle: UnsafeMutablePointer<MYSQL>?
     private var statements = StatementCache<MariaDBStatement>(capacity: 64)
+    /// Bytes of the longest statement that the server takes.
+    package private(set) var mostBytes = 1_048_576
 
     /// The ways to authenticate that a server may ask for. Others send the password as it is, to whoever
     /// asks (mysql_clear_password, dialog), or are none of ours. Of these two send it inside verified TLS
@@ -159,6 +161,7 @@ package final class MariaDBConnection: SQLConnection {
             innodb_lock_wait_timeout = \(settings.timeouts.lockWait)
             """)
         try run("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
+        mostBytes = try query("SELECT @@max_allowed_packet").scalar?.count ?? 1_048_576
     }
 
     private func opened() throws(SQLFailure) -> UnsafeMutablePointer<MYSQL> {

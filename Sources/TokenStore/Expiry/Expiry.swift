@@ -59,6 +59,8 @@ struct ExpiryProgress: Hashable {
     var rows = 0
     /// Rows that are due and stay: they refuse to be removed, or could not be brought back.
     var refused = 0
+    /// The first of them.
+    var firstRefused: RefusedChange?
     var isDone = false
 }
 
@@ -77,16 +79,16 @@ extension TokenStore {
     /// Removes the rows that are due, chunk by chunk, each with its before-image in the ledger.
     ///
     /// `refusing` is told how many rows are due and stay, because they refuse to be removed or could not
-    /// be brought back.
+    /// be brought back, and the first of them.
     ///
     /// - Returns: how many were removed; nil if `shouldStop` ended it before the end.
     /// - Throws: any failure; what is committed stands, and the next run removes the rest.
     package func remove(
         _ expiry: Expiry, shouldStop: () -> Bool = { false },
-        refusing: (Int) -> Void = { _ in }, report: (Int) -> Void = { _ in }
+        refusing: (Int, RefusedChange?) -> Void = { _, _ in }, report: (Int) -> Void = { _ in }
     ) throws(StoreFailure) -> Int? {
         try walk(expiry, isDry: false, shouldStop, { _ in }) { progress in
-            refusing(progress.refused)
+            refusing(progress.refused, progress.firstRefused)
             report(progress.rows)
         }
     }

@@ -81,7 +81,9 @@ struct ExpiryTransaction {
             }
         }
         let changes = rows.filter(canBeRestored).map { change($0, $0.mark) }
-        next.refused += rows.count - changes.count
+        for row in rows where !canBeRestored(row) {
+            refuse(row, row.obstacle ?? .inexact, &next)
+        }
         return try commit(changes, reasons: nil, marks: [:], &next, attempting, size, found.bytes)
     }
 
@@ -93,7 +95,7 @@ struct ExpiryTransaction {
 
     /// Whether a removed row could be brought back as it is.
     private func canBeRestored(_ row: MatchedRow) -> Bool {
-        row.obstacle == nil && (isDry || wholeLookup.isExact(row.values))
+        row.obstacle == nil && (isDry || wholeLookup.isExact(row.values, connection))
     }
 
     private func change(_ row: MatchedRow, _ mark: EpochMilliseconds?) -> RowChange {
@@ -204,7 +206,7 @@ struct ExpiryTransaction {
                 RowImage.key(key(row, isDry ? lookup : wholeLookup)))
             if !isRecent && expiry.policy.isDue(registered, at: expiry.now) {
                 guard canBeRestored(row) else {
-                    next.refused += 1
+                    refuse(row, row.obstacle ?? .inexact, &next)
                     kept.insert(item.token)
                     continue
                 }
@@ -233,11 +235,14 @@ struct ExpiryTransaction {
         _ next: inout ExpiryProgress, _ attempting: (ExpiryProgress) -> Void, _ size: Int,
         _ bytes: Int
     ) throws(SQLFailure) -> ChunkOutcome<ExpiryProgress> {
+        let whole = changes
         let refused = try writer.write(changes, connection)
         let staying = Set(refused.keys.compactMap { token(of: changes[$0].row) })
         let reasons = reasons?.enumerated().filter { refused[$0.offset] == nil }.map(\.element)
         let changes = changes.enumerated().filter { refused[$0.offset] == nil }.map(\.element)
-        next.refused += refused.count
+        for (place, reason) in refused.sorted(by: { $0.key < $1.key }) {
+            refuse(whole[place].row, reason, &next)
+        }
         let removed = marks.keys.filter { !staying.contains($0) }.sorted()
         try sideMarks.remove(removed, connection)
         try ledger.write(
@@ -270,6 +275,17 @@ struct ExpiryTransaction {
             throw error
         }
         return .committed(next, entries: size, bytes: bytes)
+    }
+
+    /// Counts a row that is due and stays.
+    private func refuse(
+        _ row: MatchedRow, _ reason: RowRefusal, _ next: inout ExpiryProgress
+    ) {
+        next.refused += 1
+        guard next.firstRefused == nil else { return }
+        next.firstRefused = RefusedChange(
+            feed: expiry.feed, key: RowImage.key(key(row, isDry ? lookup : wholeLookup)),
+            reason: reason, time: row.mark ?? expiry.cutoff)
     }
 
     /// The token in the row.

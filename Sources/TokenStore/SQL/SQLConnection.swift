@@ -28,6 +28,9 @@ package protocol SQLConnection: AnyObject {
     /// Whether a transaction is open. Asked after a failure only: a trigger of SQLite may have ended it.
     var isInTransaction: Bool { get }
 
+    /// Bytes of the longest statement that the server takes, values included.
+    var mostBytes: Int { get }
+
     /// Whether a foreign key that is checked at COMMIT only is broken now.
     var hasBrokenKeys: Bool { get }
 
@@ -49,6 +52,9 @@ extension SQLConnection {
 
     /// Servers leave a transaction open when a statement is refused.
     package var isInTransaction: Bool { true }
+
+    /// No limit that a row could meet.
+    package var mostBytes: Int { .max }
 
     /// Servers check foreign keys at once.
     package var hasBrokenKeys: Bool { false }

@@ -320,7 +320,7 @@ struct UndoTransaction {
                 let content = RowContent(names, names.map { state[$0] ?? .null })
                 marked[content, default: []].append(
                     (place, RowChange(verdict: .mark, row: row, time: time)))
-            } else if lookup.isExact(values) {
+            } else if lookup.isExact(values, connection) {
                 removed.append((place, RowChange(verdict: .delete, row: row, time: time)))
             } else {
                 undone[place].row.giveUp(.refused, current: item.current)

@@ -15,6 +15,7 @@ final class KeptConnection: SQLConnection {
     var dialect: SQLDialect { real.dialect }
     var isInTransaction: Bool { real.isInTransaction }
     var hasBrokenKeys: Bool { real.hasBrokenKeys }
+    var mostBytes: Int { real.mostBytes }
 
     func connect() throws(SQLFailure) {
         if isOpen { return real.rollBack() }

@@ -42,10 +42,10 @@ struct RandomKey {
             literals: type == "INTEGER"
                 ? (0..<16).map { ["\($0)", "-\($0)", "\(Int64.max - Int64($0))"][$0 % 3] }
                 : [
-                    "'ada'", "CAST(x'6164610078' AS TEXT)", "CAST(x'616461ff' AS TEXT)",
+                    "'ada'", "CAST(x'6164610078' AS TEXT)", "printf('%.*c', 2100, 'k')",
+                    "CAST(x'616461ff' AS TEXT)",
                     "CAST(x'616461fe' AS TEXT)", "CAST(x'616461efbfbd' AS TEXT)", "''", "x'616461'",
                     "x''", "'ben'", "7", "7.5", "'7 '", "-1", "'\u{1F600}'", "1e300",
-                    "printf('%.*c', 2100, 'k')",
                 ], print: RandomColumn.stored)
     }
 
