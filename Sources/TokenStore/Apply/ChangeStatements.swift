@@ -208,10 +208,15 @@ struct ChangeStatements {
         if padded.count > 1 && usesKeyList {
             var sql = "\(keys[0]) IN (\(placeholders(padded.count)))"
             var values = padded.map { key($0)[0] }
+            let hasPair = guards.contains { $0.0 != lookup.token && !$0.2 }
             let pairs = repeatElement("(?, ?)", count: padded.count).joined(separator: ", ")
             for (column, name, isNull) in guards {
                 if isNull {
                     sql += " AND \(name) IS NULL"
+                } else if column == lookup.token && hasPair {
+                    // A second list of pairs is walked by MariaDB and not searched.
+                    sql += " AND \(name) IN (\(placeholders(padded.count)))"
+                    values += padded.map { value($0, column) }
                 } else {
                     sql += " AND (\(keys[0]), \(name)) IN (\(pairs))"
                     values += padded.flatMap { [key($0)[0], value($0, column)] }
