@@ -32,6 +32,19 @@ struct HostileValueTests {
         }
     }
 
+    @Test("that never end are not read to the end")
+    func endless() throws {
+        let stage = try SendStage()
+        for words in [
+            ["enqueue", "--user", "u", "--payload", "/dev/zero"],
+            ["enqueue", "--alert", "x", "--tokens-from", "/dev/zero"],
+        ] {
+            let result = try stage.start(words, under: ["/usr/bin/timeout", "60"]).wait()
+            #expect(result.exit == 64, "\(words): \(result.exit) \(result.error)")
+            #expect(result.error.contains("from /dev/zero: it has more than"), "\(result.error)")
+        }
+    }
+
     @Test(
         "that stand in an image of the ledger and are no time of any calendar are left alone",
         arguments: TestEngine.available, ["9223372036854775807", "-9223372036854775808"])

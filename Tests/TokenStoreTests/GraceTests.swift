@@ -110,6 +110,53 @@ struct GraceTests {
     }
 
     @Test(
+        "stays known when the settings name rows by another key since, and an undo leaves such rows alone",
+        arguments: TestEngine.available)
+    func changedKey(_ engine: TestEngine) throws {
+        let database = try Self.table(engine, marksBeside: false)
+        try database.execute("ALTER TABLE active_users ADD number BIGINT NOT NULL DEFAULT 0")
+        // Numbers that are keys of other rows.
+        try database.execute("UPDATE active_users SET number = 21 - id")
+        try database.execute("CREATE UNIQUE INDEX numbers ON active_users (number)")
+        let before = try database.store(pacing: hurried())
+        try before.began("run", daysAgo: 30)
+        try before.apply(
+            (0..<5).map { .dead($0, at: present - 20 * day) }, policy: grace, run: "run")
+        let after = try database.store(pacing: hurried()) { $0.key = ["number"] }
+        var untouched: EpochMilliseconds?
+        #expect(try after.due(expiry(at: present), noticing: { untouched = $0 }) == 0)
+        #expect(abs((untouched?.rawValue ?? 0) - (present + 7 * day)) < 600_000)
+        #expect(try after.due(expiry(at: present + 8 * day)) == 5)
+        let undone = try after.undo(.run("run"), at: present + day)
+        #expect(undone.kept == ["foreign": 5])
+        #expect(
+            try database.count("SELECT COUNT(*) FROM active_users WHERE invalidated_at IS NULL")
+                == 15)
+        #expect(try before.undo(.run("run"), as: "again", at: present + day).restored == 5)
+    }
+
+    @Test(
+        "stays known where a feed is ended under another key than it was begun under",
+        arguments: TestEngine.available)
+    func keyChangedWithin(_ engine: TestEngine) throws {
+        let database = try Self.table(engine, marksBeside: false)
+        try database.register(20..<600, at: start)
+        try database.execute("CREATE UNIQUE INDEX tokens ON active_users (device_token)")
+        let evidence = (0..<600).map { TokenEvidence.dead($0, at: present - 20 * day) }
+        let before = try database.store(pacing: hurried()) { $0.key = ["device_token"] }
+        var chunks = 0
+        try before.apply(evidence, policy: grace, feed: "f", run: "one") {
+            chunks += 1
+            return chunks > 2
+        }
+        let after = try database.store(pacing: hurried())
+        try after.apply(evidence, policy: grace, feed: "f", run: "one")
+        #expect(try after.due(expiry(at: present)) == 0)
+        #expect(try before.due(expiry(at: present)) == 0)
+        #expect(try after.due(expiry(at: present + 8 * day)) == 600)
+    }
+
+    @Test(
         "counts for a row that a sender marks anew between the look at it and its removal",
         arguments: TestEngine.available)
     func betweenLookAndLock(_ engine: TestEngine) throws {

@@ -79,9 +79,9 @@ struct SweepExpiry {
         context.log.warning(
             """
             removing rows of \(partition) after policy.delete-after: the ledger has lost changes of that \
-            period, so when their rows were marked is unknown and none is removed before \
-            \(end.rfc3339); keep the ledger for longer than the period (policy.keep-ledger, for purge \
-            on every host)
+            period, or names their rows by another key than store.active-users.key, so when these rows \
+            were marked is unknown and none is removed before \(end.rfc3339); keep the ledger for longer \
+            than the period (policy.keep-ledger, for purge on every host), and change the key seldom
             """)
     }
 

@@ -51,7 +51,9 @@ struct ChangeWriter {
     ) throws(SQLFailure) {
         let found: Int
         do {
-            found = try connection.execute(statement.sql, statement.values)
+            found = try isolation.watching(connection) { () throws(SQLFailure) in
+                try connection.execute(statement.sql, statement.values)
+            }
         } catch {
             isolation.note(error, isAboutRow: true)
             throw error
@@ -91,8 +93,9 @@ struct ChangeWriter {
             }
             refusal = isDone ? .referenced : found == 0 ? .unmatched : .trigger
         } catch {
-            guard error.mayBeAboutRow else { throw error }
-            let reason = RowRefusal(error) ?? .failure
+            let isSignal = isolation.isSignal(error, connection)
+            guard isSignal || error.mayBeAboutRow else { throw error }
+            let reason = isSignal ? .trigger : RowRefusal(error) ?? .failure
             guard connection.isInTransaction else {
                 isolation.remember(reason, of: statements.name(of: change))
                 throw error

@@ -78,7 +78,7 @@ struct ChunkTransaction {
         next.rowsInvalidated += judgement.invalidated
         next.rowsRefused += judgement.refused.count
         next.isApplied = isLast
-        try marker.update(next, run: application.run, connection)
+        try marker.update(next, run: application.run, layout, connection)
         try application.lease?.hold(connection)
         try commit(judgement.changes, entries: chunk.count)
         return .committed(next, entries: chunk.count, bytes: found.bytes)

@@ -61,7 +61,7 @@ struct FeedApplier {
             let marker = transaction.marker
             if let known = try marker.read(connection, locking: false) { return known }
             do throws(SQLFailure) {
-                try marker.insert(application, table: layout.table, connection)
+                try marker.insert(application, layout, connection)
             } catch {
                 guard error.isDuplicate else { throw error }
                 throw SQLFailure(

@@ -34,41 +34,75 @@ struct FeedMarker {
 
     /// Makes the marker of a feed that nothing has been applied of, while the lease is ours.
     func insert(
-        _ application: FeedApplication, table: TableName, _ connection: any SQLConnection
+        _ application: FeedApplication, _ layout: TableLayout, _ connection: any SQLConnection
     ) throws(SQLFailure) {
+        let row = NewRow(
+            feed: feed, part: part, run: application.run, partition: application.partition,
+            source: application.source.rawValue, isReleased: application.isReleased,
+            isApplied: false)
         guard let lease = application.lease else {
-            return try insertRow(application, table: table, connection)
+            return try Self.insert(row, layout, connection)
         }
         try connection.begin()
-        try insertRow(application, table: table, connection)
+        try Self.insert(row, layout, connection)
         try lease.hold(connection)
         try connection.commit()
     }
 
-    private func insertRow(
-        _ application: FeedApplication, table: TableName, _ connection: any SQLConnection
+    /// Writes the markers of a run whose changes follow from no feed: one part per partition, applied
+    /// from the start, so that the ledger's entries can be traced to partition and table.
+    static func insert(
+        feed: String, run: String, source: String, about partitions: [Partition],
+        _ layout: TableLayout, _ connection: any SQLConnection
+    ) throws(SQLFailure) {
+        for (index, partition) in partitions.enumerated() {
+            let row = NewRow(
+                feed: feed, part: FeedPart(index: index, count: partitions.count), run: run,
+                partition: partition, source: source, isReleased: false, isApplied: true)
+            try insert(row, layout, connection)
+        }
+    }
+
+    /// What a marker says from the start.
+    private struct NewRow {
+        let feed: String
+        let part: FeedPart
+        let run: String
+        let partition: Partition
+        let source: String
+        let isReleased: Bool
+        let isApplied: Bool
+    }
+
+    private static func insert(
+        _ row: NewRow, _ layout: TableLayout, _ connection: any SQLConnection
     ) throws(SQLFailure) {
         _ = try connection.execute(
             "INSERT INTO pushsweep_feed (feed, part, parts, run, app, environment, source, table_name, "
-                + "released, state) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'applying')",
+                + "key_columns, released, state) VALUES (\(placeholders(11)))",
             [
-                .text(feed), .integer(Int64(part.index)), .integer(Int64(part.count)),
-                .text(application.run),
-                .text(application.partition.app), .text(application.partition.environment),
-                .text(application.source.rawValue), .text(table.description),
-                .integer(application.isReleased ? 1 : 0),
+                .text(row.feed), .integer(Int64(row.part.index)), .integer(Int64(row.part.count)),
+                .text(row.run), .text(row.partition.app), .text(row.partition.environment),
+                .text(row.source), .text(layout.table.description), .text(layout.keyNames),
+                .integer(row.isReleased ? 1 : 0),
+                .text(row.isApplied ? "applied" : "applying"),
             ])
     }
 
     /// Moves the marker, inside the transaction of the rows it speaks of.
     func update(
-        _ progress: FeedProgress, run: String, _ connection: any SQLConnection
+        _ progress: FeedProgress, run: String, _ layout: TableLayout,
+        _ connection: any SQLConnection
     ) throws(SQLFailure) {
+        let key = SQLValue.text(layout.keyNames)
         let counts = progress.counts
         _ = try connection.execute(
             "UPDATE pushsweep_feed SET run = ?, last_token = ?, applied = ?, already = ?, "
                 + "newer = ?, unknown_tokens = ?, rows_changed = ?, invalidated = ?, "
-                + "refused = ?, rows_refused = ?, state = ?, changed_at = \(dialect.now) WHERE feed = ? AND part = ?",
+                + "refused = ?, rows_refused = ?, state = ?, changed_at = \(dialect.now), "
+                // A feed that is ended under another key than it was begun under has entries of both.
+                + "key_columns = CASE WHEN key_columns IS NULL OR key_columns = ? THEN key_columns "
+                + "ELSE '' END WHERE feed = ? AND part = ?",
             [
                 .text(run), progress.position.map { .bytes($0.bytes) } ?? .null,
                 .integer(Int64(counts.applied)), .integer(Int64(counts.already)),
@@ -76,7 +110,7 @@ struct FeedMarker {
                 .integer(Int64(progress.rowsChanged)),
                 .integer(Int64(progress.rowsInvalidated)),
                 .integer(Int64(counts.refused)), .integer(Int64(progress.rowsRefused)),
-                .text(progress.isApplied ? "applied" : "applying"), .text(feed),
+                .text(progress.isApplied ? "applied" : "applying"), key, .text(feed),
                 .integer(Int64(part.index)),
             ])
     }

@@ -9,6 +9,9 @@
 // (RAISE(ROLLBACK)): the row is remembered and passed over in the next try. A foreign key of SQLite may be
 // checked at COMMIT only, which names no row: row by row it is looked at after each. Should a commit be
 // refused all the same, the chunk shrinks until one entry is left, and its rows are refused.
+//
+// A trigger may also give its SIGNAL the number of a deadlock. A deadlock ends the transaction, a SIGNAL
+// does not: so the second time a savepoint goes first, and where that can be gone back to the row refused.
 
 /// Which rows of a chunk are refused, over all tries of the chunk. Confined to the store's thread.
 final class RowIsolation {
@@ -18,6 +21,8 @@ final class RowIsolation {
     private var remembered: [String: RowRefusal] = [:]
     private var most: Int?
     private var wantsRetry = false
+    /// Whether a statement of the chunk failed with a deadlock.
+    private var hadDeadlock = false
 
     /// How many of so many entries the next try may take.
     func limited(_ entries: Int) -> Int { min(entries, most ?? entries) }
@@ -31,6 +36,29 @@ final class RowIsolation {
     /// Notes that a statement failed; a failure that speaks of a row asks for another try, row by row.
     func note(_ failure: SQLFailure, isAboutRow: Bool = false) {
         if RowRefusal(failure) != nil || isAboutRow && failure.mayBeAboutRow { isolate() }
+    }
+
+    /// Runs a statement that changes many rows. A deadlock that did not end the transaction asks for
+    /// another try, row by row.
+    func watching<R>(
+        _ connection: any SQLConnection, _ statement: () throws(SQLFailure) -> R
+    ) throws(SQLFailure) -> R {
+        if hadDeadlock { try connection.run("SAVEPOINT pushsweep_row") }
+        do {
+            return try statement()
+        } catch {
+            guard error.isDeadlock else { throw error }
+            if hadDeadlock && isSignal(error, connection) { isolate() }
+            hadDeadlock = true
+            throw error
+        }
+    }
+
+    /// Whether a deadlock is the SIGNAL of a trigger, because the transaction stands. Asked behind
+    /// `SAVEPOINT pushsweep_row`, which it goes back to.
+    func isSignal(_ failure: SQLFailure, _ connection: any SQLConnection) -> Bool {
+        guard failure.isDeadlock else { return false }
+        return (try? connection.run("ROLLBACK TO SAVEPOINT pushsweep_row")) != nil
     }
 
     /// Notes that a statement did not find all of its rows. The first time another transaction may have
@@ -75,5 +103,6 @@ final class RowIsolation {
         remembered = [:]
         most = nil
         wantsRetry = false
+        hadDeadlock = false
     }
 }

@@ -70,6 +70,10 @@ package enum RowRefusal: String, Hashable, Sendable, CaseIterable {
 }
 
 extension SQLFailure {
+    /// Whether the server says that two transactions waited for each other (ER_LOCK_DEADLOCK), for which
+    /// it ends one of them.
+    var isDeadlock: Bool { kind == .conflict && code == 1_213 }
+
     /// Whether a failed change of one row may be the row's fault. Passing trouble is not, nor is a disk or
     /// a table that takes no change at all.
     var mayBeAboutRow: Bool {

@@ -100,7 +100,7 @@ extension TokenStore {
         let layout = try layout()
         // A dry run gets by with the right to read the token table.
         if isDry, layout.mark == nil, try !hasSideMarks() { return 0 }
-        let recent = try recentChanges(expiry, isDry: isDry)
+        let recent = try recentChanges(expiry, layout, isDry: isDry)
         if let gap = recent.gap {
             noticing(gap.advanced(by: expiry.policy.deletesAfter ?? 0))
             return 0
@@ -109,7 +109,7 @@ extension TokenStore {
         let transaction = try ExpiryTransaction(
             expiry, layout, connection, recent,
             KeyWalk(layout, catalogTable(), connection.dialect), isolation, isDry: isDry)
-        if !isDry { try begin(expiry, layout.table) }
+        if !isDry { try begin(expiry, layout) }
         var loop = ChunkLoop(connection, pacing, isolation)
         var progress = ExpiryProgress()
         while !progress.isDone {
@@ -132,27 +132,32 @@ extension TokenStore {
         return progress.rows
     }
 
-    private func begin(_ expiry: Expiry, _ table: TableName) throws(StoreFailure) {
+    private func begin(_ expiry: Expiry, _ layout: TableLayout) throws(StoreFailure) {
         let marker = FeedMarker(feed: expiry.feed, part: .whole, dialect: connection.dialect)
         try attempts.retrying("beginning feed \(expiry.feed)") { () throws(SQLFailure) in
             if try marker.read(connection, locking: false) != nil { return }
             try FeedMarker.insert(
                 feed: expiry.feed, run: expiry.run, source: Expiry.source,
-                about: [expiry.partition], table: table, connection)
+                about: [expiry.partition], layout, connection)
         }
     }
 
     /// What was changed within the period. A dry run whose account may not see it goes without.
     private func recentChanges(
-        _ expiry: Expiry, isDry: Bool
+        _ expiry: Expiry, _ layout: TableLayout, isDry: Bool
     ) throws(StoreFailure) -> RecentChanges {
-        let ledger = try attempts.retrying("reading the layout of pushsweep_change") {
+        let catalog = Catalog(connection: connection)
+        let (ledger, markers) = try attempts.retrying("reading the layout of the ledger") {
             () throws(SQLFailure) in
-            try Catalog(connection: connection).table(TableName(name: OwnTable.change.name))
+            (
+                try catalog.table(TableName(name: OwnTable.change.name)),
+                try catalog.table(TableName(name: OwnTable.feed.name))
+            )
         }
         var recent = RecentChanges(
-            after: expiry.cutoff, connection.dialect,
-            hasTimes: ledger?.column("changed_at") != nil)
+            after: expiry.cutoff, layout, connection.dialect,
+            hasTimes: ledger?.column("changed_at") != nil,
+            hasKeys: markers?.column("key_columns") != nil)
         if isDry {
             guard try canRead("pushsweep_run", "id, started, ended"),
                 try canRead("pushsweep_feed", "run, rows_changed, changed_at"),

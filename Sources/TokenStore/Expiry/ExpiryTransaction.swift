@@ -264,7 +264,8 @@ struct ExpiryTransaction {
         next.rows += changes.count
         next.changes += changes.count + removed.count
         try marker.update(
-            FeedProgress(rowsChanged: next.changes, isApplied: true), run: expiry.run, connection)
+            FeedProgress(rowsChanged: next.changes, isApplied: true), run: expiry.run, layout,
+            connection)
         attempting(next)
         try expiry.lease?.hold(connection)
         do {

@@ -8,7 +8,8 @@
 // A feed that one run began and another ended has entries under both, and its marker names the last. The
 // numbers of its entries begin at 0, so a marker shows whether some are missing; they are then looked for
 // under the other runs. Entries that are nowhere were purged too early: nobody knows which rows they are
-// about, so no row is removed until the period after the marker has passed.
+// about, so no row is removed until the period after the marker has passed. The same holds for entries that
+// name rows by other columns than the table's key of today: the key may have been changed in the settings.
 //
 // An undo has no feed and its marker does not move. Its last entry tells how young it is.
 //
@@ -38,6 +39,11 @@ final class RecentChanges {
     private let dialect: SQLDialect
     /// What tells an entry's own time; older tables have no column for it.
     private let ownTime: String
+    private let table: String
+    /// The columns that name the table's rows today.
+    private let keyNames: String
+    /// Whether markers tell by which columns entries name rows; older tables have none for it.
+    private let hasKeys: Bool
 
     private struct Place: Hashable {
         let run: String
@@ -51,11 +57,18 @@ final class RecentChanges {
         let changed: EpochMilliseconds
     }
 
-    /// Nothing yet. `hasTimes` tells whether entries have a time of their own.
-    init(after cutoff: EpochMilliseconds, _ dialect: SQLDialect, hasTimes: Bool) {
+    /// Nothing yet. `hasTimes` tells whether entries have a time of their own, `hasKeys` whether markers
+    /// tell the columns of the key.
+    init(
+        after cutoff: EpochMilliseconds, _ layout: TableLayout, _ dialect: SQLDialect,
+        hasTimes: Bool, hasKeys: Bool
+    ) {
         self.cutoff = cutoff
         self.dialect = dialect
         ownTime = hasTimes ? "changed_at" : "NULL"
+        table = layout.table.description
+        keyNames = layout.keyNames
+        self.hasKeys = hasKeys
     }
 
     /// Whether a row or a side mark was changed after the moment.
@@ -122,7 +135,9 @@ final class RecentChanges {
         var limit = Self.page
         while true {
             let rows = try connection.query(
-                "SELECT run, feed, part, rows_changed, changed_at, source FROM pushsweep_feed WHERE "
+                "SELECT run, feed, part, rows_changed, changed_at, source, table_name, "
+                    + (hasKeys ? "key_columns" : "NULL")
+                    + " FROM pushsweep_feed WHERE "
                     + "app = ? AND environment = ? AND changed_at >= ? "
                     + "ORDER BY changed_at LIMIT \(limit)",
                 [partition.app, partition.environment, time.value(from)])
@@ -131,10 +146,12 @@ final class RecentChanges {
                 guard let run = rows[row, 0].text, let feed = rows[row, 1].text,
                     let part = rows[row, 2].integer, let changed = time.mark(rows[row, 4])
                 else { continue }
+                let entries = rows[row, 3].integer ?? 0
+                if entries > 0 { note(changed, table: rows[row, 6], key: rows[row, 7]) }
                 markers.append(
                     Marker(
                         place: Place(run: run, feed: feed, part: part),
-                        entries: rows[row, 3].integer ?? 0, changed: changed))
+                        entries: entries, changed: changed))
             }
             guard rows.count == limit, let last = time.mark(rows[rows.count - 1, 4]) else {
                 return markers
@@ -244,8 +261,9 @@ final class RecentChanges {
     private func readUndos(_ connection: any SQLConnection) throws(SQLFailure) {
         let (started, ended) = (dialect.ownTime("started"), dialect.ownTime("ended"))
         let runs = try connection.query(
-            "SELECT r.id, f.part, r.started, r.ended FROM pushsweep_run r JOIN pushsweep_feed f "
-                + "ON f.feed = r.id WHERE r.kind = 'undo'")
+            "SELECT r.id, f.part, r.started, r.ended, f.table_name, \(hasKeys ? "f.key_columns" : "NULL") "
+                + "FROM pushsweep_run r JOIN pushsweep_feed f ON f.feed = r.id WHERE r.kind = 'undo'"
+        )
         for row in 0..<runs.count {
             guard let run = runs[row, 0].text, let part = runs[row, 1].integer else { continue }
             let last = try connection.query(
@@ -259,12 +277,19 @@ final class RecentChanges {
                     recorded ?? EpochMilliseconds(.max),
                     started.mark(runs[row, 2]) ?? EpochMilliseconds(.max))
             guard changed > cutoff else { continue }
+            note(changed, table: runs[row, 4], key: runs[row, 5])
             _ = try read(
                 Place(run: run, feed: run, part: part), from: 0, to: number + 1, connection)
         }
     }
 
     // MARK: Entries
+
+    /// Notes changes whose entries name rows of the table by other columns than its key of today.
+    private func note(_ changed: EpochMilliseconds, table named: SQLValue, key: SQLValue) {
+        guard named.text == table, let key = key.text, key != keyNames else { return }
+        gap = max(gap ?? changed, changed)
+    }
 
     private var columns: String { "action, row_key, evidence_at, \(ownTime)" }
 

@@ -34,6 +34,11 @@ struct TableLayout: Hashable, Sendable {
     /// Whether changing a row runs triggers, which may undo the change.
     var hasUpdateTriggers = false
 
+    /// The key's columns as markers name them, at most 255 characters.
+    var keyNames: String {
+        String(key.map { $0.name.lowercased() }.joined(separator: ",").prefix(255))
+    }
+
     /// One column of the key.
     struct KeyColumn: Hashable, Sendable {
         let name: String

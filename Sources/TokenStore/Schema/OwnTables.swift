@@ -58,7 +58,8 @@ extension OwnTable {
 
     /// One row per captured feed and part: how far it is applied, how many living rows it made
     /// invalid and when last, and whether a person released it. Changes in the transaction of every
-    /// chunk, so that it is right after any crash. The guard reads 30 days of it.
+    /// chunk, so that it is right after any crash. The guard reads 30 days of it. `key_columns` names the
+    /// columns by which the ledger names its rows; NULL in markers of older versions.
     static let feed = OwnTable(
         name: "pushsweep_feed",
         columns: [
@@ -68,6 +69,7 @@ extension OwnTable {
             column("run", uuid), column("app", word), column("environment", word),
             column("source", word),
             Column("table_name", "VARCHAR(129) NOT NULL", "TEXT NOT NULL"),
+            Column("key_columns", "VARCHAR(255) NULL", "TEXT NULL"),
             Column("last_token", "BLOB NULL", "BLOB NULL"),
             column("applied", number), column("already", number), column("newer", number),
             column("unknown_tokens", number), column("rows_changed", number),

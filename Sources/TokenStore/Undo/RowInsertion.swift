@@ -58,7 +58,9 @@ struct RowInsertion {
         _ rows: [RowContent], _ connection: any SQLConnection
     ) throws(SQLFailure) {
         do {
-            try execute(rows, connection)
+            try isolation.watching(connection) { () throws(SQLFailure) in
+                try execute(rows, connection)
+            }
         } catch {
             isolation.note(error)
             throw error
@@ -98,6 +100,7 @@ struct RowInsertion {
             if connection.hasBrokenKeys { return .dangling }
             return try differs([row], connection) ? .inexact : nil
         } catch {
+            if isolation.isSignal(error, connection) { return .trigger }
             guard let refusal = RowRefusal(error) else { throw error }
             guard connection.isInTransaction else {
                 if let name = name(of: row) { isolation.remember(refusal, of: name) }

@@ -30,9 +30,12 @@ struct UndoReader {
         into plan: UndoPlan
     ) throws(SQLFailure) {
         let marker = try connection.query(
-            "SELECT app, environment, table_name FROM pushsweep_feed WHERE feed = ? AND part = ?",
+            "SELECT app, environment, table_name, key_columns FROM pushsweep_feed "
+                + "WHERE feed = ? AND part = ?",
             [.text(feed), .integer(part)])
-        let isForeign = marker.count == 0 || marker[0, 2].text != layout.table.description
+        let isForeign =
+            marker.count == 0 || marker[0, 2].text != layout.table.description
+            || (marker[0, 3].text ?? layout.keyNames) != layout.keyNames
         let group = plan.groups.count
         if !isForeign {
             plan.groups.append(

@@ -49,7 +49,7 @@ package enum UndoObstacle: String, Hashable, Sendable, CaseIterable {
         case .present: "there again under the same key"
         case .taken: "with a token that stands in another row"
         case .refused: "refused by the table"
-        case .foreign: "in another table or column than the settings name"
+        case .foreign: "in another table or column, or under another key, than the settings name"
         case .unreadable: "unreadable in the ledger"
         }
     }

@@ -94,7 +94,7 @@ extension TokenStore {
             return progress
         }
         var partitions = plan.partitions
-        if !isDry { progress = try begin(record, progress, &partitions, layout.table, lease) }
+        if !isDry { progress = try begin(record, progress, &partitions, layout, lease) }
         let isolation = RowIsolation()
         let transaction = try UndoTransaction(
             plan, run: record.id, layout, connection, partitions: partitions,
@@ -122,7 +122,7 @@ extension TokenStore {
     /// back the progress of a run that was begun before.
     private func begin(
         _ record: RunRecord, _ progress: UndoProgress, _ partitions: inout [Partition],
-        _ table: TableName, _ lease: Lease?
+        _ layout: TableLayout, _ lease: Lease?
     ) throws(StoreFailure) -> UndoProgress {
         let dialect = connection.dialect
         let marker = UndoMarker(run: record.id, dialect: dialect)
@@ -142,7 +142,7 @@ extension TokenStore {
                     .text(progress.json),
                 ])
             try FeedMarker.insert(
-                feed: record.id, run: record.id, source: "undo", about: wanted, table: table,
+                feed: record.id, run: record.id, source: "undo", about: wanted, layout,
                 connection)
             try lease?.hold(connection)
             try connection.commit()
@@ -167,24 +167,6 @@ extension TokenStore {
 }
 
 extension FeedMarker {
-    /// Writes the markers of a run whose changes follow from no feed: one part per partition, applied
-    /// from the start, so that the ledger's entries can be traced to partition and table.
-    static func insert(
-        feed: String, run: String, source: String, about partitions: [Partition],
-        table: TableName, _ connection: any SQLConnection
-    ) throws(SQLFailure) {
-        for (part, partition) in partitions.enumerated() {
-            _ = try connection.execute(
-                "INSERT INTO pushsweep_feed (feed, part, parts, run, app, environment, source, "
-                    + "table_name, state) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'applied')",
-                [
-                    .text(feed), .integer(Int64(part)), .integer(Int64(partitions.count)),
-                    .text(run), .text(partition.app), .text(partition.environment),
-                    .text(source), .text(table.description),
-                ])
-        }
-    }
-
     /// The partitions of such a run, in the order of its parts.
     static func partitions(
         of run: String, _ connection: any SQLConnection

@@ -130,19 +130,21 @@ struct EnqueueCommand: ParsableCommand {
         if let alert {
             return Array(["aps": ["alert": alert]].jsonLine.utf8)
         }
-        return try content(of: payload ?? "-", "the payload")
+        return try content(of: payload ?? "-", "the payload", mostBytes: 1 << 20)
     }
 
     private func recipients() throws -> Enqueue.Recipients {
         if !user.isEmpty { return .users(user) }
         guard let tokensFrom else { return .tokens(token) }
-        let text = String(decoding: try content(of: tokensFrom, "tokens"), as: UTF8.self)
+        let text = String(
+            decoding: try content(of: tokensFrom, "tokens", mostBytes: 1 << 28), as: UTF8.self)
         return .tokens(
             text.split(whereSeparator: \.isNewline).map { $0.trimmingCharacters(in: .whitespaces) }
                 .filter { !$0.isEmpty })
     }
 
-    private func content(of path: String, _ what: String) throws -> [UInt8] {
+    /// Reads a whole file, which may be a pipe.
+    private func content(of path: String, _ what: String, mostBytes: Int) throws -> [UInt8] {
         func refusal(_ cause: String) -> RunFailure {
             RunFailure(.usage, .settings, "reading \(what) from \(path): \(cause); check the path")
         }
@@ -151,10 +153,22 @@ struct EnqueueCommand: ParsableCommand {
         else {
             throw refusal(String(cString: strerror(errno)).lowercased())
         }
+        var bytes: [UInt8] = []
         do {
-            return [UInt8](try file.readToEnd() ?? Data())
+            while bytes.count <= mostBytes,
+                let more = try file.read(upToCount: 1 << 20), !more.isEmpty
+            {
+                bytes += more
+            }
         } catch {
             throw refusal("it is a folder or cannot be read")
         }
+        guard bytes.count <= mostBytes else {
+            throw RunFailure(
+                .usage, .settings,
+                "reading \(what) from \(path): it has more than \(mostBytes >> 20) MiB, which is the most that is taken"
+            )
+        }
+        return bytes
     }
 }
