@@ -153,7 +153,7 @@ let package = Package(
                 "TestSupport", "TokenHygiene", "TokenStore", "pushsweep",
             ],
             // Compiled by the test that preloads it, linked into nothing.
-            exclude: ["Faults/PowerCut"], swiftSettings: strict),
+            exclude: ["Faults/PowerCut", "Golden/Copies"], swiftSettings: strict),
         fuzzing,
     ]
 )

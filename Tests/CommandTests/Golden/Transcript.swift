@@ -1,0 +1,115 @@
+// What the programs print, with everything that differs from run to run replaced by a word in angle
+// brackets: names drawn at random, times, durations, ports and folders. Two runs of one version print the same
+// then, so a difference to the kept copy is a difference for users.
+
+import APNsSimulator
+import Foundation
+import TestSupport
+
+/// Commands with what they printed, ready to be compared.
+struct Transcript {
+    private(set) var text = ""
+    private var uuids: [String: String] = [:]
+    /// Texts to be replaced, and by what.
+    private let known: [(String, String)]
+
+    /// A transcript in which each of the texts is shown as the word beside it.
+    init(hiding known: [(String, String)] = []) {
+        // A longer text first: one folder may lie in another.
+        self.known = known.sorted { $0.0.count > $1.0.count }
+    }
+
+    /// Adds a command line with its output, its messages and its exit code.
+    mutating func add(_ words: [String], _ result: ToolResult) {
+        text += plain("$ pushsweep \(words.joined(separator: " "))\n")
+        if !result.output.isEmpty { text += plain(Self.indented(result.output, "  ")) }
+        if !result.error.isEmpty { text += plain(Self.indented(result.error, "! ")) }
+        text += "= \(result.exit)\n\n"
+    }
+
+    /// Adds a text under a heading.
+    mutating func add(_ heading: String, _ body: String) {
+        text += "# \(heading)\n" + plain(Self.indented(body, "  ")) + "\n"
+    }
+
+    private static func indented(_ text: String, _ sign: String) -> String {
+        let text = text.split(separator: "\n", omittingEmptySubsequences: false)
+            .map(opened).joined(separator: "\n")
+        let lines = text.split(separator: "\n", omittingEmptySubsequences: false)
+        return (lines.last == "" ? lines.dropLast() : lines).map {
+            ($0.isEmpty ? sign.trimmingCharacters(in: .whitespaces) : sign + $0) + "\n"
+        }.joined()
+    }
+
+    /// An object in JSON with a line for each of its members; any other line as it is.
+    private static func opened(_ line: Substring) -> String {
+        guard line.hasPrefix("{"),
+            let object = try? JSONSerialization.jsonObject(with: Data(line.utf8)),
+            let pretty = try? JSONSerialization.data(
+                withJSONObject: object,
+                options: [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes])
+        else { return String(line) }
+        return String(decoding: pretty, as: UTF8.self)
+    }
+
+    private mutating func plain(_ text: String) -> String {
+        var text = text
+        for (found, word) in known { text = text.replacing(found, with: word) }
+        let uuid = /[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}/
+        text = text.replacing(uuid) { match in
+            let name = match.output.lowercased()
+            let word = uuids[name] ?? "<uuid \(uuids.count + 1)>"
+            uuids[name] = word
+            return word
+        }
+        text = text.replacing(/\/tmp\/ps_[0-9a-f]{32}/, with: { _ in "<database>" })
+        // Columns are as wide as the widest folder of the run.
+        text = text.replacing(/(\S) {2,}(?=\S)/) { "\($0.1)  " }
+        text = text.replacing(
+            /\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z| UTC)?/, with: { _ in "<time>" })
+        text = text.replacing(/"(digest|identity|settings)" ?: ?"[0-9a-f]+"/) {
+            "\"\($0.1)\" : \"<digest>\""
+        }
+        text = text.replacing(/"(\w*([sS]econds|Rate|PerSecond|resident\w*))" ?: ?[\d.]+/) {
+            "\"\($0.1)\" : <number>"
+        }
+        text = text.replacing(/\b[0-9a-f]{64}\b/, with: { _ in "<digest>" })
+        text = text.replacing(/\b1\d{9}(\.\d+)?\b/, with: { _ in "<seconds>" })
+        text = text.replacing(/SQLite [\d.]+/, with: { _ in "SQLite <version>" })
+        text = text.replacing(/\b0\.\d{2,}\b/, with: { _ in "<number>" })
+        return text.replacing(/\b\d+([.,]\d+)? (ms|s|MiB|days|hours)\b/) { "<number> \($0.2)" }
+    }
+}
+
+/// A kept copy of what a version prints.
+struct GoldenCopy {
+    /// Its name without ending.
+    let name: String
+
+    private var file: URL {
+        URL(filePath: #filePath).deletingLastPathComponent()
+            .appending(path: "Copies/\(name).txt")
+    }
+
+    /// The copy; an empty text where none is kept. PUSHSWEEP_TEST_WRITE_GOLDEN=1 keeps `text` instead.
+    func kept(writing text: String) throws -> String {
+        if ProcessInfo.processInfo.environment["PUSHSWEEP_TEST_WRITE_GOLDEN"] == "1" {
+            try text.write(to: file, atomically: true, encoding: .utf8)
+        }
+        return (try? String(contentsOf: file, encoding: .utf8)) ?? ""
+    }
+
+    /// The first lines in which a text differs from the copy; nil where it does not.
+    func difference(from text: String) throws -> String? {
+        let kept = try kept(writing: text).split(separator: "\n", omittingEmptySubsequences: false)
+        let now = text.split(separator: "\n", omittingEmptySubsequences: false)
+        guard kept != now else { return nil }
+        let place =
+            zip(kept, now).enumerated().first { $0.element.0 != $0.element.1 }?.offset
+            ?? min(kept.count, now.count)
+        func line(_ lines: [Substring]) -> Substring {
+            place < lines.count ? lines[place] : "(end)"
+        }
+        return "\(name), line \(place + 1):\n  kept: \(line(kept))\n  now:  \(line(now))"
+    }
+}
