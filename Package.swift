@@ -18,7 +18,8 @@ let argumentParser = Target.Dependency.product(
 // One folder, two products: the tests run the fuzz targets over the kept corpus, and scripts/fuzz sets
 // PUSHSWEEP_FUZZ to build the same targets with libFuzzer around them.
 let fuzzDependencies: [Target.Dependency] = [
-    "APNsProtocol", "EvidenceJournal", "Operations", "TestSupport", "TokenHygiene", "TokenStore",
+    "APNsProtocol", "EvidenceJournal", "Operations", "TestSupport", "TokenHygiene", "Database",
+    "PushQueue", "TokenTable",
 ]
 let fuzzing: Target =
     Context.environment["PUSHSWEEP_FUZZ"] == nil
@@ -67,14 +68,20 @@ let package = Package(
             name: "EvidenceJournal", dependencies: ["APNsProtocol", "TokenHygiene", grdb],
             swiftSettings: strict),
         .target(
-            name: "TokenStore",
-            dependencies: ["APNsProtocol", "TokenHygiene", "CMariaDB", grdb, sqlite],
+            name: "Database", dependencies: ["APNsProtocol", "CMariaDB", grdb, sqlite],
+            swiftSettings: strict),
+        .target(
+            name: "TokenTable", dependencies: ["APNsProtocol", "Database", "TokenHygiene"],
+            swiftSettings: strict),
+        .target(
+            name: "PushQueue",
+            dependencies: ["APNsProtocol", "Database", "TokenHygiene", "TokenTable"],
             swiftSettings: strict),
         .target(
             name: "Operations",
             dependencies: [
                 "APNsConnection", "APNsProtocol", "EvidenceJournal", "SecureTransport",
-                "TokenHygiene", "TokenStore", yams, logging,
+                "TokenHygiene", "Database", "PushQueue", "TokenTable", yams, logging,
             ],
             swiftSettings: strict),
         .target(
@@ -84,7 +91,8 @@ let package = Package(
             name: "pushsweep",
             dependencies: [
                 "APNsProtocol", "APNsSimulator", "EvidenceJournal", "Operations",
-                "SecureTransport", "TokenHygiene", "TokenStore", argumentParser, logging,
+                "SecureTransport", "TokenHygiene", "Database", "PushQueue", "TokenTable",
+                argumentParser, logging,
             ],
             swiftSettings: strict, linkerSettings: lean),
         .executableTarget(
@@ -95,14 +103,16 @@ let package = Package(
             name: "pushsweep-benchmarks",
             dependencies: [
                 "APNsConnection", "APNsProtocol", "APNsSimulator", "EvidenceJournal",
-                "Operations", "SecureTransport", "TokenHygiene", "TokenStore", argumentParser,
+                "Operations", "SecureTransport", "TokenHygiene", "Database", "PushQueue",
+                "TokenTable", argumentParser,
             ],
             path: "Benchmarks", swiftSettings: strict),
 
         .target(
             name: "TestSupport",
             dependencies: [
-                "APNsProtocol", "APNsSimulator", "SecureTransport", "TokenHygiene", "TokenStore",
+                "APNsProtocol", "APNsSimulator", "SecureTransport", "TokenHygiene", "Database",
+                "PushQueue", "TokenTable",
             ],
             path: "Tests/TestSupport", swiftSettings: strict),
         .testTarget(
@@ -134,23 +144,39 @@ let package = Package(
             dependencies: ["EvidenceJournal", "APNsProtocol", "TokenHygiene", "TestSupport", grdb],
             swiftSettings: strict),
         .testTarget(
-            name: "TokenStoreTests",
+            name: "DatabaseTests",
             dependencies: [
-                "APNsProtocol", "APNsSimulator", "TokenHygiene", "TokenStore", "TestSupport",
+                "APNsProtocol", "APNsSimulator", "TokenHygiene", "Database", "PushQueue",
+                "TokenTable", "TestSupport",
+            ],
+            swiftSettings: strict),
+        .testTarget(
+            name: "TokenTableTests",
+            dependencies: [
+                "APNsProtocol", "APNsSimulator", "TokenHygiene", "Database", "PushQueue",
+                "TokenTable", "TestSupport",
+            ],
+            swiftSettings: strict),
+        .testTarget(
+            name: "PushQueueTests",
+            dependencies: [
+                "APNsProtocol", "APNsSimulator", "TokenHygiene", "Database", "PushQueue",
+                "TokenTable", "TestSupport",
             ],
             swiftSettings: strict),
         .testTarget(
             name: "OperationsTests",
             dependencies: [
                 "APNsConnection", "APNsProtocol", "APNsSimulator", "EvidenceJournal", "Operations",
-                "SecureTransport", "TokenHygiene", "TokenStore", "TestSupport", logging,
+                "SecureTransport", "TokenHygiene", "Database", "PushQueue", "TokenTable",
+                "TestSupport", logging,
             ],
             swiftSettings: strict),
         .testTarget(
             name: "CommandTests",
             dependencies: [
                 "APNsProtocol", "APNsSimulator", "EvidenceJournal", "Operations", "SecureTransport",
-                "TestSupport", "TokenHygiene", "TokenStore", "pushsweep",
+                "TestSupport", "TokenHygiene", "Database", "PushQueue", "TokenTable", "pushsweep",
             ],
             // Compiled by the test that preloads it, linked into nothing.
             exclude: ["Faults/PowerCut", "Golden/Copies"], swiftSettings: strict),

@@ -1,7 +1,8 @@
+import Database
 import Foundation
 import Synchronization
 import TokenHygiene
-import TokenStore
+import TokenTable
 
 // What it costs to apply evidence, against the least the engine can do it for: the same changes and
 // the same ledger rows by two set-based statements over a staging table that is loaded already, in
@@ -31,8 +32,8 @@ struct ApplyBenchmark {
         var longest = 0.0
     }
 
-    private func table() throws -> TokenTable {
-        try TokenTable(rows: context.scaled(5_000_000), context)
+    private func table() throws -> LargeTable {
+        try LargeTable(rows: context.scaled(5_000_000), context)
     }
 
     func againstFloor() throws -> Figure {
@@ -113,7 +114,7 @@ struct ApplyBenchmark {
         return figure
     }
 
-    private func apply(_ table: TokenTable, connections: Int) throws -> Run {
+    private func apply(_ table: LargeTable, connections: Int) throws -> Run {
         let longest = Mutex(0.0)
         var pacing = StorePacing()
         pacing.transactionTook = { took in longest.withLock { $0 = max($0, took) } }
@@ -142,7 +143,7 @@ struct ApplyBenchmark {
     }
 
     /// The engine's floor; the ledger's text is the text we write.
-    private func floor(_ table: TokenTable) throws {
+    private func floor(_ table: LargeTable) throws {
         let join =
             "active_users a JOIN staging s ON a.device_token = s.token AND a.app_id = 'chat' "
             + "AND a.environment = 'production'"
@@ -170,7 +171,7 @@ struct ApplyBenchmark {
 
     /// A statement and a commit for every token of a sample, without a ledger: microseconds per
     /// token.
-    private func rowByRow(_ table: TokenTable) throws -> Double {
+    private func rowByRow(_ table: LargeTable) throws -> Double {
         let step = max(1, table.evidence.count / 10_000)
         let sample = stride(from: 0, to: table.evidence.count, by: step).map { table.evidence[$0] }
         let time = try seconds {
@@ -187,7 +188,7 @@ struct ApplyBenchmark {
     }
 
     /// What registrations on another connection take while evidence is applied, in milliseconds.
-    private func registrations(_ table: TokenTable) throws -> [Double] {
+    private func registrations(_ table: LargeTable) throws -> [Double] {
         try table.restore()
         let isOver = Mutex(false)
         let latencies = Mutex<[Double]>([])
@@ -195,7 +196,7 @@ struct ApplyBenchmark {
         let (settings, rows) = (table.settings, table.rows)
         let thread = Thread {
             defer { finished.signal() }
-            guard let sql = try? TokenTable.connection(settings) else { return }
+            guard let sql = try? LargeTable.connection(settings) else { return }
             var id = 1
             while !isOver.withLock({ $0 }) {
                 id = (id + 7_368_787) % rows

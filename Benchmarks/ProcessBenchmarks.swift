@@ -56,7 +56,6 @@ struct ProcessBenchmarks {
         try """
         state: \(state)
         store: {url: "sqlite://tokens.sqlite"}
-        guard: {floor: 1000000000}
         apps:
           - name: chat
             topic: com.example.chat

@@ -4,9 +4,11 @@
 
 import APNsProtocol
 import APNsSimulator
+import Database
 import Foundation
+import PushQueue
 import TokenHygiene
-import TokenStore
+import TokenTable
 
 /// The figure `send-queue`.
 struct SendQueueBenchmark {
@@ -54,7 +56,7 @@ struct SendQueueBenchmark {
     private func claimsAlone(_ settings: StoreSettings) throws -> Double {
         try seconds {
             let queue = try PushQueue(
-                TokenStore(settings), QueueLease(run: "bench", host: "bench"))
+                TokenTable(settings), QueueLease(run: "bench", host: "bench"))
             var cursor = QueueCursor()
             while var claim = try queue.claim(Self.partition, limit: 1_000, from: &cursor) {
                 guard try queue.handOver(claim) else { continue }
@@ -139,11 +141,11 @@ final class QueueTable {
         self.rows = rows
         database = "ps_bench_queue_\(getpid())"
         let admin = try BenchmarkServer.settings(database: "mysql")
-        try TokenTable.connection(admin.settings).run("CREATE DATABASE \(database)")
+        try LargeTable.connection(admin.settings).run("CREATE DATABASE \(database)")
         let own = try BenchmarkServer.settings(database: database)
         (settings, address) = (own.settings, own.address)
-        sql = try TokenTable.connection(settings)
-        for statement in TokenStore.schema(for: settings.location).statements {
+        sql = try LargeTable.connection(settings)
+        for statement in SchemaScript.whole(for: settings.location).statements {
             try sql.run(statement)
         }
         context.note("filling a queue of \(rows) rows")

@@ -1,3 +1,5 @@
+import APNsProtocol
+
 // The one question: does this evidence make this row stale?
 //
 // Evidence says "dead at T" by APNs' clock; the row says "registered at R" by the provider's. A

@@ -69,15 +69,3 @@ struct Pushsweep: ParsableCommand {
 enum Version {
     static let text = "0.1.0"
 }
-
-/// The block about exit codes that every help text carries.
-enum HelpText {
-    static let exitStatus =
-        ExitStatus.allCases.reduce(into: "EXIT STATUS\n") { text, code in
-            let number = String(code.rawValue)
-            text += "  " + number + String(repeating: " ", count: 4 - number.count) + code.meaning
-            text += "\n"
-        }
-        + "\nAny other code means failure. After a failure the last line of stderr is one summary "
-        + "for scripts."
-}

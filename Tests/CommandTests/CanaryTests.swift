@@ -5,7 +5,7 @@ import Glibc
 import SecureTransport
 import TestSupport
 import Testing
-import TokenStore
+import TokenTable
 
 private let registered: Int64 = 1_600_000_000_000
 private let token = FeedbackVector.tutorialHex

@@ -1,9 +1,9 @@
 import APNsProtocol
 import APNsSimulator
+import Database
 import Foundation
 import TestSupport
 import Testing
-import TokenStore
 
 @Suite("A journal with a page that a disk has damaged")
 struct DamagedJournalTests {

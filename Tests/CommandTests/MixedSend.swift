@@ -3,9 +3,9 @@
 
 import APNsProtocol
 import APNsSimulator
+import Database
 import Foundation
 import TestSupport
-import TokenStore
 
 private let registered: Int64 = 1_690_000_000_000
 private let gone: Int64 = 1_700_000_000_123

@@ -3,7 +3,7 @@ import APNsSimulator
 import Foundation
 import TestSupport
 import Testing
-import TokenStore
+import TokenTable
 
 private let feed = FeedSource.tuples([.dead(1, at: 1_700_000_000)])
 

@@ -4,7 +4,7 @@ import Foundation
 import Glibc
 import TestSupport
 import Testing
-import TokenStore
+import TokenTable
 
 private let start: UInt32 = 1_700_000_000
 private let before: Int64 = 1_600_000_000_000

@@ -1,6 +1,9 @@
+import APNsProtocol
 import TokenHygiene
 
-@testable import TokenStore
+@testable import Database
+@testable import PushQueue
+@testable import TokenTable
 
 extension FuzzTarget {
     private static let actions = [

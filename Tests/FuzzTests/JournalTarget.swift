@@ -7,6 +7,7 @@
 //
 // The journal holds a feed of each state, quarantine and runs, so that each kind of page is there.
 
+import APNsProtocol
 import EvidenceJournal
 import Foundation
 import TestSupport

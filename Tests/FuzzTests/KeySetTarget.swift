@@ -1,4 +1,6 @@
-@testable import TokenStore
+@testable import Database
+@testable import PushQueue
+@testable import TokenTable
 
 extension FuzzTarget {
     /// The set of keys in the row of a claim.

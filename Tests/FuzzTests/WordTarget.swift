@@ -2,8 +2,10 @@ import APNsProtocol
 import Foundation
 import TokenHygiene
 
+@testable import Database
 @testable import Operations
-@testable import TokenStore
+@testable import PushQueue
+@testable import TokenTable
 
 extension FuzzTarget {
     /// The value of an option: the first byte says which, the others are what was typed.

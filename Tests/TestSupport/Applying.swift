@@ -1,8 +1,22 @@
+import APNsProtocol
+import Database
 import Foundation
 import TokenHygiene
-import TokenStore
+import TokenTable
 
-extension TokenStore {
+/// 2024-01-01T00:00:00Z in milliseconds.
+package let start: Int64 = 1_704_067_200_000
+
+/// The app and environment of most tests.
+package let chat = Partition(app: "chat", environment: "production")
+
+/// Pacing that never waits, and does something instead; chunks of 90, 135, … tokens in every run.
+package func hurried(_ instead: @escaping @Sendable () -> Void = {}) -> StorePacing {
+    StorePacing(
+        firstChunk: 90, monotonic: { 0 }, sleep: { _ in instead() }, random: { 0.5 })
+}
+
+extension TokenTable {
     /// Applies evidence as one feed of its own.
     @discardableResult
     package func apply(
@@ -26,5 +40,24 @@ extension TokenStore {
         var list = EvidenceList(evidence)
         return try classify(
             &list, in: Partition(app: app, environment: environment), policy: policy)
+    }
+}
+
+extension TokenTable {
+    /// How many rows are due; see `TableExpiry`.
+    package func due(
+        _ expiry: Expiry, shouldStop: () -> Bool = { false },
+        noticing: (EpochMilliseconds) -> Void = { _ in }
+    ) throws(StoreFailure) -> Int? {
+        try TableExpiry(self).due(expiry, shouldStop: shouldStop, noticing: noticing)
+    }
+
+    /// Removes the rows that are due; see `TableExpiry`.
+    package func remove(
+        _ expiry: Expiry, shouldStop: () -> Bool = { false },
+        refusing: (Int, RefusedChange?) -> Void = { _, _ in }, report: (Int) -> Void = { _ in }
+    ) throws(StoreFailure) -> Int? {
+        try TableExpiry(self).remove(
+            expiry, shouldStop: shouldStop, refusing: refusing, report: report)
     }
 }

@@ -1,4 +1,4 @@
-import TokenStore
+import Database
 
 /// A connection that fails at chosen moments, around a real one: before a statement reaches the
 /// database, or after it was executed and before its answer came back.

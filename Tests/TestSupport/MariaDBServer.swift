@@ -1,5 +1,5 @@
+import Database
 import Foundation
-import TokenStore
 
 /// The MariaDB that tests may use: an administrator's account on a server started for the purpose
 /// (scripts/lib/mariadb.sh), named by the environment.

@@ -1,7 +1,7 @@
 import APNsProtocol
 import APNsSimulator
 import Foundation
-import TokenStore
+import TokenTable
 
 /// Everything a sender meets, for one test: a provider gateway, a database of its own with both
 /// tables, state, settings, and the real program to run.

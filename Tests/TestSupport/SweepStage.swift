@@ -1,8 +1,8 @@
 import APNsProtocol
 import APNsSimulator
+import Database
 import Foundation
 import SecureTransport
-import TokenStore
 
 /// Everything a sweep meets, for one test: a gateway with its list, a database of its own, a state
 /// folder, settings, and the real program to run.

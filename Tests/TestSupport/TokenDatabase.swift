@@ -1,7 +1,8 @@
 import APNsProtocol
+import Database
 import Foundation
 import TokenHygiene
-import TokenStore
+import TokenTable
 
 /// The engines the conformance tests run on.
 package enum TestEngine: String, Sendable, CaseIterable {
@@ -58,10 +59,10 @@ package final class TokenDatabase {
     /// A store on this database.
     package func store(
         pacing: StorePacing = StorePacing(), _ change: (inout TableMapping) -> Void = { _ in }
-    ) throws -> TokenStore {
+    ) throws -> TokenTable {
         var settings = settings
         change(&settings.mapping)
-        return try TokenStore(settings, pacing: pacing)
+        return try TokenTable(settings, pacing: pacing)
     }
 
     /// The driver a store on this database would use, not yet connected.
@@ -74,14 +75,14 @@ package final class TokenDatabase {
 
     /// Lays down the whole schema of ours.
     package func createOwnSchema() throws {
-        for statement in TokenStore.schema(for: settings.location).statements {
+        for statement in SchemaScript.whole(for: settings.location).statements {
             try sql.run(statement)
         }
     }
 
     /// Lays down our side tables only.
     package func createSideTables() throws {
-        for statement in TokenStore.sideTables(for: settings.location).statements {
+        for statement in SchemaScript.sideTables(for: settings.location).statements {
             try sql.run(statement)
         }
     }

@@ -4,12 +4,14 @@
 // credential until something is sent.
 
 import APNsConnection
+import APNsProtocol
+import Database
 import EvidenceJournal
 import Foundation
 import Glibc
 import SecureTransport
 import TokenHygiene
-import TokenStore
+import TokenTable
 
 /// Examines everything that sweeping and sending need, and changes nothing.
 package struct Check {
@@ -268,15 +270,17 @@ package struct Check {
         guard areThere(settings.store.ca), (try? settings.ensureOwnStore()) != nil else { return }
         do {
             let policy = RemovalPolicy(settings.policy)
-            let store = try TokenStore(StoreSettings(settings), pacing: StorePacing(settings))
+            let store = try TokenTable(StoreSettings(settings), pacing: StorePacing(settings))
             for finding in try store.examine(
                 .apply(policy), partitions: settings.apps.map(\.storedPartition)
             ).findings {
                 enter(finding)
             }
-            for finding in try store.examinePace() { enter(finding) }
+            for finding in try store.session.examinePace(lease: try store.leaseName()) {
+                enter(finding)
+            }
             report.grants = (try? store.grants(for: policy)) ?? []
-            report.grants += (try? store.lagGrants()) ?? []
+            report.grants += (try? store.session.lagGrants()) ?? []
             try examineQueue(store)
         } catch {
             report.fail("database", .wrapping(error, at: .store))
@@ -284,7 +288,7 @@ package struct Check {
     }
 
     /// Who only sweeps has no queue.
-    private mutating func examineQueue(_ store: TokenStore) throws(StoreFailure) {
+    private mutating func examineQueue(_ store: TokenTable) throws(StoreFailure) {
         let senders = settings.apps.filter { $0.provider != nil }
         guard !senders.isEmpty else { return }
         for finding in try store.examineQueue(.send, partitions: senders.map(\.storedPartition)) {

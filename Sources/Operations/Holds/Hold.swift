@@ -11,6 +11,7 @@
 // A feed that is held for another reason, as because it reached feedback.max-bytes, holds nobody else
 // and is a hold of its own.
 
+import APNsProtocol
 import EvidenceJournal
 import Foundation
 import SecureTransport
@@ -123,7 +124,7 @@ extension Holds {
     /// Writes metrics after a decision.
     ///
     /// - Throws: exit 73 where the file cannot be written; the decision stands.
-    package func write(_ metrics: MetricsPlan?) throws(RunFailure) {
+    package func write(_ metrics: (any JournalPage)?) throws(RunFailure) {
         try metrics?.write(from: main)
     }
 }

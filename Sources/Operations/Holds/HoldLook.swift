@@ -1,6 +1,7 @@
+import Database
 import EvidenceJournal
 import TokenHygiene
-import TokenStore
+import TokenTable
 
 /// Looks closely at a hold: decodes its feeds, takes its digest, and asks the database what would
 /// become of every token now.
@@ -32,7 +33,7 @@ package struct HoldLook {
                 "looking at hold \(hold.id): the settings no longer name \(hold.partition); name it "
                     + "again under apps, or discard the hold")
         }
-        let store = try TokenStore(StoreSettings(settings))
+        let store = try TokenTable(StoreSettings(settings))
         var report = HoldReport(hold, action: policy.action, now: context.now())
         let table = try EvidenceTable(in: hold.journal.folder, named: "scratch-holds")
         let digest = try HoldDigest(
@@ -71,7 +72,7 @@ package struct HoldLook {
     }
 
     private func compare(
-        _ evidence: SortedEvidence, with partition: Partition, in store: TokenStore,
+        _ evidence: SortedEvidence, with partition: Partition, in store: TokenTable,
         into report: inout HoldReport
     ) throws {
         var stream = evidence.stream()

@@ -1,3 +1,4 @@
+import APNsProtocol
 import EvidenceJournal
 import Foundation
 import Glibc
@@ -5,7 +6,7 @@ import SecureTransport
 import TokenHygiene
 
 /// Where metrics go, and what of them the journals do not know.
-package struct MetricsPlan: Sendable {
+package struct MetricsPlan: JournalPage {
     /// The kinds of runs that a journal knows.
     private static let kinds = ["sweep", "replay", "release", "discard", "undo", "send"]
 
@@ -18,9 +19,9 @@ package struct MetricsPlan: Sendable {
     /// Our own certificates. Their ends are looked up for every page: a sender outlives them.
     private let certificates: [(partition: Partition, file: Settings.Certificate)]
 
-    /// What the settings want; nil where they name no file.
-    package init?(_ settings: Settings) {
-        guard let path = settings.report.metricsFile else { return nil }
+    /// What the settings want; nil where they name no file, and for dry runs.
+    package init?(_ settings: Settings, dryRun: Bool = false) {
+        guard !dryRun, let path = settings.report.metricsFile else { return nil }
         self.path = path
         state = settings.state
         partitions = settings.apps.map(\.partition)
@@ -45,7 +46,7 @@ package struct MetricsPlan: Sendable {
     ///
     /// - Throws: exit 73 where the file cannot be written, and what stands in the way of reading the
     ///   own journal.
-    func write(from own: EvidenceJournal) throws(RunFailure) {
+    package func write(from own: EvidenceJournal) throws(RunFailure) {
         do {
             // Runs end at the same moment; what was read first must not be written last.
             try Turn(in: state).hold {

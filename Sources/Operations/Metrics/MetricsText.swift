@@ -2,7 +2,7 @@
 // format 0.0.4), as far as gauges need it. Pure: what is in a page is decided in RunMetrics, how it
 // reaches the disk in MetricsFile.
 
-import TokenStore
+import Database
 
 /// One metric with its samples.
 struct MetricFamily: Hashable, Sendable {

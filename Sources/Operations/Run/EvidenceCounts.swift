@@ -60,27 +60,3 @@ package struct EvidenceCounts: Codable, Hashable, Sendable {
         quarantined += other.quarantined
     }
 }
-
-extension SweepReport.Feed {
-    /// Whether nothing of it is left to do.
-    var isApplied: Bool { state == FeedState.applied.rawValue }
-
-    /// What became of its evidence.
-    var counts: EvidenceCounts {
-        EvidenceCounts(
-            tuples: tuples, applied: applied, already: already, newer: newer, unknown: unknown,
-            refused: refused, held: held, quarantined: quarantined)
-    }
-
-    /// Takes away what was counted before.
-    mutating func subtract(_ counts: EvidenceCounts) {
-        tuples -= counts.tuples
-        applied -= counts.applied
-        already -= counts.already
-        newer -= counts.newer
-        unknown -= counts.unknown
-        refused -= counts.refused
-        held -= counts.held
-        quarantined -= counts.quarantined
-    }
-}

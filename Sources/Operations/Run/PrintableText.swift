@@ -7,7 +7,7 @@
 // lines one by one, and a line break inside one of them is a character like others. What is kept in
 // journals, ledgers and tables stays as it was.
 
-import TokenStore
+import Database
 
 extension String {
     /// The text on one line, with the number of each character in place of the character where it is a

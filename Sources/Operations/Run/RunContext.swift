@@ -1,3 +1,5 @@
+import APNsProtocol
+import Database
 import EvidenceJournal
 import Foundation
 import Logging
@@ -66,4 +68,15 @@ package struct NoProgress: ProgressDisplay {
     package func show(_ phrase: String, _ count: Int, of total: Int?) {}
     /// Has nothing to remove.
     package func clear() {}
+}
+
+extension StorePacing {
+    /// The pacing of a run of some kind that begins now: its time budget counts from here, and its
+    /// pauses are told to people.
+    func began(_ kind: String, _ context: RunContext) -> StorePacing {
+        var pacing = self
+        pacing.throttle.began = monotonic()
+        pacing.throttle.story = { context.log.notice("\(kind) \($0)") }
+        return pacing
+    }
 }

@@ -1,7 +1,7 @@
 import APNsConnection
+import Database
 import EvidenceJournal
 import SecureTransport
-import TokenStore
 
 /// Why a job could not do its work: an exit code for scripts, a sentence for people, and the stage
 /// at which it happened.

@@ -1,23 +1,24 @@
+import Database
 import EvidenceJournal
 import TokenHygiene
-import TokenStore
+import TokenTable
 
 // One piece for every run that reads gateways or changes rows by plan: sweep, replay, release, undo.
 // Senders do not take part: several of them and a sweep work at the same time by design, each applies
 // only what its own journal holds, and application is idempotent under row locks. See
 // docs/decisions.md.
 
-extension TokenStore {
+extension TokenTable {
     /// Runs a body under the lease on the token table, which is renewed meanwhile and given back at
     /// the end, whatever it was. The state folder has to be locked by this run. What the body writes
     /// is fenced by passing the lease to the store.
     ///
     /// - Throws: exit 4 where another run holds the lease, any failure of the database while it is
     ///   taken, and what the body throws.
-    func underLease<Result>(
+    func underLease<Value>(
         run: String, kind: String, in folder: StateFolder, _ context: RunContext,
-        _ body: (Lease) throws -> Result
-    ) throws -> Result {
+        _ body: (Lease) throws -> Value
+    ) throws -> Value {
         let applicant = LeaseApplicant(
             kind: kind, run: run, home: try folder.identity(), host: context.host)
         let lease: Lease
@@ -33,7 +34,7 @@ extension TokenStore {
         defer {
             keeper.stop()
             do {
-                try giveBack(lease)
+                try session.giveBack(lease)
             } catch {
                 context.log.notice("\(error); it ends by itself in \(lease.seconds) s")
             }

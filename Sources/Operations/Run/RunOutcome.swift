@@ -1,13 +1,14 @@
+import APNsProtocol
+import Database
 import EvidenceJournal
 import TokenHygiene
-import TokenStore
 
 /// What the report of every kind of run has, and what its closing line counts.
 package protocol RunReport: PrintedLines, Encodable, Sendable {
     /// RFC 3339, UTC.
     var ended: String { get set }
     /// What went wrong, in order.
-    var problems: [SweepReport.Problem] { get set }
+    var problems: [RunProblem] { get set }
     /// What the run ends with.
     var exit: Int32 { get set }
     /// What the closing line of stderr counts.
@@ -47,6 +48,24 @@ package struct ClosingCounts: Hashable, Sendable {
     }
 }
 
+/// Something that went wrong in a run.
+package struct RunProblem: Codable, Hashable, Sendable {
+    /// Where on the way from socket to report.
+    package var stage: String
+    /// One sentence.
+    package var message: String
+    /// Why the run ended early, in a word, where nothing failed.
+    package var why: String?
+}
+
+/// What is written anew whenever a run has ended, with what the journal says then.
+package protocol JournalPage: Sendable {
+    /// Replaces the page.
+    ///
+    /// - Throws: exit 73 where it cannot be written; what keeps the journal from being read.
+    func write(from journal: EvidenceJournal) throws(RunFailure)
+}
+
 /// What a run ended with: its report, its exit code, and the failures behind both.
 package struct RunOutcome<Report: RunReport>: Sendable {
     /// The result for scripts and people.
@@ -64,7 +83,7 @@ package struct RunOutcome<Report: RunReport>: Sendable {
         guard !failures.contains(failure) else { return }
         failures.append(failure)
         report.problems.append(
-            SweepReport.Problem(
+            RunProblem(
                 stage: failure.stage.rawValue, message: failure.description,
                 why: failure.reason?.rawValue))
         exit = .worse(exit, failure.exit)
@@ -79,7 +98,7 @@ package struct RunOutcome<Report: RunReport>: Sendable {
     /// Writes the end of the run into the journal and then, with what the journal says, the metrics.
     /// Where those cannot be written, what the run did stands, and the record says so too.
     mutating func record(
-        as run: String, in journal: EvidenceJournal, _ metrics: MetricsPlan?,
+        as run: String, in journal: EvidenceJournal, _ metrics: (any JournalPage)?,
         at now: () -> EpochMilliseconds
     ) throws(JournalFailure) {
         try end(run, in: journal, at: now())

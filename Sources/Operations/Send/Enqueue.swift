@@ -1,7 +1,9 @@
 import APNsProtocol
+import Database
 import Foundation
+import PushQueue
 import TokenHygiene
-import TokenStore
+import TokenTable
 
 /// Puts a payload for some tokens into the queue, after checking all that APNs would.
 package struct Enqueue {
@@ -58,7 +60,7 @@ package struct Enqueue {
             named: name, in: environment, for: "queueing a notification")
         try check(content, app)
         try settings.ensureOwnStore()
-        let store = try TokenStore(StoreSettings(settings))
+        let store = try TokenTable(StoreSettings(settings))
         var report = Report(app: app.name, environment: app.environment.rawValue)
         let tokens: [DeviceToken]
         switch recipients {

@@ -5,7 +5,7 @@ struct FeedTally {
     private var waiting: [String: EvidenceCounts] = [:]
 
     /// The entry of a feed without what was counted of it before.
-    mutating func news(in entry: SweepReport.Feed) -> SweepReport.Feed {
+    mutating func news(in entry: FeedReport) -> FeedReport {
         guard let name = entry.feed else { return entry }
         var news = entry
         if let known = waiting[name] { news.subtract(known) }

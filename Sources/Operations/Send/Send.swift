@@ -11,11 +11,13 @@
 // ends the run.
 
 import APNsConnection
+import APNsProtocol
 import EvidenceJournal
 import Foundation
+import PushQueue
 import SecureTransport
 import TokenHygiene
-import TokenStore
+import TokenTable
 
 /// One run of the sender.
 package struct Send {
@@ -92,14 +94,14 @@ package struct Send {
         try journal.purge(at: context.now())
     }
 
-    private func settlement(_ journal: EvidenceJournal, _ store: TokenStore) -> FeedSettlement {
+    private func settlement(_ journal: EvidenceJournal, _ store: TokenTable) -> FeedSettlement {
         FeedSettlement(
             journal: journal, store: store, plan: plan.settlement, context: context, run: run,
             started: started)
     }
 
-    private func openStore(_ need: StoreNeed, _ queue: QueueNeed) throws -> TokenStore {
-        let store = try TokenStore(plan.store)
+    private func openStore(_ need: StoreNeed, _ queue: QueueNeed) throws -> TokenTable {
+        let store = try TokenTable(plan.store)
         let partitions = plan.apps.map(\.stored)
         let report = try store.preflight(need, partitions: partitions)
         let findings = try store.preflightQueue(queue, partitions: partitions)
@@ -111,7 +113,7 @@ package struct Send {
     }
 
     /// Applies what senders that are gone have left; see `SenderFolders`.
-    private mutating func adoptAbandoned(_ store: TokenStore) {
+    private mutating func adoptAbandoned(_ store: TokenTable) {
         let problems = SenderFolders.visitAbandoned(in: plan.state, at: context.now) {
             journal throws(JournalFailure) in
             for feed in try journal.feeds(.pending) {
@@ -126,7 +128,7 @@ package struct Send {
         }
     }
 
-    private mutating func openJobs(_ store: TokenStore, _ journal: EvidenceJournal) throws {
+    private mutating func openJobs(_ store: TokenTable, _ journal: EvidenceJournal) throws {
         let lease = QueueLease(run: run, host: context.host, seconds: plan.leaseSeconds)
         for app in plan.apps {
             switch app.provider {
@@ -145,7 +147,7 @@ package struct Send {
         }
     }
 
-    private mutating func rounds(_ settlement: FeedSettlement, _ store: TokenStore) throws {
+    private mutating func rounds(_ settlement: FeedSettlement, _ store: TokenTable) throws {
         var upkeepDue = Deadline.now
         var stopped: Set<Int> = []
         var resting: [Int: Deadline] = [:]

@@ -1,8 +1,8 @@
 import APNsConnection
 import APNsProtocol
 import EvidenceJournal
+import PushQueue
 import TokenHygiene
-import TokenStore
 
 /// A claim on its way: which of its rows have had an outcome, and what is to be written about them.
 struct SendBatch {

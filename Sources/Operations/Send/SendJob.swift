@@ -11,8 +11,8 @@ import APNsConnection
 import APNsProtocol
 import EvidenceJournal
 import Foundation
+import PushQueue
 import TokenHygiene
-import TokenStore
 
 /// Sends one app's notifications.
 final class SendJob {
@@ -166,7 +166,7 @@ final class SendJob {
     func closeAnswers() throws -> [String] { try answers.close(at: context.now()) }
 
     /// Counts what became of this app's evidence.
-    func count(_ feed: SweepReport.Feed) { entry.count(feed) }
+    func count(_ feed: FeedReport) { entry.count(feed) }
 
     /// Counts rows taken over from senders that are gone.
     func count(_ reclaimed: ReclaimedRows) {

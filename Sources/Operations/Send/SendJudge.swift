@@ -10,8 +10,8 @@
 
 import APNsConnection
 import APNsProtocol
+import PushQueue
 import TokenHygiene
-import TokenStore
 
 /// Judges the outcomes of one app's notifications.
 struct SendJudge {

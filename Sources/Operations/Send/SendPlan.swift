@@ -1,8 +1,8 @@
 import APNsConnection
 import APNsProtocol
+import Database
 import SecureTransport
 import TokenHygiene
-import TokenStore
 
 /// One app to send for: what the settings say, resolved to what will happen.
 package struct PlannedProvider: Sendable {
@@ -51,7 +51,7 @@ package struct SendPlan: Sendable {
     /// Nothing is claimed or sent.
     package var dryRun = false
     /// Where metrics go; nil where nobody wants any.
-    package var metrics: MetricsPlan?
+    package var metrics: (any JournalPage)?
 
     /// The plan of sending for the apps of the settings, or for some of them.
     ///
@@ -74,7 +74,6 @@ package struct SendPlan: Sendable {
         partitions = sweep.partitions
         policy = sweep.policy
         limits = sweep.limits
-        metrics = sweep.metrics
         resendsUnknown = settings.send.resendUnknown
         leaseSeconds = max(10, Int(settings.send.lease.wholeMilliseconds / 1_000))
     }

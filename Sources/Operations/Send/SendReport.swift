@@ -1,6 +1,7 @@
+import APNsProtocol
 import Foundation
+import PushQueue
 import TokenHygiene
-import TokenStore
 
 /// What a run of the sender did, app by app: one JSON object for scripts. Fields may be added, never
 /// renamed.
@@ -74,7 +75,7 @@ package struct SendReport: RunReport, Codable, Hashable {
         }
 
         /// Counts what became of a feed of answers.
-        mutating func count(_ feed: SweepReport.Feed) { evidence.add(feed.counts) }
+        mutating func count(_ feed: FeedReport) { evidence.add(feed.counts) }
     }
 
     /// The run.
@@ -88,7 +89,7 @@ package struct SendReport: RunReport, Codable, Hashable {
     /// App by app, in the order of the settings.
     package var apps: [App] = []
     /// What went wrong.
-    package var problems: [SweepReport.Problem] = []
+    package var problems: [RunProblem] = []
     /// The exit code.
     package var exit: Int32 = 0
 

@@ -1,5 +1,5 @@
+import PushQueue
 import TokenHygiene
-import TokenStore
 
 /// What a sender says on stderr about rows that were closed without an answer, and about tokens of
 /// which nobody can tell yet whether they are bad. Each count is told once, and again when it has grown.

@@ -1,4 +1,4 @@
-import TokenStore
+import Database
 
 /// What one setting may hold: its type with the range, as the table, the parser and the
 /// documentation use it.

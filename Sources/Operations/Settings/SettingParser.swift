@@ -1,4 +1,4 @@
-import TokenStore
+import Database
 
 /// Turns the text of one setting into its value. File and environment share it, so a value means
 /// the same wherever it stands.

@@ -1,4 +1,4 @@
-import TokenStore
+import Database
 
 /// What short texts may consist of.
 enum SettingText {

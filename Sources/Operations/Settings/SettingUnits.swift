@@ -1,4 +1,4 @@
-import TokenStore
+import Database
 
 /// Times as settings write them: a whole number and one of `ms`, `s`, `m`, `h`,
 /// `d`.

@@ -1,4 +1,4 @@
-import TokenStore
+import Database
 
 /// Fills the types with resolved values. Runs only when nothing is wrong, so that every required
 /// value is there and of its row's type; anything else is a mistake between the table and this

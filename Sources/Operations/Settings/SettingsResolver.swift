@@ -1,4 +1,4 @@
-import TokenStore
+import Database
 
 /// Gives every setting of the table its value: what was written, else its default. Goes through
 /// the table in order, so a default that follows from a setting above finds it settled.

@@ -1,4 +1,4 @@
-import TokenStore
+import Database
 
 /// What settings must satisfy together.
 struct SettingsRules {

@@ -1,4 +1,4 @@
-import TokenStore
+import Database
 
 // The one table of settings. A row here is all it takes for a setting to be read from the file and
 // the environment, checked, printed with its origin, and to appear in the sample file and in

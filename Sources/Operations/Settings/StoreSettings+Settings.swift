@@ -1,4 +1,4 @@
-import TokenStore
+import Database
 
 extension StoreSettings {
     /// What the settings say about the token database.

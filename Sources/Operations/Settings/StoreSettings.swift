@@ -1,4 +1,4 @@
-import TokenStore
+import Database
 
 extension Settings {
     /// The token database and how its tables are laid out.

@@ -1,4 +1,4 @@
-import TokenStore
+import Database
 
 extension Settings {
     /// When a run pauses for a busy database, and when it ends early.
@@ -132,14 +132,5 @@ extension StorePacing {
     init(_ settings: Settings) {
         self.init()
         throttle = Throttle(settings.throttle, StoreSettings(settings))
-    }
-
-    /// The pacing of a run of some kind that begins now: its time budget counts from here, and its
-    /// pauses are told to people.
-    func began(_ kind: String, _ context: RunContext) -> StorePacing {
-        var pacing = self
-        pacing.throttle.began = monotonic()
-        pacing.throttle.story = { context.log.notice("\(kind) \($0)") }
-        return pacing
     }
 }

@@ -12,10 +12,11 @@
 // ends the reading: what cannot be applied or kept shall stay with the gateways.
 
 import APNsProtocol
+import Database
 import EvidenceJournal
 import Foundation
 import TokenHygiene
-import TokenStore
+import TokenTable
 
 /// One run of the main job.
 package struct Sweep {
@@ -79,7 +80,7 @@ package struct Sweep {
 
     private mutating func work(_ journal: EvidenceJournal) throws {
         let left = try journal.feeds(.pending)
-        let store: TokenStore
+        let store: TokenTable
         do {
             store = try openStore()
         } catch {
@@ -99,7 +100,7 @@ package struct Sweep {
 
     /// Everything that needs the lease, in a dry run without it.
     private mutating func settle(
-        _ left: [CapturedFeed], _ journal: EvidenceJournal, _ store: TokenStore, _ lease: Lease?
+        _ left: [CapturedFeed], _ journal: EvidenceJournal, _ store: TokenTable, _ lease: Lease?
     ) throws {
         let settlement = FeedSettlement(
             journal: journal, store: store, plan: plan, context: context, run: run,
@@ -110,7 +111,7 @@ package struct Sweep {
     }
 
     /// Applies the answers that senders had kept when they ended, see `SenderFolders`.
-    private mutating func settleSenders(_ store: TokenStore, _ lease: Lease?) {
+    private mutating func settleSenders(_ store: TokenTable, _ lease: Lease?) {
         guard !plan.dryRun, case .gateways = plan.work else { return }
         let problems = SenderFolders.visitAbandoned(in: plan.state, at: context.now) {
             journal throws(JournalFailure) in
@@ -126,9 +127,10 @@ package struct Sweep {
     }
 
     /// Removes the rows that have stayed marked for as long as the settings want.
-    private mutating func removeExpired(_ store: TokenStore, _ lease: Lease?) {
+    private mutating func removeExpired(_ store: TokenTable, _ lease: Lease?) {
         let expiry = SweepExpiry(
-            store: store, plan: plan, context: context, run: run, started: started, lease: lease)
+            store: store, tableExpiry: TableExpiry(store), plan: plan, context: context, run: run,
+            started: started, lease: lease)
         guard expiry.isWanted else { return }
         do {
             try expiry.remove { removal in
@@ -171,14 +173,14 @@ package struct Sweep {
     }
 
     /// The records of the database are for people; a run does not fail for want of them.
-    private mutating func noteEnd(in store: TokenStore) {
+    private mutating func noteEnd(in store: TokenTable) {
         let hasChanged =
             outcome.report.apps.contains { $0.tuples > 0 }
             || outcome.report.removals.contains { $0.removed > 0 }
         guard hasChanged else { return }
         outcome.stamp(at: context.now())
         do {
-            try store.record(
+            try store.session.record(
                 RunRecord(
                     id: run, kind: plan.work.kind, started: started, ended: context.now(),
                     host: context.host, counts: outcome.report.jsonLine,
@@ -188,8 +190,8 @@ package struct Sweep {
         }
     }
 
-    private func openStore() throws -> TokenStore {
-        let store = try TokenStore(plan.store, pacing: plan.pacing)
+    private func openStore() throws -> TokenTable {
+        let store = try TokenTable(plan.store, pacing: plan.pacing)
         let report = try store.preflight(
             plan.dryRun ? .read : .apply(plan.policy),
             partitions: Array(plan.partitions.values))
@@ -215,10 +217,11 @@ package struct Sweep {
     /// the gateway forgets it.
     private func mayOpenFeed(_ settlement: FeedSettlement) throws(StoreFailure) -> Bool {
         let interrupt = context.interrupt
-        guard try settlement.store.waitForThrottle(shouldStop: { interrupt.isTripped }) else {
+        guard try settlement.store.session.waitForThrottle(shouldStop: { interrupt.isTripped })
+        else {
             return false
         }
-        if let lease = settlement.lease { try settlement.store.renew(lease) }
+        if let lease = settlement.lease { try settlement.store.session.renew(lease) }
         return true
     }
 
@@ -240,7 +243,7 @@ package struct Sweep {
             return true
         }
         warnOfExpiry(source)
-        var entry = SweepReport.Feed(source.partition, source: source.name, end: .clean)
+        var entry = FeedReport(source.partition, source: source.name, end: .clean)
         entry.certificateExpires = source.certificateEnds?.rfc3339
         let collected: FeedCollector.Outcome
         do {

@@ -1,6 +1,8 @@
+import APNsProtocol
+import Database
 import Foundation
 import TokenHygiene
-import TokenStore
+import TokenTable
 
 extension SweepReport {
     /// What removal after the grace period did in one app's rows.
@@ -25,7 +27,8 @@ extension SweepReport {
 /// The last step of a sweep under `policy.delete-after`: removes the rows that have stayed marked for
 /// so long, app by app.
 struct SweepExpiry {
-    let store: TokenStore
+    let store: TokenTable
+    let tableExpiry: TableExpiry
     let plan: SweepPlan
     let context: RunContext
     let run: String
@@ -42,7 +45,7 @@ struct SweepExpiry {
 
     /// Removes what is due; `enter` hears of each app, also of one whose removal was cut short.
     func remove(_ enter: (SweepReport.Removal) -> Void) throws {
-        let now = try store.databaseTime()
+        let now = try store.session.databaseTime()
         let partitions = plan.partitions.filter { plan.isAbout($0.key) }
             .sorted { "\($0.key)" < "\($1.key)" }
         for (partition, stored) in partitions {
@@ -52,7 +55,7 @@ struct SweepExpiry {
                 run: run, feed: UUID().uuidString.lowercased(), partition: stored,
                 policy: plan.policy, now: now, lease: lease)
             guard
-                let due = try store.due(
+                let due = try tableExpiry.due(
                     expiry, shouldStop: { context.interrupt.isTripped },
                     noticing: { warn(of: partition, untouchedUntil: $0) })
             else { throw RunFailure.stopped }
@@ -102,14 +105,14 @@ struct SweepExpiry {
         _ expiry: Expiry, _ partition: Partition, _ due: Int,
         into entry: inout SweepReport.Removal, _ enter: (SweepReport.Removal) -> Void
     ) throws {
-        try store.record(
+        try store.session.record(
             RunRecord(id: run, kind: plan.work.kind, started: started, host: context.host))
         defer {
             context.progress.clear()
             enter(entry)
         }
         var first: RefusedChange?
-        let removed = try store.remove(
+        let removed = try tableExpiry.remove(
             expiry, shouldStop: { context.interrupt.isTripped },
             refusing: { (entry.refused, first) = ($0, $1) }
         ) { removed in

@@ -1,7 +1,8 @@
 import APNsConnection
+import APNsProtocol
+import Database
 import SecureTransport
 import TokenHygiene
-import TokenStore
 
 extension SweepPlan {
     /// The plan of a sweep over the gateways of the settings.
@@ -55,7 +56,6 @@ extension SweepPlan {
             policy: RemovalPolicy(settings.policy), limits: GuardLimits(settings.guardLimits),
             dryRun: dryRun)
         pacing = StorePacing(settings)
-        metrics = dryRun ? nil : MetricsPlan(settings)
     }
 }
 

@@ -26,7 +26,7 @@ extension SweepReport {
     }
 }
 
-extension SweepReport.Feed {
+extension FeedReport {
     fileprivate func lines(dryRun: Bool) -> [String] {
         var lines = [
             "\(app)/\(environment) from \(source): \(asked ? end : "not asked")"

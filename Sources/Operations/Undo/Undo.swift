@@ -6,10 +6,11 @@
 // so until new evidence comes. A token that is really dead is named again, by the gateway or by APNs.
 
 import APNsProtocol
+import Database
 import EvidenceJournal
 import Foundation
 import TokenHygiene
-import TokenStore
+import TokenTable
 
 /// Which changes a person wants taken back.
 package enum UndoWish: Hashable, Sendable {
@@ -26,11 +27,16 @@ package struct Undo {
     private let settings: Settings
     private let wish: UndoWish
     private let dryRun: Bool
+    private let page: (any JournalPage)?
     private let context: RunContext
     private let pacing: StorePacing
     private var outcome: RunOutcome<UndoReport>
 
-    private init(_ settings: Settings, _ wish: UndoWish, dryRun: Bool, _ context: RunContext) {
+    private init(
+        _ settings: Settings, _ wish: UndoWish, dryRun: Bool, _ page: (any JournalPage)?,
+        _ context: RunContext
+    ) {
+        self.page = page
         self.settings = settings
         self.wish = wish
         self.dryRun = dryRun
@@ -42,11 +48,12 @@ package struct Undo {
                 started: context.now().rfc3339))
     }
 
-    /// Takes the wished changes back.
+    /// Takes the wished changes back. `page` is written anew at the end.
     package static func run(
-        _ settings: Settings, _ wish: UndoWish, dryRun: Bool, _ context: RunContext
+        _ settings: Settings, _ wish: UndoWish, dryRun: Bool, _ page: (any JournalPage)?,
+        _ context: RunContext
     ) -> RunOutcome<UndoReport> {
-        var undo = Undo(settings, wish, dryRun: dryRun, context)
+        var undo = Undo(settings, wish, dryRun: dryRun, page, context)
         do {
             try undo.keepingJournal()
         } catch {
@@ -66,15 +73,14 @@ package struct Undo {
         } catch {
             outcome.fail(.wrapping(error, at: .apply))
         }
-        try outcome.record(
-            as: attempt, in: journal, dryRun ? nil : MetricsPlan(settings), at: context.now)
+        try outcome.record(as: attempt, in: journal, page, at: context.now)
         withExtendedLifetime(folder) {}
     }
 
     private mutating func work(in folder: StateFolder) throws {
-        let store: TokenStore
+        let store: TokenTable
         do {
-            store = try TokenStore(StoreSettings(settings), pacing: pacing)
+            store = try TokenTable(StoreSettings(settings), pacing: pacing)
             // Before the records of ours are read they have to be there.
             try store.preflight(.undo(actions: [], isDry: true))
         } catch {
@@ -109,7 +115,7 @@ package struct Undo {
     }
 
     private mutating func undo(
-        _ plan: UndoPlan, as record: RunRecord, in store: TokenStore, _ lease: Lease?
+        _ plan: UndoPlan, as record: RunRecord, in store: TokenTable, _ lease: Lease?
     ) throws {
         let context = context
         defer { context.progress.clear() }
@@ -131,7 +137,7 @@ package struct Undo {
     }
 
     /// The run that is meant, where a part of its name was given.
-    private func selection(in store: TokenStore) throws -> UndoSelection {
+    private func selection(in store: TokenTable) throws -> UndoSelection {
         switch wish {
         case .since(let time): return .since(time)
         case .token(let token): return .token(token)
@@ -157,7 +163,7 @@ package struct Undo {
     package static func list(_ settings: Settings) throws -> [UndoableRun] {
         do {
             try settings.ensureOwnStore()
-            let store = try TokenStore(StoreSettings(settings))
+            let store = try TokenTable(StoreSettings(settings))
             try store.preflight(.undo(actions: [], isDry: true))
             return try store.runs().compactMap { run in
                 let changes = try store.changes(of: run.id)

@@ -1,5 +1,5 @@
 import TokenHygiene
-import TokenStore
+import TokenTable
 
 /// What an undo did: one JSON object for scripts. Fields may be added, never renamed.
 package struct UndoReport: RunReport, Codable, Hashable {
@@ -32,7 +32,7 @@ package struct UndoReport: RunReport, Codable, Hashable {
     /// Rows removed again, by the undo of an undo.
     package var removed = 0
     /// What went wrong, in order.
-    package var problems: [SweepReport.Problem] = []
+    package var problems: [RunProblem] = []
     /// What the run ends with.
     package var exit: Int32 = 0
 

@@ -93,8 +93,9 @@ struct HoldsCommand: ParsableCommand {
 
         func run() throws {
             try common.finish { context in
-                let plan = try SweepPlan(
-                    releasing: digest, settings: throttle.over(common.settings()))
+                let settings = try throttle.over(common.settings())
+                var plan = SweepPlan(releasing: digest, settings: settings)
+                plan.metrics = MetricsPlan(settings)
                 return common.print(Sweep.run(plan, context), context)
             }
         }

@@ -1,6 +1,6 @@
 import ArgumentParser
+import Database
 import Operations
-import TokenStore
 
 /// `pushsweep schema`: the tables of the token database.
 struct SchemaCommand: ParsableCommand {
@@ -29,7 +29,7 @@ struct SchemaCommand: ParsableCommand {
                 let location = try common.settings().store.location
                 let script =
                     sideTables
-                    ? TokenStore.sideTables(for: location) : TokenStore.schema(for: location)
+                    ? SchemaScript.sideTables(for: location) : SchemaScript.whole(for: location)
                 let report = SchemaReport(script, executed: false)
                 common.print(report)
                 return .done

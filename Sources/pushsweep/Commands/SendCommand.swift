@@ -59,7 +59,9 @@ struct SendCommand: ParsableCommand {
 
     func run() throws {
         try common.finish { context in
-            var plan = try SendPlan(try common.settings(), apps: app, context)
+            let settings = try common.settings()
+            var plan = try SendPlan(settings, apps: app, context)
+            plan.metrics = MetricsPlan(settings)
             plan.limit = limit
             plan.rate = rate
             plan.follows = follow

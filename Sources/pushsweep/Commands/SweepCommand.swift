@@ -38,8 +38,9 @@ struct SweepCommand: ParsableCommand {
 
     func run() throws {
         try common.finish { context in
-            let plan = try SweepPlan(
-                sweeping: throttle.over(common.settings()), apps: app, dryRun: dryRun, context)
+            let settings = try throttle.over(common.settings())
+            var plan = try SweepPlan(sweeping: settings, apps: app, dryRun: dryRun, context)
+            plan.metrics = MetricsPlan(settings, dryRun: dryRun)
             return common.print(Sweep.run(plan, context), context)
         }
     }
@@ -93,9 +94,11 @@ struct ReplayCommand: ParsableCommand {
 
     func run() throws {
         try common.finish { context in
-            let plan = try SweepPlan(
+            let settings = try throttle.over(common.settings())
+            var plan = try SweepPlan(
                 replaying: file, feed: feed, app: app, environment: environment,
-                settings: throttle.over(common.settings()), dryRun: dryRun)
+                settings: settings, dryRun: dryRun)
+            plan.metrics = MetricsPlan(settings, dryRun: dryRun)
             return common.print(Sweep.run(plan, context), context)
         }
     }

@@ -1,8 +1,8 @@
 import APNsProtocol
 import ArgumentParser
+import Database
 import Operations
 import TokenHygiene
-import TokenStore
 
 /// `pushsweep undo`: takes back what runs did.
 struct UndoCommand: ParsableCommand {
@@ -80,7 +80,9 @@ struct UndoCommand: ParsableCommand {
             let settings = try throttle.over(common.settings())
             guard let wish = try wish() else { return try printList(settings) }
             return common.print(
-                Undo.run(settings, wish, dryRun: dryRun, context), context, isWanted: true)
+                Undo.run(
+                    settings, wish, dryRun: dryRun, MetricsPlan(settings, dryRun: dryRun), context),
+                context, isWanted: true)
         }
     }
 

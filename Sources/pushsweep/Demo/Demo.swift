@@ -6,7 +6,7 @@ import APNsSimulator
 import Foundation
 import Operations
 import TokenHygiene
-import TokenStore
+import TokenTable
 
 /// The demonstration of the main job.
 struct Demo {

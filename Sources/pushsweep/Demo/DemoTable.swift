@@ -1,7 +1,7 @@
 import APNsProtocol
+import Database
 import Operations
 import TokenHygiene
-import TokenStore
 
 /// The token table and the queue of the demo, in an embedded database.
 struct DemoTable {

@@ -1,3 +1,4 @@
+import APNsProtocol
 import EvidenceJournal
 import Foundation
 import TestSupport
@@ -14,7 +15,7 @@ struct MetricsTests {
         var report = SweepReport(
             run: "r", kind: "sweep", dryRun: false, started: EpochMilliseconds(noon))
         report.apps = apps.map { app, applied in
-            var feed = SweepReport.Feed(
+            var feed = FeedReport(
                 Partition(app: app, environment: "production"), source: "g:2196", end: .clean)
             feed.tuples = applied + 2
             feed.applied = applied

@@ -1,9 +1,9 @@
 import APNsSimulator
+import Database
 import Foundation
 import SecureTransport
 import TestSupport
 import Testing
-import TokenStore
 
 @testable import Operations
 

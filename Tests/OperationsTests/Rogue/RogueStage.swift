@@ -7,7 +7,7 @@ import SecureTransport
 import Synchronization
 import TestSupport
 import TokenHygiene
-import TokenStore
+import TokenTable
 
 @testable import Operations
 

@@ -9,8 +9,8 @@ struct FeedTallyTests {
 
     private static func entry(
         _ feed: String, _ state: String, tuples: Int, applied: Int = 0, held: Int = 0
-    ) -> SweepReport.Feed {
-        var entry = SweepReport.Feed(chat, source: "g", end: .clean)
+    ) -> FeedReport {
+        var entry = FeedReport(chat, source: "g", end: .clean)
         entry.feed = feed
         entry.state = state
         (entry.tuples, entry.applied, entry.held) = (tuples, applied, held)

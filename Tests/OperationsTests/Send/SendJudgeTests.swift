@@ -2,7 +2,7 @@ import APNsConnection
 import APNsProtocol
 import Testing
 import TokenHygiene
-import TokenStore
+import TokenTable
 
 @testable import Operations
 

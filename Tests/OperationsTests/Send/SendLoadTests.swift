@@ -3,11 +3,12 @@ import APNsSimulator
 import EvidenceJournal
 import Foundation
 import Logging
+import PushQueue
 import SecureTransport
 import TestSupport
 import Testing
 import TokenHygiene
-import TokenStore
+import TokenTable
 
 @testable import Operations
 
@@ -46,7 +47,7 @@ struct SendLoadTests {
         let journal = try EvidenceJournal(in: folder)
         let app = plan.apps[0]
         let queue = try PushQueue(
-            TokenStore(plan.store), QueueLease(run: "load", host: "test", seconds: 120))
+            TokenTable(plan.store), QueueLease(run: "load", host: "test", seconds: 120))
         let job = try SendJob(
             app, plan, context, queue, try app.provider.get(),
             AnswerCapture(journal, run: "load", partition: app.partition, source: "test"))
@@ -87,7 +88,9 @@ struct SendLoadTests {
     @Test("is bounded in rows where payloads are small")
     func smallPayloads() throws {
         let peak = try Self.peak(rows: 6_000, size: 30, type: "alert", streams: 5)
-        #expect(peak.rows == SendLoad.mostRows, "the bound was never reached")
+        #expect(peak.rows <= SendLoad.mostRows)
+        // Answers may come while the last rows are taken.
+        #expect(peak.rows > SendLoad.mostRows - 200, "the bound was never reached")
         #expect(peak.bytes <= SendLoad.mostRows * 30)
     }
 

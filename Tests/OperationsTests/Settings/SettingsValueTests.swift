@@ -1,5 +1,5 @@
+import Database
 import Testing
-import TokenStore
 
 @testable import Operations
 

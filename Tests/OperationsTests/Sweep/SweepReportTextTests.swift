@@ -1,3 +1,4 @@
+import APNsProtocol
 import Testing
 import TokenHygiene
 
@@ -8,7 +9,7 @@ struct SweepReportTextTests {
     private static func report(dryRun: Bool) -> SweepReport {
         var report = SweepReport(
             run: "r", kind: "sweep", dryRun: dryRun, started: EpochMilliseconds(0))
-        var feed = SweepReport.Feed(
+        var feed = FeedReport(
             Partition(app: "chat", environment: "production"), source: "g:2196", end: .clean)
         (feed.bytes, feed.tuples, feed.applied, feed.newer) = (114, 3, 2, 1)
         report.apps = [feed]
@@ -45,7 +46,7 @@ struct SweepReportTextTests {
     @Test("does not call a gateway refused that was never asked")
     func notAsked() {
         var report = Self.report(dryRun: false)
-        report.apps[0] = SweepReport.Feed(
+        report.apps[0] = FeedReport(
             Partition(app: "chat", environment: "production"), source: "g:2196", end: .refused)
         #expect(report.text.contains("g:2196: refused"))
         report.apps[0].asked = false

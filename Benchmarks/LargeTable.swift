@@ -1,0 +1,175 @@
+import APNsProtocol
+import Database
+import Foundation
+import TokenHygiene
+import TokenTable
+
+/// A failure to set up a benchmark.
+struct BenchmarkFailure: Error, CustomStringConvertible {
+    let description: String
+}
+
+/// The MariaDB that the environment names.
+enum BenchmarkServer {
+    /// Settings for one of its databases, and its address as a settings file writes it.
+    static func settings(
+        database: String
+    ) throws -> (settings: StoreSettings, address: String) {
+        let environment = ProcessInfo.processInfo.environment
+        func value(_ name: String) throws -> String {
+            guard let value = environment["PUSHSWEEP_TEST_MARIADB_\(name)"] else {
+                throw BenchmarkFailure(
+                    description: "no MariaDB in the environment; run scripts/bench")
+            }
+            return value
+        }
+        let address = try "mysql+unix://\(value("SOCKET"))?db=\(database)&user=\(value("USER"))"
+        var settings = StoreSettings(
+            location: try StoreLocation(address, relativeTo: "/"),
+            password: try value("PASSWORD"))
+        settings.timeouts.read = 3_600
+        return (settings, address)
+    }
+}
+
+/// A MariaDB database with a large table of tokens and evidence about a tenth of them: of the
+/// evidence, 80 % meets a row registered before it, 10 % one registered after it, 10 % none.
+final class LargeTable {
+    let settings: StoreSettings
+    let sql: any SQLConnection
+    /// Evidence in token order.
+    let evidence: [TokenEvidence]
+    /// Rows in the table.
+    let rows: Int
+    private let database: String
+
+    package init(rows: Int, _ context: BenchmarkContext) throws {
+        self.rows = rows
+        database = "ps_bench_\(getpid())"
+        try Self.connection(BenchmarkServer.settings(database: "mysql").settings)
+            .run("CREATE DATABASE \(database)")
+        settings = try BenchmarkServer.settings(database: database).settings
+        sql = try Self.connection(settings)
+        for statement in SchemaScript.whole(for: settings.location).statements {
+            try sql.run(statement)
+        }
+        context.note("filling a table of \(rows) rows")
+        try Self.fill(sql, rows)
+        evidence = try Self.evidence(sql, rows)
+        try stage()
+        context.note("\(evidence.count) statements of evidence staged")
+    }
+
+    deinit { try? sql.run("DROP DATABASE \(database)") }
+
+    static func connection(_ settings: StoreSettings) throws -> any SQLConnection {
+        guard case .server(let server) = settings.location else {
+            throw BenchmarkFailure(description: "no server")
+        }
+        let connection = MariaDBConnection(server, settings)
+        try connection.connect()
+        try connection.run("SET SESSION sql_safe_updates = 0")
+        return connection
+    }
+
+    /// Every tenth row will meet evidence of 2024-06-01 and later; a ninth of these registered in
+    /// 2025, after it.
+    private static func fill(_ sql: any SQLConnection, _ rows: Int) throws {
+        try sql.run("ALTER TABLE active_users DROP INDEX device, DROP INDEX user")
+        try sql.run(
+            "INSERT INTO active_users SELECT seq, CONCAT('user-', seq), 'chat', 'production', "
+                + "UNHEX(SHA2(seq, 256)), IF(seq % 90 = 0, '2025-01-01', '2023-01-01') + INTERVAL "
+                + "seq % 8000000 SECOND, NULL, NULL FROM seq_1_to_\(rows)")
+        try sql.run(
+            "ALTER TABLE active_users ADD UNIQUE KEY device (device_token, app_id, environment), "
+                + "ADD KEY user (user_id)")
+        try sql.run("ANALYZE TABLE active_users")
+    }
+
+    private static func evidence(_ sql: any SQLConnection, _ rows: Int) throws -> [TokenEvidence] {
+        let found = try sql.query(
+            "SELECT device_token FROM active_users WHERE id % 10 = 0 AND id <= \(rows * 9 / 10) "
+                + "UNION ALL SELECT UNHEX(SHA2(CONCAT('unknown', id), 256)) FROM active_users "
+                + "WHERE id % 90 = 0 AND id <= \(rows * 9 / 10) ORDER BY 1")
+        let june: Int64 = 1_717_200_000_000
+        return (0..<found.count).compactMap { row in
+            guard case .bytes(let bytes) = found[row, 0], let token = DeviceToken(bytes) else {
+                return nil
+            }
+            let seconds = Int64(row) &* 7_919 % 8_000_000
+            return TokenEvidence(token: token, time: EpochMilliseconds(june + seconds * 1_000))
+        }
+    }
+
+    /// Lays the evidence down as the engine's own way needs it: in a table, by token.
+    private func stage() throws {
+        try sql.run(
+            "CREATE TABLE staging (token VARBINARY(100) PRIMARY KEY, dead DATETIME(3) NOT NULL)")
+        let row = "(?, ?)"
+        try sql.begin()
+        for first in stride(from: 0, to: evidence.count, by: 500) {
+            let block = evidence[first..<min(first + 500, evidence.count)]
+            _ = try sql.execute(
+                "INSERT INTO staging VALUES "
+                    + repeatElement(row, count: block.count).joined(separator: ", "),
+                block.flatMap { item -> [SQLValue] in
+                    let clock = WallClock(microseconds: item.time.rawValue * 1_000)
+                    return [.bytes(item.token.bytes), .wallClock(clock)]
+                })
+        }
+        try sql.commit()
+        try sql.run("CREATE TABLE kept SELECT * FROM active_users WHERE id % 10 = 0")
+        try sql.run("ANALYZE TABLE staging")
+    }
+
+    /// Puts the table back as it was, and lets the server finish what it does behind the scenes.
+    func restore() throws {
+        try sql.run(
+            "UPDATE active_users SET invalidated_at = NULL, invalid_reason = NULL "
+                + "WHERE invalidated_at IS NOT NULL")
+        try sql.run("INSERT IGNORE INTO active_users SELECT * FROM kept")
+        for table in ["pushsweep_change", "pushsweep_feed"] { try sql.run("TRUNCATE \(table)") }
+        try settle()
+    }
+
+    /// Waits until old row versions are purged and changed pages are written, so that no run pays
+    /// for the one before it.
+    private func settle() throws {
+        try sql.run("SET GLOBAL innodb_max_dirty_pages_pct = 0, innodb_max_dirty_pages_pct_lwm = 0")
+        for _ in 0..<600 {
+            let rows = try sql.query(
+                "SHOW GLOBAL STATUS WHERE Variable_name IN ('Innodb_buffer_pool_pages_dirty', "
+                    + "'Innodb_history_list_length')")
+            let busy = (0..<rows.count).contains { (rows[$0, 1].count ?? 0) > 200 }
+            if !busy { break }
+            usleep(100_000)
+        }
+        try sql.run("SET GLOBAL innodb_max_dirty_pages_pct = 90")
+    }
+
+    /// What stands in the table and the ledger, in a few numbers that differ if anything does.
+    func fingerprint() throws -> String {
+        let rows = try sql.query(
+            "SELECT (SELECT COUNT(*) FROM active_users), (SELECT COUNT(*) FROM pushsweep_change), "
+                + "(SELECT SUM(CRC32(CONCAT(id, invalidated_at, invalid_reason))) FROM active_users "
+                + "WHERE id % 10 = 0), (SELECT SUM(CRC32(CONCAT_WS('|', action, row_key, "
+                + "before_image, evidence_at, source))) FROM pushsweep_change)")
+        return rows.row(0).map { $0.text ?? $0.count.map(String.init) ?? "NULL" }
+            .joined(separator: " ")
+    }
+}
+
+/// Evidence that lies in order already, as the journal hands it out.
+struct OrderedEvidence: EvidenceStream {
+    private var rest: ArraySlice<TokenEvidence>
+
+    /// The entries from a token on.
+    init(rest: ArraySlice<TokenEvidence>, from token: DeviceToken?) {
+        self.rest = rest.drop { item in token.map { item.token < $0 } ?? false }
+    }
+
+    mutating func next(_ limit: Int) -> [TokenEvidence] {
+        defer { rest = rest.dropFirst(limit) }
+        return Array(rest.prefix(limit))
+    }
+}

@@ -1,0 +1,246 @@
+/// What the database says about one table.
+package struct CatalogTable: Hashable, Sendable {
+    /// The name the settings gave, with its schema where they gave one.
+    package let name: TableName
+    /// The name as the database itself spells it, without the schema of the connection: the same
+    /// for everybody, however their settings write it.
+    package let canonicalName: String
+    /// In the order of the table.
+    package let columns: [CatalogColumn]
+    /// In the order in which the database lists them.
+    package let indexes: [CatalogIndex]
+    /// The engine that keeps it; nil for SQLite.
+    package var engine: CatalogEngine?
+
+    /// A column by name; both engines ignore the case of column names.
+    package func column(_ name: String) -> CatalogColumn? {
+        columns.first { $0.name.lowercased() == name.lowercased() }
+    }
+
+    /// The columns of the primary key.
+    package var primaryKey: [String] { columns.filter { $0.isPrimary }.map(\.name) }
+
+    /// Whether at most one row has given values in these columns.
+    package func isUnique(_ names: [String]) -> Bool {
+        let names = Set(names.map { $0.lowercased() })
+        let primary = Set(primaryKey.map { $0.lowercased() })
+        if !primary.isEmpty && primary.isSubset(of: names) { return true }
+        return indexes.contains { index in
+            index.isUnique && !index.columns.isEmpty
+                && index.columns.allSatisfy { names.contains($0.lowercased()) }
+        }
+    }
+}
+
+/// The storage engine of a server's table.
+package struct CatalogEngine: Hashable, Sendable {
+    /// Its name, such as `InnoDB`.
+    package let name: String
+    /// Whether a rolled back transaction leaves nothing behind.
+    package let hasTransactions: Bool
+}
+
+/// One column as the database describes it.
+package struct CatalogColumn: Hashable, Sendable {
+    /// The name in the database's own case.
+    package let name: String
+    /// The type's name in lower case, without length.
+    package let type: String
+    /// The most characters (or bytes, in a binary column) a value can have; nil: no limit known.
+    package let length: Int?
+    /// The collation; nil for columns that are no text.
+    let collation: String?
+    /// The character set of a server's text; nil for columns that are no text.
+    package var characterSet: String?
+    /// The type as it was declared, members of an ENUM among it; empty where it is not known.
+    package var declaration = ""
+    /// Digits of fraction of a time column.
+    let fraction: Int
+    /// Whether it takes NULL.
+    package let isNullable: Bool
+    let isPrimary: Bool
+    /// Whether the database computes it from others.
+    package let isGenerated: Bool
+    /// Whether the engine sets it to the present at every change of the row.
+    package let movesItself: Bool
+
+    /// Whether it holds whole numbers.
+    package var isInteger: Bool {
+        ["tinyint", "smallint", "mediumint", "int", "integer", "bigint"].contains(type)
+            || type.contains("int") && !type.contains("point")
+    }
+
+    /// Whether it holds bytes rather than characters.
+    package var isBinary: Bool { type.contains("binary") || type.contains("blob") }
+
+    /// Whether it holds characters.
+    package var isText: Bool {
+        type.contains("char") || type.contains("text") || type.contains("clob")
+    }
+}
+
+/// One index as the database describes it.
+package struct CatalogIndex: Hashable, Sendable {
+    /// The name, as an index hint takes it.
+    package let name: String
+    /// Whether no two rows share its values.
+    package let isUnique: Bool
+    /// Its columns in order.
+    package let columns: [String]
+}
+
+/// Asks the database about its tables.
+package struct Catalog {
+    let connection: any SQLConnection
+
+    /// Reads over a connection.
+    package init(connection: any SQLConnection) {
+        self.connection = connection
+    }
+
+    /// What a table consists of; nil where there is none that the account can see.
+    package func table(_ name: TableName) throws(SQLFailure) -> CatalogTable? {
+        let columns: [CatalogColumn]
+        let indexes: [CatalogIndex]
+        switch connection.dialect.engine {
+        case .mariaDB:
+            columns = try serverColumns(name)
+            indexes = try serverIndexes(name)
+        case .sqlite:
+            columns = try sqliteColumns(name)
+            indexes = try sqliteIndexes(name)
+        }
+        guard !columns.isEmpty else { return nil }
+        return CatalogTable(
+            name: name, canonicalName: try canonicalName(name), columns: columns, indexes: indexes,
+            engine: connection.dialect.engine == .mariaDB ? try engine(name) : nil)
+    }
+
+    /// The engine of a server's table; nil for a view.
+    private func engine(_ name: TableName) throws(SQLFailure) -> CatalogEngine? {
+        let rows = try connection.query(
+            """
+            SELECT t.ENGINE, e.TRANSACTIONS FROM information_schema.TABLES t \
+            LEFT JOIN information_schema.ENGINES e ON e.ENGINE = t.ENGINE \
+            WHERE t.TABLE_SCHEMA = COALESCE(?, DATABASE()) AND t.TABLE_NAME = ?
+            """, [name.schema.map(SQLValue.text) ?? .null, .text(name.name)])
+        guard let engine = rows[0, 0].text else { return nil }
+        return CatalogEngine(name: engine, hasTransactions: rows[0, 1].text?.uppercased() == "YES")
+    }
+
+    private func canonicalName(_ name: TableName) throws(SQLFailure) -> String {
+        let rows: SQLRows
+        switch connection.dialect.engine {
+        case .mariaDB:
+            rows = try connection.query(
+                """
+                SELECT TABLE_NAME, IF(TABLE_SCHEMA = DATABASE(), NULL, TABLE_SCHEMA) \
+                FROM information_schema.TABLES \
+                WHERE TABLE_SCHEMA = COALESCE(?, DATABASE()) AND TABLE_NAME = ?
+                """, [name.schema.map(SQLValue.text) ?? .null, .text(name.name)])
+        case .sqlite:
+            let schema = name.schema?.lowercased() ?? "main"
+            rows = try connection.query(
+                "SELECT name, NULLIF(?, 'main') FROM "
+                    + "\(connection.dialect.quoted(schema)).sqlite_master "
+                    + "WHERE type IN ('table', 'view') AND name = ? COLLATE NOCASE",
+                [.text(schema), .text(name.name)])
+        }
+        guard rows.count > 0, let table = rows[0, 0].text else { return name.description }
+        return TableName(schema: rows[0, 1].text, name: table).description
+    }
+
+    private func serverColumns(_ name: TableName) throws(SQLFailure) -> [CatalogColumn] {
+        let rows = try connection.query(
+            """
+            SELECT COLUMN_NAME, DATA_TYPE, CHARACTER_MAXIMUM_LENGTH, COLLATION_NAME, \
+            DATETIME_PRECISION, IS_NULLABLE, COLUMN_KEY, EXTRA, CHARACTER_SET_NAME, COLUMN_TYPE \
+            FROM information_schema.COLUMNS \
+            WHERE TABLE_SCHEMA = COALESCE(?, DATABASE()) AND TABLE_NAME = ? \
+            ORDER BY ORDINAL_POSITION
+            """, [name.schema.map(SQLValue.text) ?? .null, .text(name.name)])
+        return (0..<rows.count).map { row in
+            let extra = (rows[row, 7].text ?? "").uppercased()
+            return CatalogColumn(
+                name: rows[row, 0].text ?? "", type: (rows[row, 1].text ?? "").lowercased(),
+                length: rows[row, 2].count, collation: rows[row, 3].text,
+                characterSet: rows[row, 8].text, declaration: rows[row, 9].text ?? "",
+                fraction: rows[row, 4].count ?? 0, isNullable: rows[row, 5].text == "YES",
+                isPrimary: rows[row, 6].text == "PRI",
+                isGenerated: extra.contains("VIRTUAL") || extra.contains("STORED GENERATED")
+                    || extra.contains("PERSISTENT"),
+                movesItself: extra.contains("ON UPDATE"))
+        }
+    }
+
+    private func serverIndexes(_ name: TableName) throws(SQLFailure) -> [CatalogIndex] {
+        let rows = try connection.query(
+            """
+            SELECT INDEX_NAME, NON_UNIQUE, COLUMN_NAME, SUB_PART FROM information_schema.STATISTICS \
+            WHERE TABLE_SCHEMA = COALESCE(?, DATABASE()) AND TABLE_NAME = ? \
+            ORDER BY INDEX_NAME, SEQ_IN_INDEX
+            """, [name.schema.map(SQLValue.text) ?? .null, .text(name.name)])
+        var indexes: [CatalogIndex] = []
+        for row in 0..<rows.count {
+            let index = rows[row, 0].text ?? ""
+            // An index over part of a column proves nothing about whole values.
+            let isUnique = rows[row, 1].count == 0 && rows[row, 3] == .null
+            let column = rows[row, 2].text ?? ""
+            if let last = indexes.last, last.name == index {
+                indexes[indexes.count - 1] = CatalogIndex(
+                    name: index, isUnique: last.isUnique && isUnique,
+                    columns: last.columns + [column])
+            } else {
+                indexes.append(CatalogIndex(name: index, isUnique: isUnique, columns: [column]))
+            }
+        }
+        return indexes
+    }
+
+    private func sqliteColumns(_ name: TableName) throws(SQLFailure) -> [CatalogColumn] {
+        let rows = try connection.query(
+            """
+            SELECT name, type, "notnull", pk, hidden FROM pragma_table_xinfo(?, ?) ORDER BY cid
+            """, [.text(name.name), .text(name.schema ?? "main")])
+        return (0..<rows.count).map { row in
+            let declared = (rows[row, 1].text ?? "").lowercased()
+            let parts = declared.split(whereSeparator: { "(), ".contains($0) })
+            return CatalogColumn(
+                name: rows[row, 0].text ?? "", type: parts.first.map(String.init) ?? "",
+                // SQLite keeps values of any length whatever the declaration says.
+                length: nil, collation: nil, fraction: 3, isNullable: rows[row, 2].count == 0,
+                isPrimary: rows[row, 3].count != 0, isGenerated: (rows[row, 4].count ?? 0) > 1,
+                movesItself: false)
+        }
+    }
+
+    private func sqliteIndexes(_ name: TableName) throws(SQLFailure) -> [CatalogIndex] {
+        let schema = SQLValue.text(name.schema ?? "main")
+        let list = try connection.query(
+            "SELECT name, \"unique\", partial FROM pragma_index_list(?, ?)",
+            [.text(name.name), schema])
+        var indexes: [CatalogIndex] = []
+        for row in 0..<list.count {
+            let columns = try connection.query(
+                "SELECT name FROM pragma_index_info(?, ?) ORDER BY seqno", [list[row, 0], schema])
+            indexes.append(
+                CatalogIndex(
+                    name: list[row, 0].text ?? "",
+                    isUnique: list[row, 1].count != 0 && list[row, 2].count == 0,
+                    columns: (0..<columns.count).map { columns[$0, 0].text ?? "" }))
+        }
+        return indexes
+    }
+}
+
+extension CatalogTable {
+    /// The index that serves a lookup by token alone, or by token within app and environment.
+    package func index(onToken token: String, after leading: [String] = []) -> CatalogIndex? {
+        let token = token.lowercased()
+        let leading = Set(leading.map { $0.lowercased() })
+        return indexes.first { index in
+            let columns = index.columns.map { $0.lowercased() }
+            return columns.first { !leading.contains($0) } == token
+        }
+    }
+}

@@ -1,0 +1,131 @@
+/// Finds the columns that a group of settings names, in a table as the database describes it, and
+/// refuses those that cannot hold what they are named for.
+package struct ColumnResolver {
+    let table: CatalogTable
+    let dialect: SQLDialect
+    /// The group that messages name, such as `store.active-users`.
+    let group: String
+
+    /// Lays settings over `table`; `group` is where they stand, such as `store.active-users`.
+    package init(table: CatalogTable, dialect: SQLDialect, group: String) {
+        self.table = table
+        self.dialect = dialect
+        self.group = group
+    }
+
+    /// What is thrown about the table.
+    package func refusal(_ reason: String) -> StoreFailure {
+        StoreFailure(.configuration, "reading the layout of \(table.name): \(reason)")
+    }
+
+    /// A column that has to be there.
+    package func required(_ name: String, setting: String) throws(StoreFailure) -> CatalogColumn {
+        if let column = table.column(name) { return column }
+        let names = table.columns.prefix(20).map(\.name).joined(separator: ", ")
+        throw refusal(
+            "there is no column \(name.prefix(64)) that the account may see, only \(names); correct "
+                + "\(group).\(setting) or grant SELECT on the column")
+    }
+
+    /// A column that may be missing unless it was named.
+    package func optional(
+        _ column: OptionalColumn, setting: String
+    ) throws(StoreFailure) -> CatalogColumn? {
+        switch column {
+        case .detect(let usual): table.column(usual)
+        case .absent: nil
+        case .named(let name): try required(name, setting: setting)
+        }
+    }
+
+    /// The column of tokens.
+    package func token(
+        _ name: String, _ encoding: TokenEncoding?
+    ) throws(StoreFailure) -> TokenColumn {
+        let column = try required(name, setting: "token")
+        guard column.isBinary || column.isText || column.type.isEmpty else {
+            throw refusal("token column \(column.name) holds neither text nor bytes")
+        }
+        let encoding = encoding ?? (column.isBinary ? .binary : .hex)
+        if encoding == .binary && column.isText {
+            throw refusal(
+                "token column \(column.name) holds text, which raw bytes would never match; declare "
+                    + "encoding hex")
+        }
+        let collation = column.collation ?? ""
+        return TokenColumn(
+            name: column.name, encoding: encoding,
+            isBinary: column.isBinary && dialect.engine == .mariaDB,
+            tellsCaseApart: column.isBinary || !collation.contains("_ci"),
+            mixesTextAndBytes: dialect.engine == .sqlite && !column.isText)
+    }
+
+    /// A column of apps or environments.
+    package func partition(
+        _ mapped: OptionalColumn, setting: String, values: [String: String]
+    ) throws(StoreFailure) -> PartitionColumn? {
+        guard let column = try optional(mapped, setting: setting) else { return nil }
+        guard column.isText || column.isInteger || column.type == "enum" else {
+            throw refusal(
+                "column \(column.name) holds neither text nor whole numbers; correct "
+                    + "\(group).\(setting)")
+        }
+        return .init(
+            name: column.name, isInteger: column.isInteger,
+            // Other collations, ordinary `_bin` ones among them, ignore spaces at the end.
+            isExact: column.isInteger || column.collation?.contains("nopad_bin") == true,
+            values: values)
+    }
+
+    /// The column of reasons, which are words. One that merely has the usual name and holds something
+    /// else is somebody else's.
+    package func reason(_ mapped: OptionalColumn) throws(StoreFailure) -> CatalogColumn? {
+        guard let column = try optional(mapped, setting: "reason") else { return nil }
+        // SQLite keeps text in a column of any type.
+        let holdsText = column.isText || dialect.engine == .sqlite
+        if holdsText && !column.isGenerated { return column }
+        if case .detect = mapped { return nil }
+        throw refusal(
+            "column \(column.name) has type \(column.type), which cannot hold the reason of a mark; "
+                + "make it VARCHAR(32), or leave reason out of \(group)")
+    }
+
+    /// A column of times.
+    package func time(
+        _ mapped: TimeMapping, setting: String
+    ) throws(StoreFailure) -> TimeColumn? {
+        guard let column = try optional(mapped.column, setting: setting) else { return nil }
+        let offset = mapped.zone.seconds
+        let isClock = ["datetime", "timestamp"].contains(column.type)
+        switch (mapped.type, dialect.engine) {
+        case (nil, .mariaDB) where isClock, (.datetime, .mariaDB) where isClock:
+            // The session's zone is UTC, and a TIMESTAMP is converted to it whatever was declared.
+            let own = column.type == "timestamp" ? 0 : offset
+            return TimeColumn(
+                name: column.name, storage: .wallClock(fraction: column.fraction, offset: own))
+        case (nil, .sqlite) where !column.isInteger, (.datetime, .sqlite) where !column.isInteger:
+            return TimeColumn(name: column.name, storage: .text(offset: offset))
+        case (.epochSeconds, .mariaDB)
+        where ["tinyint", "smallint", "mediumint"].contains(column.type):
+            throw refusal(
+                "column \(column.name) has type \(column.type), which is too small for seconds since "
+                    + "1970; make it BIGINT, or correct \(group).\(setting)")
+        case (.epochSeconds, _) where column.isInteger,
+            (.epochSeconds, .sqlite) where !column.isText:
+            return TimeColumn(name: column.name, storage: .epochSeconds)
+        case (.epochMilliseconds, _) where column.type == "bigint",
+            (.epochMilliseconds, .sqlite) where !column.isText:
+            return TimeColumn(name: column.name, storage: .epochMilliseconds)
+        case (nil, _) where column.isInteger:
+            throw refusal(
+                "column \(column.name) holds whole numbers, which may be seconds or milliseconds; "
+                    + "declare type epoch-seconds or epoch-milliseconds under "
+                    + "\(group).\(setting)")
+        default:
+            throw refusal(
+                "column \(column.name) has type \(column.type), which cannot hold "
+                    + "\(mapped.type?.rawValue ?? "a date with time"); correct "
+                    + "\(group).\(setting)")
+        }
+    }
+}

@@ -1,0 +1,166 @@
+import Foundation
+
+// What a change to a row of the token table does to other rows. A foreign key of another table may remove
+// or empty rows with it (ON DELETE CASCADE, SET NULL), and a trigger may write anywhere. The ledger knows
+// nothing of those rows, so an undo could not bring them back.
+//
+// Servers show a foreign key to accounts that have some right on the table which has it, and that table may
+// stand in any schema. An account with rights on the token table alone sees none, so what it does not see
+// proves nothing; `seesKeys` says whether it sees the tables of all schemas. Rights by a role, and names
+// with quotes, make the lists of privileges no help, so the account is asked for a table that every server
+// has and that only a right on all tables shows: `mysql.db`. Triggers of a table MariaDB shows to every
+// account that may read it.
+
+/// What stands beside the token table and changes with its rows.
+package struct TableReach: Hashable, Sendable {
+    /// A foreign key of another table that refers to this one.
+    package struct Key: Hashable, Sendable {
+        /// The table that has it.
+        package let table: String
+        /// What it does when a row is removed, in capitals: `CASCADE`, `SET NULL`, `RESTRICT` and so on.
+        package let rule: String
+
+        /// Whether removing a row changes rows of that table.
+        package var spreads: Bool { rule != "RESTRICT" && rule != "NO ACTION" }
+    }
+
+    /// A trigger of the token table.
+    package struct Trigger: Hashable, Sendable {
+        /// The trigger's name.
+        package let name: String
+        /// `INSERT`, `UPDATE` or `DELETE`.
+        package let event: String
+    }
+
+    /// The foreign keys of other tables that refer to this one.
+    package var keys: [Key] = []
+    /// The triggers that changes of its rows run.
+    package var triggers: [Trigger] = []
+    /// Whether the account sees the foreign keys of all tables of all schemas.
+    package var seesKeys = true
+}
+
+extension Catalog {
+    /// Whether changing a row of a table runs triggers.
+    package func hasUpdateTriggers(_ name: TableName) throws(SQLFailure) -> Bool {
+        try triggers(of: name).contains { $0.event == "UPDATE" }
+    }
+
+    /// What changes with rows of a table.
+    package func reach(of name: TableName) throws(SQLFailure) -> TableReach {
+        switch connection.dialect.engine {
+        case .mariaDB: try serverReach(name)
+        case .sqlite: try sqliteReach(name)
+        }
+    }
+
+    private func triggers(of name: TableName) throws(SQLFailure) -> [TableReach.Trigger] {
+        let rows: SQLRows
+        switch connection.dialect.engine {
+        case .mariaDB:
+            rows = try connection.query(
+                """
+                SELECT TRIGGER_NAME, EVENT_MANIPULATION FROM information_schema.TRIGGERS \
+                WHERE EVENT_OBJECT_SCHEMA = COALESCE(?, DATABASE()) AND EVENT_OBJECT_TABLE = ?
+                """, [name.schema.map(SQLValue.text) ?? .null, .text(name.name)])
+            return (0..<rows.count).map {
+                TableReach.Trigger(
+                    name: rows[$0, 0].text ?? "", event: (rows[$0, 1].text ?? "").uppercased())
+            }
+        case .sqlite:
+            let schema = connection.dialect.quoted(name.schema ?? "main")
+            rows = try connection.query(
+                "SELECT name, sql FROM \(schema).sqlite_master WHERE type = 'trigger' "
+                    + "AND tbl_name = ? COLLATE NOCASE", [.text(name.name)])
+            return (0..<rows.count).map {
+                TableReach.Trigger(
+                    name: rows[$0, 0].text ?? "",
+                    event: Self.event(ofTrigger: rows[$0, 1].text ?? ""))
+            }
+        }
+    }
+
+    private func serverReach(_ name: TableName) throws(SQLFailure) -> TableReach {
+        let place: [SQLValue] = [name.schema.map(SQLValue.text) ?? .null, .text(name.name)]
+        let keys = try connection.query(
+            """
+            SELECT CONCAT(CONSTRAINT_SCHEMA, '.', TABLE_NAME), DELETE_RULE \
+            FROM information_schema.REFERENTIAL_CONSTRAINTS \
+            WHERE UNIQUE_CONSTRAINT_SCHEMA = COALESCE(?, DATABASE()) AND REFERENCED_TABLE_NAME = ?
+            """, place)
+        let sight = try connection.query(
+            "SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = 'mysql' "
+                + "AND TABLE_NAME = 'db'")
+        var reach = TableReach(keys: Self.keys(keys))
+        reach.triggers = try triggers(of: name)
+        reach.seesKeys = (sight.scalar?.count ?? 0) > 0
+        return reach
+    }
+
+    /// Foreign keys by table and rule.
+    private static func keys(_ rows: SQLRows) -> [TableReach.Key] {
+        (0..<rows.count).map {
+            TableReach.Key(
+                table: rows[$0, 0].text ?? "", rule: (rows[$0, 1].text ?? "").uppercased())
+        }
+    }
+
+    private func sqliteReach(_ name: TableName) throws(SQLFailure) -> TableReach {
+        let schema = connection.dialect.quoted(name.schema ?? "main")
+        let keys = try connection.query(
+            """
+            SELECT m.name, k.on_delete FROM \(schema).sqlite_master m, \
+            pragma_foreign_key_list(m.name) k WHERE m.type = 'table' AND k."table" = ? COLLATE NOCASE
+            """, [.text(name.name)])
+        var reach = TableReach(keys: Self.keys(keys))
+        reach.triggers = try triggers(of: name)
+        return reach
+    }
+
+    /// What closes each kind of quote.
+    private static let quotes: [Character: Character] = ["\"": "\"", "`": "`", "[": "]", "'": "'"]
+
+    /// A statement without its comments, which may hold any words.
+    private static func uncommented(_ sql: String) -> String {
+        var kept = ""
+        var rest = sql[...]
+        var closing: Character?
+        while let character = rest.first {
+            if closing == nil, rest.hasPrefix("--") {
+                rest = rest.drop { $0 != "\n" }
+            } else if closing == nil, rest.hasPrefix("/*") {
+                rest = rest.range(of: "*/").map { rest[$0.upperBound...] } ?? ""
+                kept.append(" ")
+            } else {
+                closing = closing == nil ? quotes[character] : character == closing ? nil : closing
+                kept.append(character)
+                rest.removeFirst()
+            }
+        }
+        return kept
+    }
+
+    /// The event in the text of a trigger: its first bare word of three, since names in quotes may be
+    /// any words.
+    static func event(ofTrigger sql: String) -> String {
+        var word = ""
+        var closing: Character?
+        for character in uncommented(sql) + " " {
+            if let end = closing {
+                if character == end { closing = nil }
+            } else if let end = Self.quotes[character] {
+                closing = end
+                word = ""
+            } else if character.isLetter || character == "_" || character.isNumber {
+                word.append(character)
+            } else {
+                if ["DELETE", "INSERT", "UPDATE"].contains(word.uppercased()) {
+                    return word.uppercased()
+                }
+                word = ""
+            }
+        }
+        // One that cannot be read may be about anything.
+        return "DELETE"
+    }
+}

@@ -1,0 +1,134 @@
+import APNsProtocol
+
+// A time column is read conservatively, because one reading too early deletes a living device:
+//
+//   no value             NULL, a zero date, an epoch count of 0: the time is unknown.
+//   finer than our unit  rounded up for registrations, so that 10.7009 s is later than 10.700 s.
+//   unreadable           text that is no date, a date that does not exist, milliseconds that would lie
+//                        before March 1973 (so they are seconds), seconds that would lie after the year
+//                        5000 (so they are milliseconds): a registration counts as later than anything,
+//                        and the row is refused, which keeps it as it is; a mark counts as none.
+//
+// What is written is floored to what the column can hold. MySQL rounds fractions that do not fit:
+// a mark would move up to half a second past its evidence, and the next run would find it changed.
+
+/// One time column of the user's table: its name and how instants stand in it.
+package struct TimeColumn: Hashable, Sendable {
+    /// How instants stand in a column.
+    package enum Storage: Hashable, Sendable {
+        /// DATETIME or TIMESTAMP with this many digits of fraction (0 to 6), on a clock this many
+        /// seconds ahead of UTC.
+        case wallClock(fraction: Int, offset: Int)
+        /// ISO 8601 text with milliseconds, on a clock this many seconds ahead of UTC.
+        case text(offset: Int)
+        /// Seconds since 1970.
+        case epochSeconds
+        /// Milliseconds since 1970.
+        case epochMilliseconds
+    }
+
+    /// The column's name.
+    package let name: String
+    /// How instants stand in it.
+    package let storage: Storage
+
+    /// Milliseconds below this would lie before March 1973: they are seconds.
+    package static let leastMilliseconds: Int64 = 100_000_000_000
+
+    /// When the device registered; nil where the row does not say.
+    package func registration(_ value: SQLValue) -> EpochMilliseconds? {
+        switch reading(value, rounding: .up) {
+        case .none: nil
+        case .instant(let instant): instant
+        case .unreadable: EpochMilliseconds(.max)
+        }
+    }
+
+    /// When the token was found dead; nil where the row does not say.
+    package func mark(_ value: SQLValue) -> EpochMilliseconds? {
+        if case .instant(let instant) = reading(value, rounding: .down) { instant } else { nil }
+    }
+
+    /// Whether a value stands there that is no time.
+    package func isUnreadable(_ value: SQLValue) -> Bool {
+        reading(value, rounding: .down) == .unreadable
+    }
+
+    private enum Reading: Hashable {
+        case none
+        case instant(EpochMilliseconds)
+        case unreadable
+    }
+
+    private enum Rounding {
+        case up
+        case down
+    }
+
+    private func reading(_ value: SQLValue, rounding: Rounding) -> Reading {
+        switch (storage, value) {
+        case (_, .null): return .none
+        case (.wallClock(_, let offset), .wallClock(let clock)),
+            (.text(let offset), .wallClock(let clock)):
+            return .instant(instant(clock, offset, rounding))
+        // The driver spells dates that do not exist.
+        case (.wallClock, .text(let text)):
+            return text.hasPrefix("0000-00-00") ? .none : .unreadable
+        case (.text(let offset), .text(let text)):
+            if text.allSatisfy({ $0 == " " }) { return .none }
+            guard let stated = WallClock.stated(in: text) else { return .unreadable }
+            return .instant(instant(stated.clock, stated.offset ?? offset, rounding))
+        case (.epochSeconds, .integer(let seconds)):
+            if seconds <= 0 { return .none }
+            guard seconds < Self.leastMilliseconds else { return .unreadable }
+            let (milliseconds, overflow) = seconds.multipliedReportingOverflow(by: 1_000)
+            return overflow ? .unreadable : .instant(EpochMilliseconds(milliseconds))
+        case (.epochMilliseconds, .integer(let milliseconds)):
+            if milliseconds <= 0 { return .none }
+            guard milliseconds >= Self.leastMilliseconds else { return .unreadable }
+            return .instant(EpochMilliseconds(milliseconds))
+        default: return .unreadable
+        }
+    }
+
+    private func instant(
+        _ clock: WallClock, _ offset: Int, _ rounding: Rounding
+    ) -> EpochMilliseconds {
+        let microseconds = clock.microseconds + (rounding == .up ? 999 : 0)
+        return EpochMilliseconds(
+            microseconds.flooredDivision(by: 1_000) - Int64(offset) * 1_000)
+    }
+
+    /// The latest instant not after `time` that the column can hold.
+    package func floor(_ time: EpochMilliseconds) -> EpochMilliseconds {
+        let unit: Int64 =
+            switch storage {
+            case .wallClock(let fraction, _): [1_000, 100, 10][safe: fraction] ?? 1
+            case .epochSeconds: 1_000
+            case .text, .epochMilliseconds: 1
+            }
+        let (floored, overflow) = time.rawValue.flooredDivision(by: unit)
+            .multipliedReportingOverflow(by: unit)
+        return EpochMilliseconds(overflow ? .min : floored)
+    }
+
+    /// The value to store for an instant, which `floor` has passed.
+    package func value(_ time: EpochMilliseconds) -> SQLValue {
+        switch storage {
+        case .wallClock(_, let offset): .wallClock(clock(time, offset))
+        case .text(let offset): .text(clock(time, offset).text(fraction: 3))
+        case .epochSeconds: .integer(time.rawValue.flooredDivision(by: 1_000))
+        case .epochMilliseconds: .integer(time.rawValue)
+        }
+    }
+
+    private func clock(_ time: EpochMilliseconds, _ offset: Int) -> WallClock {
+        WallClock(milliseconds: time.advanced(by: Int64(offset) * 1_000).rawValue)
+    }
+}
+
+extension Array {
+    fileprivate subscript(safe index: Int) -> Element? {
+        indices.contains(index) ? self[index] : nil
+    }
+}

@@ -1,0 +1,244 @@
+import CMariaDB
+import Glibc
+
+// A connection through libmariadb. The library's defaults are unsafe for a batch job: plaintext,
+// any certificate, no timeouts, and a server may ask for local files. So every option is set
+// here, whatever its default, and after connecting the cipher is asked for: with verification on,
+// a connection without one is an error even if the library thought otherwise. The order inside the
+// library is capability check, TLS handshake, certificate and host name check, credentials; so a
+// wrong peer never sees a credential.
+//
+// Confinement: libmariadb allows a handle in one thread at a time and keeps no state per thread
+// besides the OpenSSL error queue, which OpenSSL (1.1 and later) frees by itself when a thread ends;
+// its thread_init and thread_end are therefore called by nobody. `library` runs the only global
+// initialisation once.
+
+/// A connection to MariaDB, MySQL or whatever speaks their protocol.
+package final class MariaDBConnection: SQLConnection {
+    /// What MariaDB and MySQL spell differently.
+    package let dialect = SQLDialect.mariaDB
+
+    private let settings: StoreSettings
+    private let endpoint: StoreLocation.Server
+    private var handle: UnsafeMutablePointer<MYSQL>?
+    private var statements = StatementCache<MariaDBStatement>(capacity: 64)
+    /// Bytes of the longest statement that the server takes.
+    package private(set) var mostBytes = 1_048_576
+
+    /// The ways to authenticate that a server may ask for. Others send the password as it is, to whoever
+    /// asks (mysql_clear_password, dialog), or are none of ours. Of these two send it inside verified TLS
+    /// only, or under the server's key.
+    private static let plugins =
+        "mysql_native_password,client_ed25519,parsec,caching_sha2_password,sha256_password"
+
+    /// Initialises the library, once per process.
+    private static let library: Bool = mysql_server_init(0, nil, nil) == 0
+
+    /// Remembers where to connect; `connect` does it.
+    package init(_ endpoint: StoreLocation.Server, _ settings: StoreSettings) {
+        self.endpoint = endpoint
+        self.settings = settings
+    }
+
+    deinit { disconnect() }
+
+    private func disconnect() {
+        statements.removeAll()
+        if let handle { mysql_close(handle) }
+        handle = nil
+    }
+
+    /// Connects and sets the session up; see `SQLConnection.connect`. Throws `SQLFailure`.
+    package func connect() throws(SQLFailure) {
+        disconnect()
+        guard Self.library, let handle = mysql_init(nil) else {
+            throw SQLFailure(kind: .other, code: 2008, message: "out of memory")
+        }
+        self.handle = handle
+        do {
+            try setOptions(handle)
+            try open(handle)
+            try checkEncryption(handle)
+            try prepareSession()
+        } catch {
+            disconnect()
+            throw error
+        }
+    }
+
+    private func open(_ handle: UnsafeMutablePointer<MYSQL>) throws(SQLFailure) {
+        let opened: UnsafeMutablePointer<MYSQL>?
+        switch endpoint.address {
+        case .tcp(let host, let port):
+            opened = mysql_real_connect(
+                handle, host, endpoint.user, settings.password ?? "", endpoint.database,
+                UInt32(port), nil, UInt(CLIENT_FOUND_ROWS))
+        case .unixSocket(let path):
+            opened = mysql_real_connect(
+                handle, nil, endpoint.user, settings.password ?? "", endpoint.database, 0, path,
+                UInt(CLIENT_FOUND_ROWS))
+        }
+        guard opened != nil else {
+            throw .mariaDB(
+                code: mysql_errno(handle), message: String(cString: mysql_error(handle)),
+                whileConnecting: true)
+        }
+    }
+
+    private func setOptions(_ handle: UnsafeMutablePointer<MYSQL>) throws(SQLFailure) {
+        func set(_ option: mysql_option, _ value: UInt32) throws(SQLFailure) {
+            var value = value
+            guard mysql_options(handle, option, &value) == 0 else { throw refusal(of: option) }
+        }
+        func set(_ option: mysql_option, _ value: String) throws(SQLFailure) {
+            guard mysql_options(handle, option, value) == 0 else { throw refusal(of: option) }
+        }
+        func set(_ option: mysql_option, _ value: Bool) throws(SQLFailure) {
+            var value: my_bool = value ? 1 : 0
+            guard mysql_options(handle, option, &value) == 0 else { throw refusal(of: option) }
+        }
+        try set(MYSQL_OPT_CONNECT_TIMEOUT, UInt32(settings.timeouts.connect))
+        try set(MYSQL_OPT_READ_TIMEOUT, UInt32(settings.timeouts.read))
+        try set(MYSQL_OPT_WRITE_TIMEOUT, UInt32(settings.timeouts.write))
+        try set(MYSQL_OPT_LOCAL_INFILE, UInt32(0))
+        try set(MYSQL_OPT_RECONNECT, false)
+        try set(MYSQL_SET_CHARSET_NAME, "utf8mb4")
+        try set(MYSQL_REPORT_DATA_TRUNCATION, true)
+        try set(MARIADB_OPT_RESTRICTED_AUTH, Self.plugins)
+        switch endpoint.address {
+        case .tcp: try set(MYSQL_OPT_PROTOCOL, MYSQL_PROTOCOL_TCP.rawValue)
+        case .unixSocket: try set(MYSQL_OPT_PROTOCOL, MYSQL_PROTOCOL_SOCKET.rawValue)
+        }
+        switch settings.tls {
+        case .verify(let ca):
+            try checkRegular(ca)
+            try set(MYSQL_OPT_SSL_ENFORCE, true)
+            try set(MYSQL_OPT_SSL_CA, ca ?? StoreTLS.systemCA)
+            try set(MYSQL_OPT_SSL_VERIFY_SERVER_CERT, true)
+            try set(MARIADB_OPT_TLS_VERSION, "TLSv1.2,TLSv1.3")
+        case .off:
+            try set(MYSQL_OPT_SSL_ENFORCE, false)
+            try set(MYSQL_OPT_SSL_VERIFY_SERVER_CERT, false)
+        }
+    }
+
+    /// The library would wait for who writes into a pipe.
+    private func checkRegular(_ ca: String?) throws(SQLFailure) {
+        var facts = stat()
+        guard let ca, stat(ca, &facts) == 0, facts.st_mode & S_IFMT != S_IFREG else { return }
+        throw SQLFailure(
+            kind: .configuration, code: 2026,
+            message: "the authorities file \(ca) is not a regular file; give the file itself")
+    }
+
+    private func refusal(of option: mysql_option) -> SQLFailure {
+        SQLFailure(
+            kind: .configuration, code: Int(option.rawValue),
+            message: "the client library refused connection option \(option.rawValue)")
+    }
+
+    private func checkEncryption(_ handle: UnsafeMutablePointer<MYSQL>) throws(SQLFailure) {
+        guard case .verify = settings.tls, mysql_get_ssl_cipher(handle) == nil else { return }
+        throw SQLFailure(
+            kind: .untrusted, code: 2026, message: "the connection came up without encryption")
+    }
+
+    /// What every session takes for a value that fits its column.
+    package static let strictMode =
+        "STRICT_TRANS_TABLES,STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION,ERROR_FOR_DIVISION_BY_ZERO,"
+        + lenientMode
+    /// The same where a value that does not fit is changed: for rows that are compared afterwards.
+    package static let lenientMode = "NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES"
+
+    /// READ COMMITTED, so that FOR UPDATE takes no gap locks, which would make registrations of
+    /// other tokens wait; times in UTC; a value that does not fit is an error, never shortened; a row
+    /// whose number is 0 is inserted with it, and one with a date that does not exist comes back with it.
+    private func prepareSession() throws(SQLFailure) {
+        try run(
+            """
+            SET SESSION time_zone = '+00:00', sql_mode = '\(Self.strictMode)', \
+            sql_safe_updates = 1, autocommit = 1, \
+            innodb_lock_wait_timeout = \(settings.timeouts.lockWait)
+            """)
+        try run("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
+        mostBytes = try query("SELECT @@max_allowed_packet").scalar?.count ?? 1_048_576
+    }
+
+    private func opened() throws(SQLFailure) -> UnsafeMutablePointer<MYSQL> {
+        guard let handle else {
+            throw SQLFailure(kind: .lost, code: 2006, message: "not connected")
+        }
+        return handle
+    }
+
+    private func lastFailure(_ handle: UnsafeMutablePointer<MYSQL>) -> SQLFailure {
+        .mariaDB(
+            code: mysql_errno(handle), message: String(cString: mysql_error(handle)),
+            state: String(cString: mysql_sqlstate(handle)))
+    }
+
+    /// Prepares and runs a statement that returns rows, and fetches them all.
+    package func query(_ sql: String, _ parameters: [SQLValue]) throws(SQLFailure) -> SQLRows {
+        try query(sql, parameters, mostBytes: .max)
+    }
+
+    /// Prepares and runs a statement that returns rows, and fetches so many bytes of them.
+    package func query(
+        _ sql: String, _ parameters: [SQLValue], mostBytes: Int
+    ) throws(SQLFailure) -> SQLRows {
+        let statement = try prepared(sql)
+        try statement.execute(parameters)
+        return try statement.fetch(mostBytes: mostBytes)
+    }
+
+    /// Prepares and runs a statement that changes rows; returns how many it found.
+    package func execute(_ sql: String, _ parameters: [SQLValue]) throws(SQLFailure) -> Int {
+        let statement = try prepared(sql)
+        try statement.execute(parameters)
+        return statement.foundRows
+    }
+
+    private func prepared(_ sql: String) throws(SQLFailure) -> MariaDBStatement {
+        let handle = try opened()
+        if let known = statements[sql] { return known }
+        let statement = try MariaDBStatement(handle, sql)
+        statements[sql] = statement
+        return statement
+    }
+
+    /// Runs a statement as it stands, unprepared.
+    package func run(_ sql: String) throws(SQLFailure) {
+        let handle = try opened()
+        guard mysql_real_query(handle, sql, UInt(sql.utf8.count)) == 0 else {
+            throw lastFailure(handle)
+        }
+        // Results of no interest have to be taken off the wire all the same.
+        if let result = mysql_store_result(handle) { mysql_free_result(result) }
+    }
+
+    /// Runs a statement without limit on the time until its answer. A peer that vanishes is found
+    /// out by TCP keep-alive.
+    package func runSchemaChange(_ sql: String) throws(SQLFailure) {
+        let handle = try opened()
+        var unlimited: UInt32 = 0
+        var usual = UInt32(settings.timeouts.read)
+        guard mysql_options(handle, MYSQL_OPT_READ_TIMEOUT, &unlimited) == 0 else {
+            throw refusal(of: MYSQL_OPT_READ_TIMEOUT)
+        }
+        defer { _ = mysql_options(handle, MYSQL_OPT_READ_TIMEOUT, &usual) }
+        try run(sql)
+    }
+
+    /// What the connection is made of, for `check`.
+    package func describe() throws(SQLFailure) -> ServerDescription {
+        let handle = try opened()
+        let rows = try query("SELECT VERSION(), @@session.time_zone, CURRENT_USER()")
+        let version = rows[0, 0].text ?? ""
+        let cipher = mysql_get_ssl_cipher(handle).map { String(cString: $0) }
+        let protocolVersion = try? query("SHOW SESSION STATUS LIKE 'Ssl_version'")[0, 1].text
+        return ServerDescription(
+            version: version.contains("MariaDB") ? "MariaDB \(version)" : "MySQL \(version)",
+            encryption: cipher.map { "\(protocolVersion ?? "TLS") \($0)" },
+            timeZone: rows[0, 1].text ?? "", account: rows[0, 2].text)
+    }
+}

@@ -1,0 +1,56 @@
+extension DatabaseSession {
+    /// Asks what the throttle of this session would ask, and who holds a lease: what keeps runs apart
+    /// and slows them down.
+    ///
+    /// - Throws: only failures of looking at the lease.
+    package func examinePace(lease name: String) throws(StoreFailure) -> [StoreFinding] {
+        var findings: [StoreFinding] = []
+        if let holder = try leaseHolder(of: name) {
+            findings.append(
+                StoreFinding(.ok, "the lease on \(name) is held by \(holder)"))
+        }
+        guard pacing.throttle.asksServers else { return findings }
+        let reading: ThrottleReading
+        do {
+            reading = try probe.read()
+        } catch {
+            return findings + [StoreFinding(error)]
+        }
+        let load = reading.status.sorted { $0.key < $1.key }
+            .map { "\($0.key) is \(LoadLimits.text($0.value))" }
+        if !load.isEmpty {
+            findings.append(StoreFinding(.ok, "load: \(load.joined(separator: ", "))"))
+        }
+        for replica in reading.lags {
+            if let lag = replica.seconds {
+                findings.append(
+                    StoreFinding(.ok, "\(replica.name) lags \(Throttle.seconds(lag))"))
+            } else {
+                findings.append(
+                    StoreFinding(
+                        .warning,
+                        "\(replica.name) does not replicate or does not answer, so runs would pause; "
+                            + "start it, or correct throttle.replicas"))
+            }
+        }
+        return findings
+    }
+
+    /// The GRANT statement for reading the server's own replica lag; empty where nobody asks for it.
+    /// Named replicas need the same, each on its own server.
+    ///
+    /// - Throws: any failure of asking the server what it is.
+    package func lagGrants() throws(StoreFailure) -> [String] {
+        let throttle = pacing.throttle
+        guard throttle.maxLag != nil, case .server(let server) = settings.location else {
+            return []
+        }
+        let description = try describe()
+        // MariaDB has a right of its own for it since 10.5.9, and REPLICATION CLIENT lost it.
+        let privileges =
+            description.version.hasPrefix("MariaDB") ? "REPLICA MONITOR" : "REPLICATION CLIENT"
+        let right = Right(
+            purpose: "read the replica lag of", privileges: privileges, table: "*.*", probe: "")
+        return [right.grant(to: description.account ?? server.user)]
+    }
+}

@@ -1,0 +1,31 @@
+/// One thing found out about the database.
+package struct StoreFinding: Hashable, Sendable, CustomStringConvertible {
+    /// How much it matters.
+    package enum Severity: Hashable, Sendable {
+        /// As it should be.
+        case ok
+        /// Works, but somebody should know.
+        case warning
+        /// Cannot wrong a row but loses signals: `check` fails on it, a sweep goes on.
+        case refusedByCheck
+        /// Nothing may be applied: code 77 or 78.
+        case failure(StoreFailure.Code)
+    }
+
+    /// How much it matters.
+    package let severity: Severity
+    /// One line: what was found, and what to do where something is to be done.
+    package let sentence: String
+
+    /// States a finding.
+    package init(_ severity: Severity, _ sentence: String) {
+        self.severity = severity
+        self.sentence = sentence
+    }
+
+    /// The finding that a failure amounts to.
+    package init(_ failure: StoreFailure) { self.init(.failure(failure.code), failure.sentence) }
+
+    /// The sentence.
+    package var description: String { sentence }
+}

@@ -1,0 +1,47 @@
+/// Tries what can fail in passing again, a few times, with pauses.
+package struct Attempts {
+    let connection: any SQLConnection
+    let pacing: StorePacing
+
+    /// Tries on a connection, as often and with such pauses as the pacing says.
+    package init(connection: any SQLConnection, pacing: StorePacing) {
+        self.connection = connection
+        self.pacing = pacing
+    }
+
+    /// Throws what there is to say when trying again is of no use, else pauses.
+    func giveUp(
+        on failure: SQLFailure, after attempt: Int, doing: String
+    ) throws(StoreFailure) {
+        let tries =
+            switch failure.kind {
+            case .conflict, .lost, .overloaded, .unreachable: pacing.tries
+            // Another node may have become the one that takes changes.
+            case .readOnly: 2
+            case .untrusted, .permission, .configuration, .refused, .leaseLost, .other: 1
+            }
+        if attempt >= tries { throw StoreFailure(failure, while: doing) }
+        pacing.sleep(pacing.pause(after: attempt))
+    }
+
+    /// Runs a transaction or a read until it works; connects anew after a loss. `failure` is what
+    /// went wrong before.
+    package func retrying<R>(
+        _ doing: String, after failure: SQLFailure? = nil, _ body: () throws(SQLFailure) -> R
+    ) throws(StoreFailure) -> R {
+        var needsConnection = failure?.needsConnection ?? false
+        var attempt = 1
+        while true {
+            do {
+                if needsConnection { try connection.connect() }
+                needsConnection = false
+                return try body()
+            } catch {
+                connection.rollBack()
+                needsConnection = needsConnection || error.needsConnection
+                try giveUp(on: error, after: attempt, doing: doing)
+                attempt += 1
+            }
+        }
+    }
+}

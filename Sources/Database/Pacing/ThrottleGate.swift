@@ -1,0 +1,62 @@
+/// Where a store stops between two chunks to look whether it may go on. Belongs to its store's
+/// thread.
+package final class ThrottleGate {
+    private let throttle: Throttle
+    private let pacing: StorePacing
+    private let probe: ThrottleProbe
+    private var nextLook: Double
+
+    init(_ pacing: StorePacing, _ probe: ThrottleProbe) {
+        throttle = pacing.throttle
+        self.pacing = pacing
+        self.probe = probe
+        nextLook = pacing.monotonic()
+    }
+
+    /// Comes back with true as soon as the run may go on, with false when it is told to stop while it
+    /// pauses.
+    ///
+    /// - Throws: `stopped` where the run has to end, any failure of asking the server.
+    package func pass(shouldStop: () -> Bool) throws(StoreFailure) -> Bool {
+        try end(throttle.ending(at: pacing.monotonic()), after: nil)
+        guard throttle.asksServers, pacing.monotonic() >= nextLook else { return true }
+        var pausedSince: Double?
+        while true {
+            let decision = throttle.decide(try probe.read())
+            let now = pacing.monotonic()
+            guard case .pause(let reason, let sentence) = decision else {
+                try end(decision, after: pausedSince)
+                if let pausedSince {
+                    throttle.story(
+                        "goes on after a pause of \(Throttle.seconds(((now - pausedSince) / 1_000).rounded()))"
+                    )
+                }
+                nextLook = now + Throttle.interval
+                return true
+            }
+            if pausedSince == nil { throttle.story("pauses: \(sentence)") }
+            let since = pausedSince ?? now
+            pausedSince = since
+            if now - since >= Throttle.longestPause {
+                try end(.stop(reason, sentence), after: since)
+            }
+            if shouldStop() { return false }
+            pacing.sleep(Throttle.pause)
+            try end(throttle.ending(at: pacing.monotonic()), after: since)
+        }
+    }
+
+    private func end(
+        _ decision: Throttle.Decision?, after pausedSince: Double?
+    ) throws(StoreFailure) {
+        guard case .stop(let reason, let sentence)? = decision else { return }
+        let pause = pausedSince.map {
+            ", after a pause of "
+                + Throttle.seconds(((pacing.monotonic() - $0) / 1_000).rounded())
+        }
+        throw StoreFailure(
+            stopped: reason,
+            "ending this run early: \(sentence)\(pause ?? ""); what is done stands, "
+                + (reason == .stopFile ? "remove that file, then " : "") + "run again to continue")
+    }
+}

@@ -1,0 +1,89 @@
+/// What the texts of settings are made of, wherever they are read.
+package enum PlainText {
+    /// Control characters have no place in a setting and disturb logs, C strings and terminals.
+    package static func hasControlCharacter(_ text: some StringProtocol) -> Bool {
+        text.unicodeScalars.contains { scalar in
+            switch scalar.properties.generalCategory {
+            case .control, .format, .lineSeparator, .paragraphSeparator: true
+            default: false
+            }
+        }
+    }
+
+    /// Whether a text can be a host name, an IPv4 or an IPv6 address.
+    package static func isHost(_ text: some StringProtocol) -> Bool {
+        guard (1...255).contains(text.utf8.count) else { return false }
+        let colons = text.utf8.count { $0 == UInt8(ascii: ":") }
+        if colons >= 2 {
+            return text.utf8.allSatisfy {
+                hexDigit($0) != nil || $0 == UInt8(ascii: ":") || $0 == UInt8(ascii: ".")
+            }
+        }
+        let startsWell = text.utf8.first.map { isAlphanumeric($0) || $0 == UInt8(ascii: "_") }
+        return startsWell == true && text.utf8.allSatisfy(isPartOfName)
+    }
+
+    /// Whether a byte is a letter, digit, dot, hyphen or underscore.
+    package static func isPartOfName(_ byte: UInt8) -> Bool {
+        isAlphanumeric(byte) || byte == UInt8(ascii: ".") || byte == UInt8(ascii: "-")
+            || byte == UInt8(ascii: "_")
+    }
+
+    /// Whether a byte is a letter or a digit of ASCII.
+    package static func isAlphanumeric(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "z"),
+            UInt8(ascii: "A")...UInt8(ascii: "Z"):
+            true
+        default: false
+        }
+    }
+
+    /// What a hex digit of any case stands for.
+    static func hexDigit(_ byte: UInt8) -> UInt8? {
+        switch byte {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"): byte - UInt8(ascii: "0")
+        case UInt8(ascii: "a")...UInt8(ascii: "f"): byte - UInt8(ascii: "a") + 10
+        case UInt8(ascii: "A")...UInt8(ascii: "F"): byte - UInt8(ascii: "A") + 10
+        default: nil
+        }
+    }
+
+    /// Reads digits only: Swift's own parser also takes signs, which no setting needs.
+    package static func wholeNumber(_ text: some StringProtocol) -> Int? {
+        guard !text.isEmpty, text.utf8.allSatisfy({ $0 >= 0x30 && $0 <= 0x39 }) else { return nil }
+        return Int(text)
+    }
+
+    /// Makes a path absolute without looking at the disk, so that a folder that does not exist yet
+    /// can be named.
+    package static func absolutePath(
+        _ path: String, folder: String
+    ) throws(SettingRefusal) -> String {
+        guard path.utf8.count < 4096 else {
+            throw SettingRefusal("must be shorter than 4096 bytes")
+        }
+        if path == "~" || path.hasPrefix("~/") {
+            throw SettingRefusal("must be a whole path: ~ means something to a shell only")
+        }
+        if path.hasPrefix("/") { return path }
+        return folder.hasSuffix("/") ? folder + path : "\(folder)/\(path)"
+    }
+}
+
+extension StringProtocol where SubSequence == Substring {
+    /// What follows a prefix, or nil.
+    package func droppingPrefix(_ prefix: String) -> Substring? {
+        hasPrefix(prefix) ? dropFirst(prefix.count) : nil
+    }
+}
+
+/// Why the text of a setting was refused, as the end of a sentence that begins with the setting.
+/// Whoever read the text knows where it stood and begins the sentence.
+package struct SettingRefusal: Error, Hashable, Sendable {
+    /// `must be ...`, with what to write instead.
+    package let reason: String
+
+    /// States the end of the sentence.
+    package init(_ reason: String) { self.reason = reason }
+}

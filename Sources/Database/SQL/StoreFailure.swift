@@ -1,0 +1,113 @@
+/// Why a run ended before its work was done, although nothing failed. The words stand in the closing
+/// line and in JSON.
+package enum StopReason: String, Hashable, Sendable, CaseIterable {
+    /// Another run has taken the lease.
+    case lease
+    /// A replica lagged for too long.
+    case maxLag = "max-lag"
+    /// The server was loaded for too long.
+    case maxLoad = "max-load"
+    /// The server was loaded beyond the point at which to wait.
+    case criticalLoad = "critical-load"
+    /// The time allowed is used up.
+    case timeBudget = "time-budget"
+    /// Somebody has laid down the stop file.
+    case stopFile = "stop-file"
+}
+
+/// Why the token database could not be read or changed: one sentence for a person, and a code for
+/// what follows from it.
+package struct StoreFailure: Error, Hashable, Sendable, CustomStringConvertible {
+    /// What follows from a failure.
+    package enum Code: String, Hashable, Sendable, CaseIterable {
+        /// Nothing answers at the address.
+        case unreachable
+        /// The server did not prove that it is the one we mean, or refused to encrypt.
+        case untrusted
+        /// Passing trouble (locks, overload, a lost connection) outlasted every retry.
+        case busy
+        /// The database takes no changes for now: a replica, or read-only for maintenance.
+        case readOnly
+        /// A commit went out, its answer was lost, and the database cannot be asked. The feed's
+        /// marker tells the next run whether the chunk counts.
+        case commitUnknown
+        /// The account lacks a right.
+        case permission
+        /// Settings and database do not fit together.
+        case configuration
+        /// The evidence could not be read to its end; rows applied so far stand.
+        case evidence
+        /// The run has to end before its work is done, see `reason`; the next one goes on.
+        case stopped
+        /// Something that cannot be: our mistake.
+        case inconsistent
+    }
+
+    /// What follows.
+    package let code: Code
+    /// What was being done, to what, what happened, what to do next. One line, no secrets.
+    package let sentence: String
+    /// Why the run has to end, where the code is `stopped`.
+    package let reason: StopReason?
+
+    /// States a failure.
+    package init(_ code: Code, _ sentence: String) {
+        self.code = code
+        self.sentence = sentence
+        reason = nil
+    }
+
+    /// States that the run has to end, and why.
+    package init(stopped reason: StopReason, _ sentence: String) {
+        code = .stopped
+        self.sentence = sentence
+        self.reason = reason
+    }
+
+    /// The sentence.
+    package var description: String { sentence }
+
+    /// SQLITE_CANTOPEN, which the driver gives for a file that is not there.
+    private static let noDatabaseFile = 14
+
+    /// Puts an engine's error into a sentence that begins with what was being done.
+    package init(_ failure: SQLFailure, while doing: String) {
+        let happened = "\(doing): \(failure.message) (\(failure.code))"
+        switch failure.kind {
+        case .conflict, .lost, .overloaded:
+            self.init(.busy, "\(happened); run again, nothing is lost")
+        case .unreachable:
+            self.init(.unreachable, "\(happened); check that the database runs and is reachable")
+        case .untrusted:
+            let sent = failure.isOfVerification ? "no credentials were sent; " : ""
+            self.init(
+                .untrusted,
+                "\(happened); \(sent)check host name, CA file and the server's certificate")
+        case .readOnly:
+            self.init(.readOnly, "\(happened); run again when the database takes changes")
+        case .permission:
+            self.init(
+                .permission, "\(happened); grant the right that `pushsweep check` prints")
+        case .configuration where failure.code == Self.noDatabaseFile:
+            self.init(
+                .configuration,
+                "\(happened); make it with `pushsweep schema apply`, or correct store.url")
+        case .configuration where failure.code == SQLFailure.refusedPlugin:
+            self.init(
+                .configuration,
+                "\(happened); the password was not sent; check that no other server answers in its place, "
+                    + "or give the account another plugin, such as ed25519")
+        case .configuration, .refused:
+            self.init(
+                .configuration,
+                "\(happened); compare the settings under store with the tables, `pushsweep check` "
+                    + "names the difference")
+        case .leaseLost:
+            self.init(
+                stopped: .lease,
+                "\(happened); what is committed stands, run again to continue")
+        case .other:
+            self.init(.busy, "\(happened); run again, and report this if it repeats")
+        }
+    }
+}

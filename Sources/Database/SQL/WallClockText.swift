@@ -1,0 +1,109 @@
+import APNsProtocol
+
+extension WallClock {
+    /// `YYYY-MM-DD HH:MM:SS`, followed by `fraction` digits of the second (0 to 6).
+    package func text(fraction: Int) -> String {
+        let fields = fields
+        var text: [UInt8] = []
+        text.reserveCapacity(26)
+        func digits(_ value: Int, _ width: Int) {
+            var divisor = 1
+            for _ in 1..<width { divisor *= 10 }
+            while divisor > 0 {
+                text.append(UInt8(ascii: "0") + UInt8(value / divisor % 10))
+                divisor /= 10
+            }
+        }
+        digits(fields.year, 4)
+        text.append(UInt8(ascii: "-"))
+        digits(fields.month, 2)
+        text.append(UInt8(ascii: "-"))
+        digits(fields.day, 2)
+        text.append(UInt8(ascii: " "))
+        digits(fields.hour, 2)
+        text.append(UInt8(ascii: ":"))
+        digits(fields.minute, 2)
+        text.append(UInt8(ascii: ":"))
+        digits(fields.second, 2)
+        if fraction > 0 {
+            text.append(UInt8(ascii: "."))
+            var shortened = fields.microsecond
+            for _ in fraction..<6 { shortened /= 10 }
+            digits(shortened, fraction)
+        }
+        return String(decoding: text, as: UTF8.self)
+    }
+
+    /// Reads `YYYY-MM-DD HH:MM[:SS[.f…]]`, with `T` for the space allowed, as SQLite's date functions
+    /// and ISO 8601 write it; nil for anything else, a text with a zone among it.
+    package init?(text: String) { self.init(Array(text.utf8)[...]) }
+
+    /// Reads the same with a closing `Z`, `+HH:MM` or `-HH:MM`, which counts for more than any zone
+    /// declared: gives the reading and the seconds the clock is ahead of UTC, nil for a text that
+    /// does not say; nil for anything else.
+    static func stated(in text: String) -> (clock: WallClock, offset: Int?)? {
+        var rest = Array(text.utf8)[...]
+        var offset: Int?
+        if rest.last == UInt8(ascii: "Z") || rest.last == UInt8(ascii: "z") {
+            rest.removeLast()
+            offset = 0
+        } else if rest.count > 16,
+            let zone = ZoneOffset(String(decoding: rest.suffix(6), as: UTF8.self))
+        {
+            rest.removeLast(6)
+            offset = zone.seconds
+        }
+        return WallClock(rest).map { ($0, offset) }
+    }
+
+    private init?(_ text: ArraySlice<UInt8>) {
+        var rest = text
+        func number(_ width: Int) -> Int? {
+            guard rest.count >= width else { return nil }
+            var value = 0
+            for byte in rest.prefix(width) {
+                guard (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) else { return nil }
+                value = value * 10 + Int(byte - UInt8(ascii: "0"))
+            }
+            rest.removeFirst(width)
+            return value
+        }
+        func separator(_ allowed: String) -> Bool {
+            guard let first = rest.first, allowed.utf8.contains(first) else { return false }
+            rest.removeFirst()
+            return true
+        }
+        guard let year = number(4), separator("-"), let month = number(2), separator("-"),
+            let day = number(2), separator(" T"), let hour = number(2), separator(":"),
+            let minute = number(2)
+        else { return nil }
+        var second = 0
+        var microsecond = 0
+        if separator(":") {
+            guard let value = number(2) else { return nil }
+            second = value
+            if separator(".") {
+                guard !rest.isEmpty else { return nil }
+                var scale = 100_000
+                while let digit = number(1) {
+                    microsecond += digit * scale
+                    scale /= 10
+                }
+            }
+        }
+        guard rest.isEmpty else { return nil }
+        self.init(
+            year: year, month: month, day: day, hour: hour, minute: minute, second: second,
+            microsecond: microsecond)
+    }
+}
+
+extension EpochMilliseconds {
+    /// Reads a date with time as ISO 8601 writes it; in UTC where it names no zone. Nil for anything
+    /// else.
+    package init?(dateAndTime text: String) {
+        guard let (clock, offset) = WallClock.stated(in: text) else { return nil }
+        self.init(
+            clock.microseconds.flooredDivision(by: 1_000) - Int64(offset ?? 0) * 1_000)
+    }
+}

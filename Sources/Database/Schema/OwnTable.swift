@@ -1,0 +1,97 @@
+/// A table of ours: its columns in order and its keys, spelled for each engine.
+package struct OwnTable: Hashable, Sendable {
+    /// One column, with its type in MariaDB and in SQLite.
+    package struct Column: Hashable, Sendable {
+        /// The name, the same in both engines.
+        package let name: String
+        let server: String
+        let sqlite: String
+
+        init(_ name: String, _ server: String, _ sqlite: String) {
+            self.name = name
+            self.server = server
+            self.sqlite = sqlite
+        }
+    }
+
+    /// An index besides the primary key.
+    package struct Index: Hashable, Sendable {
+        /// The name, unique within the table.
+        package let name: String
+        /// The columns in the order of the index.
+        package let columns: [String]
+        /// Whether no two rows may share the values of its columns.
+        package let isUnique: Bool
+
+        /// An index over columns of the table.
+        package init(name: String, columns: [String], isUnique: Bool) {
+            self.name = name
+            self.columns = columns
+            self.isUnique = isUnique
+        }
+    }
+
+    /// The name that the table has in every database.
+    package let name: String
+    /// The columns in the order in which they are made.
+    package let columns: [Column]
+    /// The columns of the primary key, in its order.
+    package let primaryKey: [String]
+    var indexes: [Index] = []
+
+    /// The statements that make the table where it does not exist.
+    package func creation(_ dialect: SQLDialect, named table: TableName? = nil) -> [String] {
+        let table = table ?? TableName(name: name)
+        var lines = columns.map { column in
+            "\(dialect.quoted(column.name)) "
+                + (dialect.engine == .mariaDB ? column.server : column.sqlite)
+        }
+        // In SQLite a column declared INTEGER PRIMARY KEY numbers rows by itself.
+        if !columns.contains(where: { $0.sqlite.contains("PRIMARY KEY") })
+            || dialect.engine == .mariaDB
+        {
+            lines.append("PRIMARY KEY (\(list(primaryKey, dialect)))")
+        }
+        var statements: [String] = []
+        switch dialect.engine {
+        case .mariaDB:
+            lines += indexes.map {
+                ($0.isUnique ? "UNIQUE KEY " : "KEY ") + dialect.quoted($0.name)
+                    + " (\(list($0.columns, dialect)))"
+            }
+        case .sqlite: statements = indexes.map { creation(of: $0, on: table, dialect) }
+        }
+        let options =
+            dialect.engine == .mariaDB
+            ? " ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin" : ""
+        let body = lines.map { "  \($0)" }.joined(separator: ",\n")
+        statements.insert(
+            "CREATE TABLE IF NOT EXISTS \(table.sql(dialect)) (\n\(body)\n)\(options)", at: 0)
+        return statements
+    }
+
+    /// The statement that adds an index to an existing table.
+    package func creation(of index: Index, on table: TableName, _ dialect: SQLDialect) -> String {
+        let unique = index.isUnique ? "UNIQUE " : ""
+        switch dialect.engine {
+        case .mariaDB:
+            return "CREATE \(unique)INDEX \(dialect.quoted(index.name)) ON \(table.sql(dialect)) "
+                + "(\(list(index.columns, dialect)))"
+        case .sqlite:
+            // In SQLite the schema belongs to the index, and the table has to stand in the same.
+            let name = TableName(schema: table.schema, name: "\(table.name)_\(index.name)")
+            return "CREATE \(unique)INDEX IF NOT EXISTS \(name.sql(dialect)) ON "
+                + "\(dialect.quoted(table.name)) (\(list(index.columns, dialect)))"
+        }
+    }
+
+    /// The statement that adds a column to an existing table.
+    package func addition(of column: Column, to table: TableName, _ dialect: SQLDialect) -> String {
+        "ALTER TABLE \(table.sql(dialect)) ADD COLUMN \(dialect.quoted(column.name)) "
+            + (dialect.engine == .mariaDB ? column.server : column.sqlite)
+    }
+
+    private func list(_ names: [String], _ dialect: SQLDialect) -> String {
+        names.map(dialect.quoted).joined(separator: ", ")
+    }
+}

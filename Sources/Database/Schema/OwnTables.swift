@@ -1,0 +1,127 @@
+// Times are UTC: DATETIME(3) on servers, ISO 8601 text with milliseconds in SQLite. Names of apps
+// compare byte by byte (utf8mb4_bin), since evidence for `chat` must not touch rows of `Chat`.
+
+extension OwnTable {
+    private static let word = ("VARCHAR(64) NOT NULL", "TEXT NOT NULL")
+    private static let uuid = (
+        "VARCHAR(36) CHARACTER SET ascii COLLATE ascii_bin NOT NULL", "TEXT NOT NULL"
+    )
+    private static let number = ("BIGINT NOT NULL DEFAULT 0", "INTEGER NOT NULL DEFAULT 0")
+    private static let time = ("DATETIME(3) NOT NULL", "DATETIME NOT NULL")
+    private static let timeOrNull = ("DATETIME(3) NULL", "DATETIME NULL")
+    private static let shortOrNull = ("VARCHAR(32) NULL", "TEXT NULL")
+
+    private static func column(_ name: String, _ type: (String, String)) -> Column {
+        Column(name, type.0, type.1)
+    }
+
+    /// The table of device tokens, for those who start anew.
+    package static let activeUsers = OwnTable(
+        name: "active_users",
+        columns: [
+            Column("id", "BIGINT NOT NULL AUTO_INCREMENT", "INTEGER PRIMARY KEY AUTOINCREMENT"),
+            column("user_id", word),
+            column("app_id", word),
+            Column(
+                "environment", "VARCHAR(16) NOT NULL DEFAULT 'production'",
+                "TEXT NOT NULL DEFAULT 'production'"),
+            Column("device_token", "VARBINARY(100) NOT NULL", "BLOB NOT NULL"),
+            column("registered_at", time),
+            column("invalidated_at", timeOrNull),
+            column("invalid_reason", shortOrNull),
+        ],
+        primaryKey: ["id"],
+        indexes: [
+            Index(
+                name: "device", columns: ["device_token", "app_id", "environment"], isUnique: true),
+            Index(name: "user", columns: ["user_id"], isUnique: false),
+        ])
+
+    /// What an existing table gains: room for marks beside the user's own columns. Nullable, so
+    /// that programs which insert without naming them keep working.
+    package static let additions = [
+        column("registered_at", timeOrNull), column("invalidated_at", timeOrNull),
+        column("invalid_reason", shortOrNull),
+    ]
+
+    /// One row per run of this program.
+    package static let run = OwnTable(
+        name: "pushsweep_run",
+        columns: [
+            column("id", uuid), column("kind", word), column("started", time),
+            column("ended", timeOrNull),
+            Column("host", "VARCHAR(255) NOT NULL", "TEXT NOT NULL"),
+            Column("counts", "LONGTEXT NULL", "TEXT NULL"),
+            Column("guard_result", "VARCHAR(255) NULL", "TEXT NULL"),
+        ],
+        primaryKey: ["id"])
+
+    /// One row per captured feed and part: how far it is applied, how many living rows it made
+    /// invalid and when last, and whether a person released it. Changes in the transaction of every
+    /// chunk, so that it is right after any crash. The guard reads 30 days of it. `key_columns` names the
+    /// columns by which the ledger names its rows; NULL in markers of older versions.
+    package static let feed = OwnTable(
+        name: "pushsweep_feed",
+        columns: [
+            column("feed", uuid),
+            Column("part", "SMALLINT NOT NULL DEFAULT 0", "INTEGER NOT NULL DEFAULT 0"),
+            Column("parts", "SMALLINT NOT NULL DEFAULT 1", "INTEGER NOT NULL DEFAULT 1"),
+            column("run", uuid), column("app", word), column("environment", word),
+            column("source", word),
+            Column("table_name", "VARCHAR(129) NOT NULL", "TEXT NOT NULL"),
+            Column("key_columns", "VARCHAR(255) NULL", "TEXT NULL"),
+            Column("last_token", "BLOB NULL", "BLOB NULL"),
+            column("applied", number), column("already", number), column("newer", number),
+            column("unknown_tokens", number), column("rows_changed", number),
+            column("invalidated", number), column("refused", number),
+            column("rows_refused", number),
+            Column("released", "SMALLINT NOT NULL DEFAULT 0", "INTEGER NOT NULL DEFAULT 0"),
+            Column("state", "VARCHAR(16) NOT NULL", "TEXT NOT NULL"),
+            column("changed_at", timeOrNull),
+        ],
+        primaryKey: ["feed", "part"],
+        indexes: [
+            Index(
+                name: "removals",
+                columns: ["app", "environment", "changed_at", "released", "invalidated"],
+                isUnique: false)
+        ])
+
+    /// One row per changed row: what was done, what stood there before, and when by the database's
+    /// clock; NULL in entries of older versions. Rows that refused a change have numbers below 0, and the
+    /// reason in place of what stood there.
+    package static let change = OwnTable(
+        name: "pushsweep_change",
+        columns: [
+            column("run", uuid), column("feed", uuid),
+            Column("part", "SMALLINT NOT NULL DEFAULT 0", "INTEGER NOT NULL DEFAULT 0"),
+            column("seq", number),
+            Column("action", "VARCHAR(16) NOT NULL", "TEXT NOT NULL"),
+            Column("row_key", "VARCHAR(2048) NOT NULL", "TEXT NOT NULL"),
+            Column("before_image", "LONGTEXT NULL", "TEXT NULL"),
+            column("evidence_at", time), column("source", word), column("changed_at", timeOrNull),
+        ],
+        primaryKey: ["run", "feed", "part", "seq"])
+
+    /// Marks on tokens whose table has no room for them.
+    package static let invalid = OwnTable(
+        name: "pushsweep_invalid",
+        columns: [
+            column("app", word), column("environment", word),
+            Column("token", "VARBINARY(1024) NOT NULL", "BLOB NOT NULL"),
+            column("invalidated_at", time), column("reason", shortOrNull),
+        ],
+        primaryKey: ["token", "app", "environment"])
+
+    /// Who reads feeds and applies evidence, across hosts.
+    package static let lease = OwnTable(
+        name: "pushsweep_lease",
+        columns: [
+            column("name", word), Column("owner", "VARCHAR(255) NULL", "TEXT NULL"),
+            column("fence", number), column("expires_at", timeOrNull),
+        ],
+        primaryKey: ["name"])
+
+    /// The tables this program keeps beside the user's.
+    package static let sideTables = [run, feed, change, invalid, lease]
+}

@@ -1,0 +1,97 @@
+// The queue's claims stand in few rows: one per batch, not one per notification. The claim has the
+// keys of its rows and the lease, and a lease is prolonged, handed over or taken away by changing
+// that one row; the queue's own rows are written once, when they have a result.
+
+extension OwnTable {
+    private static let name = ("VARCHAR(129) NOT NULL", "TEXT NOT NULL")
+    private static let state = (
+        "VARCHAR(8) CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT 'pending'",
+        "TEXT NOT NULL DEFAULT 'pending'"
+    )
+    private static let reason = (
+        "VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NULL", "TEXT NULL"
+    )
+    private static let tally = ("INT NOT NULL DEFAULT 0", "INTEGER NOT NULL DEFAULT 0")
+    private static let claimNumber = ("BIGINT NOT NULL DEFAULT 0", "INTEGER NOT NULL DEFAULT 0")
+    private static let timeOrNull = ("DATETIME(3) NULL", "DATETIME NULL")
+    private static let time = ("DATETIME(3) NOT NULL", "DATETIME NOT NULL")
+
+    private static func column(_ name: String, _ type: (String, String)) -> Column {
+        Column(name, type.0, type.1)
+    }
+
+    /// The state of a row's delivery, in the row or beside it.
+    private static let deliveryColumns = [
+        column("state", state), column("attempts", tally), column("not_before", timeOrNull),
+        column("reason", reason), column("answered_at", timeOrNull),
+    ]
+
+    /// The queue of notifications to send, for those who start anew. An index over `answered_at`
+    /// has the open rows (NULL) side by side in the order of their key, and a row moves in it once.
+    package static let pushQueue = OwnTable(
+        name: "push_queue",
+        columns: [
+            Column("id", "BIGINT NOT NULL AUTO_INCREMENT", "INTEGER PRIMARY KEY AUTOINCREMENT"),
+            Column("app_id", "VARCHAR(64) NOT NULL", "TEXT NOT NULL"),
+            Column(
+                "environment", "VARCHAR(16) NOT NULL DEFAULT 'production'",
+                "TEXT NOT NULL DEFAULT 'production'"),
+            Column("device_token", "VARBINARY(100) NOT NULL", "BLOB NOT NULL"),
+            Column("payload", "VARBINARY(5120) NOT NULL", "BLOB NOT NULL"),
+            Column("push_type", "VARCHAR(16) NULL", "TEXT NULL"),
+            Column("priority", "TINYINT NULL", "INTEGER NULL"),
+            Column("expiration", "BIGINT NULL", "INTEGER NULL"),
+            Column("collapse_id", "VARCHAR(64) NULL", "TEXT NULL"),
+            column("queued_at", timeOrNull),
+        ] + deliveryColumns,
+        primaryKey: ["id"],
+        indexes: [
+            Index(
+                name: "open", columns: ["answered_at", "app_id", "environment"], isUnique: false)
+        ])
+
+    /// One row per queue: the random part of its notifications' names, and the number of the last
+    /// claim, which each new one replaces: so no two are made at once.
+    package static let queue = OwnTable(
+        name: "pushsweep_queue",
+        columns: [
+            column("name", name), Column("apns_space", "BIGINT NOT NULL", "INTEGER NOT NULL"),
+            column("last_claim", claimNumber),
+        ],
+        primaryKey: ["name"])
+
+    /// One row per claimed batch while it has rows without a result.
+    package static let claim = OwnTable(
+        name: "pushsweep_claim",
+        columns: [
+            Column("id", "BIGINT NOT NULL", "INTEGER NOT NULL"), column("queue", name),
+            Column(
+                "run", "VARCHAR(36) CHARACTER SET ascii COLLATE ascii_bin NOT NULL", "TEXT NOT NULL"
+            ),
+            Column("host", "VARCHAR(255) NOT NULL", "TEXT NOT NULL"),
+            Column(
+                "state", "VARCHAR(8) CHARACTER SET ascii COLLATE ascii_bin NOT NULL",
+                "TEXT NOT NULL"),
+            column("expires_at", time),
+            // The rows without a result, see `KeySet`.
+            Column("row_keys", "MEDIUMBLOB NOT NULL", "BLOB NOT NULL"),
+            Column(
+                "taken_by", "VARCHAR(36) CHARACTER SET ascii COLLATE ascii_bin NULL", "TEXT NULL"),
+        ],
+        primaryKey: ["id"],
+        indexes: [
+            Index(name: "run", columns: ["run"], isUnique: false),
+            Index(name: "queue", columns: ["queue"], isUnique: false),
+        ])
+
+    /// The state of rows whose table has no columns for it.
+    package static let delivery = OwnTable(
+        name: "pushsweep_delivery",
+        columns: [
+            column("queue", name), Column("queue_key", "BIGINT NOT NULL", "INTEGER NOT NULL"),
+        ] + deliveryColumns,
+        primaryKey: ["queue", "queue_key"])
+
+    /// The tables that sending needs besides the queue.
+    package static let queueTables = [queue, claim, delivery]
+}

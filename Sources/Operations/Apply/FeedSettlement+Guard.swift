@@ -1,0 +1,100 @@
+import Database
+import EvidenceJournal
+import Synchronization
+import TokenHygiene
+import TokenTable
+
+/// A feed that the guard stopped.
+struct GuardHold {
+    let cause: GuardCause
+    /// Living rows that would become invalid; nil where nobody looked.
+    let candidates: Int?
+}
+
+/// What the guard said in one run, in the few words that the run's record has room for.
+final class GuardOpinions: Sendable {
+    private static let longest = 255
+
+    private let words = Mutex<(wasAsked: Bool, held: [String])>((false, []))
+
+    /// Takes down what it said about a feed.
+    func note(_ hold: GuardHold?, about partition: Partition, asked: Bool) {
+        words.withLock { words in
+            if asked { words.wasAsked = true }
+            guard let hold else { return }
+            let text = "\(partition) \(hold.cause.gate.rawValue)"
+            if !words.held.contains(text) { words.held.append(text) }
+        }
+    }
+
+    /// `passed`, or `held` with the partitions and gates; nil where it was not asked.
+    var summary: String? {
+        let words = words.withLock { $0 }
+        return words.wasAsked ? Self.summary(words.held) : nil
+    }
+
+    /// The same for partitions with the gates that hold them.
+    static func summary(_ held: [String]) -> String {
+        held.isEmpty
+            ? "passed" : String("held: \(held.joined(separator: ", "))".prefix(longest))
+    }
+}
+
+extension FeedSettlement {
+    /// What the partition waits for already, another feed than this one.
+    func holdBehind(_ feed: CapturedFeed) throws -> GuardHold? {
+        guard let holder = try journal.holder(of: feed.partition), holder.id != feed.id else {
+            return nil
+        }
+        return GuardHold(cause: .behind(feed: holder.id), candidates: nil)
+    }
+
+    /// Asks the guard about a feed that nothing of is applied yet.
+    func ask(
+        about decoded: DecodedFeed, _ forecast: Classification, in partition: Partition
+    ) throws -> GuardHold? {
+        if let hold = try holdBehind(decoded.feed) { return hold }
+        guard forecast.counts.total > 0 else { return nil }
+        var proposal = RemovalProposal(
+            candidates: forecast.candidateRows, counts: forecast.counts,
+            tuples: decoded.books.tuples, outOfBounds: decoded.outOfBounds,
+            tokens: decoded.tokens, deletes: plan.policy.action == .delete)
+        // An answer without a time of APNs' carries the time of its batch.
+        if decoded.feed.kind == .feedback {
+            proposal.tokensAtOneTime = try decoded.evidence?.tokensAtOneTime() ?? 0
+        }
+        let judge = RemovalGuard(plan.limits)
+        let history = try store.removals(from: partition)
+        let cause = try judge.cause(toHold: proposal, after: history) {
+            limit throws(StoreFailure) in
+            try store.livingRows(in: partition, atMost: limit)
+        }
+        if cause == nil, let warning = judge.warning(about: proposal, after: history) {
+            context.log.warning(
+                "\(decoded.feed.partition): \(warning); it is not held, since guard.floor is \(plan.limits.floor)"
+            )
+        }
+        return cause.map { GuardHold(cause: $0, candidates: forecast.candidateRows) }
+    }
+
+    /// Holds a feed in the journal and tells the story.
+    func keep(_ feed: CapturedFeed, _ hold: GuardHold) throws {
+        try journal.settle(
+            feed.id, as: .held, cause: "\(hold.cause)", gate: hold.cause.gate, at: context.now())
+        guard hold.cause.gate != .behind else { return }
+        context.log.warning(
+            """
+            \(feed.partition) is held: \(hold.cause); nothing of it was applied, look at it with: \
+            pushsweep holds show \(feed.id)
+            """)
+    }
+}
+
+extension FeedReport {
+    /// Copies why the guard holds it.
+    mutating func enter(_ hold: GuardHold) {
+        gate = hold.cause.gate.rawValue
+        cause = "\(hold.cause)"
+        candidates = hold.candidates
+    }
+}

@@ -1,0 +1,270 @@
+// From evidence to rows: the last stretch of the way, the same for a feed read now, one that an
+// earlier run left, and one replayed from a file.
+//
+// Classification comes first and changes nothing: it forecasts what would become of every token,
+// which is all that a dry run needs, and what the guard judges by; what it stops is held. Then chunk
+// by chunk the store judges again under row locks, changes rows, writes the ledger and moves the
+// feed's marker, in one transaction. A run that ends between two chunks is continued after the
+// marker, so every tuple is counted once even though the rows of the first half look different by
+// then. The journal learns "applied" last.
+
+import APNsProtocol
+import Database
+import EvidenceJournal
+import Foundation
+import TokenHygiene
+import TokenTable
+
+/// Applies pending feeds of the journal to the token database.
+struct FeedSettlement {
+    /// Tokens from which on a second connection gains more than it costs.
+    private static let tokensWorthSharing = 5_000
+
+    let journal: EvidenceJournal
+    let store: TokenTable
+    let plan: SweepPlan
+    let context: RunContext
+    let run: String
+    /// When the run began, for the records of the database.
+    let started: EpochMilliseconds
+    /// What fences the changes; nil for dry runs and senders.
+    var lease: Lease?
+    /// What the guard said so far.
+    let opinions = GuardOpinions()
+    /// The rows that refused the feed in hand.
+    private let refusals = Refusals()
+
+    /// What became of one feed.
+    struct Result {
+        let entry: FeedReport
+        let exit: ExitStatus
+        /// The failure that left the feed pending, if one did.
+        let failure: RunFailure?
+
+        /// Whether other feeds would fail the same way: the database or the journal is at fault,
+        /// not this feed.
+        var endsRun: Bool {
+            guard let failure else { return false }
+            return failure.exit != .invariant && failure.stage != .settings
+                && failure.stage != .decode
+        }
+    }
+
+    /// Decodes one pending feed and brings its evidence to the database.
+    func settle(_ feed: CapturedFeed) -> Result {
+        var entry = FeedReport(
+            feed.partition, source: feed.source, end: feed.end == nil ? .truncated : .clean)
+        entry.feed = feed.id
+        entry.state = feed.state.rawValue
+        do {
+            let exit = try settle(feed, into: &entry)
+            return Result(entry: entry, exit: exit, failure: nil)
+        } catch {
+            let failure = RunFailure.wrapping(error, at: .apply)
+            enterProgress(of: feed, into: &entry)
+            entry.detail = [entry.detail, failure.description].compactMap { $0 }
+                .joined(separator: "; ")
+            return Result(entry: entry, exit: failure.exit, failure: failure)
+        }
+    }
+
+    /// After a failure: how far the database says that the feed came.
+    private func enterProgress(of feed: CapturedFeed, into entry: inout FeedReport) {
+        guard !plan.dryRun, let known = try? store.progress(of: feed.id) else { return }
+        entry.enter(known.counts)
+        entry.rowsChanged = known.rowsChanged
+    }
+
+    private func settle(
+        _ feed: CapturedFeed, into entry: inout FeedReport
+    ) throws -> ExitStatus {
+        let isHeld = feed.state == .held && !plan.releases(feed.id)
+        let decoded = try FeedDecoding.decode(feed, in: journal, sorting: !isHeld)
+        var books = decoded.books
+        entry.end = decoded.end.rawValue
+        entry.detail = decoded.detail
+        if isHeld {
+            books.held = books.tuples - books.quarantined
+            entry.enter(books)
+            entry.gate = feed.gate?.rawValue
+            entry.cause = feed.cause
+            return .held
+        }
+        entry.enter(books)
+        guard let partition = plan.partitions[feed.partition] else {
+            throw RunFailure(
+                .configuration, .settings,
+                "applying feed \(feed.id): the settings no longer name \(feed.partition); name it "
+                    + "again under apps, then run again")
+        }
+        refusals.names = nil
+        let (judged, hold) = try judge(decoded, in: partition)
+        if let hold {
+            entry.enter(hold)
+            if !plan.dryRun {
+                try keep(feed, hold)
+                entry.state = FeedState.held.rawValue
+                books.held = books.tuples - books.quarantined
+                entry.enter(books)
+                return .held
+            }
+        }
+        books.outcome = judged.counts
+        entry.enter(books)
+        entry.rowsChanged = judged.rowsChanged
+        if plan.dryRun {
+            let guarded = hold == nil ? ExitStatus.done : .held
+            guard case .file = plan.work else { return .worse(guarded, .pending) }
+            entry.state = nil
+            return .worse(guarded, .following(decoded.end, feed.captureEnd, books))
+        }
+        guard judged.isApplied else {
+            throw RunFailure(
+                .pending, .apply,
+                "applying feed \(feed.id): stopped after \(judged.counts.total) of "
+                    + "\(books.tuples - books.quarantined) tuples; run again to continue")
+        }
+        if let imbalance = books.imbalance {
+            throw RunFailure(
+                .invariant, .apply,
+                "accounting for feed \(feed.id): \(imbalance); the feed stays in the journal, "
+                    + "please report this")
+        }
+        try journal.settle(feed.id, as: .applied, at: context.now())
+        entry.refusals = refusals.names
+        entry.state = FeedState.applied.rawValue
+        return .following(decoded.end, feed.captureEnd, books)
+    }
+
+    /// Names the first rows that refused their change of a feed which stands in the ledger as `name`. What
+    /// is applied stands, whether or not they can be read.
+    private func nameRefusals(_ name: String, _ feed: CapturedFeed, _ progress: FeedProgress) {
+        let limit = FeedReport.mostRefusals
+        let named = (try? store.refusedChanges(ofFeed: name, run: run, limit: limit)) ?? []
+        refusals.names = named.map(\.description)
+        let first = named.first.map { ", the first is \($0)" } ?? ""
+        let what = progress.rowsRefused == 1 ? "1 row stays" : "\(progress.rowsRefused) rows stay"
+        context.log.warning(
+            """
+            \(feed.partition): \(what) as before although the token is dead\(first); correct the rows, \
+            then run pushsweep replay --feed \(feed.id)
+            """)
+    }
+
+    /// The rows that refused the feed in hand, by name.
+    final class Refusals {
+        var names: [String]?
+    }
+
+    /// Judges the evidence: a forecast first, then, unless the guard holds it or this is a dry run,
+    /// the rows themselves. What was begun goes on whatever the guard would say: half a feed applied
+    /// is no safer than a whole one, and the other half would be held for the first one's number.
+    private func judge(
+        _ decoded: DecodedFeed, in partition: Partition
+    ) throws -> (FeedProgress, GuardHold?) {
+        let feed = decoded.feed
+        // A dry run gets by with the right to read the token table.
+        var known = plan.dryRun ? nil : try store.progress(of: feed.id)
+        var name = feed.id
+        if let done = known, done.isApplied {
+            // A person who names a feed again means the rows that refused it. Its marker is done with, so
+            // it goes under a name of its own; all else changes nothing a second time.
+            guard case .journaled(feed.id) = plan.work, done.rowsRefused > 0 else {
+                return (done, nil)
+            }
+            (known, name) = (nil, UUID().uuidString.lowercased())
+        }
+        let isBegun =
+            try known != nil || plan.dryRun && store.progressIfVisible(of: feed.id) != nil
+        let asksGuard = !isBegun && !plan.isRelease
+        if asksGuard, !plan.dryRun, let hold = try holdBehind(feed) {
+            return (FeedProgress(), hold)
+        }
+        let workers = StoreWorkers(
+            plan.store, count: decoded.tokens < Self.tokensWorthSharing ? 1 : 2,
+            pacing: plan.pacing)
+        let forecast = try forecast(decoded, in: partition, workers)
+        context.log.debug(
+            "feed judged",
+            metadata: [
+                "partition": "\(feed.partition)", "tokens": "\(decoded.tokens)",
+                "candidates": "\(forecast.counts.applied)",
+            ])
+        guard forecast.isComplete else {
+            throw RunFailure(
+                .pending, .apply,
+                "comparing feed \(feed.id) with the table: stopped before its end; run again")
+        }
+        let hold = asksGuard ? try ask(about: decoded, forecast, in: partition) : nil
+        if plan.dryRun { return (FeedProgress(counts: forecast.counts), hold) }
+        if decoded.evidence != nil {
+            opinions.note(hold, about: feed.partition, asked: asksGuard)
+            try store.session.record(
+                RunRecord(
+                    id: run, kind: plan.work.kind, started: started, host: context.host,
+                    guardResult: opinions.summary))
+        }
+        if let hold { return (FeedProgress(), hold) }
+        let application = FeedApplication(
+            run: run, feed: name, partition: partition, policy: plan.policy,
+            source: feed.kind, lease: lease, isReleased: plan.isRelease)
+        let applied = try apply(application, decoded, workers, isBegun: known != nil)
+        if applied.isApplied && applied.rowsRefused > 0 { nameRefusals(name, feed, applied) }
+        return (applied, nil)
+    }
+
+    private func forecast(
+        _ decoded: DecodedFeed, in partition: Partition, _ workers: StoreWorkers
+    ) throws -> Classification {
+        let (evidence, context) = (decoded.evidence, context)
+        guard workers.count > 1 else {
+            var stream = Evidence(evidence?.stream())
+            return try store.classify(
+                &stream, in: partition, policy: plan.policy,
+                shouldStop: { context.interrupt.isTripped })
+        }
+        return try workers.classify(
+            in: partition, policy: plan.policy,
+            evidence: { Evidence(evidence?.stream(from: $0.lowerBound)) },
+            shouldStop: { context.interrupt.isTripped })
+    }
+
+    /// A feed that was begun goes on in the parts in which it was begun, which the workers know.
+    private func apply(
+        _ application: FeedApplication, _ decoded: DecodedFeed, _ workers: StoreWorkers,
+        isBegun: Bool
+    ) throws -> FeedProgress {
+        let (evidence, context) = (decoded.evidence, context)
+        let (partition, tuples) = (decoded.feed.partition, decoded.books.tuples)
+        let report: @Sendable (FeedProgress) -> Void = { progress in
+            context.progress.show(
+                "applying \(partition) (tuples)", progress.counts.total, of: tuples)
+        }
+        defer { context.progress.clear() }
+        guard workers.count > 1 || isBegun else {
+            var stream = Evidence(evidence?.stream())
+            return try store.apply(
+                &stream, application, shouldStop: { context.interrupt.isTripped }, report: report)
+        }
+        return try workers.apply(
+            application,
+            evidence: { Evidence(evidence?.stream(from: $0.lowerBound, after: $1)) },
+            shouldStop: { context.interrupt.isTripped }, report: report)
+    }
+
+    /// The sorted evidence of a feed, or nothing where it holds no usable evidence.
+    private struct Evidence: EvidenceStream {
+        var stream: SortedEvidence.Stream?
+
+        init(_ stream: SortedEvidence.Stream?) { self.stream = stream }
+
+        mutating func next(_ limit: Int) throws -> [TokenEvidence] {
+            try stream?.next(limit) ?? []
+        }
+    }
+}
+
+extension CapturedFeed {
+    /// How capturing ended, as far as the exit code asks. Answers of APNs are captured whole.
+    fileprivate var captureEnd: CaptureEnd { kind == .feedback ? end ?? .crashed : .file }
+}

@@ -1,0 +1,56 @@
+import Database
+import EvidenceJournal
+import Foundation
+import TokenTable
+
+/// Gives the token database the tables it lacks.
+package struct SchemaWork {
+    private let settings: Settings
+    private let upgrade: Bool
+    private let dryRun: Bool
+
+    /// Prepares the work; `upgrade` lets it change an existing token table.
+    package init(settings: Settings, upgrade: Bool, dryRun: Bool) {
+        self.settings = settings
+        self.upgrade = upgrade
+        self.dryRun = dryRun
+    }
+
+    /// Executes what is missing, unless this is a dry run, and returns it.
+    package func run() throws(RunFailure) -> SchemaScript {
+        do {
+            let store = StoreSettings(settings)
+            if !dryRun { try makeFolder(of: store.location) }
+            let tokens = try TokenTable(store, creatingFile: !dryRun)
+            return dryRun
+                ? try tokens.missingSchema(upgrading: upgrade)
+                : try tokens.applySchema(upgrading: upgrade)
+        } catch {
+            throw .wrapping(error, at: .store)
+        }
+    }
+
+    /// The default SQLite file lies in the state folder, which may not exist yet.
+    private func makeFolder(of location: StoreLocation) throws(RunFailure) {
+        guard case .sqlite(let path) = location else { return }
+        let folder = URL(fileURLWithPath: path).deletingLastPathComponent().path
+        // Made for another user, or in a folder of another user's, the next run would refuse it.
+        if folder == settings.state {
+            do {
+                return try StateFolder.make(folder)
+            } catch {
+                throw .wrapping(error, at: .state)
+            }
+        }
+        do {
+            try FileManager.default.createDirectory(
+                atPath: folder, withIntermediateDirectories: true,
+                attributes: [.posixPermissions: 0o700])
+        } catch {
+            throw RunFailure(
+                .cannotCreate, .store,
+                "creating the folder \(folder) of the SQLite store: "
+                    + "\(String(cString: strerror(errno))); create it or correct store.url")
+        }
+    }
+}

@@ -1,0 +1,231 @@
+import APNsProtocol
+import Database
+import TokenHygiene
+import TokenTable
+
+/// A notification to be put into the queue.
+package struct NewNotification: Hashable, Sendable {
+    /// Whom to send to.
+    package var token: DeviceToken
+    /// The JSON, as it will be sent.
+    package var payload: [UInt8]
+    /// `apns-push-type`; nil: alert.
+    package var pushType: String?
+    /// `apns-priority`; nil: the type's usual one.
+    package var priority: Int?
+    /// `apns-expiration` in seconds since 1970; nil: none.
+    package var expiration: Int64?
+    /// `apns-collapse-id`; nil: none.
+    package var collapseID: String?
+    /// The time before which it is not sent; nil: at once.
+    package var notBefore: EpochMilliseconds?
+
+    /// States a notification.
+    package init(
+        token: DeviceToken, payload: [UInt8], pushType: String? = nil, priority: Int? = nil,
+        expiration: Int64? = nil, collapseID: String? = nil, notBefore: EpochMilliseconds? = nil
+    ) {
+        self.token = token
+        self.payload = payload
+        self.pushType = pushType
+        self.priority = priority
+        self.expiration = expiration
+        self.collapseID = collapseID
+        self.notBefore = notBefore
+    }
+}
+
+extension TokenTable {
+    /// Rows of one statement.
+    private static let rowsPerInsert = 100
+
+    /// Puts notifications for one partition into the queue, all of them or none, in one transaction.
+    /// A commit whose answer was lost is not repeated, since that could queue everything twice.
+    ///
+    /// - Throws: `configuration` where the queue has no column for what is asked, or no room;
+    ///   `commitUnknown` where nobody can tell whether they are queued.
+    package func enqueue(
+        _ notifications: [NewNotification], for partition: Partition
+    ) throws(StoreFailure) {
+        guard !notifications.isEmpty else { return }
+        let layout = try queueLayout()
+        let insert = try QueueInsert(layout, connection.dialect, partition)
+        for notification in notifications { try insert.check(notification) }
+        let doing = "queueing \(notifications.count) notifications in \(layout.table)"
+        var isCommitting = false
+        var lost: SQLFailure?
+        try attempts.retrying(doing) { () throws(SQLFailure) in
+            guard lost == nil else { return }
+            try connection.begin()
+            let now = try connection.dialect.instant(
+                connection.query("SELECT \(connection.dialect.now)")[0, 0])
+            for run in notifications.runs(of: Self.rowsPerInsert) {
+                let statement = insert.statement(for: run, now: now)
+                _ = try connection.execute(statement.sql, statement.values)
+            }
+            isCommitting = true
+            do throws(SQLFailure) {
+                try connection.commit()
+            } catch {
+                guard error.kind == .lost else { throw error }
+                lost = error
+            }
+        }
+        if isCommitting, let lost {
+            throw StoreFailure(
+                .commitUnknown,
+                "\(doing): \(lost.message) (\(lost.code)) at the commit, so they may be queued or "
+                    + "not; look for them in \(layout.table) before queueing them again")
+        }
+    }
+
+    /// The tokens that a user may be reached by: those of the user's rows in a partition that are
+    /// not stale, each once.
+    ///
+    /// - Throws: `configuration` if the token table has no column of users.
+    package func tokens(
+        ofUser user: String, in partition: Partition
+    ) throws(StoreFailure) -> [DeviceToken] {
+        let layout = try layout()
+        let dialect = connection.dialect
+        guard let column = try userColumn() else {
+            throw StoreFailure(
+                .configuration,
+                "looking up a user's tokens in \(layout.table): it has neither a column user_id "
+                    + "nor udid; name the column of users under store.active-users.user.column")
+        }
+        let condition = try layout.partitionCondition(partition, dialect)
+        let lookup =
+            "SELECT \(dialect.quoted(layout.token.name)) "
+            + "FROM \(layout.table.sql(dialect)) WHERE \(dialect.quoted(column.name)) = ?"
+        guard let value = column.value(for: user) else { return [] }
+        let rows = try attempts.retrying("looking up a user's tokens in \(layout.table)") {
+            () throws(SQLFailure) in
+            try connection.query(lookup + condition.sql, [value] + condition.values)
+        }
+        var tokens: [DeviceToken] = []
+        for row in 0..<rows.count {
+            if let token = layout.token.token(rows[row, 0]), !tokens.contains(token) {
+                tokens.append(token)
+            }
+        }
+        let refusals = try refusals(of: tokens, in: partition)
+        return tokens.filter { refusals[$0] == nil }
+    }
+
+    /// The column of users; nil where the token table has none.
+    func userColumn() throws(StoreFailure) -> PartitionColumn? {
+        let columns = ColumnResolver(
+            table: try catalogTable(), dialect: connection.dialect, group: "store.active-users")
+        let candidates =
+            settings.mapping.user.map { [$0] } ?? [.detect("user_id"), .detect("udid")]
+        for candidate in candidates {
+            if let column = try columns.partition(candidate, setting: "user.column", values: [:]) {
+                return column
+            }
+        }
+        return nil
+    }
+}
+
+extension PartitionColumn {
+    /// The value of a user; nil where a column of numbers can hold none such.
+    fileprivate func value(for user: String) -> SQLValue? {
+        isInteger ? Int64(user).map(SQLValue.integer) : .text(user)
+    }
+}
+
+/// Builds the statements that add rows to the queue.
+struct QueueInsert {
+    let layout: QueueLayout
+    let dialect: SQLDialect
+    private let partition: [(column: String, value: SQLValue)]
+
+    init(
+        _ layout: QueueLayout, _ dialect: SQLDialect, _ partition: Partition
+    ) throws(StoreFailure) {
+        self.layout = layout
+        self.dialect = dialect
+        var values: [(column: String, value: SQLValue)] = []
+        for (column, word) in [
+            (layout.app, partition.app), (layout.environment, partition.environment),
+        ] {
+            if let column { values.append((column.name, try column.value(for: word))) }
+        }
+        self.partition = values
+    }
+
+    /// Refuses what the table has no column for: dropped silently, it would be sent otherwise than
+    /// asked.
+    func check(_ notification: NewNotification) throws(StoreFailure) {
+        let options = layout.options
+        let notBefore = layout.delivery.isInRow ? layout.delivery.notBefore.name : nil
+        let wanted: [(String, Bool, String?)] = [
+            ("push-type", notification.pushType != nil, options.pushType),
+            ("priority", notification.priority != nil, options.priority),
+            ("expiration", notification.expiration != nil, options.expiration),
+            ("collapse-id", notification.collapseID != nil, options.collapseID),
+            ("not-before", notification.notBefore != nil, notBefore),
+        ]
+        for (setting, isWanted, column) in wanted where isWanted && column == nil {
+            throw StoreFailure(
+                .configuration,
+                "queueing a notification in \(layout.table): it has no column for \(setting); name "
+                    + "one under store.push-queue.\(setting), or leave it out")
+        }
+        if !layout.payloadIsBinary,
+            String(validating: notification.payload, as: UTF8.self) == nil
+        {
+            throw StoreFailure(
+                .configuration,
+                "queueing a notification in \(layout.table): the payload is not UTF-8, which the "
+                    + "text column \(layout.payload) cannot hold; correct the payload")
+        }
+    }
+
+    /// The statement that adds some rows.
+    func statement(
+        for notifications: ArraySlice<NewNotification>, now: EpochMilliseconds
+    ) -> (sql: String, values: [SQLValue]) {
+        let options = layout.options
+        var columns = partition.map(\.column) + [layout.token.name, layout.payload] + options.names
+        if layout.delivery.isInRow { columns.append(layout.delivery.notBefore.name) }
+        if let queuedAt = layout.queuedAt { columns.append(queuedAt.name) }
+        var values: [SQLValue] = []
+        values.reserveCapacity(columns.count * notifications.count)
+        for notification in notifications {
+            values += partition.map(\.value)
+            values.append(layout.token.stored(notification.token))
+            values.append(
+                layout.payloadIsBinary
+                    ? .bytes(notification.payload)
+                    : .text(String(decoding: notification.payload, as: UTF8.self)))
+            func add(_ column: String?, _ value: SQLValue?) {
+                if column != nil { values.append(value ?? .null) }
+            }
+            add(options.pushType, notification.pushType.map(SQLValue.text))
+            add(options.priority, notification.priority.map { .integer(Int64($0)) })
+            add(options.expiration, notification.expiration.map(SQLValue.integer))
+            add(options.collapseID, notification.collapseID.map(SQLValue.text))
+            if layout.delivery.isInRow {
+                let time = layout.delivery.notBefore
+                values.append(notification.notBefore.map { time.value(time.floor($0)) } ?? .null)
+            }
+            if let queuedAt = layout.queuedAt {
+                values.append(queuedAt.value(queuedAt.floor(now)))
+            }
+        }
+        let row = "(\(placeholders(columns.count)))"
+        let rows = repeatElement(row, count: notifications.count).joined(separator: ", ")
+        let list = columns.map(dialect.quoted).joined(separator: ", ")
+        return ("INSERT INTO \(layout.table.sql(dialect)) (\(list)) VALUES \(rows)", values)
+    }
+}
+
+extension TokenColumn {
+    /// A token as this column has it: bytes, or lower-case hex.
+    func stored(_ token: DeviceToken) -> SQLValue {
+        guard encoding == .hex else { return .bytes(token.bytes) }
+        return isBinary ? .bytes(Array(token.hex.utf8)) : .text(token.hex)
+    }
+}

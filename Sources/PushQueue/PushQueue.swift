@@ -1,0 +1,282 @@
+import APNsProtocol
+import Database
+import TokenHygiene
+import TokenTable
+
+// How several senders on several hosts share one queue, each row is sent by one of them, and none is
+// lost when one is killed:
+//
+//   pending --claim--> claimed --hand over--> (may be on the wire) --results--> sent, gone, failed,
+//      ^                  |                           |                         skipped, unknown, retry
+//      |                  | lease ended               | lease ended
+//      +------------------+                           +--> unknown, or retry under the same apns-id
+//
+// A claim is one row of `pushsweep_claim`: run, lease, the keys of its rows that have no result, and
+// whether its batch was handed to the wire. The queue's own rows know nothing of it and are written
+// once, with their result. So a batch of a thousand is claimed, renewed, handed over or taken away by
+// writing one row. Every transaction that writes results locks the claim's row first and finds out
+// whether it still is ours (the fence), takes the keys out of it, and counts itself there, so that a
+// commit whose answer was lost is neither repeated nor given up.
+//
+// Nobody may claim what another holds, so claims are made one after the other: each replaces the
+// number of the last one in the queue's row of `pushsweep_queue`, then reads what is claimed, then
+// the rows that wait, in this order. A row whose result is committed in between is seen as claimed
+// and left for the next time; in the other order it could be seen as waiting and be sent twice.
+//
+// Tokens are looked up after the claim is committed and before anything is handed over, so nobody waits
+// for it, and what is known to be stale at that time is not sent.
+//
+// A claim that was never handed over returns to the queue when its lease ends. One that was has an
+// unknown outcome for every row without a result.
+
+/// A sender's side of the queue: one connection, one thread.
+package final class PushQueue {
+    let store: TokenTable
+    let layout: QueueLayout
+    let lease: QueueLease
+    let statements: QueueStatements
+    /// The random part of the queue's `apns-id`s.
+    private var space: Int64?
+    /// Claims whose last results are known to be committed and whose rows nobody needs any more.
+    var finishedClaims: [Int64] = []
+
+    var connection: any SQLConnection { store.connection }
+    var dialect: SQLDialect { connection.dialect }
+    var name: String { layout.name }
+
+    /// Opens the queue of a store for one run. Throws `configuration` if table and settings do not
+    /// fit.
+    package init(_ store: TokenTable, _ lease: QueueLease) throws(StoreFailure) {
+        self.store = store
+        self.lease = lease
+        layout = try store.queueLayout()
+        statements = QueueStatements(layout: layout, dialect: store.connection.dialect)
+    }
+
+    /// Claims the next at most `limit` rows of a partition that wait and are due, and skips those
+    /// whose token is not to be sent to. Nil: nothing is due for now. A claim without notifications
+    /// had only rows to skip.
+    ///
+    /// - Throws: `busy`, `unreachable` and the like after the usual tries; rows of a claim that was
+    ///   committed return to the queue when its lease ends.
+    package func claim(
+        _ partition: Partition, limit: Int, from cursor: inout QueueCursor
+    ) throws(StoreFailure) -> QueueClaim? {
+        let scan = try QueueScan(layout, dialect, partition)
+        let start = cursor.position
+        guard let taken = try take(scan, limit: max(limit, 1), after: start, &cursor) else {
+            guard start > .min else { return nil }
+            // Behind the mark there is nothing; before it something may have become due.
+            guard let taken = try take(scan, limit: max(limit, 1), after: .min, &cursor) else {
+                return nil
+            }
+            return try vetted(taken, partition)
+        }
+        return try vetted(taken, partition)
+    }
+
+    /// Rows of a claim that is committed.
+    private struct Taken {
+        let id: Int64
+        let rows: [ScannedRow]
+    }
+
+    private func take(
+        _ scan: QueueScan, limit: Int, after start: Int64, _ cursor: inout QueueCursor
+    ) throws(StoreFailure) -> Taken? {
+        let space = try apnsSpace()
+        let id = Int64.random(in: 1...Int64.max)
+        var position = start
+        var planned: [ScannedRow]?
+        let rows = try store.attempts.retrying("claiming rows of \(name)") {
+            () throws(SQLFailure) -> [ScannedRow] in
+            // A commit whose answer was lost: the claim's row tells.
+            if let planned, try isCommitted(id) { return planned }
+            try connection.begin()
+            guard let now = try lockQueue(for: id) else {
+                // It came to be committed after all.
+                connection.rollBack()
+                return planned ?? []
+            }
+            planned = nil
+            position = start
+            let claimed = try ClaimRecord.claimedKeys(of: name, connection)
+            var batch = QueueScan.Batch()
+            while batch.rows.isEmpty && !batch.isAtEnd {
+                batch = try scan.read(
+                    after: position, limit: limit, except: claimed, now: now, space: space,
+                    connection)
+                position = batch.last ?? position
+            }
+            if batch.isAtEnd { position = .min }
+            guard !batch.rows.isEmpty else {
+                connection.rollBack()
+                return []
+            }
+            try insertClaim(id, KeySet(sorted: batch.rows.lazy.map(\.key)), now)
+            planned = batch.rows
+            try connection.commit()
+            return batch.rows
+        }
+        cursor.position = position
+        return rows.isEmpty ? nil : Taken(id: id, rows: rows)
+    }
+
+    private func isCommitted(_ id: Int64) throws(SQLFailure) -> Bool {
+        try connection.query("SELECT 1 FROM pushsweep_claim WHERE id = ?", [.integer(id)]).count > 0
+    }
+
+    /// Makes other senders wait until this claim is made; gives the time, or nil if it is made
+    /// already. Where an engine does not honour the lock of the SELECT, the UPDATE finds the number
+    /// changed.
+    private func lockQueue(for id: Int64) throws(SQLFailure) -> EpochMilliseconds? {
+        let rows = try connection.query(
+            "SELECT \(dialect.now), last_claim FROM pushsweep_queue WHERE name = ?"
+                + dialect.rowLock, [.text(name)])
+        guard rows.count > 0 else {
+            throw SQLFailure(
+                kind: .other, code: 0,
+                message: "somebody deleted the queue's row in pushsweep_queue; run again")
+        }
+        if rows[0, 1].integer == id { return nil }
+        let now = try dialect.instant(rows[0, 0])
+        let found = try connection.execute(
+            "UPDATE pushsweep_queue SET last_claim = ? WHERE name = ? AND last_claim = ?",
+            [.integer(id), .text(name), rows[0, 1]])
+        guard found == 0 else { return now }
+        // Spider answers 0 for statements it hands on, so 0 says nothing: look.
+        let last = try connection.query(
+            "SELECT last_claim FROM pushsweep_queue WHERE name = ?", [.text(name)])
+        guard last.scalar?.integer == id else {
+            throw SQLFailure(kind: .conflict, code: 0, message: "another sender is claiming rows")
+        }
+        return now
+    }
+
+    private func insertClaim(
+        _ id: Int64, _ keys: KeySet, _ now: EpochMilliseconds
+    ) throws(SQLFailure) {
+        let expiry = dialect.ownTime("expires_at").value(now.adding(seconds: lease.seconds))
+        do throws(SQLFailure) {
+            _ = try connection.execute(
+                "INSERT INTO pushsweep_claim (id, queue, run, host, state, expires_at, row_keys) "
+                    + "VALUES (?, ?, ?, ?, 'held', ?, ?)",
+                [
+                    .integer(id), .text(name), .text(lease.run),
+                    .text(String(lease.host.prefix(255))), expiry, .bytes(keys.encoded),
+                ])
+        } catch {
+            guard error.isDuplicate else { throw error }
+            throw SQLFailure(kind: .conflict, code: error.code, message: "the claim exists")
+        }
+    }
+
+    /// The queue's random part, made by whoever sends from it first.
+    private func apnsSpace() throws(StoreFailure) -> Int64 {
+        if let space { return space }
+        let known = try store.attempts.retrying("naming the notifications of \(name)") {
+            () throws(SQLFailure) -> Int64 in
+            func read() throws(SQLFailure) -> Int64? {
+                try connection.query(
+                    "SELECT apns_space FROM pushsweep_queue WHERE name = ?", [.text(name)]
+                ).scalar?.integer
+            }
+            if let known = try read() { return known }
+            do throws(SQLFailure) {
+                _ = try connection.execute(
+                    "INSERT INTO pushsweep_queue (name, apns_space) VALUES (?, ?)",
+                    [.text(name), .integer(Int64.random(in: 0..<1 << 60))])
+            } catch {
+                guard error.isDuplicate else { throw error }
+            }
+            guard let known = try read() else {
+                throw SQLFailure(
+                    kind: .other, code: 0, message: "a row of pushsweep_queue was not kept")
+            }
+            return known
+        }
+        space = known
+        return known
+    }
+
+    /// Looks the tokens of a claim up and skips what is not to be sent.
+    private func vetted(
+        _ taken: Taken, _ partition: Partition
+    ) throws(StoreFailure) -> QueueClaim {
+        let judged = try store.judged(taken.rows, partition)
+        var claim = QueueClaim(
+            id: taken.id, partition: partition, notifications: judged.notifications,
+            outstanding: KeySet(sorted: taken.rows.lazy.map(\.key)), lease: lease)
+        guard !judged.skipped.isEmpty else { return claim }
+        let outcome = try record(
+            judged.skipped.map { DeliveryResult(key: $0.key, .skipped($0.reason)) }, of: &claim)
+        guard case .recorded = outcome else {
+            throw StoreFailure(
+                .busy,
+                "claiming rows of \(name): the lease of \(lease.seconds) s ended before their "
+                    + "tokens were looked up; run again, nothing is lost")
+        }
+        for row in judged.skipped { claim.skipped[row.reason, default: 0] += 1 }
+        return claim
+    }
+}
+
+extension TokenTable {
+    /// The queue as it is used.
+    func queueLayout() throws(StoreFailure) -> QueueLayout {
+        try QueueResolver(
+            mapping: settings.queue, environmentValues: settings.mapping.environmentValues,
+            table: queueTable(), dialect: connection.dialect
+        ).layout()
+    }
+
+    /// The queue's table as the database describes it.
+    func queueTable() throws(StoreFailure) -> CatalogTable {
+        let setting = "store.push-queue.table"
+        return try session.catalogTable(
+            TableName(settings.queue.table, setting: setting), setting: setting,
+            cure: "run `pushsweep schema apply --upgrade`")
+    }
+
+    /// Which of the tokens are not to be sent to in a partition, and why.
+    func refusals(
+        of tokens: [DeviceToken], in partition: Partition
+    ) throws(StoreFailure) -> [DeviceToken: SkipReason] {
+        let table = try standings(in: partition)
+        return try attempts.retrying("looking up tokens in \(settings.mapping.table)") {
+            () throws(SQLFailure) in
+            try table.standings(of: tokens, connection).compactMapValues { standing in
+                switch standing {
+                case .living: nil
+                case .stale: .stale
+                case .unknown: .unknown
+                }
+            }
+        }
+    }
+
+    /// Rows sorted by whether they may be sent.
+    func judged(
+        _ rows: [ScannedRow], _ partition: Partition
+    ) throws(StoreFailure) -> (
+        notifications: [QueuedNotification], skipped: [(key: Int64, reason: SkipReason)]
+    ) {
+        let tokens = rows.compactMap { $0.notification?.token }
+        let refusals = try refusals(of: tokens, in: partition)
+        var notifications: [QueuedNotification] = []
+        notifications.reserveCapacity(rows.count)
+        var skipped: [(key: Int64, reason: SkipReason)] = []
+        for row in rows {
+            guard let notification = row.notification else {
+                skipped.append((row.key, .malformed))
+                continue
+            }
+            if let reason = refusals[notification.token] {
+                skipped.append((row.key, reason))
+            } else {
+                notifications.append(notification)
+            }
+        }
+        return (notifications, skipped)
+    }
+}

@@ -1,0 +1,212 @@
+import Database
+import TokenHygiene
+import TokenTable
+
+// Sending cannot be taken back, so everything that can be known about the queue's table is found out
+// before the first claim, with statements that change nothing. What the token table needs is examined
+// by itself (`examine`): a sender applies evidence too.
+
+extension TokenTable {
+    /// Examines the queue for a use, and throws the first finding that forbids it. `partitions` are
+    /// those whose rows will be asked for.
+    ///
+    /// - Throws: `permission`, `configuration` or `readOnly` as found; any failure of asking.
+    @discardableResult
+    package func preflightQueue(
+        _ need: QueueNeed, partitions: [Partition]
+    ) throws(StoreFailure) -> [StoreFinding] {
+        let findings = try examineQueue(need, partitions: partitions)
+        for finding in findings {
+            if case .failure(let code) = finding.severity {
+                throw StoreFailure(code, finding.sentence)
+            }
+        }
+        return findings
+    }
+
+    /// Examines the queue for a use and reports all there is to say. Reads no rows, so it costs the
+    /// same for any queue.
+    ///
+    /// - Throws: only if the database cannot be asked at all.
+    package func examineQueue(
+        _ need: QueueNeed, partitions: [Partition]
+    ) throws(StoreFailure) -> [StoreFinding] {
+        let layout: QueueLayout
+        var findings: [StoreFinding]
+        do {
+            layout = try queueLayout()
+            for partition in partitions {
+                _ = try layout.partitionCondition(partition, connection.dialect)
+            }
+            let table = try queueTable()
+            findings =
+                QueueExamination(
+                    layout: layout, table: table,
+                    longestToken: settings.mapping.longestToken, partitions: partitions
+                ).findings
+            if need != .preview { findings += [Self.engineFinding(table)].compactMap { $0 } }
+        } catch {
+            guard error.code == .configuration || error.code == .permission else { throw error }
+            return [StoreFinding(error)]
+        }
+        if need == .send {
+            findings += try missingTables(
+                OwnTable.queueTables.filter { $0 != .delivery || !layout.delivery.isInRow })
+        }
+        let isUsable = !findings.contains { $0.severity == .failure(.configuration) }
+        guard isUsable, case .server(let server) = settings.location else { return findings }
+        if need == .preview { findings += try blindSpots(layout, server) }
+        let plan = try queueRights(need, layout, server)
+        return findings + (try rightsFindings(plan, session.describe().account ?? server.user))
+    }
+
+    /// The GRANT statements an account (`name` or `name@host`) needs for a use of the queue, exactly,
+    /// without closing semicolons. For sending they stand beside those of `grants(for:user:)`, since a
+    /// sender looks tokens up and applies what it learns. Unless told otherwise for the account of
+    /// this connection. Empty for SQLite, where the file's mode decides.
+    ///
+    /// - Throws: `configuration` if the tables do not fit the settings.
+    package func queueGrants(
+        for need: QueueNeed, user: String? = nil
+    ) throws(StoreFailure) -> [String] {
+        guard case .server(let server) = settings.location else { return [] }
+        let account: String
+        if let user {
+            account = user
+        } else {
+            account = try session.describe().account ?? server.user
+        }
+        return try queueRights(need, queueLayout(), server).grants(to: account)
+    }
+
+    private func queueRights(
+        _ need: QueueNeed, _ layout: QueueLayout, _ server: StoreLocation.Server
+    ) throws(StoreFailure) -> RightsPlan {
+        var users: (table: TableName, column: String)?
+        if need == .enqueue, let column = try userColumn()?.name {
+            users = (try TableName(settings.mapping.table), column)
+        }
+        // A dry run on an untouched database does without our tables.
+        let visible =
+            need == .preview ? try previewTables(layout).filter { $0.sight == .readable } : []
+        return RightsPlan(
+            need, layout, connection.dialect, database: server.database, users: users,
+            visible: visible.map(\.table))
+    }
+
+    /// The tables of ours that a preview reads where it may.
+    private func previewTables(
+        _ layout: QueueLayout
+    ) throws(StoreFailure) -> [(table: OwnTable, sight: TableSight)] {
+        let tables = layout.delivery.isInRow ? [OwnTable.claim] : [.claim, .delivery]
+        var seen: [(OwnTable, TableSight)] = []
+        for table in tables {
+            seen.append(
+                (
+                    table,
+                    try session.sight(
+                        of: table.name, table.columns.map(\.name).joined(separator: ", "))
+                ))
+        }
+        return seen
+    }
+
+    /// What a preview will not see, since its account may not. Where the table is not there either,
+    /// some servers say the same.
+    private func blindSpots(
+        _ layout: QueueLayout, _ server: StoreLocation.Server
+    ) throws(StoreFailure) -> [StoreFinding] {
+        var findings: [StoreFinding] = []
+        let account = try session.describe().account ?? server.user
+        for (table, sight) in try previewTables(layout) where sight == .hidden {
+            let right = Right.sideTable(
+                table, ["SELECT"], server.database, connection.dialect)
+            findings.append(
+                StoreFinding(
+                    .warning,
+                    "the account may not read \(table.name), so rows that senders hold or have "
+                        + "finished may be counted as due; if the table is there, run "
+                        + right.grant(to: account)))
+        }
+        return findings
+    }
+}
+
+/// Looks at a resolved queue for what would lose notifications or surprise somebody.
+struct QueueExamination {
+    let layout: QueueLayout
+    let table: CatalogTable
+    /// Bytes of the longest token to be expected.
+    let longestToken: Int
+    let partitions: [Partition]
+
+    var findings: [StoreFinding] {
+        [summary] + [openIndex, tokenRoom, payloadRoom, sharedRows].compactMap { $0 }
+    }
+
+    private var summary: StoreFinding {
+        let options = layout.options
+        let parts = [
+            "key \(layout.key)", "token \(layout.token.name) (\(layout.token.encoding.rawValue))",
+            "payload \(layout.payload)", "app \(layout.app?.name ?? "none")",
+            "environment \(layout.environment?.name ?? "none")",
+            "options \(options.names.isEmpty ? "none" : options.names.joined(separator: " "))",
+            "sent \(layout.sentAt?.name ?? "none")",
+            "state \(layout.delivery.isInRow ? "in the row" : "in pushsweep_delivery")",
+        ]
+        return StoreFinding(.ok, "table \(layout.table): \(parts.joined(separator: ", "))")
+    }
+
+    private var openIndex: StoreFinding? {
+        guard layout.openIndex == nil else { return nil }
+        let closing = layout.delivery.isInRow ? layout.delivery.answeredAt : layout.sentAt
+        guard let closing else {
+            return StoreFinding(
+                .warning,
+                "\(layout.table) has no column for the time of sending, so every run reads all rows "
+                    + "it ever had; delete rows that are done, or name a column under "
+                    + "store.push-queue.sent-at")
+        }
+        return StoreFinding(
+            .warning,
+            "column \(closing.name) of \(layout.table) has no index, so every run reads all rows that "
+                + "are done to find those that are not; `pushsweep schema apply --upgrade` adds one"
+        )
+    }
+
+    private var tokenRoom: StoreFinding? {
+        guard let length = table.column(layout.token.name)?.length else { return nil }
+        let bytes = layout.token.encoding == .hex ? length / 2 : length
+        guard bytes < longestToken else { return nil }
+        return StoreFinding(
+            .warning,
+            "column \(layout.token.name) of \(layout.table) has room for tokens of \(bytes) bytes, and "
+                + "tokens may have \(longestToken): notifications to longer ones cannot be queued; "
+                + "widen it")
+    }
+
+    private var payloadRoom: StoreFinding? {
+        guard let length = table.column(layout.payload)?.length, length < 4_096 else { return nil }
+        return StoreFinding(
+            .warning,
+            "column \(layout.payload) of \(layout.table) has room for payloads of \(length) "
+                + (layout.payloadIsBinary ? "bytes" : "characters")
+                + ", and APNs takes 4096 bytes (5120 for VoIP): longer ones cannot be queued; widen it"
+        )
+    }
+
+    /// Without a column of apps every row would be claimed for each.
+    private var sharedRows: StoreFinding? {
+        let apps = Set(partitions.map(\.app))
+        let environments = Set(partitions.map(\.environment))
+        let isShared =
+            layout.app == nil && apps.count > 1
+            || layout.environment == nil && environments.count > 1
+        guard isShared else { return nil }
+        return StoreFinding(
+            .failure(.configuration),
+            "\(layout.table) does not tell which of \(partitions.count) apps a notification is for; "
+                + "name the columns under store.push-queue.app and environment, or send one app "
+                + "only (--app)")
+    }
+}

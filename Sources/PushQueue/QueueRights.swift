@@ -1,0 +1,84 @@
+import Database
+import TokenHygiene
+import TokenTable
+
+/// What the queue is about to be used for, so that exactly the rights for it are asked for.
+package enum QueueNeed: Hashable, Sendable {
+    /// Looking only: dry runs. SELECT suffices.
+    case preview
+    /// Claiming rows and writing results.
+    case send
+    /// Adding rows, for tokens or users.
+    case enqueue
+}
+
+extension RightsPlan {
+    /// Plans for a queue. `database` is where unqualified tables are; `users` the token table's column
+    /// of users, if they are to be looked up; `visible` the tables of ours that a preview reads.
+    init(
+        _ need: QueueNeed, _ layout: QueueLayout, _ dialect: SQLDialect, database: String,
+        users: (table: TableName, column: String)? = nil, visible: [OwnTable] = []
+    ) {
+        let table = TableName(schema: layout.table.schema ?? database, name: layout.table.name)
+        let delivery = layout.delivery
+        let options =
+            [layout.app?.name, layout.environment?.name].compactMap { $0 } + layout.options.names
+        var written = [layout.sentAt?.name].compactMap { $0 }
+        if delivery.isInRow {
+            written += [
+                delivery.state, delivery.attempts, delivery.reason,
+                delivery.notBefore.name, delivery.answeredAt.name,
+            ]
+        }
+        let content = [layout.token.name, layout.payload]
+        var rights = [
+            Right.reading([layout.key] + content + options + written, of: table, dialect, lock: "")
+        ]
+        switch need {
+        case .preview:
+            rights += visible.map { Right.sideTable($0, ["SELECT"], database, dialect) }
+        case .send:
+            if !written.isEmpty {
+                rights.append(
+                    Right.updating(written, of: table, dialect, purpose: "write results to"))
+            }
+            let change = ["SELECT", "INSERT", "UPDATE"]
+            rights.append(Right.sideTable(.queue, change, database, dialect))
+            rights.append(Right.sideTable(.claim, change, database, dialect))
+            rights.append(Self.deletingClaims(database, dialect))
+            if !delivery.isInRow {
+                rights.append(Right.sideTable(.delivery, change, database, dialect))
+            }
+        case .enqueue:
+            let added =
+                options + content + [layout.queuedAt?.name].compactMap { $0 }
+                + (delivery.isInRow ? [delivery.notBefore.name] : [])
+            rights.append(Self.adding(added, to: table, dialect))
+            if let users {
+                let table = TableName(
+                    schema: users.table.schema ?? database, name: users.table.name)
+                rights.append(Right.reading([users.column], of: table, dialect, lock: ""))
+            }
+        }
+        self.init(rights: rights)
+    }
+
+    private static func deletingClaims(_ database: String, _ dialect: SQLDialect) -> Right {
+        let claims = TableName(schema: database, name: OwnTable.claim.name).sql(dialect)
+        return Right(
+            purpose: "delete rows of", privileges: "DELETE", table: claims,
+            // sql_safe_updates refuses a condition without a column.
+            probe: "DELETE FROM \(claims) WHERE id = NULL")
+    }
+
+    private static func adding(
+        _ names: [String], to table: TableName, _ dialect: SQLDialect
+    ) -> Right {
+        let columns = names.map(dialect.quoted).joined(separator: ", ")
+        let nothing = repeatElement("NULL", count: names.count).joined(separator: ", ")
+        return Right(
+            purpose: "add rows to", privileges: "INSERT (\(columns))", table: table.sql(dialect),
+            probe: "INSERT INTO \(table.sql(dialect)) (\(columns)) SELECT \(nothing) FROM "
+                + "\(table.sql(dialect)) AS source WHERE 1 = 0")
+    }
+}

@@ -1,0 +1,178 @@
+import APNsProtocol
+import Database
+import TokenHygiene
+import TokenTable
+
+/// A row of the queue as it was found waiting.
+struct ScannedRow {
+    let notification: QueuedNotification?
+    let key: Int64
+}
+
+/// Reads rows that wait to be sent, in the order of their keys.
+struct QueueScan {
+    /// The most bytes of one batch; tokens and payloads of 2,000 usual rows have a fifth of it.
+    static let mostBytes = 4 * 1_024 * 1_024
+
+    let layout: QueueLayout
+    let dialect: SQLDialect
+    /// Whether the states may be read; a dry run does without where the side table is missing.
+    var readsDelivery = true
+    private let partition: (sql: String, values: [SQLValue])
+    private let inexact: [(column: String, value: SQLValue)]
+
+    init(
+        _ layout: QueueLayout, _ dialect: SQLDialect, _ partition: Partition
+    ) throws(StoreFailure) {
+        self.layout = layout
+        self.dialect = dialect
+        self.partition = try layout.partitionCondition(partition, dialect)
+        var inexact: [(column: String, value: SQLValue)] = []
+        let columns = [(layout.app, partition.app), (layout.environment, partition.environment)]
+        for (column, word) in columns {
+            guard let column, !column.isExact else { continue }
+            inexact.append((column.name, try column.value(for: word)))
+        }
+        self.inexact = inexact
+    }
+
+    /// What was read.
+    struct Batch {
+        var rows: [ScannedRow] = []
+        /// The highest key read; nil where nothing was.
+        var last: Int64?
+        /// Whether there is nothing behind.
+        var isAtEnd = false
+    }
+
+    /// Reads at most `limit` rows behind a key, without those that somebody holds. Rows of another
+    /// app that a collation takes for this one are passed over.
+    func read(
+        after position: Int64, limit: Int, except claimed: KeySet, now: EpochMilliseconds,
+        space: Int64, _ connection: any SQLConnection
+    ) throws(SQLFailure) -> Batch {
+        let statement = selection(after: position, limit: limit, except: claimed, now: now)
+        let rows = try connection.query(
+            statement.sql, statement.values, mostBytes: Self.mostBytes)
+        try rows.require(width: columns.count)
+        var batch = Batch()
+        batch.rows.reserveCapacity(rows.count)
+        batch.isAtEnd = rows.count < limit && rows.bytes <= Self.mostBytes
+        for index in 0..<rows.count {
+            let values = rows.row(index)
+            guard let key = values.first?.integer else {
+                throw SQLFailure(
+                    kind: .configuration, code: 0,
+                    message: "a key of \(layout.table) is no whole number of 64 bits")
+            }
+            batch.last = key
+            if isOfPartition(values) && !claimed.contains(key) {
+                batch.rows.append(row(key, values, space: space))
+            }
+        }
+        return batch
+    }
+
+    /// Key, token, payload, attempts, options, and what has to be compared once more.
+    private var columns: [String] {
+        let delivery = layout.delivery
+        let attempts =
+            delivery.isInRow
+            ? "q.\(dialect.quoted(delivery.attempts))"
+            : readsDelivery ? "COALESCE(d.attempts, 0)" : "0"
+        let options = layout.options
+        let optional = [
+            options.pushType, options.priority, options.expiration, options.collapseID,
+        ].map { $0.map { "q.\(dialect.quoted($0))" } ?? "NULL" }
+        return [layout.key, layout.token.name, layout.payload].map { "q.\(dialect.quoted($0))" }
+            + [attempts] + optional + inexact.map { "q.\(dialect.quoted($0.column))" }
+    }
+
+    private func selection(
+        after position: Int64, limit: Int, except claimed: KeySet, now: EpochMilliseconds
+    ) -> (sql: String, values: [SQLValue]) {
+        let delivery = layout.delivery
+        let key = "q.\(dialect.quoted(layout.key))"
+        let isBeside = !delivery.isInRow && readsDelivery
+        var sql = "SELECT \(columns.joined(separator: ", ")) "
+        sql += "FROM \(layout.table.sql(dialect)) AS q\(indexHint)"
+        var values: [SQLValue] = []
+        if isBeside, let queue = delivery.queue {
+            sql +=
+                " LEFT JOIN \(delivery.table.sql(dialect)) AS d ON d.queue = ? "
+                + "AND d.queue_key = \(key)"
+            values.append(.text(queue))
+        }
+        sql += " WHERE \(key) > ?"
+        values.append(.integer(position))
+        for run in Self.longRuns(of: claimed, after: position) {
+            sql += " AND NOT (\(key) BETWEEN ? AND ?)"
+            values += [.integer(run.lowerBound), .integer(run.upperBound)]
+        }
+        if let sentAt = layout.sentAt { sql += " AND q.\(dialect.quoted(sentAt.name)) IS NULL" }
+        sql += partition.sql
+        values += partition.values
+        if delivery.isInRow {
+            sql += " AND \(openCondition("q", delivery))"
+            values.append(delivery.notBefore.value(now))
+        } else if isBeside {
+            sql += " AND (d.queue_key IS NULL OR \(openCondition("d", delivery)))"
+            values.append(delivery.notBefore.value(now))
+        }
+        return ("\(sql) ORDER BY \(key) LIMIT \(limit)", values)
+    }
+
+    /// What others hold is not even read where it lies in long runs; the rest is passed over here.
+    private static func longRuns(
+        of claimed: KeySet, after position: Int64
+    ) -> [ClosedRange<Int64>] {
+        let ahead = claimed.runs.filter { $0.upperBound > position && $0.count >= 50 }
+        return StatementShape.padded(
+            runs: Array(ahead.sorted { $0.count > $1.count }.prefix(10)))
+    }
+
+    private func openCondition(_ alias: String, _ delivery: DeliveryColumns) -> String {
+        func name(_ column: String) -> String { "\(alias).\(dialect.quoted(column))" }
+        return "\(name(delivery.answeredAt.name)) IS NULL "
+            + "AND (\(name(delivery.notBefore.name)) IS NULL "
+            + "OR \(name(delivery.notBefore.name)) <= ?)"
+    }
+
+    /// Left to choose, MariaDB may read the whole table by its key to find the few open rows.
+    private var indexHint: String {
+        guard dialect.engine == .mariaDB, let index = layout.openIndex else { return "" }
+        return " FORCE INDEX (\(dialect.quoted(index)))"
+    }
+
+    private func isOfPartition(_ values: ArraySlice<SQLValue>) -> Bool {
+        let first = values.startIndex + 8
+        for (place, column) in inexact.enumerated() where values[first + place] != column.value {
+            return false
+        }
+        return true
+    }
+
+    private func row(
+        _ key: Int64, _ values: ArraySlice<SQLValue>, space: Int64
+    ) -> ScannedRow {
+        let start = values.startIndex
+        let token = layout.token.token(values[start + 1])
+        let notification = token.map { token in
+            QueuedNotification(
+                key: key, token: token, payload: Self.bytes(values[start + 2]),
+                apnsID: NotificationName(space: space, key: key),
+                attempts: values[start + 3].count ?? 0, pushType: values[start + 4].text,
+                priority: values[start + 5].integer.flatMap { Int(exactly: $0) },
+                expiration: values[start + 6].integer, collapseID: values[start + 7].text)
+        }
+        return ScannedRow(notification: notification, key: key)
+    }
+
+    private static func bytes(_ value: SQLValue) -> [UInt8] {
+        switch value {
+        case .text(let text): Array(text.utf8)
+        case .bytes(let bytes): bytes
+        default: []
+        }
+    }
+}

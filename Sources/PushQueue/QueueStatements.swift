@@ -1,0 +1,207 @@
+import APNsProtocol
+import Database
+import TokenHygiene
+import TokenTable
+
+// Results are written to rows by key, and only to rows that have no final one. A list of a thousand
+// keys costs the server as much as the rows, so keys are named by runs. What lies in a gap between
+// two runs and has a final result of the same claim cannot be touched by the statement anyway; so
+// where 960 of 1,000 rows were sent, the other 40 are written first and the 960 are one run.
+
+/// The statements that change the state of rows, wherever it stands.
+struct QueueStatements {
+    /// The most runs of a statement: each row that is looked at is compared with half of them.
+    private static let mostRuns = 30
+
+    let layout: QueueLayout
+    let dialect: SQLDialect
+
+    private var delivery: DeliveryColumns { layout.delivery }
+
+    private func name(_ column: String) -> String { dialect.quoted(column) }
+
+    /// What a set of rows becomes.
+    struct Change: Hashable {
+        var state: DeliveryState
+        var reason: String?
+        var notBefore: EpochMilliseconds?
+        /// Whether it was an attempt.
+        var isAttempt = false
+    }
+
+    /// Gives rows a state and returns how many of them there are. `finished` are rows with a final
+    /// result.
+    func settle(
+        _ keys: KeySet, as change: Change, finished: KeySet = KeySet(), now: EpochMilliseconds,
+        _ connection: any SQLConnection
+    ) throws(SQLFailure) -> Int {
+        let assignments = assignments(change, now: now)
+        var found = 0
+        for rows in conditions(name(delivery.key), keys, finished) {
+            found += try update(assignments, rows, connection)
+        }
+        if let queue = delivery.queue {
+            for rows in conditions("q.\(name(layout.key))", keys, finished) {
+                found += try insert(change, now, into: queue, rows, connection)
+            }
+        }
+        // Spider answers 0 for statements it hands on, so too few says nothing: look.
+        if found < keys.count {
+            found = max(found, try count(keys, in: change.state, connection))
+        }
+        if change.state == .sent && !delivery.isInRow { try markSent(keys, now, connection) }
+        return found
+    }
+
+    private func update(
+        _ assignments: Fragment, _ rows: Fragment, _ connection: any SQLConnection
+    ) throws(SQLFailure) -> Int {
+        var values = assignments.values
+        var condition = rows.sql
+        if let queue = delivery.queue {
+            condition = "queue = ? AND \(condition)"
+            values.append(.text(queue))
+        }
+        return try connection.execute(
+            "UPDATE \(delivery.table.sql(dialect)) SET \(assignments.sql) WHERE \(condition) "
+                + "AND \(unindexed)\(name(delivery.answeredAt.name)) IS NULL",
+            values + rows.values)
+    }
+
+    /// Makes the rows of the side table that are not there yet.
+    private func insert(
+        _ change: Change, _ now: EpochMilliseconds, into queue: String, _ rows: Fragment,
+        _ connection: any SQLConnection
+    ) throws(SQLFailure) -> Int {
+        let key = "q.\(name(layout.key))"
+        let values: [SQLValue] = [
+            .text(queue), .text(change.state.rawValue), .integer(change.isAttempt ? 1 : 0),
+            reason(change), change.notBefore.map(delivery.notBefore.value) ?? .null,
+            change.state.isFinal
+                ? delivery.answeredAt.value(delivery.answeredAt.floor(now)) : .null,
+            .text(queue),
+        ]
+        return try connection.execute(
+            "INSERT INTO \(delivery.table.sql(dialect)) "
+                + "(queue, queue_key, state, attempts, reason, not_before, answered_at) "
+                + "SELECT ?, \(key), ?, ?, ?, ?, ? FROM \(layout.table.sql(dialect)) AS q "
+                + "LEFT JOIN \(delivery.table.sql(dialect)) AS d "
+                + "ON d.queue = ? AND d.queue_key = \(key) "
+                + "WHERE \(rows.sql) AND d.queue_key IS NULL", values + rows.values)
+    }
+
+    /// Keeps SQLite from the index of open rows, which it prefers to the keys: it would read all
+    /// that wait for every batch.
+    private var unindexed: String { dialect.engine == .sqlite ? "+" : "" }
+
+    private func markSent(
+        _ keys: KeySet, _ now: EpochMilliseconds, _ connection: any SQLConnection
+    ) throws(SQLFailure) {
+        guard let sentAt = layout.sentAt else { return }
+        for rows in conditions(name(layout.key), keys) {
+            _ = try connection.execute(
+                "UPDATE \(layout.table.sql(dialect)) SET \(name(sentAt.name)) = ? "
+                    + "WHERE \(rows.sql) AND \(unindexed)\(name(sentAt.name)) IS NULL",
+                [sentAt.value(sentAt.floor(now))] + rows.values)
+        }
+    }
+
+    private func count(
+        _ keys: KeySet, in state: DeliveryState, _ connection: any SQLConnection
+    ) throws(SQLFailure) -> Int {
+        try states(of: keys, connection)[state.rawValue] ?? 0
+    }
+
+    /// How many of some rows are in each state; those that the side table does not know are in none.
+    func states(
+        of keys: KeySet, _ connection: any SQLConnection
+    ) throws(SQLFailure) -> [String: Int] {
+        var counts: [String: Int] = [:]
+        for rows in conditions(name(delivery.key), keys) {
+            let queue = delivery.queue.map { ("queue = ? AND ", [SQLValue.text($0)]) } ?? ("", [])
+            let found = try connection.query(
+                "SELECT \(name(delivery.state)), COUNT(*) FROM \(delivery.table.sql(dialect)) "
+                    + "WHERE \(queue.0)\(rows.sql) GROUP BY \(name(delivery.state))",
+                queue.1 + rows.values)
+            for row in 0..<found.count {
+                counts[found[row, 0].text ?? "", default: 0] += found[row, 1].count ?? 0
+            }
+        }
+        return counts
+    }
+
+    /// A piece of a statement with its values.
+    typealias Fragment = (sql: String, values: [SQLValue])
+
+    private func assignments(_ change: Change, now: EpochMilliseconds) -> Fragment {
+        var sql = "\(name(delivery.state)) = ?"
+        var values: [SQLValue] = [.text(change.state.rawValue)]
+        func set(_ column: String, _ value: SQLValue) {
+            sql += ", \(name(column)) = ?"
+            values.append(value)
+        }
+        set(delivery.reason, reason(change))
+        if let notBefore = change.notBefore {
+            set(delivery.notBefore.name, delivery.notBefore.value(notBefore))
+        }
+        if change.isAttempt {
+            // A column that holds no more must not cost a batch its results.
+            let attempts = name(delivery.attempts)
+            sql += ", \(attempts) = CASE WHEN \(attempts) < 100 THEN \(attempts) + 1 "
+            sql += "ELSE \(attempts) END"
+        }
+        if change.state.isFinal {
+            let time = delivery.answeredAt
+            set(time.name, time.value(time.floor(now)))
+        }
+        if change.state == .sent, delivery.isInRow, let sentAt = layout.sentAt {
+            set(sentAt.name, sentAt.value(sentAt.floor(now)))
+        }
+        return (sql, values)
+    }
+
+    /// Reasons are a peer's words: printable ASCII, at most 64 of it.
+    private func reason(_ change: Change) -> SQLValue {
+        guard let reason = change.reason else { return .null }
+        let bytes = reason.utf8.prefix(64).map { (0x20..<0x7F).contains($0) ? $0 : 0x3F }
+        return .text(String(decoding: bytes, as: UTF8.self))
+    }
+
+    /// Names rows by key, for one statement after the other: by runs, over gaps that `passable` rows
+    /// fill, or by lists where these would be too many.
+    private func conditions(
+        _ column: String, _ keys: KeySet, _ passable: KeySet = KeySet()
+    ) -> [Fragment] {
+        let runs = keys.runs(passing: passable)
+        guard runs.count > Self.mostRuns else {
+            guard let first = runs.first, let last = runs.last else { return [] }
+            guard runs.count > 1 else { return [Self.inside(runs, column)] }
+            let inner = Self.inside(StatementShape.padded(runs: runs), column)
+            return [Self.within(first.lowerBound...last.upperBound, inner, column)]
+        }
+        return keys.pieces(of: StatementShape.longest).map { piece in
+            let list = StatementShape.padded(Array(piece.keys)).map(SQLValue.integer)
+            let inner = ("\(column) IN (\(placeholders(list.count)))", list)
+            let (lower, upper) = (
+                piece.runs[0].lowerBound, piece.runs[piece.runs.count - 1].upperBound
+            )
+            return Self.within(lower...upper, inner, column)
+        }
+    }
+
+    /// Says the bounds first: SQLite then reads the keys between them instead of another index.
+    private static func within(
+        _ bounds: ClosedRange<Int64>, _ inner: Fragment, _ column: String
+    ) -> Fragment {
+        let outer = inside([bounds], column)
+        return ("\(outer.sql) AND \(inner.sql)", outer.values + inner.values)
+    }
+
+    private static func inside(_ runs: [ClosedRange<Int64>], _ column: String) -> Fragment {
+        let each = repeatElement("\(column) BETWEEN ? AND ?", count: runs.count)
+        return (
+            "(\(each.joined(separator: " OR ")))",
+            runs.flatMap { [.integer($0.lowerBound), .integer($0.upperBound)] }
+        )
+    }
+}

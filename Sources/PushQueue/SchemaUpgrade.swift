@@ -1,0 +1,126 @@
+import Database
+import TokenTable
+
+extension TokenTable {
+    /// What is missing in this database. Existing tables of tokens and notifications are the user's:
+    /// only `upgrading` adds the columns and indexes that make marks and lookups good. Empty when
+    /// nothing is.
+    package func missingSchema(
+        upgrading: Bool
+    ) throws(StoreFailure) -> SchemaScript {
+        SchemaScript(
+            statements: try missingTokenSchema(upgrading) + missingQueueSchema(upgrading)
+                + missingSideTables())
+    }
+
+    /// The queue, or the index that tells its open rows from those that are done.
+    private func missingQueueSchema(_ upgrading: Bool) throws(StoreFailure) -> [String] {
+        let dialect = connection.dialect
+        let name = try TableName(settings.queue.table, setting: "store.push-queue.table")
+        let existing = try attempts.retrying("reading the schema") { () throws(SQLFailure) in
+            try Catalog(connection: connection).table(name)
+        }
+        guard existing != nil else {
+            // Whoever keeps a token table of his own and only sweeps has no use for a queue.
+            let isNew = try !hasTokenTable()
+            return isNew || upgrading ? OwnTable.pushQueue.creation(dialect, named: name) : []
+        }
+        guard upgrading else { return [] }
+        let layout = try queueLayout()
+        let closing = layout.delivery.isInRow ? layout.delivery.answeredAt : layout.sentAt
+        guard let closing, layout.openIndex == nil else { return [] }
+        let partition = [layout.app?.name, layout.environment?.name].compactMap { $0 }
+        let index = OwnTable.Index(
+            name: "pushsweep_open", columns: [closing.name] + partition, isUnique: false)
+        return [OwnTable.pushQueue.creation(of: index, on: name, dialect)]
+    }
+
+    private func hasTokenTable() throws(StoreFailure) -> Bool {
+        let name = try TableName(settings.mapping.table)
+        return try attempts.retrying("reading the schema") { () throws(SQLFailure) in
+            try Catalog(connection: connection).table(name) != nil
+        }
+    }
+
+    private func missingTokenSchema(_ upgrading: Bool) throws(StoreFailure) -> [String] {
+        let dialect = connection.dialect
+        let name = try TableName(settings.mapping.table)
+        let mapping = settings.mapping
+        let existing = try attempts.retrying("reading the schema") { () throws(SQLFailure) in
+            try Catalog(connection: connection).table(name)
+        }
+        var statements: [String] = []
+        if let existing {
+            guard upgrading else { return [] }
+            for column in OwnTable.additions where existing.column(column.name) == nil {
+                guard mapping.isDetected(column.name) else { continue }
+                statements.append(
+                    OwnTable.activeUsers.addition(of: column, to: name, dialect))
+            }
+            let leading = [mapping.app.name, mapping.environment.name].compactMap { $0 }
+            if existing.index(onToken: mapping.token, after: leading) == nil {
+                let index = OwnTable.Index(
+                    name: "pushsweep_token", columns: [mapping.token], isUnique: false)
+                statements.append(OwnTable.activeUsers.creation(of: index, on: name, dialect))
+            }
+        } else {
+            statements += OwnTable.activeUsers.creation(dialect, named: name)
+        }
+        return statements
+    }
+
+    private func missingSideTables() throws(StoreFailure) -> [String] {
+        let dialect = connection.dialect
+        var statements: [String] = []
+        for table in OwnTable.sideTables + OwnTable.queueTables {
+            let name = TableName(name: table.name)
+            let known = try attempts.retrying("reading the schema") { () throws(SQLFailure) in
+                try Catalog(connection: connection).table(name)
+            }
+            guard let known else {
+                statements += table.creation(dialect)
+                continue
+            }
+            // These tables are ours, so what an older version lacks is added without being asked.
+            for column in table.columns where known.column(column.name) == nil {
+                statements.append(table.addition(of: column, to: name, dialect))
+            }
+        }
+        return statements
+    }
+
+    /// Executes what is missing and returns it. A second call finds nothing to do. Nothing is tried
+    /// again by itself: adding a column or an index twice is an error, so after a lost connection the
+    /// catalog has to be read before anything else is said.
+    ///
+    /// - Throws: `permission` where the account may not change the schema; statements before the
+    ///   refused one stand (servers commit each by itself).
+    @discardableResult
+    package func applySchema(upgrading: Bool) throws(StoreFailure) -> SchemaScript {
+        let script = try missingSchema(upgrading: upgrading)
+        for statement in script.statements {
+            let subject = statement.split(separator: "(").first ?? ""
+            let doing = "changing the schema (\(subject.prefix(80)))"
+            do {
+                try connection.runSchemaChange(statement)
+            } catch {
+                connection.rollBack()
+                guard error.kind == .lost else { throw StoreFailure(error, while: doing) }
+                throw StoreFailure(
+                    .busy,
+                    "\(doing): \(error.message) (\(error.code)), so it may be done, undone or still "
+                        + "under way; when the database answers run `pushsweep schema apply"
+                        + (upgrading ? " --upgrade" : "") + "` again, which looks first at what is "
+                        + "there")
+            }
+        }
+        return script
+    }
+}
+
+extension TableMapping {
+    /// Whether a column of ours is looked for under its usual name.
+    fileprivate func isDetected(_ name: String) -> Bool {
+        [registeredAt.column, invalidatedAt.column, reason].contains(.detect(name))
+    }
+}

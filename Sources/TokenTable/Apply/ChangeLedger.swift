@@ -1,0 +1,188 @@
+import APNsProtocol
+import Database
+import TokenHygiene
+
+/// The rows of `pushsweep_change`: one for every row changed, with what stood there before. They
+/// serve undo and audit, and commit together with the changes they tell of.
+struct ChangeLedger {
+    /// The run that makes the changes.
+    let run: String
+    /// What the changes follow from, and the part of it.
+    let feed: String
+    let part: Int
+    /// Where the evidence came from.
+    let source: String
+    let lookup: RowLookup
+    let dialect: SQLDialect
+
+    /// One entry to be written.
+    struct Entry {
+        let action: String
+        let key: String
+        let before: SQLValue
+        let time: EpochMilliseconds
+        /// Where this one's evidence came from, where it is not that of all.
+        var source: String?
+    }
+
+    private static let columns = [
+        "run", "feed", "part", "seq", "action", "row_key", "before_image", "evidence_at", "source",
+        "changed_at",
+    ]
+    /// Lengths of the multi-row inserts; a number of entries is paid out in these coins.
+    private static let lengths = [256, 64, 16, 4, 1]
+    /// The most before-image one statement carries: servers take 1 MiB in the worst case.
+    private static let mostImageBytes = 256 * 1024
+
+    /// Characters of the longest key that the ledger has room for.
+    static let longestKey = 2_048
+    /// The action of entries about rows that stayed as they are.
+    static let refused = "refused"
+
+    /// The ledger of one part of a feed's application.
+    init(application: FeedApplication, lookup: RowLookup, dialect: SQLDialect) {
+        self.init(
+            run: application.run, feed: application.feed, part: application.part.index,
+            source: application.source.rawValue, lookup: lookup, dialect: dialect)
+    }
+
+    init(
+        run: String, feed: String, part: Int, source: String, lookup: RowLookup,
+        dialect: SQLDialect
+    ) {
+        self.run = run
+        self.feed = feed
+        self.part = part
+        self.source = source
+        self.lookup = lookup
+        self.dialect = dialect
+    }
+
+    /// The entry for a changed row.
+    func entry(_ change: RowChange) -> Entry {
+        let values = change.row.values
+        let start = values.startIndex
+        let key = RowImage.key(lookup.key.map { values[start + $0] })
+        let action: String
+        let before: SQLValue
+        if change.verdict == .delete {
+            action = "delete"
+            before = .text(RowImage.object(lookup.columns, values))
+        } else {
+            action = change.verdict == .advance ? "advance" : "mark"
+            before = formerMark(values)
+        }
+        return Entry(action: action, key: key, before: before, time: change.time)
+    }
+
+    /// The mark and reason a row had; NULL for the usual row that had neither.
+    private func formerMark(_ values: ArraySlice<SQLValue>) -> SQLValue {
+        let places = [lookup.mark, lookup.reason].compactMap { $0 }
+        let former = places.map { values[values.startIndex + $0] }
+        if former.allSatisfy({ $0 == .null }) { return .null }
+        return .text(RowImage.object(places.map { lookup.columns[$0] }, former))
+    }
+
+    /// The entry for a mark in `pushsweep_invalid`.
+    func entry(_ mark: SideMark) -> Entry {
+        Entry(
+            action: "side-mark", key: RowImage.key([.bytes(mark.token.bytes)]),
+            before: mark.former.map {
+                let content = RowContent($0)
+                return .text(RowImage.object(content.columns, content.values))
+            } ?? .null, time: mark.time)
+    }
+
+    /// Enters rows that refused their change, with the reason in place of a before-image. Their numbers
+    /// count downwards from -1, so that changes keep theirs and undo does not meet them.
+    func writeRefused(
+        _ rows: [RefusedRow], after count: Int, _ connection: any SQLConnection
+    ) throws(SQLFailure) {
+        try write(
+            rows.reversed().lazy.map { refused in
+                let values = refused.row.values
+                let key = RowImage.key(lookup.key.map { values[values.startIndex + $0] })
+                return Entry(
+                    action: Self.refused, key: String(key.prefix(Self.longestKey)),
+                    before: .text(
+                        RowImage.object(["refused"], [SQLValue.text(refused.reason.rawValue)])),
+                    time: refused.time)
+            }, from: -count - rows.count, connection)
+    }
+
+    /// Writes entries, numbered from `first` on, and holds no more of them than one statement takes.
+    func write(
+        _ entries: some Sequence<Entry>, from first: Int, _ connection: any SQLConnection
+    ) throws(SQLFailure) {
+        var batch: [Entry] = []
+        var bytes = 0
+        var number = first
+        for entry in entries {
+            var size = 0
+            if case .text(let image) = entry.before { size = image.utf8.count }
+            let isFull = batch.count == Self.lengths[0] || bytes + size > Self.mostImageBytes
+            if !batch.isEmpty && isFull {
+                try write(batch, from: number, connection)
+                number += batch.count
+                batch.removeAll(keepingCapacity: true)
+                bytes = 0
+            }
+            batch.append(entry)
+            bytes += size
+        }
+        try write(batch, from: number, connection)
+    }
+
+    /// Writes the entries of one batch, in statements of a few lengths.
+    private func write(
+        _ entries: [Entry], from first: Int, _ connection: any SQLConnection
+    ) throws(SQLFailure) {
+        let time = dialect.ownTime("evidence_at")
+        // The host's clock has no say in when a row was changed.
+        let row = "(\(placeholders(Self.columns.count - 1)), \(dialect.now))"
+        var rest = entries[...]
+        var number = first
+        while !rest.isEmpty {
+            let length = Self.lengths.first { $0 <= rest.count } ?? 1
+            var values: [SQLValue] = []
+            values.reserveCapacity(length * Self.columns.count)
+            for entry in rest.prefix(length) {
+                values.append(.text(run))
+                values.append(.text(feed))
+                values.append(.integer(Int64(part)))
+                values.append(.integer(Int64(number)))
+                values.append(.text(entry.action))
+                values.append(.text(entry.key))
+                values.append(entry.before)
+                values.append(time.value(entry.time))
+                values.append(.text(entry.source ?? source))
+                number += 1
+            }
+            let rows = repeatElement(row, count: length).joined(separator: ", ")
+            _ = try connection.execute(
+                "INSERT INTO pushsweep_change (\(Self.columns.joined(separator: ", "))) "
+                    + "VALUES \(rows)", values)
+            rest = rest.dropFirst(length)
+        }
+    }
+}
+
+extension RowContent {
+    /// A mark of the side table, in whole milliseconds, as the ledger keeps it.
+    init(_ mark: SideMarkState) {
+        self.init(
+            Self.sideMarkColumns,
+            [.integer(mark.time.rawValue), mark.reason.map(SQLValue.text) ?? .null])
+    }
+
+    /// The mark of the side table that this content tells of; nil where its time is none that the table
+    /// can hold.
+    var sideMark: SideMarkState? {
+        guard let time = self[Self.sideMarkColumns[0]]?.integer, WallClock.has(milliseconds: time)
+        else { return nil }
+        return SideMarkState(
+            time: EpochMilliseconds(time), reason: self[Self.sideMarkColumns[1]]?.text)
+    }
+
+    private static let sideMarkColumns = ["invalidated_at", "reason"]
+}

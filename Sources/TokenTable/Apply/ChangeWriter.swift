@@ -1,0 +1,168 @@
+import Database
+import TokenHygiene
+
+/// Runs the statements of a chunk and makes sure that each changed exactly the rows it was meant to.
+struct ChangeWriter {
+    let statements: ChangeStatements
+    let layout: TableLayout
+    let isolation: RowIsolation
+
+    /// Makes the changes, and gives back why rows were refused, by their place. Rows are refused only
+    /// where the chunk is done row by row.
+    ///
+    /// - Throws: a conflict where rows are not as they were when judged; the first refusal where the
+    ///   chunk is done together.
+    func write(
+        _ changes: [RowChange], _ connection: any SQLConnection
+    ) throws(SQLFailure) -> [Int: RowRefusal] {
+        try write(changes, connection) { statements.statements(for: $0) }
+    }
+
+    /// Puts given values in place of mark and reason; see `write`.
+    func restore(
+        _ content: RowContent, in changes: [RowChange], _ connection: any SQLConnection
+    ) throws(SQLFailure) -> [Int: RowRefusal] {
+        try write(changes, connection) { statements.restoring(content, of: $0) }
+    }
+
+    private func write(
+        _ changes: [RowChange], _ connection: any SQLConnection,
+        _ plan: ([RowChange]) -> [ChangeStatements.Statement]
+    ) throws(SQLFailure) -> [Int: RowRefusal] {
+        guard isolation.isOn else {
+            for statement in plan(changes) { try write(statement, connection) }
+            return [:]
+        }
+        var refused: [Int: RowRefusal] = [:]
+        for (place, change) in changes.enumerated() {
+            if let known = isolation.refusal(of: statements.name(of: change)) {
+                refused[place] = known
+                continue
+            }
+            for statement in plan([change]) {
+                refused[place] = try writeAlone(statement, of: change, connection)
+            }
+        }
+        return refused
+    }
+
+    /// Runs the statement of many rows.
+    private func write(
+        _ statement: ChangeStatements.Statement, _ connection: any SQLConnection
+    ) throws(SQLFailure) {
+        let found: Int
+        do {
+            found = try isolation.watching(connection) { () throws(SQLFailure) in
+                try connection.execute(statement.sql, statement.values)
+            }
+        } catch {
+            isolation.note(error, isAboutRow: true)
+            throw error
+        }
+        if found == statement.changes.count {
+            // A trigger may have put the old value back.
+            guard layout.hasUpdateTriggers else { return }
+            if try isDone(statement, connection) { return }
+            isolation.isolate()
+            throw missed(1, of: statement.changes.count)
+        }
+        // Spider answers 0 for statements it hands on, so 0 says nothing: look.
+        if found == 0, try isDone(statement, connection) { return }
+        isolation.noteMiss()
+        throw missed(statement.changes.count - found, of: statement.changes.count)
+    }
+
+    /// Runs the statement of one row behind a savepoint, and takes it back where it is refused: a trigger
+    /// of SQLite may fail a statement and leave standing what it did (RAISE(FAIL)).
+    private func writeAlone(
+        _ statement: ChangeStatements.Statement, of change: RowChange,
+        _ connection: any SQLConnection
+    ) throws(SQLFailure) -> RowRefusal? {
+        let refusal: RowRefusal
+        try connection.run("SAVEPOINT pushsweep_row")
+        do throws(SQLFailure) {
+            let found = try connection.execute(statement.sql, statement.values)
+            let isCounted = found == 1 && !layout.hasUpdateTriggers
+            let isDone = isCounted ? true : try isDone(statement, connection)
+            if isDone && !connection.hasBrokenKeys {
+                try connection.run("RELEASE SAVEPOINT pushsweep_row")
+                return nil
+            }
+            if found == 0 && !isDone {
+                let isOther = try hasChanged(change, connection)
+                if isOther { throw missed(1, of: 1) }
+            }
+            refusal = isDone ? .referenced : found == 0 ? .unmatched : .trigger
+        } catch {
+            let isSignal = isolation.isSignal(error, connection)
+            guard isSignal || error.mayBeAboutRow else { throw error }
+            let reason = isSignal ? .trigger : RowRefusal(error) ?? .failure
+            guard connection.isInTransaction else {
+                isolation.remember(reason, of: statements.name(of: change))
+                throw error
+            }
+            if reason == .failure { try probe(statement, for: error, connection) }
+            refusal = reason
+        }
+        try connection.run("ROLLBACK TO SAVEPOINT pushsweep_row")
+        try connection.run("RELEASE SAVEPOINT pushsweep_row")
+        return refusal
+    }
+
+    private func missed(_ count: Int, of total: Int) -> SQLFailure {
+        SQLFailure(
+            kind: .conflict, code: 0,
+            message: "\(count) of \(total) rows of \(layout.table) changed after they were judged")
+    }
+
+    /// Throws a failure again that is not about one row: a table, a right or a disk that takes no change.
+    private func probe(
+        _ statement: ChangeStatements.Statement, for failure: SQLFailure,
+        _ connection: any SQLConnection
+    ) throws(SQLFailure) {
+        do throws(SQLFailure) {
+            _ = try connection.execute(statements.probe(statement), [])
+        } catch {
+            throw failure
+        }
+    }
+
+    /// Whether the row of a change holds other values now than those it was judged by. Looked for by
+    /// token: another row may stand under what reads as the same key.
+    private func hasChanged(
+        _ change: RowChange, _ connection: any SQLConnection
+    ) throws(SQLFailure) -> Bool {
+        let reread = statements.searchingRows(of: change)
+        let rows = try connection.query(reread.sql, reread.values)
+        return !(0..<rows.count).contains { rows.row($0).elementsEqual(change.row.values) }
+    }
+
+    /// Whether rows that a statement did not count are as it was to leave them.
+    private func isDone(
+        _ statement: ChangeStatements.Statement, _ connection: any SQLConnection
+    ) throws(SQLFailure) -> Bool {
+        if case .removed = statement.effect {
+            return try !isThere(anyOf: statement.changes, connection)
+        }
+        let reread = statements.rereading(statement.changes)
+        let rows = try connection.query(reread.sql, reread.values)
+        guard rows.count == statement.changes.count else { return false }
+        let marks = (0..<rows.count).map { rows[$0, 0] }
+        if case .holding(let value) = statement.effect {
+            return marks.allSatisfy { $0.asImaged == value.asImaged }
+        }
+        let times = Set(statement.changes.map(\.time))
+        return marks.allSatisfy { layout.mark?.mark($0).map(times.contains) ?? false }
+    }
+
+    /// Whether one of the rows is still there. Looked for by token: a row that its own key does not find
+    /// would look removed.
+    private func isThere(
+        anyOf changes: ArraySlice<RowChange>, _ connection: any SQLConnection
+    ) throws(SQLFailure) -> Bool {
+        let names = Set(changes.map(statements.name))
+        let reread = statements.searchingTokens(of: changes)
+        let rows = try connection.query(reread.sql, reread.values)
+        return (0..<rows.count).contains { names.contains(RowImage.key(Array(rows.row($0)))) }
+    }
+}

@@ -1,0 +1,85 @@
+import APNsProtocol
+import Database
+import TokenHygiene
+
+// Rows that refused a change are in the ledger, under numbers below 0. Reports name the first of them.
+
+/// A row that stayed as it is against the evidence.
+package struct RefusedChange: Hashable, Sendable, CustomStringConvertible {
+    /// The feed, as the ledger names it.
+    package let feed: String
+    /// The row's key as the ledger spells it. May hold a whole token.
+    let key: String
+    /// Why; nil for a reason of a later version.
+    package let reason: RowRefusal?
+    /// The time of the evidence.
+    package let time: EpochMilliseconds
+
+    /// The key, long values shortened, and the reason.
+    package var description: String {
+        "row \(shortKey): \(reason?.words ?? "refused for a reason this version does not know")"
+    }
+
+    /// A key may be a token, and no output has a whole one.
+    private var shortKey: String {
+        guard let values = RowImageReader.key(key) else { return "with an unreadable key" }
+        return values.map { value in
+            let text =
+                switch value {
+                case .bytes(let bytes), .rawText(let bytes):
+                    bytes.prefix(5).map {
+                        $0 < 16 ? "0\(String($0, radix: 16))" : String($0, radix: 16)
+                    }
+                    .joined()
+                case .text(let text): text
+                case .integer(let number): "\(number)"
+                case .unsigned(let number): "\(number)"
+                case .real(let number): "\(number)"
+                case .null, .wallClock: "NULL"
+                }
+            return text.count > 24 || isBytes(value) ? "\(text.prefix(8))…" : text
+        }.joined(separator: ", ")
+    }
+
+    private func isBytes(_ value: SQLValue) -> Bool {
+        switch value {
+        case .bytes, .rawText: true
+        default: false
+        }
+    }
+}
+
+extension TokenTable {
+    /// The first rows that refused a change of a feed which a run applied, at most `limit`.
+    ///
+    /// - Throws: any failure of reading.
+    package func refusedChanges(
+        ofFeed feed: String, run: String, limit: Int
+    ) throws(StoreFailure) -> [RefusedChange] {
+        var found: [RefusedChange] = []
+        for part in 0..<(try parts(of: feed) ?? 0) where found.count < limit {
+            found += try refusedChanges(run, feed, part, limit - found.count)
+        }
+        return found
+    }
+
+    /// The first of one part.
+    func refusedChanges(
+        _ run: String, _ feed: String, _ part: Int, _ limit: Int
+    ) throws(StoreFailure) -> [RefusedChange] {
+        let time = connection.dialect.ownTime("evidence_at")
+        return try attempts.retrying("reading the change ledger") { () throws(SQLFailure) in
+            let rows = try connection.query(
+                "SELECT row_key, before_image, evidence_at FROM pushsweep_change WHERE run = ? "
+                    + "AND feed = ? AND part = ? AND seq < 0 ORDER BY seq DESC LIMIT \(limit)",
+                [.text(run), .text(feed), .integer(Int64(part))])
+            return (0..<rows.count).map { row in
+                let image = rows[row, 1].text.flatMap(RowImageReader.content)
+                return RefusedChange(
+                    feed: feed, key: rows[row, 0].text ?? "",
+                    reason: image?[ChangeLedger.refused]?.text.flatMap(RowRefusal.init),
+                    time: time.mark(rows[row, 2]) ?? EpochMilliseconds(0))
+            }
+        }
+    }
+}

@@ -1,0 +1,87 @@
+import Database
+
+// What a deleted row held, and which row a change was made to, as JSON in the ledger. It has to
+// bring the row back exactly, whatever its columns are, so values JSON has no word for are objects
+// of one member: {"hex": "00ff"} for bytes, {"text": "61ff"} for text whose bytes are no UTF-8,
+// {"real": "0.1"} for floating point numbers, whose shortest decimal spelling reads back as the same
+// number. Dates are text as the engine prints them.
+
+/// Writes values of rows as JSON.
+enum RowImage {
+    /// An object with the given columns.
+    static func object(_ columns: [String], _ values: some Collection<SQLValue>) -> String {
+        var json: [UInt8] = [UInt8(ascii: "{")]
+        for (index, (column, value)) in zip(columns, values).enumerated() {
+            if index > 0 { json.append(UInt8(ascii: ",")) }
+            append(text: column, to: &json)
+            json.append(UInt8(ascii: ":"))
+            append(value, to: &json)
+        }
+        json.append(UInt8(ascii: "}"))
+        return String(decoding: json, as: UTF8.self)
+    }
+
+    /// An object with what a row held before a change and after it; nil stands for no row.
+    static func step(before: RowContent?, after: RowContent?) -> String {
+        func side(_ content: RowContent?) -> String {
+            content.map { object($0.columns, $0.values) } ?? "null"
+        }
+        return "{\"before\":\(side(before)),\"after\":\(side(after))}"
+    }
+
+    /// The key of a row: the bare number for the usual single number, else an array.
+    static func key(_ values: [SQLValue]) -> String {
+        if values.count == 1, case .integer(let number) = values[0] { return String(number) }
+        var json: [UInt8] = [UInt8(ascii: "[")]
+        for (index, value) in values.enumerated() {
+            if index > 0 { json.append(UInt8(ascii: ",")) }
+            append(value, to: &json)
+        }
+        json.append(UInt8(ascii: "]"))
+        return String(decoding: json, as: UTF8.self)
+    }
+
+    private static func append(_ value: SQLValue, to json: inout [UInt8]) {
+        switch value {
+        case .null: json.append(contentsOf: "null".utf8)
+        case .integer(let number): json.append(contentsOf: String(number).utf8)
+        case .unsigned(let number): json.append(contentsOf: String(number).utf8)
+        case .real(let number): json.append(contentsOf: "{\"real\":\"\(number)\"}".utf8)
+        case .text(let text): append(text: text, to: &json)
+        case .bytes(let bytes): append(hex: bytes, as: "hex", to: &json)
+        case .rawText(let bytes): append(hex: bytes, as: "text", to: &json)
+        case .wallClock(let clock):
+            json.append(UInt8(ascii: "\""))
+            json.append(contentsOf: clock.text(fraction: 6).utf8)
+            json.append(UInt8(ascii: "\""))
+        }
+    }
+
+    private static let digits = Array("0123456789abcdef".utf8)
+
+    private static func append(hex bytes: [UInt8], as kind: String, to json: inout [UInt8]) {
+        json.append(contentsOf: "{\"\(kind)\":\"".utf8)
+        for byte in bytes {
+            json.append(digits[Int(byte >> 4)])
+            json.append(digits[Int(byte & 15)])
+        }
+        json.append(contentsOf: "\"}".utf8)
+    }
+
+    private static func append(text: String, to json: inout [UInt8]) {
+        json.append(UInt8(ascii: "\""))
+        for byte in text.utf8 {
+            switch byte {
+            case UInt8(ascii: "\""), UInt8(ascii: "\\"):
+                json.append(UInt8(ascii: "\\"))
+                json.append(byte)
+            case 0..<0x20:
+                json.append(contentsOf: "\\u00".utf8)
+                json.append(digits[Int(byte >> 4)])
+                json.append(digits[Int(byte & 15)])
+            default: json.append(byte)
+            }
+        }
+        json.append(UInt8(ascii: "\""))
+    }
+}

@@ -1,0 +1,158 @@
+import APNsProtocol
+import Database
+import Foundation
+import Synchronization
+import TokenHygiene
+
+// On one connection client and server wait for each other in turn. Two connections on disjoint
+// tokens keep both at work; each has its own thread, its own store and its own marker row, and
+// nothing is shared but a flag to stop and the numbers reported. A feed is applied when all of its
+// parts are.
+//
+// SQLite has one writer at a time, so there one worker does it all.
+
+/// Several connections that classify or apply one feed together. Each call opens its connections
+/// and closes them again.
+package struct StoreWorkers: Sendable {
+    private let settings: StoreSettings
+    private let pacing: StorePacing
+    /// How many connections work at once.
+    package let count: Int
+
+    /// Plans `count` connections; two are about twice as fast as one on a server with idle cores.
+    package init(_ settings: StoreSettings, count: Int = 2, pacing: StorePacing = StorePacing()) {
+        self.settings = settings
+        self.pacing = pacing
+        if case .sqlite = settings.location { self.count = 1 } else { self.count = max(1, count) }
+    }
+
+    /// Finds out what evidence would do, as `TokenTable.classify`. `evidence` is called once on every
+    /// worker's thread and makes the stream of a part; entries outside of the part are passed over.
+    ///
+    /// - Throws: the first failure of any worker.
+    package func classify<Evidence: EvidenceStream & SendableMetatype>(
+        in partition: Partition, policy: RemovalPolicy,
+        evidence: @escaping @Sendable (FeedPart) throws -> Evidence,
+        shouldStop: @escaping @Sendable () -> Bool = { false }
+    ) throws(StoreFailure) -> Classification {
+        let shares = try perform(FeedPart.parts(count), shouldStop) {
+            (store, part, isStopping) throws(StoreFailure) in
+            var stream = PartEvidence(try Self.open(part, evidence), part)
+            return try store.classify(
+                &stream, in: partition, policy: policy, shouldStop: isStopping)
+        }
+        return shares.reduce(into: Classification(isComplete: true)) { $0 += $1 }
+    }
+
+    /// Applies a feed, as `TokenTable.apply`. A feed that was begun in a number of parts goes on in
+    /// these parts, whatever the number of workers is now. `evidence` is called once for every part
+    /// and may leave out what lies up to the given token; `report` hears how far all parts together
+    /// are, from any thread.
+    ///
+    /// - Throws: the first failure of any worker; what is committed stands.
+    package func apply<Evidence: EvidenceStream & SendableMetatype>(
+        _ application: FeedApplication,
+        evidence: @escaping @Sendable (FeedPart, DeviceToken?) throws -> Evidence,
+        shouldStop: @escaping @Sendable () -> Bool = { false },
+        report: @escaping @Sendable (FeedProgress) -> Void = { _ in }
+    ) throws(StoreFailure) -> FeedProgress {
+        let begun = try TokenTable(settings, pacing: pacing).parts(of: application.feed)
+        let parts = FeedPart.parts(begun ?? count)
+        let known = Mutex<[Int: FeedProgress]>([:])
+        let shares = try perform(parts, shouldStop) {
+            (store, part, isStopping) throws(StoreFailure) in
+            let application = application.part(part)
+            let position = try store.progress(of: application.feed, part: part)?.position
+            var stream = PartEvidence(
+                try Self.open(part) { try evidence($0, position) }, part)
+            return try store.apply(&stream, application, shouldStop: isStopping) { progress in
+                let together = known.withLock { known in
+                    known[part.index] = progress
+                    return FeedProgress(of: parts.map { known[$0.index] })
+                }
+                report(together)
+            }
+        }
+        return FeedProgress(of: shares)
+    }
+
+    private static func open<Evidence>(
+        _ part: FeedPart, _ evidence: (FeedPart) throws -> Evidence
+    ) throws(StoreFailure) -> Evidence {
+        do {
+            return try evidence(part)
+        } catch {
+            throw StoreFailure(.evidence, "opening evidence: \(error); run again")
+        }
+    }
+
+    /// Runs a body for every part, as many at once as there are workers, and gives back the results
+    /// in the order of the parts.
+    private func perform<Share: Sendable>(
+        _ parts: [FeedPart], _ shouldStop: @escaping @Sendable () -> Bool,
+        _ body: @escaping @Sendable (TokenTable, FeedPart, () -> Bool) throws(StoreFailure) -> Share
+    ) throws(StoreFailure) -> [Share] {
+        let work = Mutex<Work<Share>>(Work(waiting: parts[...]))
+        let group = DispatchGroup()
+        let (settings, pacing) = (settings, pacing)
+        for _ in 0..<min(count, parts.count) {
+            group.enter()
+            let thread = Thread {
+                defer { group.leave() }
+                do throws(StoreFailure) {
+                    let store = try TokenTable(settings, pacing: pacing)
+                    while let part = work.withLock({ $0.take() }) {
+                        let share = try body(store, part) {
+                            shouldStop() || work.withLock { $0.failure != nil }
+                        }
+                        work.withLock { $0.shares[part.index] = share }
+                    }
+                } catch {
+                    work.withLock { $0.failure = $0.failure ?? error }
+                }
+            }
+            thread.start()
+        }
+        group.wait()
+        let done = work.withLock { $0 }
+        if let failure = done.failure { throw failure }
+        return parts.compactMap { done.shares[$0.index] }
+    }
+
+    /// Parts to be done, and what came of those done.
+    private struct Work<Share: Sendable> {
+        var waiting: ArraySlice<FeedPart>
+        var shares: [Int: Share] = [:]
+        var failure: StoreFailure?
+
+        mutating func take() -> FeedPart? { failure == nil ? waiting.popFirst() : nil }
+    }
+}
+
+/// The evidence of one part out of a stream of all.
+struct PartEvidence<Whole: EvidenceStream>: EvidenceStream {
+    private var whole: Whole
+    private let part: FeedPart
+    private var isEnded = false
+
+    init(_ whole: Whole, _ part: FeedPart) {
+        self.whole = whole
+        self.part = part
+    }
+
+    mutating func next(_ limit: Int) throws -> [TokenEvidence] {
+        while !isEnded {
+            var batch = try whole.next(limit)
+            if batch.isEmpty { isEnded = true }
+            if let upper = part.upperBound, let last = batch.last, last.token >= upper {
+                isEnded = true
+                batch.removeAll { $0.token >= upper }
+            }
+            if let lower = part.lowerBound, let first = batch.first, first.token < lower {
+                batch.removeAll { $0.token < lower }
+            }
+            if !batch.isEmpty { return batch }
+        }
+        return []
+    }
+}

@@ -1,0 +1,115 @@
+import APNsProtocol
+import Database
+import TokenHygiene
+
+// A table is walked in ranges of its key. A statement that looks for the next few marked rows would read
+// the whole table where marks are few, and a table may be larger than a statement has time for. So the
+// end of a range is found first, by counting keys, and only the range is searched: no statement looks at
+// more rows than the span.
+//
+// The order is that of the unique index over the key, whatever order the settings name its columns in,
+// and the index is named in the statement: an engine that is left to choose takes another one, and sorts.
+
+/// The way through a table in the order of its key.
+struct KeyWalk {
+    /// Rows that one statement looks at.
+    static let span = 10_000
+
+    /// The columns that order the walk; their values are a position.
+    let columns: [String]
+    private let table: TableName
+    private let hint: String
+    private let dialect: SQLDialect
+
+    /// Plans the walk along the index that makes the key unique.
+    init(_ layout: TableLayout, _ catalog: CatalogTable, _ dialect: SQLDialect) {
+        self.dialect = dialect
+        table = layout.table
+        let names = Dictionary(
+            layout.key.map { ($0.name.lowercased(), $0.name) },
+            uniquingKeysWith: { first, _ in first })
+        let index = catalog.indexes.filter { index in
+            index.isUnique && !index.columns.isEmpty
+                && index.columns.allSatisfy { names[$0.lowercased()] != nil }
+        }.min { $0.name == "PRIMARY" && $1.name != "PRIMARY" }
+        columns = index?.columns.compactMap { names[$0.lowercased()] } ?? layout.key.map(\.name)
+        hint =
+            dialect.engine == .mariaDB
+            ? index.map { " FORCE INDEX (\(dialect.quoted($0.name)))" } ?? "" : ""
+    }
+
+    /// The key that ends the range after `position` (the start: empty); nil where the rest of the table
+    /// is no longer than the span.
+    func end(
+        after position: [SQLValue], _ connection: any SQLConnection
+    ) throws(SQLFailure) -> [SQLValue]? {
+        let range = condition(after: position, upTo: nil)
+        let rows = try connection.query(
+            "SELECT \(list) FROM \(source) WHERE \(range.sql) ORDER BY \(list) "
+                + "LIMIT 1 OFFSET \(Self.span - 1)", range.values)
+        guard rows.count > 0 else { return nil }
+        try rows.require(width: columns.count)
+        return Array(rows.row(0))
+    }
+
+    /// The table, with the index that the walk follows.
+    var source: String { "\(table.sql(dialect))\(hint)" }
+
+    /// The columns of the order, as a list.
+    var list: String { columns.map(dialect.quoted).joined(separator: ", ") }
+
+    /// The condition that selects a range, with its values.
+    func condition(
+        after position: [SQLValue], upTo end: [SQLValue]?
+    ) -> (sql: String, values: [SQLValue]) {
+        var (parts, values): ([String], [SQLValue]) = ([], [])
+        if position.isEmpty {
+            // SQLite lets a key be NULL, which names no row.
+            parts += columns.map { "\(dialect.quoted($0)) IS NOT NULL" }
+        } else {
+            let bound = comparison(">", ">", position)
+            parts.append(bound.sql)
+            values += bound.values
+        }
+        if let end {
+            let bound = comparison("<", "<=", end)
+            parts.append(bound.sql)
+            values += bound.values
+        }
+        return (parts.joined(separator: " AND "), values)
+    }
+
+    /// `(a, b) > (x, y)`, spelled so that the engine's index serves: servers take apart the long form
+    /// only, SQLite the short one only.
+    private func comparison(
+        _ sign: String, _ last: String, _ key: [SQLValue]
+    ) -> (sql: String, values: [SQLValue]) {
+        if columns.count == 1 { return ("\(dialect.quoted(columns[0])) \(last) ?", key) }
+        if dialect.engine == .sqlite {
+            return ("(\(list)) \(last) (\(placeholders(key.count)))", key)
+        }
+        let names = columns.map(dialect.quoted)
+        let steps = names.indices.map { place in
+            (names[..<place].map { "\($0) = ?" }
+                + ["\(names[place]) \(place == names.count - 1 ? last : sign) ?"])
+                .joined(separator: " AND ")
+        }
+        return (
+            "(\(steps.joined(separator: " OR ")))", names.indices.flatMap { Array(key[...$0]) }
+        )
+    }
+}
+
+/// The way through the marks of `pushsweep_invalid`, in the order of tokens.
+enum SideMarkWalk {
+    /// The token that ends the range after `position`; nil where the rest is no longer than the span.
+    static func end(
+        after position: SQLValue, _ connection: any SQLConnection
+    ) throws(SQLFailure) -> SQLValue? {
+        // The key of the table begins with the token.
+        let rows = try connection.query(
+            "SELECT token FROM pushsweep_invalid WHERE token > ? ORDER BY token, app, environment "
+                + "LIMIT 1 OFFSET \(KeyWalk.span - 1)", [position])
+        return rows.count > 0 ? rows[0, 0] : nil
+    }
+}

@@ -1,0 +1,116 @@
+import Database
+
+/// Lays the mapping of the settings over a table as the database describes it. Whatever does not fit
+/// is refused here, before anything is read for the sake of changing it.
+struct LayoutResolver {
+    let mapping: TableMapping
+    let table: CatalogTable
+    let dialect: SQLDialect
+
+    private var columns: ColumnResolver {
+        ColumnResolver(table: table, dialect: dialect, group: "store.active-users")
+    }
+
+    /// The layout the store works with.
+    func layout() throws(StoreFailure) -> TableLayout {
+        let registration = try columns.time(mapping.registeredAt, setting: "registered-at")
+        let mark = try columns.time(mapping.invalidatedAt, setting: "invalidated-at")
+        if let mark, table.column(mark.name)?.movesItself == true {
+            throw columns.refusal(
+                "column \(mark.name) sets itself to the present whenever the row changes, so a "
+                    + "registration would look like a mark; drop its ON UPDATE CURRENT_TIMESTAMP")
+        }
+        if let mark, table.column(mark.name)?.isGenerated == true {
+            throw columns.refusal(
+                "column \(mark.name) is computed from others, so no mark can be set in it; name another "
+                    + "under store.active-users.invalidated-at, or `none` for marks in pushsweep_invalid"
+            )
+        }
+        let movesItself = registration.flatMap { table.column($0.name) }?.movesItself ?? false
+        let token = try columns.token(mapping.token, mapping.encoding)
+        let app = try columns.partition(mapping.app, setting: "app", values: [:])
+        let environment = try columns.partition(
+            mapping.environment, setting: "environment",
+            values: mapping.environmentValues)
+        let index = table.index(
+            onToken: token.name, after: [app?.name, environment?.name].compactMap { $0 })
+        return TableLayout(
+            table: table.name, key: try key(), token: token, tokenIndex: index?.name, app: app,
+            environment: environment,
+            registration: registration, registrationMovesItself: movesItself, mark: mark,
+            reason: mark == nil ? nil : try columns.reason(mapping.reason)?.name,
+            columns: table.columns.filter { !$0.isGenerated }.map(\.name),
+            exactness: exactness)
+    }
+
+    /// Whether a key's own value, as it is read, finds its row and no other, and sorts as the index does.
+    /// Decimals and floating point numbers are compared in another type, ENUM and SET sort by number and
+    /// compare as text, and some character sets have two codes for one character.
+    private static func isPlainKey(_ column: CatalogColumn) -> Bool {
+        if column.isInteger || column.isBinary { return true }
+        if column.isText { return plainSets.contains(column.characterSet ?? "utf8mb4") }
+        return ["date", "datetime", "timestamp", "time", "year", "uuid", "inet4", "inet6"]
+            .contains(column.type)
+    }
+
+    /// Character sets in which a character has one code.
+    private static let plainSets = [
+        "utf8mb4", "utf8mb3", "utf8", "latin1", "ascii", "ucs2", "utf16", "utf16le", "utf32",
+    ]
+
+    /// Tells apart rows whose values are lost on the way through the connection's character set, or have
+    /// no word: text of most character sets can hold bytes that are no character, and an ENUM keeps an
+    /// error value that reads as an empty text.
+    private var exactness: String? {
+        guard dialect.engine == .mariaDB else { return nil }
+        let tests = table.columns.filter { !$0.isGenerated }.compactMap { column -> String? in
+            let name = dialect.quoted(column.name)
+            if column.type == "enum" {
+                guard column.declaration.contains("''") else { return nil }
+                return "(\(name) IS NULL OR \(name) + 0 > 0)"
+            }
+            guard column.isText, let set = column.characterSet, !Self.exactSets.contains(set),
+                set.utf8.allSatisfy(PlainText.isAlphanumeric)
+            else { return nil }
+            let back = "CONVERT(CONVERT(\(name) USING utf8mb4) USING \(set))"
+            return "(\(name) IS NULL OR CAST(\(back) AS BINARY) <=> CAST(\(name) AS BINARY))"
+        }
+        return tests.isEmpty ? nil : "(\(tests.joined(separator: " AND ")))"
+    }
+
+    /// Character sets whose every byte string either comes through or shows that it does not.
+    private static let exactSets = ["utf8mb4", "latin1"]
+
+    private func key() throws(StoreFailure) -> [TableLayout.KeyColumn] {
+        var names = mapping.key ?? []
+        if names.isEmpty {
+            names = table.column("id").map { [$0.name] } ?? table.primaryKey
+        }
+        guard !names.isEmpty else {
+            throw self.columns.refusal(
+                "it has no primary key that the account may see; name columns that identify a row "
+                    + "under store.active-users.key, or grant SELECT on them")
+        }
+        var columns: [TableLayout.KeyColumn] = []
+        for name in names {
+            let column = try self.columns.required(name, setting: "key")
+            if column.isNullable && dialect.engine == .mariaDB {
+                throw self.columns.refusal(
+                    "key column \(column.name) can be NULL and then identifies no row")
+            }
+            guard dialect.engine == .sqlite || Self.isPlainKey(column) else {
+                throw self.columns.refusal(
+                    "key column \(column.name) has type \(column.declaration), whose values are not compared "
+                        + "as they are read; name columns of whole numbers, text, bytes or times with a "
+                        + "unique index under store.active-users.key")
+            }
+            columns.append(.init(name: column.name, isInteger: column.isInteger))
+        }
+        guard table.isUnique(names) else {
+            throw self.columns.refusal(
+                "several rows can share \(names.joined(separator: ", ")); name columns with a "
+                    + "unique index under store.active-users.key, or add a primary key")
+        }
+        return columns
+    }
+}

@@ -1,0 +1,220 @@
+import Database
+import TokenHygiene
+
+// Before the first byte of a feed is read the database must be known to take what follows from it:
+// reading a feed empties it. So everything that can be known beforehand is found out here, with
+// statements that change nothing.
+
+extension TokenTable {
+    /// Examines the database for a use, and throws the first finding that forbids it. `partitions` are
+    /// those whose rows will be asked for. Reads a sample of rows at the most, so it costs the same for
+    /// any table.
+    ///
+    /// - Throws: `permission`, `configuration` or `readOnly` as found; any failure of asking.
+    @discardableResult
+    package func preflight(
+        _ need: StoreNeed, partitions: [Partition] = []
+    ) throws(StoreFailure) -> StoreReport {
+        let report = try examine(need, partitions: partitions, searchesRows: false)
+        if let failure = report.firstFailure { throw failure }
+        return report
+    }
+
+    /// Examines the database for a use and reports all there is to say. `partitions` are those whose
+    /// rows will be asked for, apps by the value that the table holds.
+    ///
+    /// - Throws: only if the database cannot be asked at all.
+    package func examine(
+        _ need: StoreNeed, partitions: [Partition] = [], searchesRows: Bool = true
+    ) throws(StoreFailure) -> StoreReport {
+        let server = try session.describe()
+        var report = StoreReport(server: server)
+        report.findings += findings(on: server)
+        let layout: TableLayout
+        do {
+            layout = try self.layout()
+            let table = try catalogTable()
+            report.findings +=
+                LayoutExamination(
+                    layout: layout, table: table, mapping: settings.mapping, need: need
+                ).findings
+            report.findings += try reachFindings(table, need, server)
+        } catch {
+            guard error.code == .configuration || error.code == .permission else { throw error }
+            report.findings.append(StoreFinding(error))
+            return report
+        }
+        report.findings += partitionFindings(layout, partitions)
+        report.findings += try sideTableFindings(layout, need)
+        if !report.findings.contains(where: { $0.severity == .failure(.configuration) }) {
+            report.findings += try rightsFindings(layout, need, server.account)
+        }
+        if report.firstFailure == nil { try sample(layout, into: &report) }
+        if searchesRows, let sample = report.sample, sample.total > 0 {
+            report.findings += try absentValues(layout, partitions)
+        }
+        if searchesRows && report.firstFailure == nil {
+            report.findings += try refusalFindings(layout)
+        }
+        return report
+    }
+
+    /// The GRANT statements an account (`name` or `name@host`) needs for a policy, exactly, without
+    /// closing semicolons. Unless told otherwise for the account of this connection, as the server
+    /// names it. Empty for SQLite, where the file's mode decides.
+    ///
+    /// - Throws: `configuration` if the table does not fit the settings.
+    package func grants(
+        for policy: RemovalPolicy, user: String? = nil
+    ) throws(StoreFailure) -> [String] {
+        guard case .server(let server) = settings.location else { return [] }
+        let account: String
+        if let user {
+            account = user
+        } else {
+            account = try session.describe().account ?? server.user
+        }
+        let plan = RightsPlan(
+            try layout(), connection.dialect, database: server.database, need: .apply(policy),
+            hasSideMarks: true)
+        return plan.grants(to: account)
+    }
+
+    private func findings(on server: ServerDescription) -> [StoreFinding] {
+        var findings = [
+            StoreFinding(
+                .ok,
+                "\(server.version) at \(settings.location), "
+                    + (server.encryption ?? "without TLS"))
+        ]
+        guard connection.dialect.engine == .mariaDB else { return findings }
+        if server.timeZone != "+00:00" {
+            findings.append(
+                StoreFinding(
+                    .failure(.configuration),
+                    "the session's time zone is \(server.timeZone) although +00:00 was asked for; "
+                        + "look for a proxy that rewrites SET statements"))
+        }
+        if !server.isSupported {
+            findings.append(
+                StoreFinding(
+                    .warning,
+                    "\(server.version) is older than what this program is tested with (MariaDB 10.6, "
+                        + "MySQL 8.0)"))
+        }
+        return findings
+    }
+
+    private func sideTableFindings(
+        _ layout: TableLayout, _ need: StoreNeed
+    ) throws(StoreFailure) -> [StoreFinding] {
+        try missingTables(need.ownTables(hasMarks: layout.mark != nil))
+    }
+
+    /// Tables of ours that are not as they have to be; those that are not there in one sentence.
+    package func missingTables(_ tables: [OwnTable]) throws(StoreFailure) -> [StoreFinding] {
+        var absent: [String] = []
+        var faults: [String] = []
+        var engines: [StoreFinding] = []
+        for own in tables {
+            let known = try attempts.retrying("looking for \(own.name)") {
+                () throws(SQLFailure) in
+                try Catalog(connection: connection).table(TableName(name: own.name))
+            }
+            guard let known else {
+                absent.append(own.name)
+                continue
+            }
+            if let finding = Self.engineFinding(known) { engines.append(finding) }
+            let missing = own.columns.map(\.name).filter { known.column($0) == nil }
+            if missing.isEmpty { continue }
+            faults.append("table \(own.name) lacks the columns \(missing.joined(separator: ", "))")
+        }
+        if !absent.isEmpty {
+            let what = absent.count == 1 ? "table" : "tables"
+            faults.insert(
+                "missing or hidden from the account: \(what) \(absent.joined(separator: ", "))",
+                at: 0)
+        }
+        return engines
+            + faults.map { fault in
+                StoreFinding(
+                    .failure(.configuration),
+                    "\(fault); run `pushsweep schema apply` with an account that may create tables, then "
+                        + "grant what `pushsweep check` prints")
+            }
+    }
+
+    private func rightsFindings(
+        _ layout: TableLayout, _ need: StoreNeed, _ account: String?
+    ) throws(StoreFailure) -> [StoreFinding] {
+        guard case .server(let server) = settings.location else {
+            return try fileFindings(need)
+        }
+        let plan = RightsPlan(
+            layout, connection.dialect, database: server.database, need: need,
+            hasSideMarks: layout.mark == nil ? try hasSideMarks() : false)
+        return try rightsFindings(plan, account ?? server.user)
+    }
+
+    /// Tries every right of a plan.
+    package func rightsFindings(
+        _ plan: RightsPlan, _ account: String
+    ) throws(StoreFailure) -> [StoreFinding] {
+        var findings: [StoreFinding] = []
+        for right in plan.rights where !right.probe.isEmpty {
+            let doing = "checking the right to \(right.purpose) \(right.table)"
+            do {
+                try attempts.retrying(doing) { () throws(SQLFailure) in
+                    if right.probe.hasPrefix("SELECT") {
+                        _ = try connection.query(right.probe)
+                    } else {
+                        _ = try connection.execute(right.probe, [])
+                    }
+                }
+            } catch {
+                guard error.code == .permission else {
+                    guard error.code == .readOnly || error.code == .configuration else {
+                        throw error
+                    }
+                    findings.append(StoreFinding(error))
+                    continue
+                }
+                findings.append(
+                    StoreFinding(
+                        .failure(.permission),
+                        "\(doing): the account may not; run "
+                            + right.grant(to: account)))
+            }
+        }
+        if findings.isEmpty {
+            findings.append(StoreFinding(.ok, "account \(account) has the rights it needs"))
+        }
+        return findings
+    }
+
+    private func fileFindings(_ need: StoreNeed) throws(StoreFailure) -> [StoreFinding] {
+        guard need.writes else { return [] }
+        do {
+            try attempts.retrying("checking that \(settings.location) can be written") {
+                () throws(SQLFailure) in
+                try connection.begin()
+                connection.rollBack()
+            }
+            return []
+        } catch {
+            guard error.code == .readOnly || error.code == .permission else { throw error }
+            return [StoreFinding(error)]
+        }
+    }
+}
+
+extension ServerDescription {
+    /// Whether the version is one the conformance tests run on, or later.
+    fileprivate var isSupported: Bool {
+        let numbers = version.split(separator: " ").last?.split(separator: ".").prefix(2)
+            .compactMap { Int($0) }
+        guard let numbers, numbers.count == 2 else { return false }
+        return (numbers[0], numbers[1]) >= (version.hasPrefix("MariaDB") ? (10, 6) : (8, 0))
+    }
+}

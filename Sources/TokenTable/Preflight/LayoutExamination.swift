@@ -1,0 +1,133 @@
+import Database
+import TokenHygiene
+
+/// Looks at a resolved layout for what would lose signals or surprise somebody.
+struct LayoutExamination {
+    let layout: TableLayout
+    let table: CatalogTable
+    let mapping: TableMapping
+    let need: StoreNeed
+
+    var findings: [StoreFinding] {
+        [layoutSummary]
+            + [tokenIndex, tokenRoom, tokenPadding, keyRoom, reasonType, reasonRoom, registration]
+            .compactMap { $0 }
+    }
+
+    private var layoutSummary: StoreFinding {
+        let key = layout.key.map(\.name).joined(separator: ", ")
+        let parts = [
+            "key \(key)", "token \(layout.token.name) (\(layout.token.encoding.rawValue))",
+            "app \(layout.app?.name ?? "none")",
+            "environment \(layout.environment?.name ?? "none")",
+            "registered \(layout.registration?.name ?? "unknown")",
+            "mark \(layout.mark?.name ?? "in pushsweep_invalid")",
+        ]
+        return StoreFinding(.ok, "table \(layout.table): \(parts.joined(separator: ", "))")
+    }
+
+    private var tokenIndex: StoreFinding? {
+        if layout.tokenIndex != nil { return nil }
+        return StoreFinding(
+            .warning,
+            "column \(layout.token.name) of \(layout.table) has no index, so every lookup reads "
+                + "the whole table; `pushsweep schema apply --upgrade` adds one")
+    }
+
+    private var tokenRoom: StoreFinding? {
+        guard let column = table.column(layout.token.name), let length = column.length else {
+            return nil
+        }
+        let bytes = layout.token.encoding == .hex ? length / 2 : length
+        guard bytes < mapping.longestToken else { return nil }
+        return StoreFinding(
+            .refusedByCheck,
+            "column \(layout.token.name) of \(layout.table) has room for tokens of \(bytes) bytes, "
+                + "and tokens may have \(mapping.longestToken): longer ones are refused or cut off "
+                + "when they register, and no signal finds them; widen it (see `pushsweep schema "
+                + "print`), or declare token: {longest: \(bytes)} under store.active-users")
+    }
+
+    /// BINARY(n) fills values up with zero bytes, and a token that was filled up equals no token.
+    private var tokenPadding: StoreFinding? {
+        guard let column = table.column(layout.token.name), column.type == "binary",
+            let length = column.length
+        else { return nil }
+        let bytes = layout.token.encoding == .hex ? length / 2 : length
+        guard bytes > Self.usualToken else { return nil }
+        return StoreFinding(
+            .warning,
+            "column \(layout.token.name) of \(layout.table) fills tokens shorter than \(bytes) bytes up "
+                + "with zeros (BINARY), and no signal finds those; tokens have \(Self.usualToken) "
+                + "bytes today; make it VARBINARY and cut the zeros off")
+    }
+
+    /// Bytes of the tokens that Apple gives out.
+    private static let usualToken = 32
+
+    /// The ledger names rows by their key. Text that needs no escapes takes its length there and bytes
+    /// twice theirs; a single longer key is refused when it is met.
+    private var keyRoom: StoreFinding? {
+        let columns = layout.key.compactMap { table.column($0.name) }
+        let longest = columns.reduce(2) { sum, column in
+            guard !column.isInteger else { return sum + 21 }
+            return sum + (column.isBinary ? 2 : 1) * (column.length ?? 0) + 11
+        }
+        guard longest > ChangeLedger.longestKey else { return nil }
+        let names = columns.map(\.name).joined(separator: ", ")
+        return StoreFinding(
+            .failure(.configuration),
+            "the key \(names) of \(layout.table) takes up to \(longest) characters in the change ledger, "
+                + "which has room for \(ChangeLedger.longestKey); name a shorter unique key under "
+                + "store.active-users.key")
+    }
+
+    private var reasonType: StoreFinding? {
+        guard layout.mark != nil, layout.reason == nil, let name = mapping.reason.name,
+            let column = table.column(name)
+        else { return nil }
+        return StoreFinding(
+            .warning,
+            "column \(column.name) of \(layout.table) has type \(column.type), which cannot hold the "
+                + "reason of a mark, so none is stored; make it VARCHAR(32), or leave reason out of "
+                + "store.active-users")
+    }
+
+    private var reasonRoom: StoreFinding? {
+        guard let reason = layout.reason, let length = table.column(reason)?.length,
+            let longest = EvidenceSource.allCases.map(\.rawValue.count).max(), length < longest
+        else { return nil }
+        return StoreFinding(
+            .failure(.configuration),
+            "column \(reason) of \(layout.table) has room for \(length) characters, and reasons "
+                + "have up to \(longest); widen it or leave reason out of store.active-users")
+    }
+
+    private var registration: StoreFinding? {
+        if let registration = layout.registration {
+            guard layout.registrationMovesItself else { return nil }
+            return StoreFinding(
+                .warning,
+                "column \(registration.name) of \(layout.table) moves at every change of a row, so "
+                    + "rows look registered later than they are and signals about them are passed "
+                    + "over; drop its ON UPDATE CURRENT_TIMESTAMP")
+        }
+        let consequence =
+            switch need {
+            case .apply(let policy)
+            where policy.action == .delete && policy.deletesWithoutRegistrationTime:
+                "rows are deleted although their device may have come back"
+            case .apply(let policy) where policy.action == .delete:
+                "nothing is deleted, only marked"
+            default: "a device that came back after a signal cannot be told from one that did not"
+            }
+        let cure =
+            mapping.registeredAt.column == .absent
+            ? "name one under store.active-users.registered-at"
+            : "`pushsweep schema apply --upgrade` adds one"
+        return StoreFinding(
+            .warning,
+            "\(layout.table) has no column for the time of registration: \(consequence); "
+                + cure)
+    }
+}

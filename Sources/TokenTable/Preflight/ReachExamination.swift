@@ -1,0 +1,146 @@
+import Database
+import TokenHygiene
+
+// What has to be known before the first row is changed, and cannot be seen from the row: whether a
+// rollback takes changes back, whether the binary log takes them, and what a removal does to other rows.
+
+extension TokenTable {
+    /// What forbids changing rows of the token table, or removing them.
+    func reachFindings(
+        _ table: CatalogTable, _ need: StoreNeed, _ server: ServerDescription
+    ) throws(StoreFailure) -> [StoreFinding] {
+        var findings = [engineFinding(table, need)].compactMap { $0 }
+        if need.writes { findings += try binaryLogFindings() + encodingFindings() }
+        let reach = try attempts.retrying("reading what refers to \(table.name)") {
+            () throws(SQLFailure) in
+            try Catalog(connection: connection).reach(of: table.name)
+        }
+        guard need.removesRows else {
+            return findings + [triggerWarning(reach, table)].compactMap { $0 }
+        }
+        findings += spreadFindings(reach, table)
+        if !reach.seesKeys, case .server(let location) = settings.location {
+            findings.append(blindness(table, location, server))
+        }
+        return findings
+    }
+
+    /// Refuses a table whose engine keeps what a rolled back transaction did. Reading such a table does
+    /// no harm.
+    func engineFinding(_ table: CatalogTable, _ need: StoreNeed) -> StoreFinding? {
+        guard need.writes else { return nil }
+        return Self.engineFinding(table)
+    }
+
+    /// Refuses a table whose engine keeps what a rolled back transaction did.
+    package static func engineFinding(_ table: CatalogTable) -> StoreFinding? {
+        guard let engine = table.engine, !engine.hasTransactions else { return nil }
+        return StoreFinding(
+            .failure(.configuration),
+            "table \(table.name) has the engine \(engine.name), which has no transactions, so rows and "
+                + "ledger would not change together; convert it with ALTER TABLE "
+                + "\(table.name.sql(.mariaDB)) ENGINE=InnoDB")
+    }
+
+    /// Under READ COMMITTED InnoDB refuses every change that the log would keep as a statement (1665).
+    private func binaryLogFindings() throws(StoreFailure) -> [StoreFinding] {
+        guard connection.dialect.engine == .mariaDB else { return [] }
+        let isLogged = try attempts.retrying("reading how \(settings.location) logs changes") {
+            () throws(SQLFailure) in
+            do throws(SQLFailure) {
+                let rows = try connection.query("SELECT @@log_bin, @@session.binlog_format")
+                return rows[0, 0].count == 1 && rows[0, 1].text?.uppercased() == "STATEMENT"
+            } catch {
+                // Later versions have no such variable, and no such log.
+                guard error.code == 1_193 else { throw error }
+                return false
+            }
+        }
+        guard isLogged else { return [] }
+        return [
+            StoreFinding(
+                .failure(.configuration),
+                "\(settings.location) writes its binary log by statements (binlog_format=STATEMENT), and "
+                    + "refuses changes under READ COMMITTED; set binlog_format to ROW or MIXED")
+        ]
+    }
+
+    /// SQLite hands text of a UTF-16 file over as UTF-8, and what is half a character there, or no
+    /// character at all, comes out as another one: keys merge, and before-images are altered.
+    private func encodingFindings() throws(StoreFailure) -> [StoreFinding] {
+        guard connection.dialect.engine == .sqlite else { return [] }
+        let encoding = try attempts.retrying("reading the encoding of \(settings.location)") {
+            () throws(SQLFailure) in
+            try connection.query("PRAGMA encoding").scalar?.text ?? ""
+        }
+        guard encoding != "UTF-8" else { return [] }
+        return [
+            StoreFinding(
+                .failure(.configuration),
+                "\(settings.location) keeps text as \(encoding), which cannot be kept byte by byte; copy it "
+                    + "into a new file of UTF-8: sqlite3 OLD .dump | sqlite3 NEW")
+        ]
+    }
+
+    private func spreadFindings(_ reach: TableReach, _ table: CatalogTable) -> [StoreFinding] {
+        let cure =
+            "the change ledger has no copy of that, and undo cannot bring it back; set policy.action to "
+            + "mark, or remove it"
+        var findings: [StoreFinding] = []
+        let spreading = reach.keys.filter(\.spreads)
+        if !spreading.isEmpty {
+            let list = Set(spreading.map { "\($0.table) (ON DELETE \($0.rule))" }).sorted()
+            findings.append(
+                StoreFinding(
+                    .failure(.configuration),
+                    "removing a row of \(table.name) changes rows of other tables by foreign keys: "
+                        + "\(list.joined(separator: ", ")); \(cure)"))
+        }
+        let triggers = reach.triggers.filter { $0.event == "DELETE" }
+        if !triggers.isEmpty {
+            findings.append(
+                StoreFinding(
+                    .failure(.configuration),
+                    "removing a row of \(table.name) runs triggers: "
+                        + "\(triggers.map(\.name).sorted().joined(separator: ", ")); \(cure)"))
+        }
+        let inserting = reach.triggers.filter { $0.event == "INSERT" }.map(\.name).sorted()
+        if !inserting.isEmpty {
+            findings.append(
+                StoreFinding(
+                    .warning,
+                    "an undo inserts removed rows of \(table.name) again, which runs triggers: "
+                        + "\(inserting.joined(separator: ", "))"))
+        }
+        let restricting = Set(reach.keys.filter { !$0.spreads }.map(\.table)).sorted()
+        if !restricting.isEmpty {
+            findings.append(
+                StoreFinding(
+                    .warning,
+                    "rows of \(table.name) that \(restricting.joined(separator: ", ")) refers to cannot be "
+                        + "removed; they are left, counted as refused, and named"))
+        }
+        return findings
+    }
+
+    private func blindness(
+        _ table: CatalogTable, _ location: StoreLocation.Server, _ server: ServerDescription
+    ) -> StoreFinding {
+        let right = RightsPlan.seeingKeys
+        return StoreFinding(
+            .failure(.permission),
+            "looking for foreign keys that would spread a removal from \(table.name): the account does "
+                + "not see those of all tables; run "
+                + "\(right.grant(to: server.account ?? location.user)), which lets it see them and "
+                + "change nothing")
+    }
+
+    private func triggerWarning(_ reach: TableReach, _ table: CatalogTable) -> StoreFinding? {
+        let triggers = reach.triggers.filter { $0.event == "UPDATE" }.map(\.name).sorted()
+        guard !triggers.isEmpty else { return nil }
+        return StoreFinding(
+            .warning,
+            "marking a row of \(table.name) runs triggers: \(triggers.joined(separator: ", ")); what they "
+                + "write elsewhere is not undone, and rows they refuse are left and named")
+    }
+}

@@ -1,0 +1,121 @@
+import Database
+import TokenHygiene
+
+// What the guard asks the database. The markers of applied feeds carry how many living rows they made
+// invalid and when, written in the transaction that did it, so they are right across hosts, senders
+// and crashes. Hours and days are those of the database's clock, since hosts disagree.
+
+extension TokenTable {
+    /// Days that the guard looks back; markers have to be kept for as long.
+    package static let guardDays: Int64 = 30
+
+    /// What was removed from a partition in the last 30 days; nothing where `pushsweep_feed` is
+    /// missing or may not be read, as for the account of a dry run.
+    ///
+    /// - Throws: any failure of reading.
+    package func removals(from partition: Partition) throws(StoreFailure) -> RemovalHistory {
+        guard try session.canRead("pushsweep_feed", "changed_at, invalidated, released") else {
+            return RemovalHistory()
+        }
+        let dialect = connection.dialect
+        // The first 13 characters of a time are its date and hour, in every engine.
+        let hour = "SUBSTR(changed_at, 1, 13)"
+        let sql =
+            "SELECT released, \(hour), SUBSTR(\(dialect.now), 1, 13), SUM(invalidated), "
+            + "SUM(CASE WHEN changed_at > \(dialect.past(hours: 24)) THEN invalidated ELSE 0 END) "
+            + "FROM pushsweep_feed WHERE app = ? AND environment = ? AND invalidated > 0 "
+            + "AND changed_at > \(dialect.past(hours: Int(Self.guardDays) * 24)) GROUP BY released, \(hour)"
+        return try attempts.retrying("reading what was removed from \(partition)") {
+            () throws(SQLFailure) in
+            let rows = try connection.query(
+                sql, [.text(partition.app), .text(partition.environment)])
+            try rows.require(width: 5)
+            var history = RemovalHistory()
+            for row in 0..<rows.count {
+                let removed = rows[row, 3].count ?? 0
+                history.month += removed
+                if rows[row, 0].count != 0 { continue }
+                history.day += rows[row, 4].count ?? 0
+                if rows[row, 1].text == rows[row, 2].text {
+                    history.thisHour += removed
+                } else {
+                    history.hours.append(removed)
+                }
+            }
+            return history
+        }
+    }
+
+    /// How many rows of a partition are not invalid, at most `limit`: counting stops there, so that
+    /// a large table costs no more than the answer needs; in ranges, so that no statement takes long. Rows that carry a mark and a later
+    /// registration in another form than the mark's are taken for invalid, which makes a limit by
+    /// shares a little stricter.
+    ///
+    /// - Throws: any failure of reading.
+    package func livingRows(
+        in partition: Partition, atMost limit: Int
+    ) throws(StoreFailure) -> Int {
+        let (layout, dialect) = (try layout(), connection.dialect)
+        let condition = try layout.partitionCondition(partition, dialect)
+        var marked = 0
+        if layout.mark == nil, try hasSideMarks() { marked = try sideMarks(in: partition) }
+        let sum = limit.addingReportingOverflow(marked)
+        let most = sum.overflow ? limit : sum.partialValue
+        let walk = try KeyWalk(layout, catalogTable(), dialect)
+        var (rows, position): (Int, [SQLValue]) = (0, [])
+        while rows < most {
+            let (found, end) = try attempts.retrying("counting rows of \(layout.table)") {
+                () throws(SQLFailure) in
+                let end = try walk.end(after: position, connection)
+                let range = walk.condition(after: position, upTo: end)
+                let count = try connection.query(
+                    "SELECT COUNT(*) FROM \(walk.source) WHERE \(range.sql)" + condition.sql
+                        + layout.livingCondition(dialect), range.values + condition.values)
+                return (count.scalar?.count ?? 0, end)
+            }
+            rows += found
+            guard let end else { break }
+            position = end
+        }
+        return min(limit, max(0, min(rows, most) - marked))
+    }
+
+    private func sideMarks(in partition: Partition) throws(StoreFailure) -> Int {
+        var count = 0
+        var position: SQLValue? = .bytes([])
+        while let start = position {
+            let (found, end) = try attempts.retrying("counting marks of \(partition)") {
+                () throws(SQLFailure) in
+                let end = try SideMarkWalk.end(after: start, connection)
+                let rows = try connection.query(
+                    "SELECT COUNT(*) FROM pushsweep_invalid WHERE token > ?"
+                        + "\(end == nil ? "" : " AND token <= ?") AND app = ? AND environment = ?",
+                    [start] + [end].compactMap { $0 } + [
+                        .text(partition.app), .text(partition.environment),
+                    ])
+                return (rows.scalar?.count ?? 0, end)
+            }
+            count += found
+            position = end
+        }
+        return count
+    }
+}
+
+extension TableLayout {
+    /// The condition that leaves out rows with a mark that counts.
+    fileprivate func livingCondition(_ dialect: SQLDialect) -> String {
+        guard let mark else { return "" }
+        let name = dialect.quoted(mark.name)
+        var parts = ["\(name) IS NULL"]
+        switch mark.storage {
+        case .epochSeconds, .epochMilliseconds: parts.append("\(name) <= 0")
+        case .text: parts.append("\(name) = ''")
+        case .wallClock: break
+        }
+        if let registration, registration.storage == mark.storage {
+            parts.append("\(dialect.quoted(registration.name)) > \(name)")
+        }
+        return " AND (\(parts.joined(separator: " OR ")))"
+    }
+}

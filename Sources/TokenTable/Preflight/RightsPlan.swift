@@ -1,0 +1,98 @@
+import Database
+import TokenHygiene
+
+// Which rights a policy needs, each with a statement that needs exactly them and changes nothing.
+// Reading SHOW GRANTS would mean to understand roles, wildcards, PUBLIC and three dialects of them;
+// the server already does, and refuses a statement at `WHERE 1 = 0` as it refuses the real one. Such
+// a statement also finds a server that is read-only. Column rights where the statements allow them:
+// an account that marks can then change nothing but marks.
+
+/// The rights one use of the store needs, in the order in which they are worth checking.
+package struct RightsPlan {
+    let rights: [Right]
+
+    /// A plan of given rights.
+    package init(rights: [Right]) { self.rights = rights }
+
+    /// Plans for a layout. `database` is where unqualified tables are.
+    init(
+        _ layout: TableLayout, _ dialect: SQLDialect, database: String, need: StoreNeed,
+        hasSideMarks: Bool
+    ) {
+        let table = TableName(schema: layout.table.schema ?? database, name: layout.table.name)
+        var rights: [Right] = []
+        switch need {
+        case .read:
+            rights.append(Right.reading(Self.readColumns(layout), of: table, dialect, lock: ""))
+            if hasSideMarks {
+                rights.append(Right.sideTable(.invalid, ["SELECT"], database, dialect))
+            }
+        case .apply(let policy):
+            let deletes = policy.action == .delete
+            rights.append(
+                Right.reading(
+                    deletes ? nil : Self.readColumns(layout), of: table, dialect,
+                    lock: dialect.rowLock))
+            if let marking = Self.marking(layout, table, dialect) { rights.append(marking) }
+            if deletes {
+                rights.append(Self.deleting(layout.key[0].name, of: table, dialect))
+                rights.append(Self.seeingKeys)
+            }
+            let change = ["SELECT", "INSERT", "UPDATE"]
+            for own in [OwnTable.run, .feed, .lease] {
+                rights.append(Right.sideTable(own, change, database, dialect))
+            }
+            rights.append(Right.sideTable(.change, ["SELECT", "INSERT"], database, dialect))
+            if layout.mark == nil {
+                rights.append(Right.sideTable(.invalid, change, database, dialect))
+                if deletes && !policy.deletesAtOnce {
+                    rights.append(
+                        Self.deleting(
+                            "token", of: TableName(schema: database, name: OwnTable.invalid.name),
+                            dialect))
+                }
+            }
+        case .undo(let actions, let isDry):
+            rights += Self.undoing(actions, layout, table, database, dialect, isDry: isDry)
+        case .purge(let isDry):
+            for own in [OwnTable.run, .feed, .change] {
+                rights.append(Right.sideTable(own, ["SELECT"], database, dialect))
+                guard !isDry else { continue }
+                rights.append(
+                    Self.deleting(
+                        own.primaryKey[0], of: TableName(schema: database, name: own.name), dialect)
+                )
+            }
+        }
+        self.rights = rights
+    }
+
+    /// The right to see which tables refer to others, in all schemas. It lets an account change nothing.
+    static let seeingKeys = Right(
+        purpose: "see foreign keys of", privileges: "REFERENCES", table: "*.*", probe: "")
+
+    static func readColumns(_ layout: TableLayout) -> [String] {
+        var names = layout.key.map(\.name) + [layout.token.name]
+        names += [layout.app?.name, layout.environment?.name, layout.registration?.name]
+            .compactMap { $0 }
+        names += [layout.mark?.name, layout.reason].compactMap { $0 }
+        var seen: Set<String> = []
+        return names.filter { seen.insert($0).inserted }
+    }
+
+    static func marking(
+        _ layout: TableLayout, _ table: TableName, _ dialect: SQLDialect
+    ) -> Right? {
+        guard let mark = layout.mark else { return nil }
+        var names = [mark.name] + [layout.reason].compactMap { $0 }
+        if layout.registrationMovesItself, let registration = layout.registration {
+            names.append(registration.name)
+        }
+        return Right.updating(names, of: table, dialect, purpose: "mark rows of")
+    }
+
+    /// The GRANT statements for an account.
+    package func grants(to user: String) -> [String] {
+        rights.map { $0.grant(to: user) }
+    }
+}

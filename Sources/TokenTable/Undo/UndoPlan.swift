@@ -1,0 +1,173 @@
+// The ledger is in the order of runs, an undo goes row by row. So the chosen entries, without their
+// images, are laid into a scratch database and sorted there: by row, and for each row newest first.
+// Newer is the change that the database's clock calls later: a sender that began before a sweep goes on
+// after it. Where that time is the same or missing, as in entries of older versions, newer is the run that
+// began later; within one run the evidence that is later, because a run changes a row a second time only
+// for later evidence, and removes it last. No clock has to be right for that, see UndoOrder.
+//
+// The scratch is a temporary file of SQLite, which has no name and is gone with its connection. It
+// lies in the state folder (SQLITE_TMPDIR), since keys of the side table are tokens. The same
+// selection gives the same order again, so an undo that was killed goes on after the last row done.
+
+import APNsProtocol
+import Database
+import TokenHygiene
+
+/// An entry of the ledger in the order of an undo, without its image.
+struct PlannedEntry {
+    /// Which of the plan's groups: run, feed and part.
+    let group: Int
+    let sequence: Int64
+    let action: String
+    /// The time of the evidence.
+    let time: EpochMilliseconds
+    /// When the change was made, by the database's clock; nil in entries of older versions.
+    let changed: EpochMilliseconds?
+    let source: String
+    let hasImage: Bool
+}
+
+/// All chosen entries of one row or of one mark in the side table.
+struct PlannedSubject {
+    /// What sorts subjects, and marks how far an undo is.
+    let name: String
+    /// Where its entries come from; for a mark of the side table, its partition.
+    let partition: Partition
+    /// The key as it stands in the ledger.
+    let key: String
+    /// Whether it is a mark in the side table.
+    let isSideMark: Bool
+    /// Newest first.
+    var entries: [PlannedEntry]
+}
+
+/// The changes that an undo is about, in its order.
+package final class UndoPlan {
+    /// Entries of the same run, feed and part, and what the feed's marker says of them.
+    struct Group {
+        let run: String
+        let feed: String
+        let part: Int64
+        let partition: Partition
+    }
+
+    /// What was chosen.
+    package let selection: UndoSelection
+    /// The runs whose changes are chosen, newest first.
+    package let runs: [RunRecord]
+    /// Entries that cannot be taken back whatever the rows hold.
+    package internal(set) var hopeless: [UndoObstacle: Int] = [:]
+    /// Entries to be looked at.
+    package internal(set) var entries = 0
+    /// What was done to rows, in the ledger's words.
+    package internal(set) var actions: Set<String> = []
+    var groups: [Group] = []
+    private let scratch: SQLiteConnection
+    private var waiting: [SQLValue] = []
+
+    /// Entries in one insert: their values fit into the 999 places that SQLite has everywhere.
+    private static let entriesPerInsert = 64
+    private static let width = 11
+
+    init(_ selection: UndoSelection, _ runs: [RunRecord]) throws(SQLFailure) {
+        self.selection = selection
+        self.runs = runs
+        scratch = SQLiteConnection(
+            path: "", creates: true, StoreSettings(location: .sqlite(path: "")))
+        try scratch.connect()
+        try scratch.run(
+            """
+            CREATE TABLE entry (subject TEXT, moment INTEGER, newness INTEGER, age INTEGER, \
+            rank INTEGER, part INTEGER, seq INTEGER, action TEXT, time INTEGER, source TEXT, \
+            image INTEGER, PRIMARY KEY (subject, moment, newness, age, rank, part, seq)) WITHOUT ROWID
+            """)
+        try scratch.run("BEGIN")
+    }
+
+    /// The names of those runs that changed anything chosen.
+    package var changedRuns: [String] {
+        let changed = Set(groups.map(\.run))
+        return runs.map(\.id).filter(changed.contains)
+    }
+
+    /// Partitions that the entries are about, in a fixed order.
+    var partitions: [Partition] {
+        Set(groups.map(\.partition)).sorted {
+            ($0.app, $0.environment) < ($1.app, $1.environment)
+        }
+    }
+
+    /// Lays an entry of the last group into the plan. `newness` counts runs from the newest.
+    func add(_ entry: PlannedEntry, key: String, newness: Int) throws(SQLFailure) {
+        let partition = groups[entry.group].partition
+        let isSideMark = entry.action.hasPrefix("side-")
+        let subject =
+            isSideMark
+            ? ["s", partition.app, partition.environment, key].joined(separator: "\u{1F}")
+            : "r\u{1F}\(key)"
+        waiting += [
+            .text(subject), .integer(entry.changed.map { -$0.rawValue } ?? .max),
+            .integer(Int64(newness)), .integer(-entry.time.rawValue),
+            .integer(entry.action == "delete" ? 0 : 1), .integer(Int64(entry.group)),
+            .integer(entry.sequence), .text(entry.action), .integer(entry.time.rawValue),
+            .text(entry.source), .integer(entry.hasImage ? 1 : 0),
+        ]
+        if waiting.count == Self.entriesPerInsert * Self.width { try insertWaiting() }
+        entries += 1
+        actions.insert(entry.action)
+    }
+
+    private func insertWaiting() throws(SQLFailure) {
+        guard !waiting.isEmpty else { return }
+        let row = "(\(placeholders(Self.width)))"
+        let rows = repeatElement(row, count: waiting.count / Self.width)
+        _ = try scratch.execute(
+            "INSERT INTO entry VALUES \(rows.joined(separator: ", "))", waiting)
+        waiting.removeAll(keepingCapacity: true)
+    }
+
+    /// Closes the plan after its last entry.
+    func seal() throws(SQLFailure) {
+        try insertWaiting()
+        try scratch.run("COMMIT")
+    }
+
+    /// The next at most `limit` subjects after a position; empty at the end.
+    func subjects(after position: String?, limit: Int) throws(SQLFailure) -> [PlannedSubject] {
+        // Most subjects have one entry; one with more than fit is read again with more room.
+        var room = limit + 64
+        while true {
+            let rows = try scratch.query(
+                "SELECT subject, part, seq, action, time, source, image, moment FROM entry WHERE "
+                    + "subject > ? ORDER BY subject, moment, newness, age, rank, part, seq LIMIT ?",
+                [.text(position ?? ""), .integer(Int64(room))])
+            var subjects: [PlannedSubject] = []
+            for row in 0..<rows.count {
+                let name = rows[row, 0].text ?? ""
+                if subjects.last?.name != name { subjects.append(subject(name, rows, row)) }
+                subjects[subjects.count - 1].entries.append(entry(rows, row))
+            }
+            guard rows.count == room else { return Array(subjects.prefix(limit)) }
+            subjects.removeLast()
+            if !subjects.isEmpty { return Array(subjects.prefix(limit)) }
+            room *= 4
+        }
+    }
+
+    private func subject(_ name: String, _ rows: SQLRows, _ row: Int) -> PlannedSubject {
+        PlannedSubject(
+            name: name, partition: groups[rows[row, 1].count ?? 0].partition,
+            key: name.split(separator: "\u{1F}", omittingEmptySubsequences: false).last.map(
+                String.init) ?? "",
+            isSideMark: name.hasPrefix("s"), entries: [])
+    }
+
+    private func entry(_ rows: SQLRows, _ row: Int) -> PlannedEntry {
+        PlannedEntry(
+            group: rows[row, 1].count ?? 0, sequence: rows[row, 2].integer ?? 0,
+            action: rows[row, 3].text ?? "",
+            time: EpochMilliseconds(rows[row, 4].integer ?? 0),
+            changed: rows[row, 7].integer.flatMap { $0 == .max ? nil : EpochMilliseconds(-$0) },
+            source: rows[row, 5].text ?? "", hasImage: rows[row, 6].count == 1)
+    }
+}

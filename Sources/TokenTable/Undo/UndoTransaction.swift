@@ -1,0 +1,404 @@
+import APNsProtocol
+import Database
+import TokenHygiene
+
+/// One chunk of an undo in one transaction: the marker is read, the rows are locked and played
+/// backwards, changed, entered in the ledger, and the marker moves; all of it or nothing.
+struct UndoTransaction {
+    let plan: UndoPlan
+    let run: String
+    let layout: TableLayout
+    let connection: any SQLConnection
+    let marker: UndoMarker
+    let partitions: [Partition]
+    /// Whether one token can stand in one row of a partition only.
+    let tokensAreUnique: Bool
+    /// Changes nothing, and needs the right to read only.
+    let isDry: Bool
+    /// The lease that every transaction has to find in force; nil where there is none.
+    let lease: Lease?
+    /// The time for the record's end.
+    let now: () -> EpochMilliseconds
+    private let lookup: RowLookup
+    private let writer: ChangeWriter
+    private let isolation: RowIsolation
+
+    init(
+        _ plan: UndoPlan, run: String, _ layout: TableLayout, _ connection: any SQLConnection,
+        partitions: [Partition], tokensAreUnique: Bool, isDry: Bool,
+        lease: Lease?, isolation: RowIsolation, now: @escaping () -> EpochMilliseconds
+    ) throws(StoreFailure) {
+        let dialect = connection.dialect
+        self.plan = plan
+        self.run = run
+        self.layout = layout
+        self.connection = connection
+        self.partitions = partitions
+        self.tokensAreUnique = tokensAreUnique
+        self.isDry = isDry
+        self.lease = lease
+        self.now = now
+        marker = UndoMarker(run: run, dialect: dialect)
+        // Rows that come back are compared with their images.
+        lookup = try RowLookup(
+            layout, dialect, nil,
+            wholeRows: plan.actions.contains("insert")
+                || plan.actions.contains("delete") && !isDry)
+        self.isolation = isolation
+        writer = ChangeWriter(repeatingMarksOf: layout, lookup, dialect, isolation)
+    }
+
+    /// A subject, what it holds, and what it is to hold.
+    private struct Undone {
+        let subject: PlannedSubject
+        let current: RowContent?
+        /// The row as it was read.
+        let values: ArraySlice<SQLValue>?
+        var row: UndoneRow
+
+        var isChanged: Bool {
+            switch (current, row.state) {
+            case (nil, nil): false
+            case (let current?, let state?): !current.agrees(with: state)
+            default: true
+            }
+        }
+    }
+
+    /// Undoes the next at most `size` rows after `progress`, and commits.
+    ///
+    /// - Throws: a conflict if the marker stands elsewhere.
+    func undo(
+        _ size: Int, after progress: UndoProgress
+    ) throws(SQLFailure) -> ChunkOutcome<UndoProgress> {
+        let subjects = try plan.subjects(after: progress.position, limit: size)
+        let mostBytes = subjects.count > 1 ? ChunkSizing.mostBytes : .max
+        guard let images = try images(of: subjects, mostBytes: mostBytes) else {
+            return .tooLarge(entries: subjects.count, rows: subjects.count)
+        }
+        if !isDry {
+            try connection.begin()
+            guard try marker.read(connection, locking: true) == progress else {
+                throw SQLFailure(
+                    kind: .conflict, code: 0, message: "the undo's marker was moved by another run")
+            }
+        }
+        let found = try lookup.rows(
+            keys: subjects.filter { !$0.isSideMark }.compactMap {
+                RowImageReader.key($0.key)
+            }.filter { $0.count == layout.key.count }, connection, locking: !isDry,
+            mostBytes: mostBytes)
+        guard !found.isCutShort else {
+            if !isDry { connection.rollBack() }
+            return .tooLarge(entries: subjects.count, rows: found.rows.count)
+        }
+        var undone = playBack(subjects, images, found)
+        undone += try sideMarks(subjects.filter(\.isSideMark), images)
+        try yieldToTakenTokens(&undone)
+        var next = progress
+        next.position = subjects.last?.name ?? progress.position
+        next.isDone = subjects.isEmpty
+        if isDry {
+            tally(undone, into: &next)
+        } else {
+            try write(&undone, &next)
+            try marker.update(next, ended: next.isDone ? now() : nil, connection)
+            try lease?.hold(connection)
+            try commit(undone)
+        }
+        return .committed(next, entries: subjects.count, bytes: found.bytes)
+    }
+
+    // MARK: Reading
+
+    /// The images of all entries of a chunk; nil where they have more than `mostBytes` bytes.
+    private func images(
+        of subjects: [PlannedSubject], mostBytes: Int
+    ) throws(SQLFailure) -> [ImagePlace: String]? {
+        var wanted: [Int: [Int64]] = [:]
+        for entry in subjects.flatMap(\.entries) where entry.hasImage {
+            wanted[entry.group, default: []].append(entry.sequence)
+        }
+        var images: [ImagePlace: String] = [:]
+        var bytes = 0
+        for (index, sequences) in wanted.sorted(by: { $0.key < $1.key }) {
+            let group = plan.groups[index]
+            for run in sequences.sorted().runs(of: StatementShape.longest) {
+                let padded = StatementShape.padded(run)
+                let rows = try connection.query(
+                    "SELECT seq, before_image FROM pushsweep_change WHERE run = ? AND feed = ? "
+                        + "AND part = ? AND seq IN (\(placeholders(padded.count)))",
+                    [.text(group.run), .text(group.feed), .integer(group.part)]
+                        + padded.map(SQLValue.integer), mostBytes: mostBytes - bytes)
+                bytes += rows.bytes
+                guard bytes <= mostBytes else { return nil }
+                for row in 0..<rows.count {
+                    guard let sequence = rows[row, 0].integer else { continue }
+                    images[ImagePlace(group: index, sequence: sequence)] = rows[row, 1].text
+                }
+            }
+        }
+        return images
+    }
+
+    private struct ImagePlace: Hashable {
+        let group: Int
+        let sequence: Int64
+    }
+
+    private func playBack(
+        _ subjects: [PlannedSubject], _ images: [ImagePlace: String], _ found: KeyedRows
+    ) -> [Undone] {
+        subjects.filter { !$0.isSideMark }.map { subject in
+            let values = found.rows[subject.key]
+            let current = values.map { RowContent(lookup.columns, $0) }
+            let row = playBack(subject, current, images) { content in
+                content.flatMap(lookup.registration)
+            }
+            return Undone(subject: subject, current: current, values: values, row: row)
+        }
+    }
+
+    private func playBack(
+        _ subject: PlannedSubject, _ current: RowContent?, _ images: [ImagePlace: String],
+        _ registeredAt: (RowContent?) -> EpochMilliseconds?
+    ) -> UndoneRow {
+        var row = UndoneRow(current)
+        var steps: [LedgerStep] = []
+        for entry in subject.entries {
+            let image = images[ImagePlace(group: entry.group, sequence: entry.sequence)]
+            if let step = LedgerStep(entry, image: image, layout) {
+                steps.append(step)
+            } else {
+                row.keep(layout.mark == nil && !subject.isSideMark ? .foreign : .unreadable)
+            }
+        }
+        row.takeBack(steps, registeredAt: registeredAt)
+        return row
+    }
+
+    /// Plays marks of the side table backwards. A mark is left alone where every row that carries the
+    /// token registered later.
+    private func sideMarks(
+        _ subjects: [PlannedSubject], _ images: [ImagePlace: String]
+    ) throws(SQLFailure) -> [Undone] {
+        var undone: [Undone] = []
+        for (partition, subjects) in Dictionary(grouping: subjects, by: \.partition) {
+            let tokens = subjects.compactMap(\.token).sorted()
+            let marks = try sideTable(partition).states(on: tokens, connection, locking: !isDry)
+            let latest = try registrations(of: tokens, in: partition)
+            for subject in subjects {
+                let current = subject.token.flatMap { marks[$0] }.map { RowContent($0) }
+                let registered = subject.token.flatMap { latest[$0] }
+                let row = playBack(subject, current, images) { _ in registered }
+                undone.append(Undone(subject: subject, current: current, values: nil, row: row))
+            }
+        }
+        return undone
+    }
+
+    private func sideTable(_ partition: Partition) -> SideMarks {
+        SideMarks(partition: partition, source: .feedback, dialect: connection.dialect)
+    }
+
+    /// The earliest registration among the rows of each token.
+    private func registrations(
+        of tokens: [DeviceToken], in partition: Partition
+    ) throws(SQLFailure) -> [DeviceToken: EpochMilliseconds] {
+        var earliest: [DeviceToken: EpochMilliseconds] = [:]
+        for (token, row) in try rows(with: tokens, in: partition) {
+            let registered = row.registeredAt ?? EpochMilliseconds(.min)
+            earliest[token] = min(earliest[token] ?? registered, registered)
+        }
+        return earliest
+    }
+
+    private func rows(
+        with tokens: [DeviceToken], in partition: Partition
+    ) throws(SQLFailure) -> [(DeviceToken, MatchedRow)] {
+        let evidence = Set(tokens).sorted().map {
+            TokenEvidence(token: $0, time: EpochMilliseconds(0))
+        }
+        // A partition that the table cannot name has no rows.
+        guard !evidence.isEmpty,
+            let lookup = try? RowLookup(layout, connection.dialect, partition, wholeRows: false)
+        else { return [] }
+        return try lookup.rows(for: evidence[...], connection, locking: false).rows.map {
+            (evidence[$0.evidence].token, $0)
+        }
+    }
+
+    /// Leaves rows removed whose token has come back in another row, where it may stand in one only.
+    private func yieldToTakenTokens(_ undone: inout [Undone]) throws(SQLFailure) {
+        guard tokensAreUnique else { return }
+        var returning: [Partition: [(index: Int, token: DeviceToken)]] = [:]
+        for (index, item) in undone.enumerated()
+        where !item.subject.isSideMark && item.current == nil {
+            guard let token = item.row.state?[layout.token.name].flatMap(layout.token.token) else {
+                continue
+            }
+            returning[item.subject.partition, default: []].append((index, token))
+        }
+        for (partition, items) in returning {
+            let taken = Set(try rows(with: items.map(\.token), in: partition).map(\.0))
+            for item in items where taken.contains(item.token) {
+                undone[item.index].row.giveUp(.taken, current: nil)
+            }
+        }
+    }
+
+    // MARK: Writing
+
+    private func commit(_ undone: [Undone]) throws(SQLFailure) {
+        do {
+            try connection.commit()
+        } catch {
+            isolation.noteCommit(
+                error, entries: undone.count, rows: undone.filter(\.isChanged).map(\.subject.key))
+            throw error
+        }
+    }
+
+    private func write(
+        _ undone: inout [Undone], _ next: inout UndoProgress
+    ) throws(SQLFailure) {
+        try insert(&undone)
+        try removeAndMark(&undone)
+        let changed = undone.filter(\.isChanged)
+        for (partition, items) in Dictionary(
+            grouping: changed.filter(\.subject.isSideMark), by: \.subject.partition)
+        {
+            let table = sideTable(partition)
+            try table.remove(
+                items.filter { $0.row.state == nil }.compactMap(\.subject.token), connection)
+            try table.set(
+                items.compactMap { item in
+                    item.row.state?.sideMark.flatMap { mark in
+                        item.subject.token.map { ($0, mark) }
+                    }
+                }, connection)
+        }
+        var number = next.rowsChanged
+        for (part, items) in Dictionary(
+            grouping: changed, by: { partitions.firstIndex(of: $0.subject.partition) ?? 0 }
+        ).sorted(by: { $0.key < $1.key }) {
+            let ledger = ChangeLedger(
+                run: run, feed: run, part: part, source: "undo", lookup: lookup,
+                dialect: connection.dialect)
+            try ledger.write(items.lazy.map(entry), from: number, connection)
+            number += items.count
+        }
+        tally(undone, into: &next)
+    }
+
+    private func insert(_ undone: inout [Undone]) throws(SQLFailure) {
+        var rows: [RowContent] = []
+        var places: [Int] = []
+        for (index, item) in undone.enumerated()
+        where !item.subject.isSideMark && item.current == nil {
+            guard let content = item.row.state else { continue }
+            rows.append(content)
+            places.append(index)
+        }
+        guard !rows.isEmpty else { return }
+        let insertion = RowInsertion(lookup: lookup, isolation: isolation)
+        for (place, obstacle) in try insertion.insert(rows, connection) {
+            undone[places[place]].row.giveUp(obstacle, current: nil)
+        }
+    }
+
+    /// Removes rows that an undo had inserted, and puts marks back. Rows that refuse it stay as they are.
+    private func removeAndMark(_ undone: inout [Undone]) throws(SQLFailure) {
+        var removed: [(place: Int, change: RowChange)] = []
+        var marked: [RowContent: [(place: Int, change: RowChange)]] = [:]
+        let names = [layout.mark?.name, layout.reason].compactMap { $0 }
+        for (place, item) in undone.enumerated()
+        where item.isChanged && !item.subject.isSideMark {
+            guard let values = item.values else { continue }
+            let row = MatchedRow(evidence: 0, values: values, registeredAt: nil, mark: nil)
+            let time = item.row.time ?? EpochMilliseconds(0)
+            if let state = item.row.state {
+                let content = RowContent(names, names.map { state[$0] ?? .null })
+                marked[content, default: []].append(
+                    (place, RowChange(verdict: .mark, row: row, time: time)))
+            } else if lookup.isExact(values, connection) {
+                removed.append((place, RowChange(verdict: .delete, row: row, time: time)))
+            } else {
+                undone[place].row.giveUp(.refused, current: item.current)
+            }
+        }
+        for (index, _) in try writer.write(removed.map(\.change), connection) {
+            let place = removed[index].place
+            undone[place].row.giveUp(.refused, current: undone[place].current)
+        }
+        for (content, items) in marked {
+            for (index, _) in try writer.restore(content, in: items.map(\.change), connection) {
+                let place = items[index].place
+                undone[place].row.giveUp(.refused, current: undone[place].current)
+            }
+        }
+    }
+
+    /// What the ledger says about a change of this undo.
+    private func entry(_ item: Undone) -> ChangeLedger.Entry {
+        let (before, after) = (item.current, item.row.state)
+        let action: String
+        let image: String
+        if item.subject.isSideMark {
+            action = "side-restore"
+            image = RowImage.step(before: before, after: after)
+        } else if let before, after == nil {
+            action = "delete"
+            image = RowImage.object(before.columns, before.values)
+        } else if before == nil {
+            action = "insert"
+            image = RowImage.step(before: nil, after: after)
+        } else {
+            let names = [layout.mark?.name, layout.reason].compactMap { $0 }
+            func marks(_ content: RowContent?) -> RowContent {
+                RowContent(names, names.map { content?[$0] ?? .null })
+            }
+            action = "restore"
+            image = RowImage.step(before: marks(before), after: marks(after))
+        }
+        return ChangeLedger.Entry(
+            action: action, key: item.subject.key, before: .text(image),
+            time: item.row.time ?? EpochMilliseconds(0))
+    }
+
+    private func tally(_ undone: [Undone], into next: inout UndoProgress) {
+        for item in undone {
+            next.restored += item.row.restored
+            next.already += item.row.already
+            for (obstacle, count) in item.row.kept { next.keep(obstacle, count) }
+            guard item.isChanged else { continue }
+            next.rowsChanged += 1
+            guard !item.subject.isSideMark else { continue }
+            if item.current == nil { next.inserted += 1 }
+            if item.row.state == nil { next.removed += 1 }
+        }
+    }
+}
+
+extension ChangeWriter {
+    /// Changes rows that are no evidence's: only while their mark is still the one that was read.
+    init(
+        repeatingMarksOf layout: TableLayout, _ lookup: RowLookup, _ dialect: SQLDialect,
+        _ isolation: RowIsolation
+    ) {
+        self.init(
+            statements: ChangeStatements(
+                layout: layout, lookup: lookup, dialect: dialect, source: nil, repeatsMark: true),
+            layout: layout, isolation: isolation)
+    }
+}
+
+extension PlannedSubject {
+    /// The token of a mark in the side table.
+    fileprivate var token: DeviceToken? {
+        guard isSideMark, case .bytes(let bytes)? = RowImageReader.key(key)?.first else {
+            return nil
+        }
+        return DeviceToken(bytes)
+    }
+}

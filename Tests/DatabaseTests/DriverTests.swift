@@ -1,0 +1,95 @@
+import Foundation
+import TestSupport
+import Testing
+
+@testable import Database
+@testable import PushQueue
+@testable import TokenTable
+
+@Suite("What the drivers promise")
+struct DriverTests {
+    @Test("a result without the row or column asked for reads as NULL")
+    func emptyResult() {
+        var rows = SQLRows(width: 2)
+        #expect(rows[0, 0] == .null)
+        rows.append(.integer(1))
+        rows.append(.integer(2))
+        rows.append(.integer(3))
+        rows.append(.integer(4))
+        #expect(rows[1, 1] == .integer(4))
+        // A narrow row must not borrow a value from the next one.
+        #expect(rows[0, 2] == .null && rows[2, 0] == .null && rows[-1, 0] == .null)
+        #expect(throws: Never.self) { try rows.require(width: 2) }
+        #expect(throws: SQLFailure.self) { try rows.require(width: 3) }
+    }
+
+    @Test("a quote is doubled even where a combining mark makes another character of it")
+    func quoting() {
+        #expect(SQLDialect.mariaDB.quoted("a`\u{301}b") == "`a``\u{301}b`")
+        #expect(SQLDialect.sqlite.quoted("\"\u{20D2}") == "\"\"\"\u{20D2}\"")
+        #expect(SQLDialect.mariaDB.quoted("a\"b") == "`a\"b`")
+    }
+
+    @Test(
+        "names with quotes, made into characters by combining marks, stay names",
+        arguments: TestEngine.available)
+    func quotedNames(_ engine: TestEngine) throws {
+        let database = try TokenDatabase(engine)
+        let quote = engine == .mariaDB ? "`" : "\""
+        let name = "x\(quote)\u{301}y"
+        let quoted = database.sql.dialect.quoted(name)
+        try database.execute("CREATE TABLE \(quoted) (id INTEGER)")
+        try database.execute("INSERT INTO \(quoted) VALUES (7)")
+        #expect(try database.count("SELECT id FROM \(quoted)") == 7)
+    }
+
+    @Test(
+        "a change of the schema outlasts the read timeout, and the next statement does not",
+        .enabled(if: MariaDBServer.fromEnvironment != nil, Comment(rawValue: MariaDBServer.absence))
+    )
+    func unlimitedSchemaChange() throws {
+        let database = try TokenDatabase(.mariaDB)
+        database.settings.timeouts.read = 1
+        let connection = database.driver()
+        try connection.connect()
+        try connection.runSchemaChange("DO SLEEP(2.5)")
+        let failure = #expect(throws: SQLFailure.self) { try connection.run("DO SLEEP(4)") }
+        #expect(failure?.kind == .lost)
+    }
+
+    @Test(
+        "a connection lost while the schema changes is reported, not tried again",
+        arguments: TestEngine.available)
+    func lostSchemaChange(_ engine: TestEngine) throws {
+        let database = try TokenDatabase(engine)
+        try database.createSideTables()
+        try database.execute(
+            "CREATE TABLE active_users (id INTEGER PRIMARY KEY, device_token VARCHAR(255))")
+        let asked = FaultyConnection(database.driver(), [])
+        _ = try TokenTable(database.settings, asked, hurried()).missingSchema(upgrading: true)
+        // The statement is executed, and its answer lost: a second try would meet its own column.
+        let fault = FaultyConnection.Fault(
+            operation: asked.operations + 1, isExecuted: true, kind: .lost)
+        let connection = FaultyConnection(database.driver(), [fault])
+        let store = try TokenTable(database.settings, connection, hurried())
+        let failure = #expect(throws: StoreFailure.self) {
+            try store.applySchema(upgrading: true)
+        }
+        #expect(failure?.code == .busy)
+        #expect(failure?.sentence.contains("`pushsweep schema apply --upgrade` again") == true)
+        #expect(connection.operations == asked.operations + 1)
+        try database.store().applySchema(upgrading: true)
+        #expect(try database.store().missingSchema(upgrading: true).statements.isEmpty)
+    }
+
+    @Test("a new SQLite file and what lies beside it is for its owner alone")
+    func fileMode() throws {
+        let database = try TokenDatabase(.sqlite)
+        guard case .sqlite(let path) = database.settings.location else { return }
+        try database.execute("CREATE TABLE t (id INTEGER)")
+        for file in [path, path + "-wal"] {
+            let attributes = try FileManager.default.attributesOfItem(atPath: file)
+            #expect(attributes[.posixPermissions] as? Int == 0o600, "\(file)")
+        }
+    }
+}

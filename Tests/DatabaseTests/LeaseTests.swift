@@ -1,0 +1,367 @@
+import Foundation
+import Synchronization
+import TestSupport
+import Testing
+import TokenHygiene
+
+@testable import Database
+@testable import PushQueue
+@testable import TokenTable
+
+extension TokenDatabase {
+    /// Makes the lease end now, as if its time had passed.
+    fileprivate func endLease() throws {
+        try execute(
+            "UPDATE pushsweep_lease SET expires_at = ? WHERE name = 'active_users'",
+            [time(start)])
+    }
+
+    /// Gives the lease to another run, whatever the time.
+    fileprivate func stealLease() throws {
+        try execute(
+            "UPDATE pushsweep_lease SET fence = fence + 1, owner = 'sweep@thief run=t home=h since=s' "
+                + "WHERE name = 'active_users'")
+    }
+
+    /// Rows, ledger and marker, whatever they hold.
+    fileprivate func everything() throws -> [[[String]]] {
+        try [
+            "SELECT * FROM active_users ORDER BY id",
+            "SELECT * FROM pushsweep_change ORDER BY run, feed, part, seq",
+            "SELECT * FROM pushsweep_feed ORDER BY feed, part",
+        ].map { try texts($0) }
+    }
+}
+
+extension LeaseApplicant {
+    /// A sweep of a host, which has one state folder.
+    fileprivate init(_ host: String, run: String = UUID().uuidString) {
+        self.init(kind: "sweep", run: run, home: "home-of-\(host)", host: host)
+    }
+}
+
+extension LeaseAnswer {
+    fileprivate var lease: Lease? { if case .taken(let lease) = self { lease } else { nil } }
+    fileprivate var holder: LeaseHolder? {
+        if case .held(let holder) = self { holder } else { nil }
+    }
+}
+
+/// A connection on which something else happens between the look at the lease and its taking.
+private final class MeddledConnection: SQLConnection {
+    private let real: any SQLConnection
+    private var meddle: (() throws -> Void)?
+
+    init(_ real: any SQLConnection, _ meddle: @escaping () throws -> Void) {
+        self.real = real
+        self.meddle = meddle
+    }
+
+    var dialect: SQLDialect { real.dialect }
+    func connect() throws(SQLFailure) { try real.connect() }
+    func run(_ sql: String) throws(SQLFailure) { try real.run(sql) }
+    func describe() throws(SQLFailure) -> ServerDescription { try real.describe() }
+
+    func query(_ sql: String, _ parameters: [SQLValue]) throws(SQLFailure) -> SQLRows {
+        try real.query(sql, parameters)
+    }
+
+    func execute(_ sql: String, _ parameters: [SQLValue]) throws(SQLFailure) -> Int {
+        if sql.hasPrefix("UPDATE pushsweep_lease"), let meddle {
+            self.meddle = nil
+            do {
+                try meddle()
+            } catch {
+                throw SQLFailure(kind: .other, code: 0, message: "meddling failed: \(error)")
+            }
+        }
+        return try real.execute(sql, parameters)
+    }
+}
+
+@Suite("The lease across hosts")
+struct LeaseTests {
+    private static func database(_ engine: TestEngine) throws -> TokenDatabase {
+        let database = try TokenDatabase(engine)
+        try database.createOwnSchema()
+        return database
+    }
+
+    @Test(
+        "is held by one run, and others learn by whom and until when",
+        arguments: TestEngine.available)
+    func oneHolder(_ engine: TestEngine) throws {
+        let database = try Self.database(engine)
+        let (one, two) = (try database.store(), try database.store())
+        #expect(try two.leaseHolder() == nil)
+        let lease = try #require(try one.takeLease(LeaseApplicant("a", run: "run-a")).lease)
+        let holder = try #require(try two.takeLease(LeaseApplicant("b")).holder)
+        #expect(
+            "\(holder)".wholeMatch(
+                of: /sweep on a \(run run-a\) since \S+Z until \S+Z unless renewed/) != nil,
+            "\(holder)")
+        #expect(holder.home == "home-of-a" && !holder.isExpired)
+        #expect(try two.leaseHolder()?.run == "run-a")
+        try one.session.renew(lease)
+        try one.session.giveBack(lease)
+        #expect(try two.leaseHolder() == nil)
+        let next = try #require(try two.takeLease(LeaseApplicant("b")).lease)
+        #expect(next.fence == lease.fence + 1)
+    }
+
+    @Test(
+        "goes to another host when its time is over, and the first one learns it",
+        arguments: TestEngine.available)
+    func expiry(_ engine: TestEngine) throws {
+        let database = try Self.database(engine)
+        let (one, two) = (try database.store(), try database.store())
+        let lease = try #require(try one.takeLease(LeaseApplicant("a")).lease)
+        try database.endLease()
+        // Nobody has taken it, so it can still be renewed.
+        try one.session.renew(lease)
+        #expect(try two.takeLease(LeaseApplicant("b")).holder != nil)
+        try database.endLease()
+        let next = try #require(try two.takeLease(LeaseApplicant("b", run: "run-b")).lease)
+        #expect(next.fence == lease.fence + 1)
+        let failure = #expect(throws: StoreFailure.self) { try one.session.renew(lease) }
+        #expect(failure?.code == .stopped && failure?.reason == .lease)
+        #expect(failure?.sentence.contains("sweep on b (run run-b)") == true)
+        // What is lost can be given back without harm to whom it went.
+        try one.session.giveBack(lease)
+        try two.session.renew(next)
+    }
+
+    /// What happens to a lease in the moment in which another host takes it.
+    private enum Meddling: String, CaseIterable {
+        case renewed
+        case givenBack
+        case taken
+    }
+
+    @Test(
+        "is not taken from who renews or takes it in the same moment",
+        arguments: TestEngine.available, Meddling.allCases)
+    private func sameMoment(_ engine: TestEngine, _ meddling: Meddling) throws {
+        let database = try Self.database(engine)
+        let (one, three) = (try database.store(), try database.store())
+        let lease = try #require(try one.takeLease(LeaseApplicant("a", run: "run-a")).lease)
+        try database.endLease()
+        let two = try TokenTable(
+            database.settings,
+            MeddledConnection(database.driver()) {
+                switch meddling {
+                case .renewed: try one.session.renew(lease)
+                case .givenBack: try one.session.giveBack(lease)
+                case .taken: _ = try three.takeLease(LeaseApplicant("c", run: "run-c"))
+                }
+            }, hurried())
+        let answer = try two.takeLease(LeaseApplicant("b", run: "run-b"))
+        switch meddling {
+        case .renewed:
+            #expect(answer.holder?.run == "run-a")
+            try one.session.renew(lease)
+        case .givenBack: #expect(answer.lease?.fence == 2)
+        case .taken: #expect(answer.holder?.run == "run-c")
+        }
+    }
+
+    @Test(
+        "goes at once to the next run of the same state folder, whose lock proves the other dead",
+        arguments: TestEngine.available)
+    func sameHome(_ engine: TestEngine) throws {
+        let database = try Self.database(engine)
+        let (one, two) = (try database.store(), try database.store())
+        let lease = try #require(try one.takeLease(LeaseApplicant("a")).lease)
+        let next = try #require(try two.takeLease(LeaseApplicant("a")).lease)
+        #expect(next.fence == lease.fence + 1)
+        #expect(throws: StoreFailure.self) { try one.session.renew(lease) }
+    }
+
+    @Test(
+        "is held once and known to its holder, whichever answer is lost while it is taken",
+        arguments: TestEngine.available)
+    func lostAnswers(_ engine: TestEngine) throws {
+        let plain = try Self.database(engine)
+        let counting = FaultyConnection(plain.driver(), [])
+        let counted = try TokenTable(plain.settings, counting, hurried())
+        _ = try counted.layout()
+        let before = counting.operations
+        _ = try counted.takeLease(LeaseApplicant("a"))
+        for operation in (before + 1)...counting.operations {
+            for isExecuted in [false, true] {
+                let database = try Self.database(engine)
+                let connection = FaultyConnection(
+                    database.driver(),
+                    [.init(operation: operation, isExecuted: isExecuted, kind: .lost)])
+                let store = try TokenTable(database.settings, connection, hurried())
+                _ = try store.layout()
+                let lease = try store.takeLease(LeaseApplicant("a", run: "run-a")).lease
+                #expect(lease != nil, "operation \(operation), executed: \(isExecuted)")
+                if let lease { try store.session.renew(lease) }
+                #expect(lease?.fence == 1, "operation \(operation), executed: \(isExecuted)")
+            }
+        }
+    }
+
+    /// What twenty applicants were told.
+    private struct Tally {
+        var fences: [Int64] = []
+        var held = 0
+        var failures: [String] = []
+    }
+
+    @Test("goes to one of twenty that ask at the same time", arguments: TestEngine.available)
+    func race(_ engine: TestEngine) throws {
+        let database = try Self.database(engine)
+        var settings = database.settings
+        settings.timeouts.lockWait = 20
+        for round in 0..<10 {
+            let tally = Mutex(Tally())
+            let group = DispatchGroup()
+            for number in 0..<20 {
+                group.enter()
+                let thread = Thread { [settings] in
+                    defer { group.leave() }
+                    do {
+                        let store = try TokenTable(settings)
+                        let answer = try store.takeLease(LeaseApplicant("\(round)-\(number)"))
+                        tally.withLock { tally in
+                            switch answer {
+                            case .taken(let lease): tally.fences.append(lease.fence)
+                            case .held: tally.held += 1
+                            }
+                        }
+                    } catch {
+                        tally.withLock { $0.failures.append("\(error)") }
+                    }
+                }
+                thread.start()
+            }
+            group.wait()
+            let told = tally.withLock { $0 }
+            #expect(told.failures.isEmpty, "\(told.failures)")
+            #expect(told.fences == [Int64(round + 1)] && told.held == 19, "round \(round)")
+            try database.endLease()
+        }
+    }
+
+    @Test(
+        "that is taken away stops the next commit: no row, ledger entry or marker changes after it",
+        arguments: TestEngine.available, RemovalPolicy.Action.allCases)
+    func fencesChunks(_ engine: TestEngine, _ action: RemovalPolicy.Action) throws {
+        let database = try Self.database(engine)
+        try database.register(0..<240, at: start)
+        let evidence = (0..<240).map { TokenEvidence.dead($0, at: start + 60_000) }
+        let store = try database.store(pacing: hurried())
+        let lease = try #require(try store.takeLease(LeaseApplicant("a")).lease)
+        func application(_ run: String, _ lease: Lease) -> FeedApplication {
+            FeedApplication(
+                run: run, feed: "f", partition: Partition(app: "chat", environment: "production"),
+                policy: RemovalPolicy(action: action), source: .feedback, lease: lease)
+        }
+        var then: [[[String]]] = []
+        var list = EvidenceList(evidence)
+        let failure = #expect(throws: StoreFailure.self) {
+            try store.apply(
+                &list, application("one", lease),
+                report: { _ in
+                    try? database.stealLease()
+                    then = (try? database.everything()) ?? []
+                })
+        }
+        #expect(failure?.reason == .lease, "\(failure as Any)")
+        #expect(then.first?.isEmpty == false && then[1].count == 90)
+        #expect(try database.everything() == then)
+        // The next run, with a lease of its own, goes on with exact counts.
+        try database.endLease()
+        let next = try #require(try store.takeLease(LeaseApplicant("b")).lease)
+        var rest = EvidenceList(evidence)
+        let progress = try store.apply(&rest, application("two", next))
+        #expect(progress.isApplied && progress.counts.applied == 240)
+        #expect(
+            try database.texts("SELECT COUNT(*), COUNT(DISTINCT row_key) FROM pushsweep_change")
+                == [["240", "240"]])
+    }
+
+    @Test(
+        "that is taken away before a feed is begun leaves no marker",
+        arguments: TestEngine.available)
+    func fencesMarkers(_ engine: TestEngine) throws {
+        let database = try Self.database(engine)
+        try database.register(0..<10, at: start)
+        let store = try database.store(pacing: hurried())
+        let lease = try #require(try store.takeLease(LeaseApplicant("a")).lease)
+        try database.stealLease()
+        let before = try database.everything()
+        var list = EvidenceList([.dead(1, at: start + 60_000)])
+        let failure = #expect(throws: StoreFailure.self) {
+            try store.apply(
+                &list,
+                FeedApplication(
+                    run: "r", feed: "f",
+                    partition: Partition(app: "chat", environment: "production"),
+                    policy: RemovalPolicy(), source: .feedback, lease: lease))
+        }
+        #expect(failure?.reason == .lease)
+        #expect(try database.everything() == before)
+    }
+
+    @Test("two connections of one run both apply under it", arguments: TestEngine.available)
+    func workers(_ engine: TestEngine) throws {
+        let database = try Self.database(engine)
+        try database.register(0..<2_000, at: start)
+        let evidence = (0..<2_000).map { TokenEvidence.dead($0, at: start + 60_000) }
+            .sorted { $0.token < $1.token }
+        let lease = try #require(try database.store().takeLease(LeaseApplicant("a")).lease)
+        let progress = try StoreWorkers(database.settings, pacing: hurried()).apply(
+            FeedApplication(
+                run: "r", feed: "f",
+                partition: Partition(app: "chat", environment: "production"),
+                policy: RemovalPolicy(), source: .feedback, lease: lease),
+            evidence: { _, position in EvidenceList(evidence, after: position) })
+        #expect(progress.isApplied && progress.counts.applied == 2_000)
+    }
+
+    @Test(
+        "is renewed while the run does something else, until it is lost",
+        arguments: TestEngine.available)
+    func keeper(_ engine: TestEngine) throws {
+        let database = try Self.database(engine)
+        let store = try database.store()
+        let lease = try #require(try store.takeLease(LeaseApplicant("a")).lease)
+        var rounds = 0
+        LeaseKeeper.keep(lease, database.settings, hurried()) {
+            if rounds > 0 { #expect((try? store.leaseHolder())??.isExpired == false) }
+            rounds += 1
+            if rounds < 4 { try? database.endLease() }
+            if rounds == 4 { try? database.stealLease() }
+            #expect(rounds < 6)
+            return rounds < 6
+        }
+        #expect(rounds == 4)
+    }
+
+    @Test(
+        "needs the rights that are printed, and none for a dry run",
+        .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)))
+    func rights() throws {
+        let database = try Self.database(.mariaDB)
+        let grants = try database.store().grants(for: RemovalPolicy(), user: "u@%")
+        #expect(
+            grants.contains {
+                $0.contains("SELECT, INSERT, UPDATE ON") && $0.contains("pushsweep_lease")
+            })
+        let server = try #require(MariaDBServer.fromEnvironment)
+        let admin = try server.connection()
+        let name = "u" + UUID().uuidString.lowercased().filter { $0 != "-" }.prefix(12)
+        try admin.run("CREATE USER '\(name)'@'%' IDENTIFIED BY 'p'")
+        defer { try? admin.run("DROP USER '\(name)'@'%'") }
+        try admin.run("GRANT SELECT ON \(database.name).active_users TO '\(name)'@'%'")
+        let settings = server.settings(database: database.name, user: name, password: "p")
+        #expect(try TokenTable(settings).leaseHolder() == nil)
+        let failure = #expect(throws: StoreFailure.self) {
+            try TokenTable(settings).takeLease(LeaseApplicant("a"))
+        }
+        #expect(failure?.code == .permission)
+    }
+}

@@ -1,0 +1,106 @@
+import APNsSimulator
+import Database
+import Foundation
+import TestSupport
+import Testing
+import TokenTable
+
+@Suite("Trust in the server")
+struct TrustTests {
+    private static func failure(_ settings: StoreSettings) -> StoreFailure? {
+        #expect(throws: StoreFailure.self) { try TokenTable(settings, pacing: hurried()) }
+    }
+
+    @Test("a server without TLS is refused before the user name is sent")
+    func plaintext() throws {
+        let server = try SilentServer(saying: MySQLPacket.greeting(offersTLS: false))
+        var settings = StoreSettings(
+            location: try StoreLocation(
+                "mysql://tellnobody@127.0.0.1:\(server.port)/push", relativeTo: "/"),
+            password: "secret")
+        settings.timeouts = StoreTimeouts(connect: 2, read: 2, write: 2)
+        let failure = Self.failure(settings)
+        #expect(failure?.code == .untrusted, "\(failure as Any)")
+        #expect(failure?.description.contains("no credentials were sent") == true)
+        #expect(!String(decoding: server.heard, as: UTF8.self).contains("tellnobody"))
+    }
+
+    @Test(
+        "a certificate that has expired, or is not valid yet, or of another host is refused",
+        arguments: [
+            (SimulatorCertificates.Name.expiredServer, "expired"),
+            (.notYetValidServer, "not yet valid"), (.wrongHostServer, "host"),
+        ])
+    func badCertificate(_ name: SimulatorCertificates.Name, _ word: String) throws {
+        let folder = try TemporaryFolder()
+        let server = try EncryptedGreeter(
+            showing: name, of: SimulatorCertificates(directory: folder.path),
+            greeting: MySQLPacket.greeting(offersTLS: true))
+        var settings = StoreSettings(
+            location: try StoreLocation(
+                "mysql://somebody@127.0.0.1:\(server.port)/push", relativeTo: "/"),
+            password: "secret", tls: .verify(ca: server.authority))
+        settings.timeouts = StoreTimeouts(connect: 5, read: 5, write: 5)
+        let failure = Self.failure(settings)
+        #expect(failure?.code == .untrusted, "\(failure as Any)")
+        #expect(failure?.description.contains(word) == true, "\(failure as Any)")
+        #expect(
+            failure?.description.contains("no credentials were sent") == true,
+            "\(failure as Any)")
+    }
+
+    @Test("a server that never speaks is given up after the timeout")
+    func silence() throws {
+        let server = try SilentServer(saying: [])
+        var settings = StoreSettings(
+            location: try StoreLocation("mysql://u@127.0.0.1:\(server.port)/push", relativeTo: "/"))
+        settings.timeouts = StoreTimeouts(connect: 1, read: 1, write: 1)
+        var pacing = hurried()
+        pacing.tries = 1
+        let failure = #expect(throws: StoreFailure.self) {
+            try TokenTable(settings, pacing: pacing)
+        }
+        #expect(failure?.code == .unreachable, "\(failure as Any)")
+    }
+
+    @Test(
+        "a certificate of an unknown authority is refused",
+        .enabled(if: MariaDBServer.fromEnvironment != nil, Comment(rawValue: MariaDBServer.absence))
+    )
+    func wrongAuthority() throws {
+        let server = try #require(MariaDBServer.fromEnvironment)
+        var settings = server.settings(database: "mysql")
+        settings.tls = .verify(ca: nil)
+        #expect(Self.failure(settings)?.code == .untrusted)
+    }
+
+    @Test(
+        "a certificate that names another host is refused",
+        .enabled(if: MariaDBServer.fromEnvironment != nil, Comment(rawValue: MariaDBServer.absence))
+    )
+    func wrongHost() throws {
+        let server = try #require(MariaDBServer.fromEnvironment)
+        var settings = server.settings(database: "mysql")
+        // The same address in a spelling that the certificate does not carry.
+        settings.location = server.location(database: "mysql", host: "127.1")
+        let failure = Self.failure(settings)
+        #expect(failure?.code == .untrusted, "\(failure as Any)")
+    }
+
+    @Test(
+        "a unix socket needs no TLS, and TCP without TLS has to be asked for",
+        .enabled(if: MariaDBServer.fromEnvironment != nil, Comment(rawValue: MariaDBServer.absence))
+    )
+    func unixSocket() throws {
+        let server = try #require(MariaDBServer.fromEnvironment)
+        let location = try StoreLocation(
+            "mysql+unix://\(server.socket)?db=mysql&user=\(server.user)", relativeTo: "/")
+        let settings = StoreSettings(location: location, password: server.password)
+        let report = try TokenTable(settings).examine(.read)
+        #expect(report.server.encryption == nil)
+        let tls = try TokenTable(server.settings(database: "mysql")).examine(.read)
+        #expect(tls.server.encryption?.hasPrefix("TLSv1.") == true)
+        #expect(StoreTLS.usual(for: location) == .off)
+        #expect(StoreTLS.usual(for: server.location(database: "x")) == .verify(ca: nil))
+    }
+}

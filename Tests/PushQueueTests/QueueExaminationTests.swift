@@ -1,0 +1,176 @@
+import Foundation
+import TestSupport
+import Testing
+import TokenHygiene
+
+@testable import Database
+@testable import PushQueue
+@testable import TokenTable
+
+@Suite("Examination of the queue")
+struct QueueExaminationTests {
+    @Test("our own schema passes, and the tutorial's is warned about", arguments: QueueCase.all)
+    func findings(_ queueCase: QueueCase) throws {
+        let stage = try QueueStage(queueCase)
+        let findings = try stage.database.store().preflightQueue(.send, partitions: [chat])
+        let warnings = findings.filter { $0.severity == .warning }.map(\.sentence)
+        if queueCase.tables == .own {
+            #expect(warnings.isEmpty)
+            #expect(findings[0].sentence.contains("state in the row"))
+            return
+        }
+        #expect(findings[0].sentence.contains("state in pushsweep_delivery"))
+        #expect(warnings.contains { $0.contains("time_sent") && $0.contains("no index") })
+        // SQLite has no limits of length.
+        #expect(warnings.count == (queueCase.engine == .mariaDB ? 3 : 1))
+    }
+
+    @Test("an upgrade adds the index that finds open rows, once", arguments: TestEngine.available)
+    func upgrade(_ engine: TestEngine) throws {
+        let stage = try QueueStage(QueueCase(engine: engine, tables: .tutorial))
+        let store = try stage.database.store()
+        #expect(try store.missingSchema(upgrading: false).statements.isEmpty)
+        let script = try store.applySchema(upgrading: true)
+        #expect(script.statements.contains { $0.contains("pushsweep_open") })
+        #expect(try store.missingSchema(upgrading: true).statements.isEmpty)
+        let warnings = try store.examineQueue(.send, partitions: [chat]).filter {
+            $0.severity == .warning
+        }
+        #expect(!warnings.contains { $0.sentence.contains("no index") })
+    }
+
+    @Test("two apps cannot share rows that do not tell them apart")
+    func sharedRows() throws {
+        let stage = try QueueStage(QueueCase(engine: .sqlite, tables: .tutorial))
+        let failure = #expect(throws: StoreFailure.self) {
+            try stage.database.store().preflightQueue(
+                .send, partitions: [chat, Partition(app: "news", environment: "production")])
+        }
+        #expect(failure?.code == .configuration)
+        #expect(failure?.sentence.contains("--app") == true)
+    }
+
+    @Test("state columns are used all or none, and one named alone is refused")
+    func stateColumns() throws {
+        let stage = try QueueStage(QueueCase(engine: .sqlite, tables: .own))
+        var settings = stage.database.settings
+        settings.queue.reason = .absent
+        #expect(try TokenTable(settings).queueLayout().delivery.isInRow == false)
+        settings.queue.state = .named("state")
+        let failure = #expect(throws: StoreFailure.self) {
+            try TokenTable(settings).queueLayout()
+        }
+        #expect(failure?.sentence.contains("none for reason") == true)
+    }
+
+    @Test("a missing table is named with what to do", arguments: TestEngine.available)
+    func missingTables(_ engine: TestEngine) throws {
+        let stage = try QueueStage(QueueCase(engine: engine, tables: .tutorial))
+        try stage.database.sql.run("DROP TABLE pushsweep_delivery")
+        let failure = #expect(throws: StoreFailure.self) {
+            try stage.database.store().preflightQueue(.send, partitions: [chat])
+        }
+        #expect(failure?.code == .configuration)
+        #expect(failure?.sentence.contains("schema apply") == true)
+    }
+
+    @Test(
+        "the printed grants suffice, and each one missing is named",
+        .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)),
+        arguments: QueueTables.allCases)
+    func grants(_ tables: QueueTables) throws {
+        let stage = try QueueStage(QueueCase(engine: .mariaDB, tables: tables))
+        try stage.register(0..<5)
+        let server = try #require(MariaDBServer.fromEnvironment)
+        let admin = try server.connection()
+        let store = try stage.database.store()
+        let others = try store.grants(for: RemovalPolicy())
+        let sending = try store.queueGrants(for: .send)
+        for missing in -1..<sending.count {
+            let name = "u" + UUID().uuidString.lowercased().filter { $0 != "-" }.prefix(12)
+            try admin.run("CREATE USER '\(name)'@'%' IDENTIFIED BY 'p'")
+            defer { try? admin.run("DROP USER '\(name)'@'%'") }
+            func grant(_ grants: [String]) throws {
+                for grant in grants {
+                    let right = grant.split(separator: " TO ")[0]
+                    try admin.run("\(right) TO '\(name)'@'%'")
+                }
+            }
+            // What a sweep may do besides; reading the token table is part of it.
+            try grant(others)
+            let settings = server.settings(
+                database: stage.database.name, user: String(name), password: "p")
+            guard missing >= 0 else {
+                try grant(sending + store.queueGrants(for: .enqueue))
+                try Self.sendAll(TokenTable(settings), tables)
+                continue
+            }
+            try grant(sending.enumerated().filter { $0.offset != missing }.map(\.element))
+            let failure = #expect(throws: StoreFailure.self, "without \(sending[missing])") {
+                try TokenTable(settings).preflightQueue(.send, partitions: [chat])
+            }
+            let right = sending[missing].split(separator: " TO ")[0]
+            let sentence = failure?.sentence ?? ""
+            #expect(
+                sentence.contains(right) || sentence.contains("hidden from the account")
+                    || sentence.contains("may see"), "\(sentence)")
+        }
+    }
+
+    /// Everything a sender does.
+    private static func sendAll(_ store: TokenTable, _ tables: QueueTables) throws {
+        for need in [QueueNeed.preview, .send, .enqueue] {
+            try store.preflightQueue(need, partitions: [chat])
+        }
+        let user = tables == .own ? "user" : "udid1"
+        #expect(try store.tokens(ofUser: user, in: chat).contains(.numbered(1)))
+        try store.enqueue(
+            (0..<5).map { NewNotification(token: .numbered($0), payload: [0x7B, 0x7D]) }, for: chat)
+        let queue = try PushQueue(store, QueueLease(run: "r", host: "h"))
+        for outcome: DeliveryResult.Outcome in [.retry(seconds: 0, reason: "x"), .sent] {
+            var claim = try #require(try queue.claim())
+            #expect(try queue.handOver(claim))
+            #expect(try queue.record(claim.results(outcome), of: &claim) == .recorded(missing: 0))
+        }
+        try queue.renewLeases()
+        _ = try queue.reclaimExpired(resendUnknown: true)
+        #expect(try store.queueCounts()[.sent] == 5)
+    }
+
+    @Test(
+        "a dry run needs no right but SELECT",
+        .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)),
+        arguments: QueueTables.allCases)
+    func readingAccount(_ tables: QueueTables) throws {
+        let stage = try QueueStage(QueueCase(engine: .mariaDB, tables: tables))
+        try stage.register(0..<5)
+        try stage.enqueue(0..<7)
+        let server = try #require(MariaDBServer.fromEnvironment)
+        let admin = try server.connection()
+        let name = "u" + UUID().uuidString.lowercased().filter { $0 != "-" }.prefix(12)
+        try admin.run("CREATE USER '\(name)'@'%' IDENTIFIED BY 'p'")
+        defer { try? admin.run("DROP USER '\(name)'@'%'") }
+        for grant in try stage.database.store().queueGrants(for: .preview, user: "\(name)@%") {
+            #expect(grant.hasPrefix("GRANT SELECT"))
+            try admin.run(grant)
+        }
+        try admin.run("GRANT SELECT ON \(stage.database.name).active_users TO '\(name)'@'%'")
+        let store = try TokenTable(
+            server.settings(database: stage.database.name, user: String(name), password: "p"))
+        let findings = try store.preflightQueue(.preview, partitions: [chat])
+        #expect(!findings.contains { $0.severity == .warning && $0.sentence.contains("may not") })
+        let preview = try store.previewClaims(chat)
+        #expect(preview.sendable == 5 && preview.skipped == [.unknown: 2])
+        // Rows that somebody holds are not due; who may not see that is told.
+        let queue = try PushQueue(stage.database.store(), QueueLease(run: "r", host: "h"))
+        _ = try #require(try queue.claim())
+        #expect(try store.previewClaims(chat).rows == 0)
+        try admin.run("REVOKE SELECT ON \(stage.database.name).pushsweep_claim FROM '\(name)'@'%'")
+        let blind = try store.preflightQueue(.preview, partitions: [chat])
+        #expect(
+            blind.contains {
+                $0.severity == .warning && $0.sentence.contains("may not read pushsweep_claim")
+                    && $0.sentence.contains("GRANT SELECT ON ")
+            }, "\(blind)")
+    }
+}

@@ -1,0 +1,118 @@
+import APNsProtocol
+import Foundation
+import TestSupport
+import Testing
+import TokenHygiene
+
+@testable import Database
+@testable import PushQueue
+@testable import TokenTable
+
+@Suite("Looking at the queue, and filling it")
+struct QueueReadingTests {
+    @Test("a preview tells what a claim would do and changes nothing", arguments: QueueCase.all)
+    func preview(_ queueCase: QueueCase) throws {
+        let stage = try QueueStage(queueCase)
+        try stage.register(0..<8)
+        try stage.enqueue(0..<10)
+        let before = try stage.database.texts("SELECT * FROM push_queue")
+        let store = try stage.database.store()
+        let preview = try store.previewClaims(chat)
+        #expect(preview.sendable == 8 && preview.skipped == [.unknown: 2] && preview.isComplete)
+        let part = try store.previewClaims(chat, limit: 5)
+        #expect(part.rows == 5 && !part.isComplete)
+        #expect(try stage.database.texts("SELECT * FROM push_queue") == before)
+        #expect(try stage.database.count("SELECT COUNT(*) FROM pushsweep_claim") == 0)
+        #expect(try stage.counts() == [.pending: 10])
+    }
+
+    @Test(
+        "the tutorial's tables alone, without a table of ours, can be previewed and counted",
+        arguments: TestEngine.available)
+    func untouchedDatabase(_ engine: TestEngine) throws {
+        let stage = try QueueStage(QueueCase(engine: engine, tables: .tutorial))
+        try stage.register(0..<3)
+        try stage.enqueue(0..<3)
+        for table in try stage.database.texts(
+            engine == .mariaDB
+                ? "SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE() "
+                    + "AND table_name LIKE 'pushsweep%'"
+                : "SELECT name FROM sqlite_master WHERE type = 'table' AND name LIKE 'pushsweep%'")
+        {
+            try stage.database.sql.run("DROP TABLE \(table[0])")
+        }
+        try stage.database.execute(
+            "UPDATE push_queue SET time_sent = '2024-01-01 00:00:00' WHERE message_id = 2")
+        #expect(try stage.counts() == [.pending: 2, .sent: 1])
+        #expect(try stage.database.store().previewClaims(chat).sendable == 2)
+    }
+
+    @Test("the tokens of a user are those that may be sent to", arguments: QueueCase.all)
+    func usersTokens(_ queueCase: QueueCase) throws {
+        let stage = try QueueStage(queueCase)
+        let store = try stage.database.store()
+        if queueCase.tables == .own {
+            try stage.database.register(.numbered(1), at: start, user: "anna")
+            try stage.database.register(.numbered(2), at: start, mark: start + 1, user: "anna")
+            try stage.database.register(.numbered(3), at: start, app: "other", user: "anna")
+            try stage.database.register(.numbered(4), at: start, user: "bert")
+            #expect(try store.tokens(ofUser: "anna", in: chat) == [.numbered(1)])
+        } else {
+            try stage.register(1..<3)
+            #expect(try store.tokens(ofUser: "udid2", in: chat) == [.numbered(2)])
+        }
+        #expect(try store.tokens(ofUser: "nobody", in: chat).isEmpty)
+    }
+
+    @Test("what the queue has no column for is refused, and nothing is queued")
+    func missingColumn() throws {
+        let stage = try QueueStage(QueueCase(engine: .sqlite, tables: .tutorial))
+        let failure = #expect(throws: StoreFailure.self) {
+            try stage.database.store().enqueue(
+                [
+                    NewNotification(token: .numbered(1), payload: [0x7B, 0x7D]),
+                    NewNotification(token: .numbered(2), payload: [0x7B, 0x7D], priority: 5),
+                ], for: chat)
+        }
+        #expect(failure?.sentence.contains("store.push-queue.priority") == true)
+        #expect(try stage.counts() == [:])
+    }
+
+    @Test(
+        "a commit of new rows whose answer is lost is reported and not repeated",
+        arguments: TestEngine.available, [false, true])
+    func lostCommit(_ engine: TestEngine, _ isExecuted: Bool) throws {
+        let stage = try QueueStage(QueueCase(engine: engine, tables: .own))
+        let rows = [NewNotification(token: .numbered(1), payload: [0x7B, 0x7D])]
+        let counter = FaultyConnection(stage.database.driver(), [])
+        try TokenTable(stage.database.settings, counter, hurried()).enqueue(rows, for: chat)
+        let commit = counter.operations
+        let connection = FaultyConnection(
+            stage.database.driver(),
+            [.init(operation: commit, isExecuted: isExecuted, kind: .lost)])
+        let failure = #expect(throws: StoreFailure.self) {
+            try TokenTable(stage.database.settings, connection, hurried()).enqueue(rows, for: chat)
+        }
+        #expect(failure?.code == .commitUnknown)
+        #expect(try stage.counts() == [.pending: isExecuted ? 2 : 1])
+    }
+
+    @Test("not-before in our own queue keeps a row until then", arguments: TestEngine.available)
+    func notBefore(_ engine: TestEngine) throws {
+        let stage = try QueueStage(QueueCase(engine: engine, tables: .own))
+        try stage.register(0..<2)
+        let day: Int64 = 86_400_000
+        let now = Int64(Date().timeIntervalSince1970 * 1_000)
+        try stage.database.store().enqueue(
+            [
+                NewNotification(
+                    token: .numbered(0), payload: [0x7B, 0x7D],
+                    notBefore: EpochMilliseconds(now + day)),
+                NewNotification(
+                    token: .numbered(1), payload: [0x7B, 0x7D],
+                    notBefore: EpochMilliseconds(now - day)),
+            ], for: chat)
+        let claim = try #require(try stage.queue().claim())
+        #expect(claim.notifications.map(\.token) == [.numbered(1)])
+    }
+}

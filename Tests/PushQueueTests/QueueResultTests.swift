@@ -1,0 +1,139 @@
+import APNsProtocol
+import TestSupport
+import Testing
+import TokenHygiene
+
+@testable import Database
+@testable import PushQueue
+@testable import TokenTable
+
+@Suite("Results of queued notifications")
+struct QueueResultTests {
+    @Test("every outcome leaves its row in exactly one state", arguments: QueueCase.all)
+    func outcomes(_ queueCase: QueueCase) throws {
+        let stage = try QueueStage(queueCase)
+        try stage.register(0..<7)
+        try stage.enqueue(0..<7)
+        let queue = try stage.queue()
+        var claim = try #require(try queue.claim())
+        #expect(try queue.handOver(claim))
+        let outcomes: [DeliveryResult.Outcome] = [
+            .sent, .gone(reason: "Unregistered"), .failed(reason: "BadDeviceToken"),
+            .retry(seconds: 900, reason: "ServiceUnavailable"), .unknown(reason: "reset"),
+            .skipped(.malformed), .returned,
+        ]
+        let results = zip(claim.keys, outcomes).map { DeliveryResult(key: $0, $1) }
+        #expect(try queue.record(results, of: &claim) == .recorded(missing: 0))
+        #expect(claim.open == 0)
+        #expect(
+            try stage.states() == [
+                "1 sent 1 -", "2 gone 1 Unregistered", "3 failed 1 BadDeviceToken",
+                "4 retry 1 ServiceUnavailable", "5 unknown 1 reset", "6 skipped 0 malformed",
+            ] + (queueCase.tables == .own ? ["7 pending 0 -"] : []))
+        #expect(
+            try stage.counts() == [
+                .sent: 1, .gone: 1, .failed: 1, .retry: 1, .unknown: 1, .skipped: 1, .pending: 1,
+            ])
+        let next = try #require(try queue.claim())
+        #expect(next.keys == [7])
+    }
+
+    @Test(
+        "a row put off comes back when its time has come, with its attempts and its apns-id",
+        arguments: QueueCase.all)
+    func retries(_ queueCase: QueueCase) throws {
+        let stage = try QueueStage(queueCase)
+        try stage.register(0..<1)
+        try stage.enqueue(0..<1)
+        let queue = try stage.queue()
+        var claim = try #require(try queue.claim())
+        let first = try #require(claim.notifications.first)
+        _ = try queue.record(claim.results(.retry(seconds: 3_600, reason: "Shutdown")), of: &claim)
+        #expect(try queue.claim() == nil)
+        let table = queueCase.tables == .own ? "push_queue" : "pushsweep_delivery"
+        try stage.database.execute(
+            "UPDATE \(table) SET not_before = ? WHERE state = 'retry'", [stage.database.time(start)]
+        )
+        claim = try #require(try queue.claim())
+        let second = try #require(claim.notifications.first)
+        #expect(second.attempts == 1 && second.apnsID == first.apnsID)
+    }
+
+    @Test("results come in any number of parts, and rows of others stay", arguments: QueueCase.all)
+    func parts(_ queueCase: QueueCase) throws {
+        let stage = try QueueStage(queueCase)
+        try stage.register(0..<20)
+        try stage.enqueue(0..<20)
+        let (one, two) = (try stage.queue(run: "run-a"), try stage.queue(run: "run-b"))
+        var first = try #require(try one.claim(10))
+        let second = try #require(try two.claim(10))
+        #expect(Set(first.keys).isDisjoint(with: second.keys))
+        for part in first.results(.sent).runs(of: 3) {
+            #expect(try one.record(Array(part), of: &first) == .recorded(missing: 0))
+        }
+        #expect(first.open == 0)
+        #expect(try one.record(second.results(.sent), of: &first) == .recorded(missing: 0))
+        #expect(try stage.counts() == [.sent: 10, .claimed: 10])
+    }
+
+    @Test("rows deleted by somebody are reported and nothing else", arguments: QueueCase.all)
+    func deletedRows(_ queueCase: QueueCase) throws {
+        let stage = try QueueStage(queueCase)
+        try stage.register(0..<4)
+        try stage.enqueue(0..<4)
+        let queue = try stage.queue()
+        var claim = try #require(try queue.claim())
+        try stage.database.execute("DELETE FROM push_queue WHERE \(stage.key) = 2")
+        #expect(try queue.record(claim.results(.sent), of: &claim) == .recorded(missing: 1))
+    }
+
+    @Test(
+        "every second row of a batch has its result, in runs or in lists", arguments: QueueCase.all,
+        [20, 150])
+    func scattered(_ queueCase: QueueCase, _ rows: Int) throws {
+        let stage = try QueueStage(queueCase)
+        try stage.register(0..<rows)
+        try stage.enqueue(0..<rows)
+        let queue = try stage.queue()
+        var claim = try #require(try queue.claim(rows))
+        let results = claim.keys.enumerated().map { index, key in
+            DeliveryResult(
+                key: key,
+                [.sent, .retry(seconds: 900, reason: "x"), .gone(reason: "y"), .sent][index % 4])
+        }
+        for part in results.runs(of: rows / 2) {
+            #expect(try queue.record(Array(part), of: &claim) == .recorded(missing: 0))
+        }
+        var expected: [DeliveryState: Int] = [:]
+        for index in 0..<rows {
+            expected[[.sent, .retry, .gone, .sent][index % 4], default: 0] += 1
+        }
+        #expect(try stage.counts() == expected)
+    }
+
+    @Test("SQLite finds the rows of a batch by key, however many wait")
+    func plans() throws {
+        for tables in QueueTables.allCases {
+            let stage = try QueueStage(QueueCase(engine: .sqlite, tables: tables))
+            try stage.register(0..<200)
+            try stage.enqueue(0..<200)
+            _ = try stage.database.store().applySchema(upgrading: true)
+            let (queue, connection) = try stage.queue([])
+            var claim = try #require(try queue.claim(200))
+            let results = claim.keys.map {
+                DeliveryResult(key: $0, $0 % 10 == 0 ? .gone(reason: "x") : .sent)
+            }
+            _ = try queue.record(results, of: &claim)
+            let written = connection.log.filter {
+                $0.0.hasPrefix("UPDATE") && $0.0.contains("BETWEEN")
+                    || $0.0.hasPrefix("INSERT INTO \"pushsweep_delivery\"")
+            }
+            #expect(written.count >= 2)
+            for (sql, values) in written {
+                let plan = try stage.database.sql.query("EXPLAIN QUERY PLAN \(sql)", values)
+                let steps = (0..<plan.count).map { plan[$0, 3].text ?? "" }
+                #expect(!steps.contains { $0.contains("open") || $0.hasPrefix("SCAN") }, "\(steps)")
+            }
+        }
+    }
+}

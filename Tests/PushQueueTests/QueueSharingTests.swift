@@ -1,0 +1,171 @@
+import Foundation
+import Synchronization
+import TestSupport
+import Testing
+import TokenHygiene
+
+@testable import Database
+@testable import PushQueue
+@testable import TokenTable
+
+@Suite("A queue that several senders share")
+struct QueueSharingTests {
+    /// What two senders did together.
+    private struct Tally {
+        var keys: [Int64] = []
+        var failures: [String] = []
+    }
+
+    @Test(
+        "two senders at once never get one row twice and leave none", arguments: QueueCase.all)
+    func twoSenders(_ queueCase: QueueCase) throws {
+        let stage = try QueueStage(queueCase)
+        let rows = 10_000
+        if queueCase.tables == .own {
+            try stage.register(0..<rows)
+        } else {
+            try stage.register(0..<10)
+        }
+        let tokens = queueCase.tables == .own ? rows : 10
+        try stage.enqueue((0..<rows).map { $0 % tokens })
+        let settings = stage.database.settings
+        let tally = Mutex(Tally())
+        let group = DispatchGroup()
+        for sender in 0..<2 {
+            group.enter()
+            let thread = Thread {
+                defer { group.leave() }
+                do {
+                    let queue = try PushQueue(
+                        TokenTable(settings), QueueLease(run: "run-\(sender)", host: "host"))
+                    var cursor = QueueCursor()
+                    while var claim = try queue.claim(chat, limit: 230, from: &cursor) {
+                        guard try queue.handOver(claim) else { throw TestFailure("lease lost") }
+                        let outcome = try queue.record(claim.results(.sent), of: &claim)
+                        guard outcome == .recorded(missing: 0) else {
+                            throw TestFailure("\(outcome)")
+                        }
+                        let keys = claim.keys
+                        tally.withLock { $0.keys += keys }
+                    }
+                } catch {
+                    tally.withLock { $0.failures.append("\(error)") }
+                }
+            }
+            thread.start()
+        }
+        group.wait()
+        let done = tally.withLock { $0 }
+        #expect(done.failures.isEmpty)
+        #expect(done.keys.count == rows && Set(done.keys).count == rows)
+        #expect(try stage.counts() == [.sent: rows])
+        #expect(try stage.database.count("SELECT COUNT(*) FROM pushsweep_queue") == 1)
+        // What is done is cleared away by the next transaction; at most one per sender is left.
+        #expect(try stage.database.count("SELECT COUNT(*) FROM pushsweep_claim") <= 2)
+    }
+
+    @Test(
+        "senders whose settings spell the table differently share its claims",
+        arguments: QueueCase.all)
+    func spellings(_ queueCase: QueueCase) throws {
+        let stage = try QueueStage(queueCase)
+        try stage.register(0..<10)
+        try stage.enqueue(0..<10)
+        let schema = queueCase.engine == .sqlite ? "main" : stage.database.name
+        var other = stage.database.settings
+        other.queue.table = "\(schema).push_queue"
+        let qualified = try PushQueue(
+            TokenTable(other), QueueLease(run: "other", host: "host", seconds: 60))
+        let plain = try stage.queue()
+        let first = try #require(try plain.claim(6))
+        let second = try #require(try qualified.claim(10))
+        #expect(first.keys + second.keys == Array(1...10))
+        #expect(first.notifications[0].apnsID.high == second.notifications[0].apnsID.high)
+        if queueCase.engine == .sqlite {
+            other.queue.table = "PUSH_Queue"
+            let capital = try PushQueue(TokenTable(other), QueueLease(run: "third", host: "host"))
+            #expect(try capital.claim(10) == nil)
+        }
+    }
+
+    @Test(
+        "rows of a sender that died before it sent return, and nothing counts as tried",
+        arguments: QueueCase.all)
+    func abandonedBeforeSending(_ queueCase: QueueCase) throws {
+        let stage = try QueueStage(queueCase)
+        try stage.register(0..<10)
+        try stage.enqueue(0..<10)
+        let dead = try #require(try stage.queue(run: "dead").claim(6))
+        let other = try stage.queue(run: "other")
+        #expect(try other.reclaimExpired(resendUnknown: false) == ReclaimedRows())
+        try stage.endLeases()
+        var expected = ReclaimedRows()
+        expected.returned = 6
+        #expect(try other.reclaimExpired(resendUnknown: false) == expected)
+        #expect(try other.reclaimExpired(resendUnknown: false) == ReclaimedRows())
+        let claim = try #require(try other.claim())
+        #expect(claim.notifications.count == 10)
+        #expect(claim.notifications.allSatisfy { $0.attempts == 0 })
+        #expect(claim.notifications.map(\.apnsID).starts(with: dead.notifications.map(\.apnsID)))
+    }
+
+    @Test(
+        "rows a dead sender may have sent are closed, or sent again under the same apns-id",
+        arguments: QueueCase.all, [false, true])
+    func abandonedWhileSending(_ queueCase: QueueCase, _ resends: Bool) throws {
+        let stage = try QueueStage(queueCase)
+        try stage.register(0..<10)
+        try stage.enqueue(0..<10)
+        let sender = try stage.queue(run: "dead")
+        var dead = try #require(try sender.claim(6))
+        #expect(try sender.handOver(dead))
+        _ = try sender.record(
+            dead.keys.prefix(2).map { DeliveryResult(key: $0, .sent) }, of: &dead)
+        try stage.endLeases()
+        let other = try stage.queue(run: "other")
+        var expected = ReclaimedRows()
+        if resends { expected.resent = 4 } else { expected.unknown = 4 }
+        #expect(try other.reclaimExpired(resendUnknown: resends) == expected)
+        let claim = try #require(try other.claim())
+        #expect(claim.notifications.count == (resends ? 8 : 4))
+        if resends {
+            let again = claim.notifications.prefix(4)
+            #expect(again.map(\.apnsID) == dead.notifications.dropFirst(2).map(\.apnsID))
+            #expect(again.allSatisfy { $0.attempts == 1 })
+        }
+        let states = try stage.counts()
+        #expect(states[.sent] == 2 && states[.unknown] == (resends ? nil : 4))
+        // The dead one was only asleep: what it says now comes too late.
+        #expect(try sender.record(dead.results(.sent), of: &dead) == .leaseLost)
+        #expect(try sender.handOver(dead) == false)
+        #expect(try stage.counts() == states)
+    }
+
+    @Test("a lease that is renewed does not end", arguments: TestEngine.available)
+    func renewal(_ engine: TestEngine) throws {
+        let stage = try QueueStage(QueueCase(engine: engine, tables: .own))
+        try stage.register(0..<3)
+        try stage.enqueue(0..<3)
+        let sender = try stage.queue(run: "slow")
+        var claim = try #require(try sender.claim())
+        try stage.endLeases()
+        try sender.renewLeases()
+        #expect(
+            try stage.queue(run: "other").reclaimExpired(resendUnknown: true) == ReclaimedRows())
+        #expect(try sender.record(claim.results(.sent), of: &claim) == .recorded(missing: 0))
+    }
+
+    @Test("a lease that has ended but was not taken still counts", arguments: TestEngine.available)
+    func lateResults(_ engine: TestEngine) throws {
+        let stage = try QueueStage(QueueCase(engine: engine, tables: .own))
+        try stage.register(0..<3)
+        try stage.enqueue(0..<3)
+        let sender = try stage.queue(run: "slow")
+        var claim = try #require(try sender.claim())
+        try stage.endLeases()
+        #expect(try sender.record(claim.results(.sent), of: &claim) == .recorded(missing: 0))
+        #expect(
+            try stage.queue(run: "other").reclaimExpired(resendUnknown: true) == ReclaimedRows())
+        #expect(try stage.counts() == [.sent: 3])
+    }
+}

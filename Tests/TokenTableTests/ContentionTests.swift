@@ -1,0 +1,300 @@
+import APNsProtocol
+import Database
+import Foundation
+import Synchronization
+import TestSupport
+import Testing
+import TokenHygiene
+import TokenTable
+
+/// Runs a body on a thread of its own; `wait` blocks until it is through and throws its error.
+private final class Worker: Sendable {
+    private let done = DispatchSemaphore(value: 0)
+    private let failure = Mutex<(any Error)?>(nil)
+
+    init(_ body: @escaping @Sendable () throws -> Void) {
+        let thread = Thread { [self] in
+            do { try body() } catch { failure.withLock { $0 = error } }
+            done.signal()
+        }
+        thread.start()
+    }
+
+    func wait() throws {
+        done.wait()
+        if let error = failure.withLock({ $0 }) { throw error }
+    }
+}
+
+/// Something one thread makes and another uses afterwards, never both at once.
+private struct Handed<Value>: @unchecked Sendable {
+    // Holds because the tests below use the value only from the closure that runs while the
+    // thread that made it is blocked inside the store.
+    let value: Value
+}
+
+@Suite("Other users of the database", .serialized)
+struct ContentionTests {
+    @Test(
+        "no token registered again during application is lost",
+        arguments: TestEngine.available, RemovalPolicy.Action.allCases)
+    func registrationRace(_ engine: TestEngine, _ action: RemovalPolicy.Action) throws {
+        let pairs = 10_000
+        let database = try TokenDatabase(engine)
+        try database.createOwnSchema()
+        try database.register(0..<pairs, at: start)
+        try Self.recordWrongs(in: database)
+        let dead = start + 60_000
+        let again = dead + 1
+        let settings = database.settings
+        let returned = Mutex(0)
+        let registrar = Worker {
+            try Self.registerAgain(pairs, at: again, settings, engine) { count in
+                returned.withLock { $0 = count }
+            }
+        }
+        let evidence = (0..<pairs).map { TokenEvidence.dead($0, at: dead) }
+        let ticks = Mutex(0.0)
+        // A clock by which every chunk takes the time aimed at: chunks stay small and many.
+        let pacing = StorePacing(
+            tries: 50, firstChunk: 100,
+            monotonic: {
+                ticks.withLock {
+                    $0 += 50
+                    return $0
+                }
+            })
+        let progress = try database.store(pacing: pacing).apply(
+            evidence, policy: RemovalPolicy(action: action))
+        let during = returned.withLock { $0 }
+        try registrar.wait()
+        // In the end a later registration covers up for a mark that should not have been set, so
+        // every change is looked at when it is made.
+        #expect(try database.count("SELECT COUNT(*) FROM wrongs") == 0)
+        #expect(progress.isApplied && progress.counts.total == pairs)
+        #expect(during >= 100, "\(during) registrations while evidence was applied are too few")
+        #expect(try database.count("SELECT COUNT(*) FROM active_users") == pairs)
+        #expect(
+            try database.count(
+                "SELECT COUNT(*) FROM active_users WHERE registered_at = ? AND "
+                    + "(invalidated_at IS NULL OR invalidated_at < registered_at)",
+                [database.time(again)]) == pairs)
+        let later = try database.store().apply(evidence, policy: RemovalPolicy(action: action))
+        #expect(later.counts == OutcomeCounts(newer: pairs) && later.rowsChanged == 0)
+    }
+
+    /// Has the database itself record every mark on, and every deletion of, a row that was registered
+    /// after the evidence.
+    private static func recordWrongs(in database: TokenDatabase) throws {
+        try database.execute("CREATE TABLE wrongs (id BIGINT)")
+        let dead = database.time(start + 60_000).testText
+        let changed = "NEW.invalidated_at IS NOT NULL AND OLD.registered_at > NEW.invalidated_at"
+        let deleted = "OLD.registered_at > '\(dead)'"
+        for (moment, condition) in [("UPDATE", changed), ("DELETE", deleted)] {
+            let name = "wrong_\(moment.lowercased())"
+            let isUpdate = moment == "UPDATE"
+            switch database.engine {
+            case .mariaDB:
+                let isNew = isUpdate ? " AND NOT NEW.invalidated_at <=> OLD.invalidated_at" : ""
+                try database.sql.run(
+                    "CREATE TRIGGER \(name) BEFORE \(moment) ON active_users FOR EACH ROW "
+                        + "INSERT INTO wrongs SELECT OLD.id FROM DUAL WHERE \(condition)\(isNew)")
+            case .sqlite:
+                let isNew = isUpdate ? " AND NEW.invalidated_at IS NOT OLD.invalidated_at" : ""
+                try database.sql.run(
+                    "CREATE TRIGGER \(name) BEFORE \(moment) ON active_users WHEN "
+                        + "\(condition)\(isNew) BEGIN INSERT INTO wrongs VALUES (OLD.id); END")
+            }
+        }
+    }
+
+    /// What an application does when devices come back: update the row, or insert it if it is gone.
+    private static func registerAgain(
+        _ pairs: Int, at time: Int64, _ settings: StoreSettings, _ engine: TestEngine,
+        report: (Int) -> Void
+    ) throws {
+        let connection: any SQLConnection =
+            switch settings.location {
+            case .server(let server): MariaDBConnection(server, settings)
+            case .sqlite(let path): SQLiteConnection(path: path, creates: true, settings)
+            }
+        try connection.connect()
+        let clock = WallClock(microseconds: time * 1_000)
+        let value = engine == .mariaDB ? SQLValue.wallClock(clock) : .text(clock.text(fraction: 3))
+        func register(_ tokens: [Int]) throws(SQLFailure) {
+            try connection.begin()
+            for token in tokens {
+                let bytes = SQLValue.bytes(DeviceToken.numbered(token).bytes)
+                let found = try connection.execute(
+                    "UPDATE active_users SET registered_at = ? WHERE device_token = ? "
+                        + "AND app_id = 'chat' AND environment = 'production'", [value, bytes])
+                if found > 0 { continue }
+                _ = try connection.execute(
+                    "INSERT INTO active_users (user_id, app_id, environment, device_token, "
+                        + "registered_at) VALUES ('back', 'chat', 'production', ?, ?)",
+                    [bytes, value])
+            }
+            try connection.commit()
+        }
+        // Two walks, up and down, meet the application behind, at and ahead of where it works.
+        for step in 0..<pairs / 10 {
+            let first = step % 2 == 0 ? step * 5 : pairs - 10 - (step - 1) * 5
+            let tokens = Array(first..<first + 10)
+            // No retry: what applies evidence must never make a registration the victim of a deadlock.
+            try register(tokens)
+            report((step + 1) * 10)
+        }
+    }
+
+    @Test(
+        "a row another transaction holds is waited for and tried again",
+        arguments: TestEngine.available)
+    func lockedRow(_ engine: TestEngine) throws {
+        let database = try TokenDatabase(engine)
+        try database.createOwnSchema()
+        try database.register(0..<10, at: start)
+        database.settings.timeouts.lockWait = 1
+        try database.sql.begin()
+        try database.execute("UPDATE active_users SET registered_at = registered_at WHERE id = 3")
+        let blocker = Handed(value: database)
+        let pauses = Mutex(0)
+        var pacing = StorePacing()
+        pacing.sleep = { _ in
+            pauses.withLock { $0 += 1 }
+            blocker.value.sql.rollBack()
+        }
+        // The SQLite marker needs the write lock, so a first try meets it on any engine.
+        let progress = try database.store(pacing: pacing).apply(
+            (0..<10).map { .dead($0, at: start + 60_000) })
+        #expect(progress.counts == OutcomeCounts(applied: 10))
+        #expect(pauses.withLock { $0 } >= 1)
+    }
+
+    @Test(
+        "between chunks SQLite leaves a gap for other writers, and servers need none",
+        arguments: TestEngine.available)
+    func leavesGaps(_ engine: TestEngine) throws {
+        let database = try TokenDatabase(engine)
+        try database.createOwnSchema()
+        try database.register(0..<300, at: start)
+        let ticks = Mutex(0.0)
+        let pauses = Mutex<[Int]>([])
+        // A clock by which every chunk takes the time aimed at, so all have 100 tokens.
+        let pacing = StorePacing(
+            firstChunk: 100,
+            monotonic: {
+                ticks.withLock {
+                    $0 += 50
+                    return $0
+                }
+            }, sleep: { pause in pauses.withLock { $0.append(pause) } })
+        try database.store(pacing: pacing).apply((0..<300).map { .dead($0, at: start + 60_000) })
+        // None after the last chunk.
+        #expect(pauses.withLock { $0 } == (engine == .sqlite ? [25, 25] : []))
+    }
+
+    @Test(
+        "a killed connection is opened again and the feed goes on",
+        .enabled(if: MariaDBServer.fromEnvironment != nil, Comment(rawValue: MariaDBServer.absence))
+    )
+    func killed() throws {
+        let database = try TokenDatabase(.mariaDB)
+        try database.createOwnSchema()
+        try database.register(0..<400, at: start)
+        let store = try database.store(pacing: hurried())
+        var kills = 0
+        let progress = try store.apply(
+            (0..<400).map { .dead($0, at: start + 60_000) },
+            report: { _ in
+                let victim = try? database.texts(
+                    "SELECT id FROM information_schema.PROCESSLIST WHERE db = ? AND id <> "
+                        + "CONNECTION_ID()", [.text(database.name)]
+                ).first?.first
+                if let victim, kills < 3, (try? database.sql.run("KILL \(victim)")) != nil {
+                    kills += 1
+                }
+            })
+        #expect(kills >= 2)
+        #expect(progress.counts == OutcomeCounts(applied: 400) && progress.rowsChanged == 400)
+        #expect(try database.count("SELECT COUNT(*) FROM pushsweep_change") == 400)
+    }
+
+    @Test(
+        "a transaction killed while it waits for a lock is redone whole",
+        .enabled(if: MariaDBServer.fromEnvironment != nil, Comment(rawValue: MariaDBServer.absence))
+    )
+    func killedInside() throws {
+        let database = try TokenDatabase(.mariaDB)
+        try database.createOwnSchema()
+        try database.register(0..<400, at: start)
+        try database.sql.begin()
+        try database.execute("UPDATE active_users SET registered_at = registered_at WHERE id = 300")
+        let settings = database.settings
+        let result = Mutex<FeedProgress?>(nil)
+        let applier = Worker {
+            let store = try TokenTable(settings, pacing: hurried())
+            let progress = try store.apply((0..<400).map { .dead($0, at: start + 60_000) })
+            result.withLock { $0 = progress }
+        }
+        let admin = try #require(MariaDBServer.fromEnvironment).connection()
+        var victim: String?
+        // Bounded by the lock wait timeout: the applier shows up waiting long before.
+        while victim == nil {
+            victim = try admin.query(
+                "SELECT id FROM information_schema.PROCESSLIST WHERE db = ? AND info LIKE "
+                    + "'SELECT%FOR UPDATE'", [.text(database.name)]
+            ).scalar?.count.map(String.init)
+        }
+        try admin.run("KILL \(victim ?? "0")")
+        database.sql.rollBack()
+        try applier.wait()
+        let progress = try #require(result.withLock { $0 })
+        #expect(progress.counts == OutcomeCounts(applied: 400) && progress.rowsChanged == 400)
+        #expect(try database.count("SELECT COUNT(*) FROM pushsweep_change") == 400)
+    }
+
+    @Test(
+        "a server that becomes read-only ends the run as read-only",
+        .enabled(if: MariaDBServer.fromEnvironment != nil, Comment(rawValue: MariaDBServer.absence))
+    )
+    func readOnlySession() throws {
+        let database = try TokenDatabase(.mariaDB)
+        try database.createOwnSchema()
+        try database.register(0..<10, at: start)
+        guard case .server(let server) = database.settings.location else { return }
+        let connection = ReadOnlyConnection(server, database.settings)
+        let store = try TokenTable(database.settings, connection, hurried())
+        let failure = #expect(throws: StoreFailure.self) {
+            try store.apply([.dead(1, at: start + 9_000)])
+        }
+        #expect(failure?.code == .readOnly, "\(failure as Any)")
+    }
+}
+
+/// A session that MariaDB itself keeps from writing (error 1792), as a replica would.
+private final class ReadOnlyConnection: SQLConnection {
+    private let real: MariaDBConnection
+
+    init(_ server: StoreLocation.Server, _ settings: StoreSettings) {
+        real = MariaDBConnection(server, settings)
+    }
+
+    var dialect: SQLDialect { real.dialect }
+
+    func connect() throws(SQLFailure) {
+        try real.connect()
+        try real.run("SET SESSION TRANSACTION READ ONLY")
+    }
+
+    func query(_ sql: String, _ parameters: [SQLValue]) throws(SQLFailure) -> SQLRows {
+        try real.query(sql, parameters)
+    }
+
+    func execute(_ sql: String, _ parameters: [SQLValue]) throws(SQLFailure) -> Int {
+        try real.execute(sql, parameters)
+    }
+
+    func run(_ sql: String) throws(SQLFailure) { try real.run(sql) }
+
+    func describe() throws(SQLFailure) -> ServerDescription { try real.describe() }
+}

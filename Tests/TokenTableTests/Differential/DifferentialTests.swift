@@ -1,0 +1,45 @@
+// The store against a model of the rules, over tables that nobody would design. Each table is made by
+// statements of its own and read by the server's own printing, so that the drivers' view of a value is
+// never compared with itself. For every table one of two things holds: the preflight refuses it and no
+// row changes, or every row is as the model says after each step, and an undo brings all back that
+// nobody changed since.
+
+import APNsProtocol
+import Foundation
+import TestSupport
+import Testing
+import TokenHygiene
+
+@testable import Database
+@testable import PushQueue
+@testable import TokenTable
+
+@Suite("Random tables against the model")
+struct DifferentialTests {
+    @Test(
+        "every row of a random table is as the model says, or the table is refused unchanged",
+        arguments: TestEngine.available)
+    func tables(_ engine: TestEngine) throws {
+        let usual: UInt64 = engine == .sqlite ? 1_700 : 300
+        let count = Environment.number("PUSHSWEEP_TEST_TABLES") ?? usual
+        var random = SeededGenerator("random tables on \(engine.rawValue)")
+        let trial = try TableTrial(engine)
+        var tally = TableTrial.Tally()
+        let alone = Environment.number("PUSHSWEEP_TEST_TABLE")
+        for index in 0..<(alone == nil ? count : 1) {
+            let seed = alone ?? random.next()
+            let faults = try trial.run(seed, &tally)
+            guard faults.isEmpty else {
+                Issue.record(
+                    """
+                    table \(index + 1) on \(engine.rawValue), PUSHSWEEP_TEST_TABLE=\(seed): \
+                    \(faults.joined(separator: "\n"))
+                    """)
+                break
+            }
+        }
+        print("random tables on \(engine.rawValue): \(tally)")
+        #expect(alone != nil || tally.applied > 0 && tally.refusedTables > 0)
+        #expect(alone != nil || count < 200 || tally.refusedRows > 0 && tally.undone > 0)
+    }
+}

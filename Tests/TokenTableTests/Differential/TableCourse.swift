@@ -1,0 +1,378 @@
+import APNsProtocol
+import Foundation
+import TestSupport
+import TokenHygiene
+
+@testable import Database
+@testable import PushQueue
+@testable import TokenTable
+
+/// What a trial found wrong.
+final class Findings {
+    var wrong: [String] = []
+
+    /// Notes that something does not hold.
+    func expect(_ holds: Bool, _ words: @autoclosure () -> String) {
+        if !holds { wrong.append(words()) }
+    }
+}
+
+/// What is done to one random table, step by step, beside the model.
+struct TableCourse {
+    let table: RandomTable
+    let database: TokenDatabase
+    let connection: KeptConnection
+    /// What was not as the model says.
+    let findings = Findings()
+    private(set) var policy = RemovalPolicy()
+    private var rows: [ModelRow] = []
+    /// The rows as they were before the first sweep, with the registrations since.
+    private var original: [Int: [String: String]] = [:]
+    /// Rows that registered after a sweep.
+    private var registered: Set<Int> = []
+    /// Marks beside the table, by token.
+    private var marks: [DeviceToken: Int64] = [:]
+    /// The sweeps that moved them.
+    private var markedBy: [DeviceToken: Set<Int>] = [:]
+    private let partition = Partition(app: "chat", environment: "production")
+
+    init(table: RandomTable, database: TokenDatabase, connection: KeptConnection) {
+        self.table = table
+        self.database = database
+        self.connection = connection
+    }
+
+    private var model: TableModel { TableModel(policy: policy, unit: table.unit) }
+
+    private func store() throws -> TokenTable {
+        var settings = database.settings
+        table.map(&settings.mapping)
+        return try TokenTable(settings, connection, hurried())
+    }
+
+    /// The rows as the server prints them, by number.
+    private func printed() throws -> [Int: [String: String]] {
+        let prints = table.prints
+        let list = prints.map { "COALESCE(\($0.sql), 'NULL')" }.joined(separator: ", ")
+        let found = try database.sql.query("SELECT number, \(list) FROM \(table.name)")
+        var rows: [Int: [String: String]] = [:]
+        for row in 0..<found.count {
+            guard let number = found[row, 0].count else { continue }
+            var values: [String: String] = [:]
+            for (index, print) in prints.enumerated() {
+                values[print.name] = found[row, index + 1].testText
+            }
+            rows[number] = values
+        }
+        return rows
+    }
+
+    mutating func run(_ random: inout SeededGenerator, _ tally: inout TableTrial.Tally) throws {
+        let first = try printed()
+        rows = table.rows.filter { first[$0.number] != nil }
+        policy = [
+            RemovalPolicy(), RemovalPolicy(action: .delete),
+            RemovalPolicy(action: .delete, deletesWithoutRegistrationTime: true),
+            RemovalPolicy(action: .delete, deletesAfter: 86_400_000),
+            RemovalPolicy(
+                action: .delete, deletesWithoutRegistrationTime: true, deletesAfter: 86_400_000),
+        ].one(&random)
+        connection.faults = []
+        let store: TokenTable
+        do {
+            store = try self.store()
+            try store.preflight(.apply(policy), partitions: [partition])
+        } catch let failure as StoreFailure where failure.code == .configuration {
+            tally.refusedTables += 1
+            findings.expect(table.isToBeRefused(policy, rows), "refused: \(failure)")
+            try findings.expect(printed() == first, "a refused table changed: \(failure)")
+            return
+        }
+        findings.expect(!table.isToBeRefused(policy, rows), "the table was not refused")
+        try expectGuard(store)
+        original = first
+        for step in 0..<Int.random(in: 1...3, using: &random) {
+            if step > 0 && Bool.random(using: &random) {
+                try register(&random)
+            }
+            try sweep(step, store, &random, &tally)
+        }
+        if policy.deletesAfter != nil { try expire(store, &random, &tally) }
+        try takeBack(store, &random, &tally)
+    }
+
+    /// A feed of tokens that the table does not know is held.
+    private func expectGuard(_ store: TokenTable) throws {
+        let strangers = try store.classify(
+            (900..<910).map { .dead($0, at: start) }, policy: policy)
+        let proposal = RemovalProposal(
+            candidates: strangers.candidateRows, counts: strangers.counts, tuples: 10, tokens: 10)
+        let cause = try RemovalGuard(GuardLimits(floor: 10)).cause(
+            toHold: proposal, after: RemovalHistory()
+        ) { try store.livingRows(in: partition, atMost: $0) }
+        findings.expect(cause != nil, "a feed of unknown tokens was not held")
+    }
+
+    // MARK: Steps
+
+    private mutating func sweep(
+        _ step: Int, _ store: TokenTable, _ random: inout SeededGenerator,
+        _ tally: inout TableTrial.Tally
+    ) throws {
+        let evidence = (0..<12).filter { _ in Int.random(in: 0...2, using: &random) > 0 }.map {
+            TokenEvidence.dead(
+                $0,
+                at: start + 60_000 * Int64(step + 1)
+                    + [0, -500, 700_000, 1].one(&random),
+                statements: Int.random(in: 1...2, using: &random))
+        }
+        let before = try printed()
+        let run = "00000000-0000-0000-0000-00000000000\(step)"
+        try store.session.record(
+            RunRecord(
+                id: run, kind: "sweep", started: EpochMilliseconds(start + Int64(step) * 1_000_000),
+                host: "h"))
+        injectFaults(&random, &tally)
+        let progress = try store.apply(evidence, policy: policy, feed: "feed \(step)", run: run)
+        connection.faults = []
+        let after = try printed()
+        var counts = OutcomeCounts()
+        var changed = 0
+        for item in evidence {
+            let effects = judge(item, step, before, after)
+            counts += model.count(effects.filter { $0 != .none }, item.statements)
+            changed += effects.count { [.removed].contains($0) || isMark($0) }
+            tally.refusedRows += effects.count { $0 == .refused }
+        }
+        tally.applied += changed
+        findings.expect(
+            progress.counts == counts, "counts \(progress.counts), the model says \(counts)")
+        findings.expect(progress.isApplied, "the feed is not applied")
+        // Nothing else may change.
+        let named = Set(evidence.map(\.token))
+        for row in rows where row.token.map({ !named.contains($0) }) ?? true {
+            findings.expect(
+                after[row.number] == before[row.number],
+                "row \(row.number) changed without evidence")
+        }
+    }
+
+    private func isMark(_ effect: TableModel.Effect) -> Bool {
+        switch effect {
+        case .marked, .advanced: true
+        default: false
+        }
+    }
+
+    /// Compares the rows of one token with the model, and moves the model on.
+    private mutating func judge(
+        _ item: TokenEvidence, _ step: Int, _ before: [Int: [String: String]],
+        _ after: [Int: [String: String]]
+    ) -> [TableModel.Effect] {
+        var effects: [TableModel.Effect] = []
+        let beside = table.mark == .none ? marks[item.token] : nil
+        for index in rows.indices where rows[index].token == item.token && rows[index].isOurs {
+            let row = rows[index]
+            var effect = model.effect(of: item.time.rawValue, on: row, marks: beside)
+            // A value that cannot be kept is a reason to leave the row, and none to lose it.
+            if effect == .removed, row.isOdd, after[row.number] == before[row.number] {
+                effect = .refused
+            }
+            effects.append(effect)
+            var expected = before[row.number]
+            switch effect {
+            case .removed:
+                expected = nil
+                rows[index].isThere = false
+            case .marked(let time), .advanced(let time):
+                if table.mark == .none { markedBy[item.token, default: []].insert(step) }
+                rows[index].changedBy.insert(step)
+                if let text = table.printedMark(time) {
+                    expected?["invalidated_at"] = text
+                    if table.storesReason {
+                        expected?["invalid_reason"] =
+                            (table.engine == .sqlite ? "text" : "") + "666565646261636B"
+                    }
+                    rows[index].mark = time
+                } else {
+                    marks[item.token] = max(marks[item.token] ?? .min, time)
+                }
+            case .none, .newer, .already, .refused: break
+            }
+            let words = "row \(row.number) after \(effect) by evidence of \(item.time.rawValue)"
+            findings.expect(
+                after[row.number] == expected,
+                "\(words): \(Self.difference(after[row.number], expected))")
+        }
+        return effects
+    }
+
+    /// The columns in which a row is not as it should be.
+    private static func difference(_ row: [String: String]?, _ expected: [String: String]?)
+        -> String
+    {
+        guard let row else { return "the row is gone" }
+        guard let expected else { return "the row is still there" }
+        return expected.filter { row[$0.key] != $0.value }.map { name, value in
+            "\(name) is \((row[name] ?? "nil").prefix(60)) and not \(value.prefix(60))"
+        }.joined(separator: ", ")
+    }
+
+    private mutating func injectFaults(
+        _ random: inout SeededGenerator, _ tally: inout TableTrial.Tally
+    ) {
+        guard Int.random(in: 0...2, using: &random) == 0 else { return }
+        for _ in 0...Int.random(in: 0...2, using: &random) {
+            connection.faults.append(
+                (
+                    Int.random(in: 0...12, using: &random),
+                    [.lost, .conflict, .overloaded].one(&random),
+                    Bool.random(using: &random)
+                ))
+            tally.faults += 1
+        }
+    }
+
+    /// Devices come back: some rows have a later registration.
+    private mutating func register(_ random: inout SeededGenerator) throws {
+        guard table.registration != .none else { return }
+        let time = start + 3_000_000
+        for index in rows.indices where Int.random(in: 0...3, using: &random) == 0 {
+            guard rows[index].isThere else { continue }
+            // A trigger may refuse the application, too.
+            try database.sql.begin()
+            do {
+                try database.sql.run(
+                    "UPDATE \(table.name) SET registered_at = "
+                        + "\(RandomTable.literal(table.registration, time, table.engine)) "
+                        + "WHERE number = \(rows[index].number)")
+                try database.sql.commit()
+            } catch {
+                database.sql.rollBack()
+                continue
+            }
+            rows[index].registration = .at(time)
+            registered.insert(rows[index].number)
+        }
+        let now = try printed()
+        for number in registered {
+            original[number]?["registered_at"] = now[number]?["registered_at"]
+        }
+    }
+
+    /// Ages some sweeps by days, and removes what has been marked for long enough since.
+    private mutating func expire(
+        _ store: TokenTable, _ random: inout SeededGenerator, _ tally: inout TableTrial.Tally
+    ) throws {
+        let steps = Set(rows.flatMap(\.changedBy)).union(markedBy.values.flatMap { $0 })
+        // Time goes one way: the first sweeps are old, the others are not.
+        let cut = Int.random(in: 0...3, using: &random)
+        let young = steps.filter { $0 >= cut }
+        for step in steps.sorted() where step < cut {
+            let old = table.engine == .sqlite ? "'2024-06-01 00:00:00.000'" : "'2024-06-01'"
+            for own in ["feed", "change"] {
+                try database.sql.run(
+                    "UPDATE pushsweep_\(own) SET changed_at = \(old) WHERE feed = 'feed \(step)'")
+            }
+        }
+        let run = "00000000-0000-0000-0000-0000000000ee"
+        try store.session.record(
+            RunRecord(
+                id: run, kind: "sweep", started: EpochMilliseconds(start + 9_000_000), host: "h"))
+        let before = try printed()
+        injectFaults(&random, &tally)
+        let removed = try store.remove(
+            Expiry(
+                run: run, feed: run, partition: partition, policy: policy,
+                now: store.session.databaseTime()))
+        connection.faults = []
+        let after = try printed()
+        var due = 0
+        for index in rows.indices {
+            let row = rows[index]
+            let isDue = model.isDue(
+                row, marks: row.token.flatMap { table.mark == .none ? marks[$0] : nil },
+                markedBy: row.token.flatMap { markedBy[$0] } ?? [], young: young)
+            let isGone = isDue && !row.refusesRemoval && !row.isUnnameable
+            if isGone && row.isOdd && after[row.number] != nil { continue }
+            if isGone {
+                due += 1
+                rows[index].isThere = false
+            }
+            findings.expect(
+                after[row.number] == (isGone ? nil : before[row.number]),
+                "row \(row.number) (changed by \(row.changedBy), young \(young)) after its grace period: "
+                    + Self.difference(after[row.number], isGone ? nil : before[row.number]))
+        }
+        tally.applied += due
+        findings.expect(removed == due, "\(removed ?? -1) rows removed, the model says \(due)")
+    }
+
+    /// Undoes all since a state, does it again, and undoes that.
+    private mutating func takeBack(
+        _ store: TokenTable, _ random: inout SeededGenerator, _ tally: inout TableTrial.Tally
+    ) throws {
+        let runs = try store.runs().filter { $0.kind == "sweep" }.map(\.started)
+        guard let oldest = runs.min() else { return }
+        let all = UndoSelection.since(oldest)
+        let last = try printed()
+        let dry = try store.undo(all, at: start + 90_000_000, isDry: true)
+        try findings.expect(printed() == last, "a dry undo changed rows")
+        injectFaults(&random, &tally)
+        let undone = try store.undo(
+            all, as: "00000000-0000-0000-0000-0000000000aa",
+            at: start + 90_000_000)
+        connection.faults = []
+        tally.undone += undone.restored
+        findings.expect(
+            dry.restored >= undone.restored,
+            "a dry undo foretold \(dry.restored), \(undone.restored) came")
+        let after = try printed()
+        for (number, row) in original where after[number] != row {
+            // A device that came back after the evidence is left alone.
+            if registered.contains(number), undone.kept["registered"] != nil,
+                after[number] == last[number]
+            {
+                continue
+            }
+            findings.expect(
+                false, "row \(number) after undo: \(Self.difference(after[number], row)); \(undone)"
+            )
+        }
+        findings.expect(
+            Set(after.keys) == Set(original.keys), "undo left rows that were not there")
+        if undone.kept.isEmpty { try again(store, first: last, then: after) }
+        // What an entry that stays left behind is no state for an older one to be taken back from.
+        let isKept = undone.kept["registered"] != nil
+        findings.expect(
+            undone.kept.keys.allSatisfy {
+                $0 == "registered" || isKept && ["changed", "gone"].contains($0)
+            },
+            "undo kept \(undone.kept)")
+    }
+
+    /// Undoes the undo, undoes that, and forgets it all.
+    private func again(
+        _ store: TokenTable, first: [Int: [String: String]], then: [Int: [String: String]]
+    ) throws {
+        let (undo, redo) = (
+            "00000000-0000-0000-0000-0000000000aa", "00000000-0000-0000-0000-0000000000ab"
+        )
+        guard try store.runs().contains(where: { $0.id == undo }) else { return }
+        let redone = try store.undo(.run(undo), as: redo, at: start + 91_000_000)
+        let isTakenBack = redone.kept.isEmpty
+        try findings.expect(
+            !isTakenBack || printed() == first, "the undo of the undo left other rows: \(redone)")
+        findings.expect(
+            isTakenBack || redone.kept.keys.allSatisfy { $0 == "refused" },
+            "the undo of the undo kept \(redone.kept)")
+        try store.undo(
+            .run(redo), as: "00000000-0000-0000-0000-0000000000ac", at: start + 92_000_000)
+        try findings.expect(printed() == then, "the third undo left other rows")
+        let end = EpochMilliseconds(start + 400_000_000_000)
+        _ = try store.purge(before: end)
+        try findings.expect(printed() == then, "a purge changed rows")
+        try findings.expect(
+            database.count("SELECT COUNT(*) FROM pushsweep_change") == 0, "a purge left entries")
+    }
+}

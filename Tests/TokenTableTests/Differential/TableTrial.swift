@@ -1,0 +1,80 @@
+import APNsProtocol
+import Foundation
+import TestSupport
+import TokenHygiene
+
+@testable import Database
+@testable import PushQueue
+@testable import TokenTable
+
+/// One database in which random tables are made, swept, undone and dropped.
+final class TableTrial {
+    /// What the trials of a run met, so that a test over nothing shows.
+    struct Tally: CustomStringConvertible {
+        var tables = 0
+        var refusedTables = 0
+        var applied = 0
+        var refusedRows = 0
+        var undone = 0
+        var faults = 0
+
+        var description: String {
+            "\(tables) tables, \(refusedTables) refused, \(applied) rows changed, \(refusedRows) rows "
+                + "refused, \(undone) rows brought back, \(faults) faults injected"
+        }
+    }
+
+    private let engine: TestEngine
+    private let database: TokenDatabase
+    private let connection: KeptConnection
+
+    init(_ engine: TestEngine) throws {
+        self.engine = engine
+        database = try TokenDatabase(engine)
+        try database.createSideTables()
+        if engine == .mariaDB {
+            try database.sql.run("SET SESSION sql_mode = 'ALLOW_INVALID_DATES'")
+            try database.sql.run("SET SESSION time_zone = '+00:00'")
+        } else {
+            try database.sql.run("PRAGMA synchronous = OFF")
+        }
+        connection = KeptConnection(database.driver())
+    }
+
+    /// Makes a table from a seed, does all that is done to tables, and gives back what was wrong.
+    func run(_ seed: UInt64, _ tally: inout Tally) throws -> [String] {
+        var random = SeededGenerator(seed)
+        let table = RandomTable(engine, "t\(tally.tables)", &random)
+        tally.tables += 1
+        for statement in table.statements {
+            do {
+                try database.sql.run(statement)
+            } catch {
+                // An engine may not hold such columns (1163) or keys (1071) at all.
+                if [1_071, 1_163].contains(error.code) {
+                    return []
+                }
+                // A literal that its column does not take at all leaves a table with fewer rows.
+                guard statement.hasPrefix("INSERT") else { throw error }
+            }
+        }
+        for own in ["change", "feed", "run", "invalid"] {
+            try database.sql.run("DELETE FROM pushsweep_\(own)")
+        }
+        defer {
+            if engine == .sqlite { try? database.sql.run("PRAGMA foreign_keys = OFF") }
+            for suffix in ["_child", "_log", ""] {
+                try? database.sql.run("DROP TABLE IF EXISTS \(table.name)\(suffix)")
+            }
+            if engine == .sqlite { try? database.sql.run("PRAGMA foreign_keys = ON") }
+        }
+        var course = TableCourse(table: table, database: database, connection: connection)
+        do {
+            try course.run(&random, &tally)
+        } catch {
+            course.findings.wrong.append("ended with: \(error)")
+        }
+        guard !course.findings.wrong.isEmpty else { return [] }
+        return course.findings.wrong + ["policy \(course.policy)"] + table.statements
+    }
+}

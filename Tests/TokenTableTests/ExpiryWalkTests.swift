@@ -1,0 +1,204 @@
+// A table may be larger than a statement may take time for: the walk over it has to be made of
+// statements each of which looks at a bounded number of rows, wherever the marks are.
+
+import APNsProtocol
+import Foundation
+import TestSupport
+import Testing
+import TokenHygiene
+
+@testable import Database
+@testable import PushQueue
+@testable import TokenTable
+
+private let day: Int64 = 86_400_000
+
+/// A connection that asks the server after every query how many rows it took.
+private final class MeteredConnection: SQLConnection {
+    private let real: any SQLConnection
+    /// The most rows that one query looked at, and which query that was.
+    private(set) var worst = (rows: 0, sql: "")
+    private(set) var queries = 0
+    private var total = 0
+
+    init(_ real: any SQLConnection) { self.real = real }
+
+    var dialect: SQLDialect { real.dialect }
+
+    func connect() throws(SQLFailure) {
+        try real.connect()
+        total = try examined()
+    }
+
+    func query(_ sql: String, _ parameters: [SQLValue]) throws(SQLFailure) -> SQLRows {
+        let rows = try real.query(sql, parameters)
+        queries += 1
+        let now = try examined()
+        // What the server looks at when it is asked about its counters is its own.
+        if ["active_users", "pushsweep_invalid", "pushsweep_change", "pushsweep_feed"]
+            .contains(where: sql.contains), now - total > worst.rows
+        {
+            worst = (now - total, sql)
+        }
+        total = try examined()
+        return rows
+    }
+
+    func execute(_ sql: String, _ parameters: [SQLValue]) throws(SQLFailure) -> Int {
+        let count = try real.execute(sql, parameters)
+        total = try examined()
+        return count
+    }
+
+    func run(_ sql: String) throws(SQLFailure) { try real.run(sql) }
+
+    func describe() throws(SQLFailure) -> ServerDescription { try real.describe() }
+
+    /// Rows and index entries read so far by this connection; the engine counts them one by one.
+    private func examined() throws(SQLFailure) -> Int {
+        let rows = try real.query(
+            "SELECT SUM(CAST(VARIABLE_VALUE AS UNSIGNED)) FROM information_schema.SESSION_STATUS "
+                + "WHERE VARIABLE_NAME IN ('HANDLER_READ_FIRST', 'HANDLER_READ_KEY', "
+                + "'HANDLER_READ_NEXT', 'HANDLER_READ_PREV', 'HANDLER_READ_RND', "
+                + "'HANDLER_READ_RND_NEXT')")
+        return Int(rows.scalar?.text.flatMap(Double.init) ?? Double(rows.scalar?.count ?? 0))
+    }
+}
+
+@Suite(
+    "The walk over a huge table with few marks",
+    .enabled(if: TestEngine.available.contains(.mariaDB), "needs a MariaDB"))
+struct ExpiryWalkTests {
+    private static let rows = 60_000
+    private static let allowed = 25_000
+
+    enum Shape: CaseIterable {
+        case number
+        case composite
+        case text
+        case markBeside
+    }
+
+    private func expiry(_ now: Int64) -> Expiry {
+        Expiry(
+            run: "sweep", feed: UUID().uuidString.lowercased(), partition: chat,
+            policy: RemovalPolicy(action: .delete, deletesAfter: 7 * day),
+            now: EpochMilliseconds(now))
+    }
+
+    private func fill(_ database: TokenDatabase, _ shape: Shape) throws {
+        try database.createSideTables()
+        let key =
+            switch shape {
+            case .number, .markBeside: "id BIGINT PRIMARY KEY"
+            case .composite:
+                "number BIGINT NOT NULL, shard VARCHAR(8) NOT NULL, PRIMARY KEY (shard, number)"
+            case .text: "id VARCHAR(40) COLLATE utf8mb4_general_ci PRIMARY KEY"
+            }
+        let mark = shape == .markBeside ? "" : ", invalidated_at DATETIME(3) NULL"
+        try database.sql.run(
+            "CREATE TABLE active_users (\(key), app_id VARCHAR(20), environment VARCHAR(20), "
+                + "device_token VARBINARY(100), registered_at DATETIME(3)\(mark), KEY (device_token))"
+        )
+        let columns = shape == .composite ? "number, shard" : "id"
+        let values =
+            switch shape {
+            case .number, .markBeside: "seq"
+            case .composite: "seq, CONCAT('s', seq % 7)"
+            case .text: "CONCAT('User-', LPAD(seq, 9, '0'))"
+            }
+        try database.sql.run(
+            "INSERT INTO active_users (\(columns), app_id, environment, device_token, registered_at) "
+                + "SELECT \(values), 'chat', 'production', UNHEX(LPAD(HEX(seq), 64, '0')), "
+                + "'2023-01-01' FROM seq_1_to_\(Self.rows)")
+        guard shape == .markBeside else {
+            let last = "UNHEX(LPAD(HEX(\(Self.rows - 3)), 64, '0'))"
+            try database.sql.run(
+                "UPDATE active_users SET invalidated_at = '2023-12-01' WHERE device_token = \(last)"
+            )
+            return
+        }
+        // All marks but one are about another app.
+        try database.sql.run(
+            "INSERT INTO pushsweep_invalid (app, environment, token, invalidated_at) SELECT "
+                + "IF(seq = \(Self.rows - 3), 'chat', 'other'), 'production', "
+                + "UNHEX(LPAD(HEX(seq), 64, '0')), '2023-12-01' FROM seq_1_to_\(Self.rows)")
+    }
+
+    @Test("looks at a bounded number of rows in each statement", arguments: Shape.allCases)
+    func bounded(_ shape: Shape) throws {
+        let database = try TokenDatabase(.mariaDB)
+        try fill(database, shape)
+        let connection = MeteredConnection(database.driver())
+        let store = try TokenTable(database.settings, connection, hurried())
+        let now = start + 30 * day
+        #expect(try store.due(expiry(now)) == 1)
+        #expect(
+            connection.worst.rows <= Self.allowed, "\(connection.worst), \(connection.queries)")
+        // Nor does it fall apart into a statement for every few rows.
+        #expect(connection.queries < 200, "\(connection.queries)")
+        #expect(try store.remove(expiry(now)) == 1)
+        #expect(
+            connection.worst.rows <= Self.allowed, "\(connection.worst), \(connection.queries)")
+        #expect(
+            try database.count("SELECT COUNT(*) FROM active_users") == Self.rows - 1)
+    }
+
+    @Test("leaves alone what is old in the ledger, and reads what is young in pages")
+    func ledger() throws {
+        let database = try TokenDatabase(.mariaDB)
+        try database.createOwnSchema()
+        try database.register(0..<10, at: start)
+        // Two feeds each: a long one and many short ones, of the period and before it.
+        for (age, run) in [(40, "old"), (2, "new")] {
+            let time = "UTC_TIMESTAMP(3) - INTERVAL \(age) DAY"
+            try database.sql.run(
+                "INSERT INTO pushsweep_run (id, kind, started, host) VALUES ('\(run)', 'send', "
+                    + "UTC_TIMESTAMP(3) - INTERVAL 90 DAY, 'h')")
+            try database.sql.run(
+                "INSERT INTO pushsweep_change (run, feed, seq, action, row_key, evidence_at, source, "
+                    + "changed_at) SELECT '\(run)', '\(run)', seq, 'mark', seq + 100, "
+                    + "'2024-01-05', 'feedback', \(time) FROM seq_0_to_\(Self.rows - 1)")
+            try database.sql.run(
+                "INSERT INTO pushsweep_change (run, feed, seq, action, row_key, evidence_at, source, "
+                    + "changed_at) SELECT '\(run)', CONCAT('\(run)', seq), 0, 'mark', seq, "
+                    + "'2024-01-05', 'Unregistered', \(time) FROM seq_1_to_2000")
+            try database.sql.run(
+                "INSERT INTO pushsweep_feed (feed, run, app, environment, source, table_name, "
+                    + "rows_changed, state, changed_at) SELECT CONCAT('\(run)', IF(seq = 0, '', seq)), "
+                    + "'\(run)', 'chat', 'production', 'feedback', 'active_users', "
+                    + "IF(seq = 0, \(Self.rows), 1), 'applied', \(time) FROM seq_0_to_2000")
+        }
+        try database.execute(
+            "UPDATE active_users SET invalidated_at = '2024-01-05' WHERE id <= 5")
+        try database.execute("DELETE FROM active_users WHERE id IN (1, 2)")
+        let connection = MeteredConnection(database.driver())
+        let store = try TokenTable(database.settings, connection, hurried())
+        let now = try store.session.databaseTime().rawValue
+        // Rows 3 to 5 carry old marks that the short feeds have set two days ago.
+        #expect(try store.due(expiry(now)) == 0)
+        #expect(
+            connection.worst.rows <= Self.allowed, "\(connection.worst), \(connection.queries)")
+        #expect(connection.queries < 200, "\(connection.queries)")
+        let before = connection.queries
+        #expect(try store.remove(expiry(now)) == 0)
+        #expect(connection.queries - before < 60, "what was read is read again")
+        #expect(try store.due(expiry(now + 6 * day)) == 3)
+    }
+
+    @Test(
+        "looks at as few when living rows are counted",
+        arguments: [Shape.number, .composite, .text])
+    func living(_ shape: Shape) throws {
+        let database = try TokenDatabase(.mariaDB)
+        try fill(database, shape)
+        try database.sql.run("UPDATE active_users SET invalidated_at = '2023-12-01'")
+        try database.sql.run("UPDATE active_users SET invalidated_at = NULL LIMIT 40")
+        let connection = MeteredConnection(database.driver())
+        let store = try TokenTable(database.settings, connection, hurried())
+        #expect(try store.livingRows(in: chat, atMost: 1_000) == 40)
+        #expect(
+            connection.worst.rows <= Self.allowed, "\(connection.worst), \(connection.queries)")
+        #expect(try store.livingRows(in: chat, atMost: 30) == 30)
+    }
+}

@@ -1,0 +1,209 @@
+import APNsProtocol
+import Database
+import TestSupport
+import Testing
+import TokenHygiene
+import TokenTable
+
+@Suite("Application under faults")
+struct FaultTests {
+    /// Three chunks of evidence over rows stale, fresh and absent, and what is to come of them.
+    private static let evidence = (0..<240).map {
+        TokenEvidence.dead($0, at: start + 60_000, statements: 1 + $0 % 2)
+    }
+
+    private static func database(_ engine: TestEngine) throws -> TokenDatabase {
+        let database = try TokenDatabase(engine)
+        try database.createOwnSchema()
+        try database.register(0..<150, at: start)
+        try database.register(150..<200, at: start + 90_000)
+        return database
+    }
+
+    private static let counts = OutcomeCounts(
+        applied: 150, already: 75, newer: 75, unknown: 60)
+
+    /// That everything was applied exactly once.
+    private static func check(
+        _ progress: FeedProgress, _ database: TokenDatabase, _ action: RemovalPolicy.Action,
+        _ note: Comment
+    ) throws {
+        #expect(progress.counts == counts, note)
+        #expect(progress.isApplied && progress.rowsChanged == 150, note)
+        #expect(
+            try database.count("SELECT COUNT(*) FROM active_users WHERE invalidated_at IS NULL")
+                == 50,
+            note)
+        #expect(
+            try database.count("SELECT COUNT(*) FROM active_users")
+                == (action == .mark ? 200 : 50), note)
+        #expect(
+            try database.texts("SELECT COUNT(*), COUNT(DISTINCT row_key) FROM pushsweep_change")
+                == [["150", "150"]], note)
+    }
+
+    /// Connects through faults.
+    private static func store(
+        _ database: TokenDatabase, _ faults: [FaultyConnection.Fault], tries: Int = 5
+    ) throws -> (TokenTable, FaultyConnection) {
+        let connection = FaultyConnection(database.driver(), faults)
+        var pacing = hurried()
+        pacing.tries = tries
+        return (try TokenTable(database.settings, connection, pacing), connection)
+    }
+
+    private static func operations(_ engine: TestEngine, _ action: RemovalPolicy.Action) throws
+        -> Int
+    {
+        let database = try database(engine)
+        let (store, connection) = try store(database, [])
+        try store.apply(evidence, policy: RemovalPolicy(action: action))
+        return connection.operations
+    }
+
+    @Test(
+        "a fault at any statement, before or after the database ran it, changes no result",
+        arguments: TestEngine.available, [SQLFailure.Kind.lost, .conflict])
+    func anyStatement(_ engine: TestEngine, _ kind: SQLFailure.Kind) throws {
+        let action: RemovalPolicy.Action = kind == .lost ? .delete : .mark
+        let count = try Self.operations(engine, action)
+        // On SQLite a statement changes one row; every statement would be thousands of runs.
+        let step = max(1, count / 60)
+        for operation in stride(from: 1, through: count, by: step) {
+            for isExecuted in [false, true] {
+                // A conflict rolls back, so it cannot be reported of a commit that was executed.
+                if kind == .conflict && isExecuted { continue }
+                let database = try Self.database(engine)
+                let (store, _) = try Self.store(
+                    database,
+                    [.init(operation: operation, isExecuted: isExecuted, kind: kind)])
+                let progress = try store.apply(
+                    Self.evidence, policy: RemovalPolicy(action: action))
+                try Self.check(
+                    progress, database, action,
+                    "operation \(operation) of \(count), executed: \(isExecuted)")
+            }
+        }
+    }
+
+    @Test(
+        "a run that dies at any commit is finished by the next with exact numbers",
+        arguments: TestEngine.available, RemovalPolicy.Action.allCases)
+    func resumes(_ engine: TestEngine, _ action: RemovalPolicy.Action) throws {
+        let count = try Self.operations(engine, action)
+        for operation in stride(from: 4, through: count, by: max(1, count / 25)) {
+            for isExecuted in [false, true] {
+                let database = try Self.database(engine)
+                let (dying, _) = try Self.store(
+                    database,
+                    [.init(operation: operation, isExecuted: isExecuted, kind: .other)])
+                let policy = RemovalPolicy(action: action)
+                _ = try? dying.apply(Self.evidence, policy: policy, feed: "f", run: "one")
+                let store = try database.store()
+                let position = try store.progress(of: "f")?.position
+                var rest = EvidenceList(Self.evidence, after: position)
+                let progress = try store.apply(
+                    &rest,
+                    FeedApplication(
+                        run: "two", feed: "f",
+                        partition: Partition(app: "chat", environment: "production"),
+                        policy: policy, source: .feedback))
+                try Self.check(
+                    progress, database, action, "operation \(operation), executed: \(isExecuted)")
+            }
+        }
+    }
+
+    @Test("a commit that nobody can be asked about is told apart", arguments: TestEngine.available)
+    func commitUnknown(_ engine: TestEngine) throws {
+        let database = try Self.database(engine)
+        let last = try Self.operations(engine, .mark)
+        let (store, connection) = try Self.store(
+            database, [.init(operation: last, isExecuted: true, kind: .lost)])
+        connection.staysAway = true
+        let failure = #expect(throws: StoreFailure.self) {
+            try store.apply(Self.evidence, feed: "f")
+        }
+        #expect(failure?.code == .commitUnknown)
+        let progress = try #require(try database.store().progress(of: "f"))
+        try Self.check(progress, database, .mark, "after the lost commit")
+    }
+
+    @Test("passing trouble that does not pass ends as busy, with what is committed kept")
+    func givesUp() throws {
+        for engine in TestEngine.available {
+            let database = try Self.database(engine)
+            let (store, connection) = try Self.store(
+                database,
+                (20...3_000).map { .init(operation: $0, isExecuted: false, kind: .conflict) })
+            let failure = #expect(throws: StoreFailure.self) {
+                try store.apply(Self.evidence, feed: "f")
+            }
+            #expect(failure?.code == .busy)
+            #expect(connection.operations < 60)
+            try Self.check(
+                try database.store().apply(Self.evidence, feed: "f"), database, .mark, "afterwards")
+        }
+    }
+
+    @Test(
+        "a missing right or column is not tried again",
+        arguments: [SQLFailure.Kind.permission, .configuration, .other])
+    func noBlindRetry(_ kind: SQLFailure.Kind) throws {
+        for engine in TestEngine.available {
+            let database = try Self.database(engine)
+            let (store, connection) = try Self.store(
+                database, (20...300).map { .init(operation: $0, isExecuted: false, kind: kind) })
+            #expect(throws: StoreFailure.self) { try store.apply(Self.evidence) }
+            // A statement that changes rows is tried row by row first, since one of them may be at fault.
+            #expect(connection.operations <= 22 && connection.connections == 1)
+        }
+    }
+
+    @Test("a read-only server is asked once more on a new connection")
+    func readOnlyOnce() throws {
+        for engine in TestEngine.available {
+            let database = try Self.database(engine)
+            let (store, connection) = try Self.store(
+                database,
+                (20...99).map { .init(operation: $0, isExecuted: false, kind: .readOnly) })
+            let failure = #expect(throws: StoreFailure.self) { try store.apply(Self.evidence) }
+            #expect(failure?.code == .readOnly, "\(failure as Any)")
+            // Reading the marker is refused here too, which asks for one connection more.
+            #expect((2...3).contains(connection.connections))
+        }
+    }
+
+    @Test(
+        "a stop between chunks leaves the rest for the next call", arguments: TestEngine.available)
+    func stops(_ engine: TestEngine) throws {
+        let database = try Self.database(engine)
+        let store = try database.store(pacing: hurried())
+        var chunks = 0
+        let halted = try store.apply(
+            Self.evidence, feed: "f", shouldStop: { chunks == 1 }, report: { _ in chunks += 1 })
+        #expect(!halted.isApplied && halted.counts.total == 135)
+        #expect(try store.progress(of: "f") == halted)
+        try Self.check(
+            try store.apply(Self.evidence, feed: "f"), database, .mark, "after the stop")
+    }
+
+    @Test("two stores on one feed divide it and count it once", arguments: TestEngine.available)
+    func divides(_ engine: TestEngine) throws {
+        let database = try Self.database(engine)
+        let one = try database.store(pacing: hurried())
+        let two = try database.store(pacing: hurried())
+        var isNested = false
+        let progress = try one.apply(
+            Self.evidence, feed: "f",
+            report: { _ in
+                guard !isNested else { return }
+                isNested = true
+                var chunks = 0
+                _ = try? two.apply(
+                    Self.evidence, feed: "f", shouldStop: { chunks == 1 },
+                    report: { _ in chunks += 1 })
+            })
+        try Self.check(progress, database, .mark, "divided")
+    }
+}

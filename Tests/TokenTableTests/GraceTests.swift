@@ -1,0 +1,300 @@
+import APNsProtocol
+import Foundation
+import TestSupport
+import Testing
+import TokenHygiene
+
+@testable import Database
+@testable import PushQueue
+@testable import TokenTable
+
+private let day: Int64 = 86_400_000
+
+/// The present, which the engines of the tests agree about.
+private var present: Int64 { Int64(Date().timeIntervalSince1970 * 1_000) }
+
+private let grace = RemovalPolicy(action: .delete, deletesAfter: 7 * day)
+
+private func expiry(at now: Int64, run: String = "sweep") -> Expiry {
+    Expiry(
+        run: run, feed: UUID().uuidString.lowercased(), partition: chat, policy: grace,
+        now: EpochMilliseconds(now))
+}
+
+extension TokenTable {
+    /// Writes down a run that began at a time of the past.
+    fileprivate func began(_ run: String, daysAgo: Int64, kind: String = "send") throws {
+        try session.record(
+            RunRecord(
+                id: run, kind: kind, started: EpochMilliseconds(present - daysAgo * day), host: "h")
+        )
+    }
+}
+
+@Suite("When a mark was set")
+struct GraceTests {
+    /// A table whose marks stand in the row, or beside it.
+    private static func table(_ engine: TestEngine, marksBeside: Bool) throws -> TokenDatabase {
+        let database = try TokenDatabase(engine)
+        try database.createOwnSchema()
+        if marksBeside {
+            try database.execute("ALTER TABLE active_users DROP COLUMN invalidated_at")
+            try database.execute("ALTER TABLE active_users DROP COLUMN invalid_reason")
+        }
+        for number in 0..<20 {
+            try database.execute(
+                "INSERT INTO active_users (user_id, app_id, environment, device_token, registered_at) "
+                    + "VALUES ('u', 'chat', 'production', ?, ?)",
+                [.bytes(DeviceToken.numbered(number).bytes), database.time(start)])
+        }
+        return database
+    }
+
+    @Test(
+        "is told by the database for each change, however long ago the sender that made it began",
+        arguments: TestEngine.available, [false, true])
+    func longSender(_ engine: TestEngine, _ marksBeside: Bool) throws {
+        let database = try Self.table(engine, marksBeside: marksBeside)
+        let store = try database.store(pacing: hurried())
+        try store.began("sender", daysAgo: 30)
+        // APNs says now that they are gone since long.
+        try store.apply(
+            (0..<20).map { .dead($0, at: present - 20 * day) }, policy: grace, run: "sender")
+        #expect(try store.due(expiry(at: present)) == 0)
+        try store.began("sweep", daysAgo: 0, kind: "sweep")
+        #expect(try store.remove(expiry(at: present)) == 0)
+        #expect(try store.due(expiry(at: present + 6 * day)) == 0)
+        #expect(try store.due(expiry(at: present + 8 * day)) == 20)
+    }
+
+    @Test(
+        "counts also where a feed was begun by one run and ended by another",
+        arguments: TestEngine.available)
+    func continued(_ engine: TestEngine) throws {
+        let database = try Self.table(engine, marksBeside: false)
+        try database.register(20..<600, at: start)
+        let store = try database.store(pacing: hurried())
+        let evidence = (0..<600).map { TokenEvidence.dead($0, at: present - 20 * day) }
+        try store.began("one", daysAgo: 30)
+        var chunks = 0
+        try store.apply(evidence, policy: grace, feed: "f", run: "one") {
+            chunks += 1
+            return chunks > 2
+        }
+        try store.began("two", daysAgo: 29)
+        try store.apply(evidence, policy: grace, feed: "f", run: "two")
+        #expect(
+            try database.count("SELECT COUNT(DISTINCT run) FROM pushsweep_change") == 2)
+        #expect(try store.due(expiry(at: present)) == 0)
+        #expect(try store.due(expiry(at: present + 8 * day)) == 600)
+    }
+
+    @Test(
+        "counts for a row that a sender marks while the rows are being removed",
+        arguments: TestEngine.available, [false, true])
+    func meanwhile(_ engine: TestEngine, _ marksBeside: Bool) throws {
+        let database = try Self.table(engine, marksBeside: marksBeside)
+        let store = try database.store(pacing: hurried())
+        let sender = try database.store(pacing: hurried())
+        try sender.began("sender", daysAgo: 0)
+        var isMarked = false
+        let removed = try store.remove(expiry(at: present + day)) {
+            if !isMarked {
+                // What expiry asks of the ledger before it begins it has asked by now.
+                _ = try? sender.apply(
+                    (0..<5).map { .dead($0, at: start + day) }, policy: grace, run: "sender")
+                isMarked = true
+            }
+            return false
+        }
+        #expect(removed == 0)
+        #expect(try database.count("SELECT COUNT(*) FROM active_users") == 20)
+    }
+
+    @Test(
+        "stays known when the settings name rows by another key since, and an undo leaves such rows alone",
+        arguments: TestEngine.available)
+    func changedKey(_ engine: TestEngine) throws {
+        let database = try Self.table(engine, marksBeside: false)
+        try database.execute("ALTER TABLE active_users ADD number BIGINT NOT NULL DEFAULT 0")
+        // Numbers that are keys of other rows.
+        try database.execute("UPDATE active_users SET number = 21 - id")
+        try database.execute("CREATE UNIQUE INDEX numbers ON active_users (number)")
+        let before = try database.store(pacing: hurried())
+        try before.began("run", daysAgo: 30)
+        try before.apply(
+            (0..<5).map { .dead($0, at: present - 20 * day) }, policy: grace, run: "run")
+        let after = try database.store(pacing: hurried()) { $0.key = ["number"] }
+        var untouched: EpochMilliseconds?
+        #expect(try after.due(expiry(at: present), noticing: { untouched = $0 }) == 0)
+        #expect(abs((untouched?.rawValue ?? 0) - (present + 7 * day)) < 600_000)
+        #expect(try after.due(expiry(at: present + 8 * day)) == 5)
+        let undone = try after.undo(.run("run"), at: present + day)
+        #expect(undone.kept == ["foreign": 5])
+        #expect(
+            try database.count("SELECT COUNT(*) FROM active_users WHERE invalidated_at IS NULL")
+                == 15)
+        #expect(try before.undo(.run("run"), as: "again", at: present + day).restored == 5)
+    }
+
+    @Test(
+        "stays known where a feed is ended under another key than it was begun under",
+        arguments: TestEngine.available)
+    func keyChangedWithin(_ engine: TestEngine) throws {
+        let database = try Self.table(engine, marksBeside: false)
+        try database.register(20..<600, at: start)
+        try database.execute("CREATE UNIQUE INDEX tokens ON active_users (device_token)")
+        let evidence = (0..<600).map { TokenEvidence.dead($0, at: present - 20 * day) }
+        let before = try database.store(pacing: hurried()) { $0.key = ["device_token"] }
+        var chunks = 0
+        try before.apply(evidence, policy: grace, feed: "f", run: "one") {
+            chunks += 1
+            return chunks > 2
+        }
+        let after = try database.store(pacing: hurried())
+        try after.apply(evidence, policy: grace, feed: "f", run: "one")
+        #expect(try after.due(expiry(at: present)) == 0)
+        #expect(try before.due(expiry(at: present)) == 0)
+        #expect(try after.due(expiry(at: present + 8 * day)) == 600)
+    }
+
+    @Test(
+        "counts for a row that a sender marks anew between the look at it and its removal",
+        arguments: TestEngine.available)
+    func betweenLookAndLock(_ engine: TestEngine) throws {
+        let database = try Self.table(engine, marksBeside: false)
+        try database.execute(
+            "UPDATE active_users SET invalidated_at = ?", [database.time(start + day)])
+        let sender = try database.store(pacing: hurried())
+        try sender.began("sender", daysAgo: 0)
+        let connection = WatchedConnection(database.driver()) {
+            _ = try? sender.apply(
+                (0..<5).map { .dead($0, at: start + 2 * day) }, policy: grace, run: "sender")
+        }
+        let store = try TokenTable(database.settings, connection, hurried())
+        #expect(try store.remove(expiry(at: present + day)) == 15)
+        #expect(try database.count("SELECT COUNT(*) FROM active_users WHERE id <= 5") == 5)
+        #expect(try store.due(expiry(at: present + 9 * day)) == 5)
+    }
+
+    @Test(
+        "is the moment of an undo for a row to which it gave an older mark back",
+        arguments: TestEngine.available, [false, true])
+    func restored(_ engine: TestEngine, _ marksBeside: Bool) throws {
+        let database = try Self.table(engine, marksBeside: marksBeside)
+        let store = try database.store(pacing: hurried())
+        func age() throws {
+            // All that was done so far was done forty days ago.
+            let past = database.time(present - 40 * day)
+            try database.execute("UPDATE pushsweep_run SET started = ?, ended = ?", [past, past])
+            try database.execute("UPDATE pushsweep_feed SET changed_at = ?", [past])
+            try database.ageLedger(past)
+        }
+        try store.began("old", daysAgo: 40, kind: "sweep")
+        try store.apply(
+            (0..<20).map { .dead($0, at: present - 50 * day) }, policy: grace, run: "old")
+        try age()
+        #expect(try store.due(expiry(at: present)) == 20)
+        try store.began("new", daysAgo: 0, kind: "sweep")
+        try store.apply(
+            (0..<20).map { .dead($0, at: present - 1_000) }, policy: grace, run: "new")
+        #expect(try store.due(expiry(at: present)) == 0)
+        let undone = try store.undo(.run("new"), at: present)
+        #expect(undone.restored == 20)
+        #expect(try store.due(expiry(at: present)) == 0)
+        #expect(try store.due(expiry(at: present + 8 * day)) == 20)
+    }
+}
+
+/// A connection that lets somebody act right after marked rows were looked at for the first time.
+private final class WatchedConnection: SQLConnection {
+    private let real: any SQLConnection
+    private var act: (() -> Void)?
+
+    init(_ real: any SQLConnection, _ act: @escaping () -> Void) {
+        self.real = real
+        self.act = act
+    }
+
+    var dialect: SQLDialect { real.dialect }
+
+    func connect() throws(SQLFailure) { try real.connect() }
+
+    func query(_ sql: String, _ parameters: [SQLValue]) throws(SQLFailure) -> SQLRows {
+        let rows = try real.query(sql, parameters)
+        if sql.contains("\(dialect.quoted("invalidated_at")) IS NOT NULL"), let act {
+            self.act = nil
+            act()
+        }
+        return rows
+    }
+
+    func execute(_ sql: String, _ parameters: [SQLValue]) throws(SQLFailure) -> Int {
+        try real.execute(sql, parameters)
+    }
+
+    func run(_ sql: String) throws(SQLFailure) { try real.run(sql) }
+
+    func describe() throws(SQLFailure) -> ServerDescription { try real.describe() }
+}
+
+extension TokenDatabase {
+    /// Gives all changes in the ledger another time.
+    func ageLedger(_ time: SQLValue) throws {
+        // The column is new: this test has to run without it too.
+        _ = try? sql.execute("UPDATE pushsweep_change SET changed_at = ?", [time])
+    }
+}
+
+@Suite("The order of an undo")
+struct UndoOrderTests {
+    @Test(
+        "is that of the changes, where a sender began before a sweep and changed rows after it",
+        arguments: TestEngine.available, [false, true])
+    func interleaved(_ engine: TestEngine, _ deletes: Bool) throws {
+        let database = try TokenDatabase(engine)
+        try database.createOwnSchema()
+        try database.register(0..<50, at: start)
+        let store = try database.store(pacing: hurried())
+        let before = try database.contents()
+        try store.began("sender", daysAgo: 30)
+        try store.began("sweep", daysAgo: 1, kind: "sweep")
+        try store.apply((0..<50).map { .dead($0, at: start + 60_000) }, run: "sweep")
+        // A millisecond is the finest time that a database tells.
+        try database.ageLedger(database.time(present - 60_000))
+        try store.apply(
+            (0..<50).map { .dead($0, at: start + 90_000) },
+            policy: RemovalPolicy(action: deletes ? .delete : .mark), run: "sender")
+        let undone = try store.undo(.since(EpochMilliseconds(0)), at: present)
+        #expect(undone.kept.isEmpty, "\(undone.kept)")
+        #expect(undone.restored == 100)
+        #expect(try database.contents() == before)
+    }
+
+    @Test(
+        "follows what the changes left where the database's clock stepped back in between",
+        arguments: TestEngine.available)
+    func steppedBack(_ engine: TestEngine) throws {
+        let database = try TokenDatabase(engine)
+        try database.createOwnSchema()
+        try database.register(0..<50, at: start)
+        let store = try database.store(pacing: hurried())
+        let before = try database.contents()
+        for (number, run) in ["a", "b", "c", "d"].enumerated() {
+            try store.began(run, daysAgo: Int64(10 - number), kind: "sweep")
+            try store.apply(
+                (0..<50).map { .dead($0, at: start + 60_000 + Int64(number) * 1_000) }, run: run)
+        }
+        for (run, minute) in [("a", 4), ("b", 1), ("c", 1), ("d", 2)] {
+            let time = database.time(present - 3_600_000 + Int64(minute) * 60_000)
+            _ = try? database.sql.execute(
+                "UPDATE pushsweep_change SET changed_at = ? WHERE run = ?", [time, .text(run)])
+            // Without a time of their own the runs' order decides: so it lies as well.
+            try database.execute(
+                "UPDATE pushsweep_run SET started = ? WHERE id = ?", [time, .text(run)])
+        }
+        let undone = try store.undo(.since(EpochMilliseconds(0)), at: present)
+        #expect(undone.kept.isEmpty && undone.restored == 200, "\(undone)")
+        #expect(try database.contents() == before)
+    }
+}

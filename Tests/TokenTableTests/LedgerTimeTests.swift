@@ -1,0 +1,195 @@
+import APNsProtocol
+import Foundation
+import TestSupport
+import Testing
+import TokenHygiene
+
+@testable import Database
+@testable import PushQueue
+@testable import TokenTable
+
+private let day: Int64 = 86_400_000
+
+private var present: Int64 { Int64(Date().timeIntervalSince1970 * 1_000) }
+
+private let grace = RemovalPolicy(action: .delete, deletesAfter: 7 * day)
+
+private func expiry(at now: Int64) -> Expiry {
+    Expiry(
+        run: "sweep", feed: UUID().uuidString.lowercased(), partition: chat, policy: grace,
+        now: EpochMilliseconds(now))
+}
+
+@Suite("The ledger's own times")
+struct LedgerTimeTests {
+    /// Twenty rows marked just now for evidence long past, by a sender that began long ago.
+    private static func lateMarks(_ engine: TestEngine) throws -> (TokenDatabase, TokenTable) {
+        let database = try TokenDatabase(engine)
+        try database.createOwnSchema()
+        try database.register(0..<20, at: start)
+        let store = try database.store(pacing: hurried())
+        try store.session.record(
+            RunRecord(
+                id: "sender", kind: "send", started: EpochMilliseconds(present - 60 * day),
+                host: "h"))
+        try store.apply(
+            (0..<20).map { .dead($0, at: present - 20 * day) }, policy: grace, run: "sender")
+        return (database, store)
+    }
+
+    @Test("are the database's", arguments: TestEngine.available)
+    func clock(_ engine: TestEngine) throws {
+        let before = present
+        let (database, store) = try Self.lateMarks(engine)
+        let time = database.sql.dialect.ownTime("changed_at")
+        let rows = try database.sql.query("SELECT changed_at FROM pushsweep_change")
+        #expect(rows.count == 20)
+        for row in 0..<rows.count {
+            let changed = try #require(time.mark(rows[row, 0]))
+            #expect(abs(changed.rawValue - before) < 60_000)
+        }
+        #expect(try abs(store.session.databaseTime().rawValue - present) < 60_000)
+    }
+
+    @Test(
+        "are asked for by a table that is older, which a sweep names and apply adds",
+        arguments: TestEngine.available)
+    func upgrade(_ engine: TestEngine) throws {
+        let (database, store) = try Self.lateMarks(engine)
+        try database.execute("ALTER TABLE pushsweep_change DROP COLUMN changed_at")
+        let failure = #expect(throws: StoreFailure.self) { try store.preflight(.apply(grace)) }
+        #expect(failure?.code == .configuration)
+        #expect(
+            failure?.sentence.contains("pushsweep_change lacks the columns changed_at") == true)
+        #expect(failure?.sentence.contains("pushsweep schema apply") == true)
+        // A dry run goes on reading; an entry without a time is as young as its feed's marker.
+        #expect(try store.due(expiry(at: present)) == 0)
+        #expect(try store.applySchema(upgrading: false).statements.count == 1)
+        try store.preflight(.apply(grace))
+        #expect(try store.due(expiry(at: present)) == 0)
+        #expect(try store.due(expiry(at: present + 8 * day)) == 20)
+        try database.execute(
+            "UPDATE pushsweep_feed SET changed_at = ?", [database.time(present - 8 * day)])
+        #expect(try store.due(expiry(at: present)) == 20)
+    }
+
+    @Test(
+        "an undo of an older version counts by its record", arguments: TestEngine.available)
+    func oldUndo(_ engine: TestEngine) throws {
+        let (database, store) = try Self.lateMarks(engine)
+        let past = database.time(present - 30 * day)
+        try database.execute("UPDATE pushsweep_feed SET changed_at = ?", [past])
+        try database.execute("UPDATE pushsweep_change SET changed_at = ?", [past])
+        #expect(try store.remove(expiry(at: present)) == 20)
+        try store.session.record(
+            RunRecord(id: "sweep", kind: "sweep", started: EpochMilliseconds(present), host: "h"))
+        #expect(try store.undo(.run("sweep"), at: present).inserted == 20)
+        try database.execute(
+            "UPDATE pushsweep_change SET changed_at = NULL WHERE source = 'undo'")
+        #expect(try store.due(expiry(at: present)) == 0)
+        #expect(try store.due(expiry(at: present + 8 * day)) == 20)
+    }
+
+    @Test(
+        "keep a row whose entry was purged too early until the period is over",
+        arguments: TestEngine.available, [false, true])
+    func gap(_ engine: TestEngine, _ isPartial: Bool) throws {
+        let (database, store) = try Self.lateMarks(engine)
+        try database.execute(
+            "DELETE FROM pushsweep_change" + (isPartial ? " WHERE seq < 5" : ""))
+        var untouched: [EpochMilliseconds] = []
+        #expect(try store.due(expiry(at: present), noticing: { untouched.append($0) }) == 0)
+        let end = try #require(untouched.first).rawValue
+        #expect(abs(end - present - 7 * day) < 60_000)
+        #expect(try store.remove(expiry(at: present)) == 0)
+        #expect(try store.due(expiry(at: end + 1)) == 20)
+    }
+
+    @Test(
+        "keep from a purge what is young, whatever the record of its run says",
+        arguments: TestEngine.available)
+    func purge(_ engine: TestEngine) throws {
+        let (database, store) = try Self.lateMarks(engine)
+        try store.undo(.run("sender"), as: "undo", at: present - 50 * day)
+        let ancient = database.time(present - 70 * day)
+        try database.execute("UPDATE pushsweep_run SET started = ?, ended = ?", [ancient, ancient])
+        // No marker speaks for them either.
+        try database.execute("UPDATE pushsweep_feed SET changed_at = NULL")
+        let cutoff = EpochMilliseconds(present - 8 * day)
+        let trial = try store.purge(before: cutoff, isDry: true)
+        let purged = try store.purge(before: cutoff)
+        #expect(purged == trial)
+        #expect(purged.changes == 0 && purged.feeds == 0 && purged.runs == 0)
+        #expect(try store.undo(.run("undo"), at: present).restored == 20)
+        let all = try store.purge(before: EpochMilliseconds(present + day))
+        #expect(all.changes == 60 && all.runs == 3 && all.isDone)
+        for table in ["pushsweep_change", "pushsweep_feed", "pushsweep_run"] {
+            #expect(try database.count("SELECT COUNT(*) FROM \(table)") == 0)
+        }
+    }
+
+    @Test(
+        "are walked in pages where a feed has many entries", arguments: TestEngine.available)
+    func longFeed(_ engine: TestEngine) throws {
+        let (database, store) = try Self.lateMarks(engine)
+        try database.register(20..<12_020, at: start)
+        try store.apply(
+            (20..<12_020).map { .dead($0, at: present - 20 * day) }, policy: grace, run: "sender")
+        #expect(try store.due(expiry(at: present)) == 0)
+        try database.execute(
+            "UPDATE pushsweep_change SET changed_at = ? WHERE seq >= 20",
+            [database.time(present - 10 * day)])
+        #expect(try store.due(expiry(at: present)) == 11_980)
+    }
+}
+
+@Suite("The walk along a key")
+struct KeyWalkTests {
+    @Test(
+        "meets every row once and in bounded steps, whatever the key is made of",
+        arguments: TestEngine.available, [1, 2, 3])
+    func everyRow(_ engine: TestEngine, _ width: Int) throws {
+        let database = try TokenDatabase(engine)
+        let names = ["a", "b", "c"].prefix(width)
+        let columns = names.map { "\($0) \($0 == "b" ? "VARCHAR(8)" : "BIGINT") NOT NULL" }
+        try database.execute(
+            "CREATE TABLE active_users (\(columns.joined(separator: ", ")), "
+                + "device_token VARCHAR(64), invalidated_at DATETIME, "
+                + "PRIMARY KEY (\(names.reversed().joined(separator: ", "))))")
+        // Few values in the leading columns, so that ranges end within them.
+        try database.sql.begin()
+        let count = 2 * KeyWalk.span + 17
+        for first in stride(from: 0, to: count, by: 300) {
+            let numbers = first..<min(first + 300, count)
+            let row = "(\(placeholders(width)), '', NULL)"
+            try database.execute(
+                "INSERT INTO active_users VALUES "
+                    + repeatElement(row, count: numbers.count).joined(separator: ", "),
+                numbers.flatMap { number -> [SQLValue] in
+                    Array(
+                        [
+                            .integer(Int64(number)), .text("k\(number % 3)"),
+                            .integer(Int64(number % 2)),
+                        ].prefix(width))
+                })
+        }
+        try database.sql.commit()
+        let store = try database.store { $0.key = Array(names) }
+        let walk = try KeyWalk(store.layout(), store.catalogTable(), database.sql.dialect)
+        var (position, steps, rows): ([SQLValue], [Int], Int) = ([], [], 0)
+        repeat {
+            let end = try walk.end(after: position, database.sql)
+            let range = walk.condition(after: position, upTo: end)
+            let sql = "SELECT \(walk.list) FROM \(walk.source) WHERE \(range.sql)"
+            steps.append(try database.sql.query(sql, range.values).count)
+            rows += steps[steps.count - 1]
+            if engine == .sqlite, !position.isEmpty {
+                let plan = try database.texts("EXPLAIN QUERY PLAN \(sql)", range.values)
+                #expect(plan.allSatisfy { $0.last?.hasPrefix("SEARCH") == true }, "\(plan)")
+            }
+            position = end ?? []
+        } while !position.isEmpty && steps.count < 10
+        #expect(rows == count)
+        #expect(steps == [KeyWalk.span, KeyWalk.span, 17])
+    }
+}

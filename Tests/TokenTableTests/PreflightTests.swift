@@ -1,0 +1,309 @@
+import APNsProtocol
+import Database
+import TestSupport
+import Testing
+import TokenHygiene
+import TokenTable
+
+@Suite("Examination before use")
+struct PreflightTests {
+    private static let marking = StoreNeed.apply(RemovalPolicy())
+
+    private static func devices(
+        _ engine: TestEngine, _ token: String, _ values: [SQLValue] = []
+    ) throws -> TokenDatabase {
+        let database = try TokenDatabase(engine)
+        try database.createSideTables()
+        try database.execute("CREATE TABLE devices (id INTEGER PRIMARY KEY, device_token \(token))")
+        for (row, value) in values.enumerated() {
+            try database.execute(
+                "INSERT INTO devices (id, device_token) VALUES (?, ?)",
+                [.integer(Int64(row)), value])
+        }
+        return database
+    }
+
+    @Test("our own schema has nothing to refuse, in either mode", arguments: TestEngine.available)
+    func ownSchema(_ engine: TestEngine) throws {
+        let database = try TokenDatabase(engine)
+        try database.createOwnSchema()
+        try database.register(0..<50, at: start)
+        let before = try database.marks()
+        for policy in [RemovalPolicy(), RemovalPolicy(action: .delete)] {
+            let report = try database.store().examine(.apply(policy))
+            #expect(report.passesCheck, "\(report.findings)")
+            #expect(!report.findings.contains { $0.severity == .warning }, "\(report.findings)")
+            #expect(report.sample?.count(.bytes) == 50)
+        }
+        #expect(try database.marks() == before)
+        #expect(try database.count("SELECT COUNT(*) FROM pushsweep_feed") == 0)
+    }
+
+    @Test(
+        "a column too narrow for long tokens fails a check but no sweep",
+        .enabled(if: MariaDBServer.fromEnvironment != nil, Comment(rawValue: MariaDBServer.absence))
+    )
+    func narrowColumn() throws {
+        let database = try Self.devices(.mariaDB, "VARCHAR(64)")
+        let report = try database.store { $0.table = "devices" }.preflight(Self.marking)
+        #expect(!report.passesCheck && report.firstFailure == nil)
+        let finding = try #require(report.findings.first { $0.severity == .refusedByCheck })
+        #expect(finding.sentence.contains("schema print"))
+        #expect(finding.sentence.contains("token: {longest: 32}"))
+        let declared = try database.store {
+            $0.table = "devices"
+            $0.longestToken = 32
+        }
+        #expect(try declared.examine(Self.marking).passesCheck)
+    }
+
+    @Test("missing side tables are named with their cure", arguments: TestEngine.available)
+    func sideTables(_ engine: TestEngine) throws {
+        let database = try TokenDatabase(engine)
+        try database.createOwnSchema()
+        try database.execute("DROP TABLE pushsweep_change")
+        try database.execute("DROP TABLE pushsweep_lease")
+        try database.execute("ALTER TABLE pushsweep_feed DROP COLUMN rows_changed")
+        // The table has marks of its own, so this one may be missing.
+        try database.execute("DROP TABLE pushsweep_invalid")
+        let report = try database.store().examine(Self.marking)
+        let failures = report.findings.filter { $0.severity == .failure(.configuration) }
+        #expect(failures.count == 2, "\(failures)")
+        #expect(failures.allSatisfy { $0.sentence.contains("pushsweep schema apply") })
+        let names = failures.first?.sentence.split(separator: ";").first ?? ""
+        #expect(names.hasPrefix("missing or hidden from the account: tables pushsweep_"))
+        #expect(names.contains("pushsweep_change") && names.contains("pushsweep_lease"))
+        #expect(failures.last?.sentence.contains("lacks the columns rows_changed") == true)
+        #expect(throws: StoreFailure.self) { try database.store().preflight(Self.marking) }
+        #expect(try database.store().preflight(.read).firstFailure == nil)
+    }
+
+    @Test(
+        "tokens that no signal would ever find are refused or counted",
+        .enabled(if: MariaDBServer.fromEnvironment != nil, Comment(rawValue: MariaDBServer.absence))
+    )
+    func spellings() throws {
+        let hex = DeviceToken.numbered(1).hex
+        let grouped = SQLValue.text("<a5a5a5a5 \(hex.dropFirst(8))>")
+        let short = SQLValue.text("{length = 32, bytes = 0xc9d4c07c fbbc26d6 ... f715defc }")
+        let base64 = SQLValue.text("ydTAfPu8Jtbvh6RNU+FpgxCWpdX9glR1VmWd3fcV3vw=")
+        let hexInBytes = SQLValue.bytes(Array(hex.utf8))
+        let cases: [(String, [SQLValue], StoreFinding.Severity)] = [
+            ("VARBINARY(200)", [hexInBytes], .failure(.configuration)),
+            ("VARCHAR(255)", [base64, base64, .text(hex)], .failure(.configuration)),
+            ("VARCHAR(255)", [grouped, short, .text(hex), .text(hex), .text(hex)], .warning),
+            ("VARCHAR(255)", [.text(hex), .text("0"), .text("")], .ok),
+            ("VARCHAR(255)", [.text("0"), .text("")], .ok),
+        ]
+        for (type, values, severity) in cases {
+            let database = try Self.devices(.mariaDB, type, values)
+            let report = try database.store { $0.table = "devices" }.examine(.read)
+            let finding = report.findings.last { $0.sentence.contains("sampled") }
+            #expect(finding?.severity == severity, "\(report.findings)")
+            #expect(report.sample?.total == values.count)
+            #expect(finding?.sentence.contains(hex) == false)
+        }
+    }
+
+    @Test(
+        "an app that the table cannot hold is refused before anything is read",
+        arguments: TestEngine.available)
+    func numberedApps(_ engine: TestEngine) throws {
+        let database = try TokenDatabase(engine)
+        try database.createSideTables()
+        try database.execute(
+            "CREATE TABLE devices (id INTEGER PRIMARY KEY, device_token VARCHAR(255), app_id INTEGER)"
+        )
+        try database.execute("INSERT INTO devices VALUES (1, 'a5', 3)")
+        let store = try database.store { $0.table = "devices" }
+        #expect(try store.examine(.read).firstFailure == nil)
+        let wrong = [
+            Partition(app: "chat", environment: "production"),
+            Partition(app: "chat", environment: "sandbox"),
+        ]
+        let failure = #expect(throws: StoreFailure.self) {
+            try store.preflight(.read, partitions: wrong)
+        }
+        #expect(failure?.code == .configuration)
+        #expect(failure?.sentence.contains("column app_id holds whole numbers") == true)
+        let right = [Partition(app: "3", environment: "production")]
+        let report = try store.preflight(.read, partitions: right)
+        #expect(!report.findings.contains { $0.sentence.contains("no row has") })
+    }
+
+    @Test(
+        "an app or environment that no row has is a warning, and an empty table none",
+        arguments: TestEngine.available)
+    func absentApps(_ engine: TestEngine) throws {
+        let database = try TokenDatabase(engine)
+        try database.createSideTables()
+        try database.execute(
+            "CREATE TABLE active_users (id INTEGER PRIMARY KEY, device_token VARCHAR(255), "
+                + "app_id VARCHAR(64), environment VARCHAR(16))")
+        let partitions = [
+            Partition(app: "chat", environment: "production"),
+            Partition(app: "mail", environment: "sandbox"),
+        ]
+        func warnings() throws -> [String] {
+            try database.store { $0.environmentValues = ["production": "prod"] }
+                .examine(.read, partitions: partitions).findings.map(\.sentence)
+                .filter { $0.contains("no row has") }
+        }
+        #expect(try warnings().isEmpty)
+        // The collation of the server would take CHAT for chat, the judgement of rows does not.
+        try database.execute(
+            "INSERT INTO active_users VALUES (1, ?, 'CHAT', 'sandbox'), (2, ?, 'mail', 'sandbox')",
+            [.text(DeviceToken.numbered(1).hex), .text(DeviceToken.numbered(2).hex)])
+        let found = try warnings()
+        #expect(found.count == 2, "\(found)")
+        #expect(found.first?.contains("no row has `chat` in column app_id") == true)
+        #expect(found.last?.contains("no row has `prod` in column environment") == true)
+        #expect(found.last?.contains("environment.values") == true)
+        try database.execute(
+            "UPDATE active_users SET app_id = 'chat', environment = 'prod' WHERE id = 1")
+        #expect(try warnings().isEmpty)
+    }
+
+    @Test(
+        "a column that fills tokens up with zeros is a warning",
+        .enabled(if: MariaDBServer.fromEnvironment != nil, Comment(rawValue: MariaDBServer.absence))
+    )
+    func paddedTokens() throws {
+        for (type, isWarned) in [("BINARY(100)", true), ("BINARY(32)", false)] {
+            let database = try Self.devices(.mariaDB, type)
+            let report = try database.store { $0.table = "devices" }.examine(.read)
+            let warned = report.findings.contains {
+                $0.severity == .warning && $0.sentence.contains("with zeros")
+            }
+            #expect(warned == isWarned, "\(type): \(report.findings)")
+        }
+    }
+
+    @Test("hex text kept as bytes in SQLite is found, or said to be lost")
+    func hexAsBytes() throws {
+        let hex = DeviceToken.numbered(1).hex
+        for value in [SQLValue.bytes(Array(hex.utf8)), .text(hex), .text(hex.uppercased())] {
+            let database = try Self.devices(.sqlite, "BLOB", [value])
+            let store = try database.store {
+                $0.table = "devices"
+                $0.encoding = .hex
+            }
+            #expect(try store.examine(.read).passesCheck)
+            #expect(try store.classify([.dead(1, at: start)]).counts == OutcomeCounts(applied: 1))
+        }
+        let database = try Self.devices(
+            .sqlite, "VARCHAR(64)", [.text(hex), .text(hex), .bytes(Array(hex.utf8))])
+        let report = try database.store { $0.table = "devices" }.examine(.read)
+        #expect(
+            report.findings.contains {
+                $0.severity == .warning && $0.sentence.contains("no signal finds 1 of them")
+            }, "\(report.findings)")
+    }
+
+    @Test("a token column without an index is a warning", arguments: TestEngine.available)
+    func noIndex(_ engine: TestEngine) throws {
+        let database = try Self.devices(engine, "VARCHAR(255)")
+        let report = try database.store { $0.table = "devices" }.preflight(Self.marking)
+        #expect(
+            report.findings.contains {
+                $0.severity == .warning && $0.sentence.contains("has no index")
+                    && $0.sentence.contains("`pushsweep schema apply --upgrade`")
+            })
+    }
+
+    @Test(
+        "the locking read goes through the token's index, however small the table",
+        .enabled(if: MariaDBServer.fromEnvironment != nil, Comment(rawValue: MariaDBServer.absence))
+    )
+    func locksIndexFirst() throws {
+        let database = try TokenDatabase(.mariaDB)
+        try database.createOwnSchema()
+        try database.register(0..<20, at: start)
+        let connection = FaultyConnection(database.driver(), [])
+        let store = try TokenTable(database.settings, connection, hurried())
+        try store.apply((0..<20).map { .dead($0, at: start + 60_000) })
+        let (sql, values) = try #require(
+            connection.log.first { $0.0.contains("device_token") && $0.0.hasSuffix("FOR UPDATE") })
+        let plan = try database.sql.query("EXPLAIN " + sql, values)
+        #expect(plan.row(0).contains(.text("device")), "\(plan.row(0))")
+    }
+
+    @Test(
+        "a schema is applied once, and what it makes passes the check",
+        arguments: TestEngine.available)
+    func schemaFromNothing(_ engine: TestEngine) throws {
+        let database = try TokenDatabase(engine)
+        let store = try database.store()
+        #expect(
+            try store.applySchema(upgrading: true)
+                == SchemaScript.whole(for: database.settings.location))
+        #expect(try store.missingSchema(upgrading: true).statements.isEmpty)
+        #expect(try store.applySchema(upgrading: true).statements.isEmpty)
+        #expect(try database.store().examine(Self.marking).passesCheck)
+    }
+
+    @Test(
+        "an existing table gains what marks need and keeps its rows",
+        arguments: TestEngine.available)
+    func schemaUpgrade(_ engine: TestEngine) throws {
+        let database = try TokenDatabase(engine)
+        try database.execute(
+            "CREATE TABLE active_users (udid varchar(40) NOT NULL PRIMARY KEY, "
+                + "device_token varchar(255) NOT NULL)")
+        try database.execute(
+            "INSERT INTO active_users VALUES ('u', ?)", [.text(DeviceToken.numbered(1).hex)])
+        try database.store().applySchema(upgrading: true)
+        #expect(try database.store().missingSchema(upgrading: true).statements.isEmpty)
+        let report = try database.store().preflight(Self.marking)
+        #expect(!report.findings.contains { $0.severity == .warning }, "\(report.findings)")
+        try database.execute("INSERT INTO active_users (udid, device_token) VALUES ('v', '0')")
+        try database.store().apply([.dead(1, at: start)])
+        #expect(
+            try database.texts("SELECT udid, invalid_reason FROM active_users ORDER BY udid") == [
+                ["u", "feedback"], ["v", "NULL"],
+            ])
+    }
+
+    @Test(
+        "an index that leads to tokens through the app is index enough",
+        arguments: TestEngine.available)
+    func leadingIndex(_ engine: TestEngine) throws {
+        let database = try TokenDatabase(engine)
+        try database.createOwnSchema()
+        try database.execute("DROP TABLE active_users")
+        try database.execute(
+            "CREATE TABLE active_users (id INTEGER PRIMARY KEY, app_id VARCHAR(64), device_token "
+                + "VARCHAR(255), registered_at DATETIME, invalidated_at DATETIME, invalid_reason "
+                + "VARCHAR(64))")
+        #expect(try database.store().missingSchema(upgrading: true).statements.count == 1)
+        try database.execute("CREATE UNIQUE INDEX t ON active_users (app_id, device_token)")
+        #expect(try database.store().missingSchema(upgrading: true).statements.isEmpty)
+        let report = try database.store().examine(Self.marking)
+        #expect(!report.findings.contains { $0.sentence.contains("has no index") })
+    }
+
+    @Test("columns declared absent are not added", arguments: TestEngine.available)
+    func schemaRespectsMapping(_ engine: TestEngine) throws {
+        let database = try Self.devices(engine, "VARCHAR(255)")
+        let script = try database.store {
+            $0.table = "devices"
+            $0.registeredAt.column = .absent
+            $0.invalidatedAt.column = .absent
+            $0.reason = .absent
+        }.missingSchema(upgrading: true)
+        let changes = script.statements.filter { $0.contains("devices") }
+        #expect(changes.count == 1 && changes[0].contains("INDEX"))
+        // Beside it stands the queue that this database has not got.
+        #expect(script.statements.count == changes.count + 2 - (engine == .mariaDB ? 1 : 0))
+        #expect(script.text.hasSuffix(";\n"))
+    }
+
+    @Test("a SQLite file that is not there is not made by looking for it")
+    func missingFile() throws {
+        let database = try TokenDatabase(.sqlite)
+        var settings = database.settings
+        settings.location = .sqlite(path: "/nonexistent/\(database.name)")
+        let failure = #expect(throws: StoreFailure.self) { try TokenTable(settings) }
+        #expect(failure?.code == .configuration)
+    }
+}

@@ -1,0 +1,180 @@
+import APNsProtocol
+import Foundation
+import TestSupport
+import Testing
+import TokenHygiene
+
+@testable import Database
+@testable import PushQueue
+@testable import TokenTable
+
+@Suite("What a change reaches beyond its row")
+struct ReachTests {
+    private static let removal = RemovalPolicy(
+        action: .delete, deletesWithoutRegistrationTime: true)
+
+    private static func refusal(
+        _ database: TokenDatabase, _ policy: RemovalPolicy = removal
+    ) throws -> StoreFailure? {
+        let store = try database.store()
+        do throws(StoreFailure) {
+            try store.preflight(.apply(policy))
+            return nil
+        } catch {
+            return error
+        }
+    }
+
+    @Test(
+        "keeps rows from being removed where it changes rows of another table, and says which",
+        arguments: TestEngine.available, ["CASCADE", "SET NULL"])
+    func foreignKeys(_ engine: TestEngine, _ rule: String) throws {
+        let database = try TokenDatabase(engine)
+        try database.createOwnSchema()
+        try database.sql.run(
+            "CREATE TABLE messages (device \(engine == .sqlite ? "INTEGER" : "BIGINT"), "
+                + "FOREIGN KEY (device) REFERENCES active_users (id) ON DELETE \(rule))")
+        let failure = try Self.refusal(database)
+        #expect(failure?.code == .configuration)
+        #expect(
+            failure?.sentence.contains("messages (ON DELETE \(rule))") == true, "\(failure as Any)")
+        #expect(try Self.refusal(database, RemovalPolicy()) == nil)
+    }
+
+    @Test(
+        "keeps rows from being removed where a trigger writes elsewhere, and says which",
+        arguments: TestEngine.available)
+    func triggers(_ engine: TestEngine) throws {
+        let database = try TokenDatabase(engine)
+        try database.createOwnSchema()
+        try database.sql.run("CREATE TABLE log (id INTEGER)")
+        try database.execute(
+            "CREATE TRIGGER `update` AFTER DELETE ON active_users FOR EACH ROW "
+                + "INSERT INTO log VALUES (OLD.id)", on: .mariaDB)
+        try database.execute(
+            "CREATE TRIGGER \"update\" AFTER DELETE ON active_users BEGIN "
+                + "INSERT INTO log VALUES (OLD.id); END", on: .sqlite)
+        let failure = try Self.refusal(database)
+        #expect(failure?.code == .configuration)
+        #expect(failure?.sentence.contains("runs triggers: update") == true, "\(failure as Any)")
+        #expect(try Self.refusal(database, RemovalPolicy()) == nil)
+    }
+
+    @Test(
+        "is beyond tables without transactions: nothing is changed in them, whoever's they are",
+        .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)),
+        arguments: ["MyISAM", "Aria", "MEMORY"],
+        ["active_users", "pushsweep_feed", "pushsweep_lease"])
+    func engines(_ storage: String, _ table: String) throws {
+        // MEMORY holds no long columns.
+        if storage == "MEMORY" && table != "active_users" { return }
+        let database = try TokenDatabase(.mariaDB)
+        try database.createOwnSchema()
+        try database.sql.run("ALTER TABLE \(table) ENGINE=\(storage)")
+        for policy in [RemovalPolicy(), Self.removal] {
+            let failure = try Self.refusal(database, policy)
+            #expect(failure?.code == .configuration)
+            #expect(
+                failure?.sentence.contains("ENGINE=InnoDB") == true
+                    && failure?.sentence.contains(table) == true, "\(failure as Any)")
+        }
+        // Looking does no harm.
+        try database.store().preflight(.read)
+    }
+
+    @Test(
+        "is nothing under a binary log of statements, which refuses each change: told before the first",
+        .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)))
+    func binaryLog() throws {
+        let server = try PrivateServer(["--log-bin=log", "--binlog-format=STATEMENT"])
+        let administrator = try server.server.connection()
+        try administrator.run("CREATE DATABASE push")
+        let settings = server.server.settings(database: "push")
+        let sql = try server.server.connection(database: "push")
+        for statement in SchemaScript.whole(for: settings.location).statements {
+            try sql.run(statement)
+        }
+        let store = try TokenTable(settings)
+        let failure = #expect(throws: StoreFailure.self) {
+            try store.preflight(.apply(RemovalPolicy()))
+        }
+        #expect(failure?.code == .configuration)
+        #expect(
+            failure?.sentence.contains("set binlog_format to ROW") == true, "\(failure as Any)")
+        try store.preflight(.read)
+        try administrator.run("SET GLOBAL binlog_format = 'ROW'")
+        try TokenTable(settings).preflight(.apply(RemovalPolicy()))
+        withExtendedLifetime(server) {}
+    }
+
+    @Test(
+        "is not known to an account that sees no other table, which is told what to be granted",
+        .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)))
+    func blindAccounts() throws {
+        let database = try TokenDatabase(.mariaDB)
+        try database.createOwnSchema()
+        let user = "u" + UUID().uuidString.prefix(12).lowercased().filter { $0 != "-" }
+        try database.sql.run("CREATE USER '\(user)'@'%' IDENTIFIED BY 'password'")
+        defer { try? database.sql.run("DROP USER '\(user)'@'%'") }
+        let tables = ["active_users"] + OwnTable.sideTables.map(\.name)
+        for table in tables {
+            try database.sql.run(
+                "GRANT SELECT, INSERT, UPDATE, DELETE ON \(database.name).\(table) TO '\(user)'@'%'"
+            )
+        }
+        guard case .server(let server) = database.settings.location else { return }
+        var settings = database.settings
+        settings.location = .server(
+            .init(address: server.address, user: user, database: server.database))
+        settings.password = "password"
+        let narrow = settings
+        func refusal() throws -> StoreFailure? {
+            do throws(StoreFailure) {
+                try TokenTable(narrow).preflight(.apply(Self.removal))
+                return nil
+            } catch {
+                return error
+            }
+        }
+        // In a schema of its own, on which the account has no right at all.
+        let other = database.name + "_o"
+        try database.sql.run("CREATE DATABASE \(other)")
+        defer { try? database.sql.run("DROP DATABASE \(other)") }
+        try database.sql.run(
+            "CREATE TABLE \(other).messages (device BIGINT, FOREIGN KEY (device) REFERENCES "
+                + "\(database.name).active_users (id) ON DELETE CASCADE)")
+        // Rights that show no table, one on the schema and one on all.
+        try database.sql.run("GRANT EXECUTE ON \(database.name).* TO '\(user)'@'%'")
+        try database.sql.run("GRANT REPLICA MONITOR ON *.* TO '\(user)'@'%'")
+        let blind = try refusal()
+        #expect(blind?.code == .permission)
+        #expect(
+            blind?.sentence.contains("GRANT REFERENCES ON *.* TO") == true,
+            "\(blind as Any)")
+        try database.sql.run("GRANT REFERENCES ON *.* TO '\(user)'@'%'")
+        let seeing = try refusal()
+        #expect(seeing?.code == .configuration)
+        #expect(seeing?.sentence.contains("messages (ON DELETE CASCADE)") == true)
+    }
+
+    @Test(
+        "the event of a trigger is found in its text",
+        arguments: [
+            ("CREATE TRIGGER a AFTER DELETE ON t BEGIN SELECT 1; END", "DELETE"),
+            (
+                "CREATE TRIGGER \"delete\" BEFORE UPDATE OF x ON t BEGIN DELETE FROM u; END",
+                "UPDATE"
+            ),
+            ("create trigger if not exists [a delete] insert on t begin select 1; end", "INSERT"),
+            ("CREATE TEMP TRIGGER `update` DELETE ON t BEGIN SELECT 1; END", "DELETE"),
+            ("nothing", "DELETE"),
+            (
+                "CREATE TRIGGER a /* UPDATE: don't */ AFTER DELETE ON t BEGIN SELECT 1; END",
+                "DELETE"
+            ),
+            ("CREATE TRIGGER a -- insert\nAFTER DELETE ON t BEGIN SELECT 1; END", "DELETE"),
+        ])
+    func events(_ sql: String, _ event: String) {
+        #expect(Catalog.event(ofTrigger: sql) == event)
+    }
+}

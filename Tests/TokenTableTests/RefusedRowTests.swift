@@ -1,0 +1,265 @@
+import APNsProtocol
+import TestSupport
+import Testing
+import TokenHygiene
+
+@testable import Database
+@testable import PushQueue
+@testable import TokenTable
+
+@Suite("Rows that refuse a change")
+struct RefusedRowTests {
+    private static let token = (0..<40).map { DeviceToken.numbered($0).hex }
+    private static let evidence = (0..<40).map { TokenEvidence.dead($0, at: start + 60_000) }
+    private static let removal = RemovalPolicy(
+        action: .delete, deletesWithoutRegistrationTime: true)
+
+    /// A table of forty rows, those with a number below `held` being held.
+    private static func database(_ engine: TestEngine, held: Int) throws -> TokenDatabase {
+        let database = try TokenDatabase(engine)
+        try database.createSideTables()
+        try database.sql.run(
+            "CREATE TABLE devices (id INTEGER PRIMARY KEY, device_token VARCHAR(64), "
+                + "invalidated_at BIGINT, held INTEGER)")
+        for number in 0..<40 {
+            try database.sql.run(
+                "INSERT INTO devices VALUES (\(number), '\(token[number])', NULL, \(number < held ? 1 : 0))"
+            )
+        }
+        return database
+    }
+
+    private static func store(_ database: TokenDatabase) throws -> TokenTable {
+        try database.store(pacing: hurried()) {
+            $0.table = "devices"
+            $0.invalidatedAt.type = .epochMilliseconds
+        }
+    }
+
+    private static func refused(_ database: TokenDatabase) throws -> Set<String> {
+        Set(
+            try database.texts("SELECT row_key FROM pushsweep_change WHERE action = 'refused'")
+                .flatMap { $0 })
+    }
+
+    @Test(
+        "are named in the ledger, and the others are marked",
+        arguments: TestEngine.available, ["ABORT", "FAIL", "ROLLBACK"])
+    func triggers(_ engine: TestEngine, _ kind: String) throws {
+        let database = try Self.database(engine, held: 3)
+        try database.execute(
+            "CREATE TRIGGER hold \(kind == "ABORT" ? "BEFORE" : "AFTER") UPDATE ON devices FOR EACH ROW "
+                + "IF OLD.held = 1 THEN SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'held', "
+                + "MYSQL_ERRNO = 31001; END IF", on: .mariaDB)
+        try database.execute(
+            "CREATE TRIGGER hold AFTER UPDATE ON devices WHEN OLD.held = 1 BEGIN "
+                + "SELECT RAISE(\(kind), 'held'); END", on: .sqlite)
+        let store = try Self.store(database)
+        let progress = try store.apply(Self.evidence)
+        #expect(progress.isApplied && progress.counts.applied == 37)
+        #expect(progress.counts.total == 40)
+        #expect(
+            try database.texts("SELECT id FROM devices WHERE invalidated_at IS NULL ORDER BY id")
+                == [["0"], ["1"], ["2"]])
+        #expect(try Self.refused(database) == ["0", "1", "2"])
+        #expect(
+            try database.count("SELECT COUNT(*) FROM pushsweep_change WHERE action = 'mark'") == 37)
+    }
+
+    @Test(
+        "because other rows refer to them are left, and the others are removed and come back",
+        arguments: TestEngine.available, ["", "DEFERRABLE INITIALLY DEFERRED"])
+    func foreignKeys(_ engine: TestEngine, _ moment: String) throws {
+        let database = try Self.database(engine, held: 3)
+        let rule = engine == .sqlite ? moment : ""
+        try database.sql.run(
+            "CREATE TABLE messages (device INTEGER, FOREIGN KEY (device) REFERENCES devices (id) \(rule))"
+        )
+        try database.sql.run("INSERT INTO messages SELECT id FROM devices WHERE held = 1")
+        let before = try database.texts("SELECT * FROM devices ORDER BY id")
+        let store = try Self.store(database)
+        let progress = try store.apply(Self.evidence, policy: Self.removal, run: "run")
+        #expect(progress.isApplied && progress.counts.applied == 37)
+        #expect(try database.count("SELECT COUNT(*) FROM devices") == 3)
+        #expect(try Self.refused(database) == ["0", "1", "2"])
+        try store.session.record(
+            RunRecord(id: "run", kind: "sweep", started: EpochMilliseconds(start), host: "h"))
+        let undone = try store.undo(.run("run"))
+        #expect(undone.inserted == 37 && undone.kept.isEmpty)
+        #expect(try database.texts("SELECT * FROM devices ORDER BY id") == before)
+    }
+
+    @Test("keep no other row from coming back", arguments: TestEngine.available)
+    func undo(_ engine: TestEngine) throws {
+        let database = try Self.database(engine, held: 0)
+        let store = try Self.store(database)
+        try store.sweep("run", Self.evidence, policy: Self.removal)
+        // A value of the image fits its column no more, in each of the ways that servers tell.
+        try database.execute("ALTER TABLE devices MODIFY held TINYINT NOT NULL", on: .mariaDB)
+        try database.execute(
+            "CREATE TRIGGER hold BEFORE INSERT ON devices WHEN NEW.id = 5 BEGIN "
+                + "SELECT RAISE(ABORT, 'held'); END", on: .sqlite)
+        try database.execute(
+            "UPDATE pushsweep_change SET before_image = REPLACE(before_image, '\"held\":0', "
+                + "'\"held\":\(engine == .sqlite ? "0" : "4000")') WHERE row_key = '5'")
+        let undone = try store.undo(.run("run"))
+        #expect(undone.isDone && undone.kept == ["refused": 1] && undone.inserted == 39)
+        #expect(try database.count("SELECT COUNT(*) FROM devices WHERE id = 5") == 0)
+    }
+
+    @Test("are told by check for as long as they stand", arguments: TestEngine.available)
+    func check(_ engine: TestEngine) throws {
+        let database = try Self.database(engine, held: 2)
+        try database.execute(
+            "CREATE TRIGGER hold BEFORE UPDATE ON devices FOR EACH ROW IF OLD.held = 1 THEN "
+                + "SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'held'; END IF", on: .mariaDB)
+        try database.execute(
+            "CREATE TRIGGER hold BEFORE UPDATE ON devices WHEN OLD.held = 1 BEGIN "
+                + "SELECT RAISE(ABORT, 'held'); END", on: .sqlite)
+        let store = try Self.store(database)
+        try store.apply(Self.evidence)
+        func told() throws -> [String] {
+            try store.examine(.apply(RemovalPolicy())).findings.map(\.sentence).filter {
+                $0.contains("refused a change lately")
+            }
+        }
+        let first = try told().first ?? ""
+        #expect(first.contains("2 rows refused a change lately"), "\(first)")
+        #expect(first.contains("row 0: a trigger refuses the change"), "\(first)")
+        try database.sql.run("DROP TRIGGER hold")
+        try store.apply(Self.evidence)
+        #expect(try told().isEmpty)
+    }
+
+    @Test(
+        "because their registration cannot be read are counted, and the others are marked",
+        .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)))
+    func registrations() throws {
+        let database = try TokenDatabase(.mariaDB)
+        try database.createOwnSchema()
+        try database.sql.run("SET SESSION sql_mode = 'ALLOW_INVALID_DATES'")
+        try database.register(0..<20, at: start)
+        try database.sql.run(
+            "UPDATE active_users SET registered_at = '2024-05-00 00:00:00' WHERE id > 0 AND "
+                + "device_token = x'\(Self.token[7])'")
+        let store = try database.store(pacing: hurried())
+        let progress = try store.apply((0..<20).map { .dead($0, at: start + 60_000) })
+        #expect(progress.isApplied && progress.counts.applied == 19 && progress.counts.total == 20)
+        #expect(
+            try database.count("SELECT COUNT(*) FROM active_users WHERE invalidated_at IS NULL")
+                == 1)
+        #expect(try Self.refused(database).count == 1)
+    }
+
+    @Test(
+        "of a trigger that takes the number of a passing failure are refused rows all the same",
+        .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)),
+        arguments: ["45000", "40001"])
+    func disguisedSignals(_ state: String) throws {
+        let database = try Self.database(.mariaDB, held: 1)
+        try database.sql.run(
+            "CREATE TRIGGER hold BEFORE UPDATE ON devices FOR EACH ROW IF OLD.held = 1 THEN "
+                + "SIGNAL SQLSTATE '\(state)' SET MYSQL_ERRNO = 1213; END IF")
+        let progress = try Self.store(database).apply(Self.evidence)
+        #expect(progress.isApplied && progress.counts.applied == 39)
+        #expect(try Self.refused(database) == ["0"])
+    }
+
+    @Test(
+        "of a trigger that calls itself a deadlock are left out of an undo, and the others come back",
+        .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)))
+    func disguisedInserts() throws {
+        let database = try Self.database(.mariaDB, held: 1)
+        let store = try Self.store(database)
+        try store.sweep("run", Self.evidence, policy: Self.removal)
+        #expect(try database.count("SELECT COUNT(*) FROM devices") == 0)
+        try database.sql.run(
+            "CREATE TRIGGER hold BEFORE INSERT ON devices FOR EACH ROW IF NEW.held = 1 THEN "
+                + "SIGNAL SQLSTATE '40001' SET MYSQL_ERRNO = 1213; END IF")
+        let undone = try store.undo(.run("run"))
+        #expect(undone.isDone && undone.kept == ["refused": 1] && undone.inserted == 39)
+    }
+
+    @Test(
+        "are never other rows: each change repeats the token that was judged",
+        arguments: TestEngine.available, RemovalPolicy.Action.allCases)
+    func repeatedTokens(_ engine: TestEngine, _ action: RemovalPolicy.Action) throws {
+        let database = try Self.database(engine, held: 0)
+        var settings = database.settings
+        settings.mapping.table = "devices"
+        settings.mapping.invalidatedAt.type = .epochMilliseconds
+        let connection = FaultyConnection(database.driver(), [])
+        let store = try TokenTable(settings, connection, hurried())
+        try store.sweep(
+            "run", Self.evidence,
+            policy: RemovalPolicy(action: action, deletesWithoutRegistrationTime: true))
+        try store.undo(.run("run"), as: "undo")
+        try store.undo(.run("undo"), at: start + 1_000_000)
+        let changes = connection.log.filter { sql, _ in
+            (sql.hasPrefix("UPDATE") || sql.hasPrefix("DELETE")) && sql.contains("devices")
+        }
+        #expect(!changes.isEmpty)
+        for (sql, values) in changes {
+            let condition = sql.split(separator: " WHERE ", maxSplits: 1).last ?? ""
+            #expect(condition.contains("device_token"), "\(sql)")
+            #expect(values.contains { value in Self.token.contains { value == .text($0) } })
+        }
+    }
+
+    @Test("are those whose mark a trigger takes back", arguments: TestEngine.available)
+    func marksTakenBack(_ engine: TestEngine) throws {
+        let database = try Self.database(engine, held: 2)
+        try database.execute(
+            "CREATE TRIGGER hold BEFORE UPDATE ON devices FOR EACH ROW IF OLD.held = 1 THEN "
+                + "SET NEW.invalidated_at = OLD.invalidated_at; END IF", on: .mariaDB)
+        try database.execute(
+            "CREATE TRIGGER hold AFTER UPDATE OF invalidated_at ON devices WHEN OLD.held = 1 BEGIN "
+                + "UPDATE devices SET invalidated_at = NULL WHERE id = OLD.id; END", on: .sqlite)
+        let progress = try Self.store(database).apply(Self.evidence)
+        #expect(progress.isApplied && progress.counts.applied == 38)
+        #expect(try Self.refused(database) == ["0", "1"])
+    }
+
+    @Test(
+        "are those whose trigger fails by itself, whatever the failure says",
+        arguments: TestEngine.available, [true, false])
+    func failingTriggers(_ engine: TestEngine, _ isAlone: Bool) throws {
+        let database = try Self.database(engine, held: 1)
+        try database.execute(
+            "CREATE TRIGGER hold BEFORE UPDATE ON devices FOR EACH ROW IF OLD.held = 1 THEN "
+                + "INSERT INTO nosuch VALUES (1); END IF", on: .mariaDB)
+        try database.execute(
+            "CREATE TRIGGER hold BEFORE UPDATE ON devices WHEN OLD.held = 1 BEGIN "
+                + "SELECT abs(-9223372036854775807 - OLD.held); END", on: .sqlite)
+        let progress = try Self.store(database).apply(isAlone ? [Self.evidence[0]] : Self.evidence)
+        #expect(progress.isApplied && progress.counts.applied == (isAlone ? 0 : 39))
+        #expect(try Self.refused(database) == ["0"])
+    }
+
+    @Test(
+        "are those too large for a statement with their image, and the others are removed",
+        .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)))
+    func largeRows() throws {
+        let server = try PrivateServer(["--max-allowed-packet=1M"])
+        try server.server.connection().run("CREATE DATABASE push")
+        let sql = try server.server.connection(database: "push")
+        var settings = server.server.settings(database: "push")
+        settings.mapping.table = "devices"
+        for statement in SchemaScript.sideTables(for: settings.location).statements {
+            try sql.run(statement)
+        }
+        try sql.run(
+            "CREATE TABLE devices (id INT PRIMARY KEY, device_token VARCHAR(64), photo MEDIUMBLOB)")
+        for number in 0..<5 {
+            try sql.run(
+                "INSERT INTO devices VALUES (\(number), '\(Self.token[number])', "
+                    + "REPEAT(x'ff', \(number == 2 ? 700_000 : 100)))")
+        }
+        let store = try TokenTable(settings)
+        try store.sweep("run", Array(Self.evidence.prefix(5)), policy: Self.removal)
+        let left = try sql.query("SELECT id, LENGTH(photo) FROM devices")
+        #expect(left.count == 1 && left[0, 0] == .integer(2) && left[0, 1].count == 700_000)
+        #expect(try store.undo(.run("run")).inserted == 4)
+        withExtendedLifetime(server) {}
+    }
+}

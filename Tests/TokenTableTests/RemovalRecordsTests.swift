@@ -1,0 +1,123 @@
+import APNsProtocol
+import Foundation
+import TestSupport
+import Testing
+import TokenHygiene
+import TokenTable
+
+@Suite("What the guard asks the database", .serialized)
+struct RemovalRecordsTests {
+    /// A marker as an application some time ago would have left it.
+    private func marker(
+        _ database: TokenDatabase, removed: Int, hoursAgo: Double, released: Bool = false,
+        app: String = "chat"
+    ) throws {
+        let now = Date().timeIntervalSince1970 * 1_000
+        try database.execute(
+            "INSERT INTO pushsweep_feed (feed, part, parts, run, app, environment, source, "
+                + "table_name, invalidated, released, state, changed_at) VALUES (?, 0, 1, 'r', ?, "
+                + "'production', 'feedback', 't', ?, ?, 'applied', ?)",
+            [
+                .text(UUID().uuidString.lowercased()), .text(app), .integer(Int64(removed)),
+                .integer(released ? 1 : 0), database.time(Int64(now - hoursAgo * 3_600_000)),
+            ])
+    }
+
+    @Test("removals add up by hours of the database's clock", arguments: TestEngine.available)
+    func hours(_ engine: TestEngine) throws {
+        let database = try TokenDatabase(engine)
+        try database.createSideTables()
+        for (removed, ago) in [(3, 30.0), (4, 30.0), (9, 60), (50, 719), (1_000, 721), (0, 5)] {
+            try marker(database, removed: removed, hoursAgo: ago)
+        }
+        try marker(database, removed: 500, hoursAgo: 30, released: true)
+        try marker(database, removed: 700, hoursAgo: 30, app: "talk")
+        let history = try database.store().removals(from: chat)
+        #expect(history.hours.sorted() == [7, 9, 50])
+        #expect(history.thisHour == 0)
+        #expect(history.day == 0)
+        #expect(history.month == 566)
+    }
+
+    @Test(
+        "what is applied counts at once, and by rows that were living",
+        arguments: TestEngine.available)
+    func presentHour(_ engine: TestEngine) throws {
+        let database = try TokenDatabase(engine)
+        try database.createOwnSchema()
+        try database.register(0..<40, at: start)
+        try database.register(.numbered(40), at: start, mark: start + 1_000)
+        let store = try database.store()
+        // The present hour may end between two statements: then it is another hour, and the day's.
+        try store.apply((0..<30).map { .dead($0, at: start + 60_000) })
+        let progress = try store.apply((20...50).map { .dead($0, at: start + 90_000) })
+        #expect(progress.rowsChanged == 21)
+        #expect(progress.rowsInvalidated == 10)
+        let history = try store.removals(from: chat)
+        #expect(history.thisHour + history.hours.reduce(0, +) == 40)
+        #expect(history.day == 40)
+        #expect(history.month == 40)
+    }
+
+    @Test("without the right to see the markers there is no history")
+    func hidden() throws {
+        let database = try TokenDatabase(.sqlite)
+        #expect(try database.store().removals(from: chat) == RemovalHistory())
+    }
+
+    @Test(
+        "living rows are those without a mark, or with a later registration, up to a limit",
+        arguments: TestEngine.available)
+    func living(_ engine: TestEngine) throws {
+        let database = try TokenDatabase(engine)
+        try database.createOwnSchema()
+        try database.register(0..<20, at: start)
+        try database.register(.numbered(20), at: start, mark: start + 1)
+        try database.register(.numbered(21), at: start, mark: start)
+        try database.register(.numbered(22), at: start + 1, mark: start)
+        try database.register(.numbered(23), at: start, app: "talk")
+        try database.register(.numbered(24), at: start, environment: "sandbox")
+        let store = try database.store()
+        #expect(try store.livingRows(in: chat, atMost: .max) == 21)
+        #expect(try store.livingRows(in: chat, atMost: 21) == 21)
+        #expect(try store.livingRows(in: chat, atMost: 7) == 7)
+    }
+
+    @Test("marks beside the table count too", arguments: TestEngine.available)
+    func sideMarks(_ engine: TestEngine) throws {
+        let database = try TokenDatabase(engine)
+        try database.createSideTables()
+        try database.execute(
+            "CREATE TABLE devices (id INTEGER PRIMARY KEY, device_token VARCHAR(64))")
+        for row in 0..<10 {
+            try database.execute(
+                "INSERT INTO devices VALUES (?, ?)",
+                [.integer(Int64(row)), .text(DeviceToken.numbered(row).hex)])
+        }
+        let store = try database.store { $0.table = "devices" }
+        #expect(try store.livingRows(in: chat, atMost: .max) == 10)
+        try store.apply((0..<4).map { .dead($0, at: start) })
+        #expect(try store.livingRows(in: chat, atMost: .max) == 6)
+        #expect(try store.livingRows(in: chat, atMost: 5) == 5)
+        #expect(try store.removals(from: chat).day == 4)
+    }
+
+    @Test("a zero of an epoch column is no mark", arguments: TestEngine.available)
+    func epochs(_ engine: TestEngine) throws {
+        let database = try TokenDatabase(engine)
+        try database.execute(
+            "CREATE TABLE devices (id INTEGER PRIMARY KEY, device_token VARCHAR(64), "
+                + "registered_at BIGINT, invalidated_at BIGINT)")
+        for (row, mark) in [(1, "0"), (2, "NULL"), (3, "1704067300"), (4, "1704067000")] {
+            try database.execute(
+                "INSERT INTO devices VALUES (?, ?, 1704067200, \(mark))",
+                [.integer(Int64(row)), .text(DeviceToken.numbered(row).hex)])
+        }
+        let store = try database.store {
+            $0.table = "devices"
+            $0.registeredAt.type = .epochSeconds
+            $0.invalidatedAt.type = .epochSeconds
+        }
+        #expect(try store.livingRows(in: chat, atMost: .max) == 3)
+    }
+}

@@ -1,0 +1,218 @@
+import APNsProtocol
+import Database
+import Foundation
+import TestSupport
+import Testing
+import TokenHygiene
+import TokenTable
+
+@Suite(
+    "Rights of the account",
+    .enabled(if: MariaDBServer.fromEnvironment != nil, Comment(rawValue: MariaDBServer.absence)))
+struct RightsTests {
+    /// An account of one test's own with given grants.
+    private final class Account {
+        let name = "u" + UUID().uuidString.lowercased().filter { $0 != "-" }.prefix(12)
+        let database: TokenDatabase
+        private let admin: any SQLConnection
+        var settings: StoreSettings
+
+        init(_ database: TokenDatabase) throws {
+            let server = try #require(MariaDBServer.fromEnvironment)
+            self.database = database
+            admin = try server.connection()
+            try admin.run("CREATE USER '\(name)'@'%' IDENTIFIED BY 'p'")
+            settings = server.settings(database: database.name, user: String(name), password: "p")
+        }
+
+        deinit { try? admin.run("DROP USER '\(name)'@'%'") }
+
+        func run(_ grants: some Sequence<String>) throws {
+            for grant in grants { try admin.run(grant) }
+        }
+    }
+
+    private static let policies = [
+        RemovalPolicy(), RemovalPolicy(action: .delete),
+        RemovalPolicy(action: .delete, deletesAfter: 86_400_000),
+    ]
+
+    private static let expiry = Expiry(
+        run: "r", feed: "f", partition: Partition(app: "chat", environment: "production"),
+        policy: RemovalPolicy(action: .delete, deletesAfter: 1), now: EpochMilliseconds(start))
+
+    private static func schemas() -> [(String, (TokenDatabase) throws -> Void)] {
+        [
+            ("own", { try $0.createOwnSchema() }),
+            (
+                "PushChat",
+                {
+                    try $0.createSideTables()
+                    try $0.execute(
+                        "CREATE TABLE active_users (udid varchar(40) PRIMARY KEY, device_token "
+                            + "varchar(255) NOT NULL, nickname varchar(255), KEY (device_token))")
+                }
+            ),
+        ]
+    }
+
+    private static func fill(_ database: TokenDatabase, _ schema: String) throws {
+        if schema == "own" { return try database.register(0..<20, at: start) }
+        for token in 0..<20 {
+            try database.execute(
+                "INSERT INTO active_users (udid, device_token) VALUES (?, ?)",
+                [.text("udid\(token)"), .text(DeviceToken.numbered(token).hex)])
+        }
+    }
+
+    @Test("the printed grants suffice, and each one missing is named", arguments: policies)
+    func exactGrants(_ policy: RemovalPolicy) throws {
+        for (name, schema) in Self.schemas() {
+            let database = try TokenDatabase(.mariaDB)
+            try schema(database)
+            try Self.fill(database, name)
+            let account = try Account(database)
+            let grants = try database.store().grants(for: policy, user: "\(account.name)@%")
+            for missing in grants.indices {
+                let holder = try Account(database)
+                try holder.run(
+                    grants.enumerated().filter { $0.offset != missing }.map {
+                        $0.element.replacing(account.name, with: holder.name)
+                    })
+                let failure = #expect(throws: StoreFailure.self, "without \(grants[missing])") {
+                    try TokenTable(holder.settings).preflight(.apply(policy))
+                }
+                #expect(
+                    failure?.code == .permission || failure?.code == .configuration,
+                    "\(failure as Any)")
+                let right = grants[missing].split(separator: " TO ")[0]
+                let isNamed = failure?.sentence.contains(right) == true
+                let isHidden =
+                    failure?.sentence.contains("may see") == true
+                    || failure?.sentence.contains("hidden from the account") == true
+                #expect(isNamed || isHidden, "\(failure as Any)")
+            }
+            try account.run(grants)
+            let store = try TokenTable(account.settings)
+            let report = try store.preflight(.apply(policy))
+            #expect(report.firstFailure == nil)
+            let progress = try store.apply(
+                (0..<30).map { .dead($0, at: start + 60_000) }, policy: policy)
+            #expect(progress.counts == OutcomeCounts(applied: 20, unknown: 10), "\(name)")
+            try store.session.record(
+                RunRecord(id: "r", kind: "sweep", started: EpochMilliseconds(start), host: "h"))
+        }
+    }
+
+    @Test("grants name the account as the server sees it and close without a semicolon")
+    func grantedAccount() throws {
+        let database = try TokenDatabase(.mariaDB)
+        try database.createOwnSchema()
+        let account = try #require(
+            try database.sql.query("SELECT CURRENT_USER()").scalar?.text?.split(separator: "@"))
+        let store = try database.store()
+        let grants = try store.grants(for: RemovalPolicy())
+        #expect(!grants.isEmpty)
+        #expect(grants.allSatisfy { $0.hasSuffix(" TO '\(account[0])'@'\(account[1])'") })
+        let odd = try store.grants(for: RemovalPolicy(), user: "a@b'\u{301}@localhost")
+        #expect(odd.allSatisfy { $0.hasSuffix(" TO 'a@b''\u{301}'@'localhost'") }, "\(odd)")
+        let bare = try store.grants(for: RemovalPolicy(), user: "pushsweep")
+        #expect(bare.allSatisfy { $0.hasSuffix(" TO 'pushsweep'@'%'") })
+        #expect(bare.allSatisfy { !$0.contains("DELETE") })
+    }
+
+    @Test("an account that marks cannot delete rows or change tokens")
+    func leastPrivilege() throws {
+        let database = try TokenDatabase(.mariaDB)
+        try database.createOwnSchema()
+        try Self.fill(database, "own")
+        let account = try Account(database)
+        try account.run(
+            try database.store().grants(for: RemovalPolicy(), user: String(account.name)))
+        guard case .server(let server) = account.settings.location else { return }
+        let connection = MariaDBConnection(server, account.settings)
+        try connection.connect()
+        for statement in [
+            "DELETE FROM active_users WHERE id = 1",
+            "UPDATE active_users SET device_token = 'x' WHERE id = 1",
+            "SELECT user_id FROM active_users",
+        ] {
+            let failure = #expect(throws: SQLFailure.self) { try connection.query(statement) }
+            #expect(failure?.kind == .permission)
+        }
+    }
+
+    @Test("classification works with SELECT alone and writes nothing")
+    func readsOnly() throws {
+        for (name, schema) in Self.schemas() {
+            let database = try TokenDatabase(.mariaDB)
+            try schema(database)
+            try Self.fill(database, name)
+            let account = try Account(database)
+            try account.run(["GRANT SELECT ON \(database.name).* TO '\(account.name)'@'%'"])
+            let tables =
+                "CHECKSUM TABLE active_users, pushsweep_run, pushsweep_feed, pushsweep_change, "
+                + "pushsweep_invalid, pushsweep_lease"
+            let before = try database.texts(tables)
+            let store = try TokenTable(account.settings)
+            try store.preflight(.read)
+            let result = try store.classify((0..<30).map { .dead($0, at: start + 60_000) })
+            #expect(result.counts == OutcomeCounts(applied: 20, unknown: 10))
+            #expect(try store.progress(of: "f") == nil)
+            #expect(try store.due(Self.expiry) == 0)
+            #expect(try database.texts(tables) == before)
+            let failure = #expect(throws: StoreFailure.self) {
+                try store.apply([.dead(1, at: start + 60_000)])
+            }
+            #expect(failure?.code == .permission)
+        }
+    }
+
+    @Test("a dry run needs nothing but SELECT on the token table, with or without our tables")
+    func readsTokenTableOnly() throws {
+        for hasSideTables in [true, false] {
+            let database = try TokenDatabase(.mariaDB)
+            if hasSideTables { try database.createSideTables() }
+            try database.execute(
+                "CREATE TABLE active_users (udid varchar(40) PRIMARY KEY, device_token varchar(255) "
+                    + "NOT NULL, KEY (device_token))")
+            try Self.fill(database, "PushChat")
+            let account = try Account(database)
+            // Seen in the catalog, and not to be read all the same.
+            let grants =
+                ["GRANT SELECT ON \(database.name).active_users TO '\(account.name)'@'%'"]
+                + (hasSideTables
+                    ? [
+                        "GRANT INSERT ON \(database.name).pushsweep_invalid TO '\(account.name)'@'%'"
+                    ]
+                    : [])
+            try account.run(grants)
+            let store = try TokenTable(account.settings)
+            try store.preflight(.read)
+            let result = try store.classify((0..<30).map { .dead($0, at: start + 60_000) })
+            #expect(result.counts == OutcomeCounts(applied: 20, unknown: 10))
+            #expect(try store.progressIfVisible(of: "f") == nil)
+            #expect(try store.due(Self.expiry) == 0)
+            #expect(throws: StoreFailure.self) { try store.progress(of: "f") }
+        }
+    }
+
+    @Test("a wrong password or an unknown database is told apart from a server that is down")
+    func refusedAccounts() throws {
+        let database = try TokenDatabase(.mariaDB)
+        let server = try #require(MariaDBServer.fromEnvironment)
+        var wrong = database.settings
+        wrong.password = "not it"
+        let denied = #expect(throws: StoreFailure.self) { try TokenTable(wrong, pacing: hurried()) }
+        #expect(denied?.code == .permission)
+        #expect(denied?.sentence.contains("not it") == false)
+        let nowhere = #expect(throws: StoreFailure.self) {
+            try TokenTable(server.settings(database: "ps_nothing"), pacing: hurried())
+        }
+        #expect(nowhere?.code == .configuration)
+        var down = database.settings
+        down.location = try StoreLocation("mysql://u@127.0.0.1:1/push", relativeTo: "/")
+        let absent = #expect(throws: StoreFailure.self) { try TokenTable(down, pacing: hurried()) }
+        #expect(absent?.code == .unreachable)
+    }
+}

@@ -1,0 +1,78 @@
+import Testing
+
+@testable import Database
+@testable import PushQueue
+@testable import TokenTable
+
+@Suite("Sizes and pauses")
+struct SizingTests {
+    @Test("chunks grow towards the time aimed at, by half at most")
+    func grows() {
+        var sizing = ChunkSizing(first: 900)
+        sizing.committed(900, in: 1)
+        #expect(sizing.size == 1_350)
+        sizing.committed(1_350, in: ChunkSizing.aim * 2)
+        #expect(sizing.size == 675)
+    }
+
+    @Test("a lost conflict halves the chunk, within bounds")
+    func halves() {
+        var sizing = ChunkSizing(first: 900)
+        for expected in [450, 225, 112, 100, 100] {
+            sizing.lost()
+            #expect(sizing.size == expected)
+        }
+        for _ in 0..<20 { sizing.committed(sizing.size, in: 0) }
+        #expect(sizing.size == 5_000)
+    }
+
+    @Test("rows too large shrink the chunk down to one token, and growth respects their size")
+    func bytes() {
+        var sizing = ChunkSizing(first: 900)
+        sizing.exceeded(900, rows: 3)
+        #expect(sizing.size == 2)
+        sizing.lost()
+        #expect(sizing.size == 2)
+        sizing.exceeded(2, rows: 2)
+        #expect(sizing.size == 1)
+        sizing.committed(1, in: 1, bytes: ChunkSizing.mostBytes)
+        #expect(sizing.size == 1)
+        sizing.committed(1, in: 1, bytes: ChunkSizing.mostBytes / 40)
+        #expect(sizing.size == 30)
+    }
+
+    @Test("a short last chunk does not change the size")
+    func ignoresShort() {
+        var sizing = ChunkSizing(first: 900)
+        sizing.committed(3, in: 500)
+        #expect(sizing.size == 900)
+    }
+
+    @Test("pauses grow, are jittered and bounded")
+    func pauses() {
+        let pauses = { (random: Double) in
+            (1...9).map { StorePacing(random: { random }).pause(after: $0) }
+        }
+        #expect(pauses(0) == [25, 50, 100, 200, 400, 800, 1_000, 1_000, 1_000])
+        #expect(pauses(0.999).allSatisfy { $0 <= 2_000 })
+        #expect(zip(pauses(0), pauses(0.5)).allSatisfy { $0 < $1 })
+    }
+
+    @Test("lists in statements come in few lengths and repeat their last entry")
+    func shapes() {
+        #expect(StatementShape.padded([1, 2, 3]) == [1, 2, 3, 3, 3, 3, 3, 3, 3, 3])
+        #expect(StatementShape.padded([7]) == [7])
+        #expect(Set((1...900).map { StatementShape.length(for: $0) }).count == 5)
+        #expect(Array(0..<7).runs(of: 3).map(Array.init) == [[0, 1, 2], [3, 4, 5], [6]])
+    }
+
+    @Test("statements are kept by use and the oldest is dropped")
+    func cache() {
+        var cache = StatementCache<Int>(capacity: 2)
+        cache["a"] = 1
+        cache["b"] = 2
+        #expect(cache["a"] == 1)
+        cache["c"] = 3
+        #expect(cache["b"] == nil && cache["a"] == 1 && cache["c"] == 3)
+    }
+}

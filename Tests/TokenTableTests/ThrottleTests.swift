@@ -1,0 +1,361 @@
+import APNsProtocol
+import Foundation
+import Synchronization
+import TestSupport
+import Testing
+import TokenHygiene
+
+@testable import Database
+@testable import PushQueue
+@testable import TokenTable
+
+/// A clock that moves when somebody pauses, and by some milliseconds with every look.
+private final class Clock: Sendable {
+    private let state = Mutex((now: 0.0, pauses: [Int]()))
+    private let step: Double
+
+    init(step: Double = 0) { self.step = step }
+
+    /// Pacing on this clock, in chunks of 90 tokens.
+    func pacing(_ throttle: Throttle) -> StorePacing {
+        var pacing = StorePacing(
+            firstChunk: 90,
+            monotonic: {
+                self.state.withLock { state in
+                    state.now += self.step
+                    return state.now
+                }
+            },
+            sleep: { pause in
+                self.state.withLock { state in
+                    state.now += Double(pause)
+                    state.pauses.append(pause)
+                }
+            }, random: { 0.5 })
+        pacing.throttle = throttle
+        return pacing
+    }
+
+    var pauses: [Int] { state.withLock { $0.pauses } }
+}
+
+/// Answers in turn, the last one for ever; and what was told.
+private final class Script: Sendable {
+    private let state: Mutex<(readings: [ThrottleReading], looks: Int, story: [String])>
+
+    init(_ readings: [ThrottleReading]) { state = Mutex((readings, 0, [])) }
+
+    func install(in throttle: inout Throttle) {
+        throttle.scripted = {
+            self.state.withLock { state in
+                state.looks += 1
+                return state.readings.count > 1 ? state.readings.removeFirst() : state.readings[0]
+            }
+        }
+        throttle.story = { line in self.state.withLock { $0.story.append(line) } }
+    }
+
+    var looks: Int { state.withLock { $0.looks } }
+    var story: [String] { state.withLock { $0.story } }
+}
+
+private func load(_ figure: Double) -> ThrottleReading {
+    ThrottleReading(status: ["threads_running": figure])
+}
+
+@Suite("The throttle")
+struct ThrottleTests {
+    private static let evidence = (0..<500).map { TokenEvidence.dead($0, at: start + 60_000) }
+
+    private static func database(_ engine: TestEngine) throws -> TokenDatabase {
+        let database = try TokenDatabase(engine)
+        try database.createOwnSchema()
+        try database.register(0..<500, at: start)
+        return database
+    }
+
+    private static func isDone(_ progress: FeedProgress, _ database: TokenDatabase) throws {
+        #expect(progress.isApplied && progress.counts.applied == 500)
+        #expect(
+            try database.texts("SELECT COUNT(*), COUNT(DISTINCT row_key) FROM pushsweep_change")
+                == [["500", "500"]])
+    }
+
+    @Test("decides by the most urgent of what it is told")
+    func decisions() throws {
+        var throttle = Throttle()
+        throttle.maxLag = 10
+        throttle.maxLoad = try LoadLimits("25")
+        throttle.criticalLoad = try LoadLimits("Threads_running=100,Threads_connected=400")
+        func decide(_ running: Double, lags: [Double?] = [0]) -> String {
+            let reading = ThrottleReading(
+                status: ["threads_running": running, "threads_connected": 5],
+                lags: lags.enumerated().map { .init(name: "r\($0.offset)", seconds: $0.element) })
+            switch throttle.decide(reading) {
+            case .goOn: return "go on"
+            case .pause(let reason, let sentence): return "pause \(reason.rawValue): \(sentence)"
+            case .stop(let reason, let sentence): return "stop \(reason.rawValue): \(sentence)"
+            }
+        }
+        #expect(decide(25) == "go on")
+        #expect(decide(26) == "pause max-load: Threads_running is 26, the limit 25")
+        #expect(
+            decide(101)
+                == "stop critical-load: Threads_running is 101, the limit 100 (critical-load)")
+        #expect(decide(1, lags: [3, 10.5]) == "pause max-lag: r1 lags 10.5 s, the limit is 10 s")
+        #expect(decide(1, lags: [3, nil]) == "pause max-lag: r1 does not replicate")
+        #expect(decide(101, lags: [nil]).hasPrefix("stop critical-load"))
+    }
+
+    @Test("reads limits as gh-ost and pt-online-schema-change do, and refuses what is none")
+    func limits() throws {
+        #expect(try LoadLimits("25").description == "Threads_running=25")
+        #expect(
+            try LoadLimits("Threads_connected=400,wsrep_flow_control_paused=0.1").description
+                == "Threads_connected=400,wsrep_flow_control_paused=0.1")
+        for text in [
+            "", "x", "Threads_running", "a=", "=5", "a=1=2", "a=-1", "a b=1", "a=1,", "1e3", "5,6",
+        ] {
+            #expect(throws: SettingRefusal.self, "\(text)") { try LoadLimits(text) }
+        }
+    }
+
+    @Test(
+        "pauses while the load is high, and goes on with nothing lost",
+        arguments: TestEngine.available)
+    func pauses(_ engine: TestEngine) throws {
+        let database = try Self.database(engine)
+        let clock = Clock(step: 400)
+        let script = Script([load(1), load(50), load(50), load(50), load(2)])
+        var throttle = Throttle()
+        throttle.maxLoad = try LoadLimits("25")
+        script.install(in: &throttle)
+        var marks: [Int] = []
+        let progress = try database.store(pacing: clock.pacing(throttle)).apply(
+            Self.evidence, report: { marks.append($0.counts.applied) })
+        try Self.isDone(progress, database)
+        #expect(clock.pauses.filter { $0 == Throttle.pause }.count == 3)
+        #expect(script.story.count == 2)
+        #expect(script.story.first == "pauses: Threads_running is 50, the limit 25")
+        #expect(script.story.last?.hasPrefix("goes on after a pause of") == true)
+    }
+
+    @Test("looks once a second at the most, and asks nothing where nothing is to be watched")
+    func cheapness() throws {
+        let database = try Self.database(.sqlite)
+        let script = Script([load(1)])
+        var throttle = Throttle()
+        throttle.maxLoad = try LoadLimits("25")
+        script.install(in: &throttle)
+        try database.store(pacing: Clock().pacing(throttle)).apply(Self.evidence)
+        #expect(script.looks == 1)
+        let connection = FaultyConnection(database.driver(), [])
+        let store = try TokenTable(
+            database.settings, connection, Clock(step: 5_000).pacing(Throttle()))
+        try store.apply(Self.evidence)
+        #expect(!connection.log.contains { $0.0.contains("STATUS") })
+    }
+
+    @Test("lets a stop signal through while it pauses", arguments: TestEngine.available)
+    func stopSignal(_ engine: TestEngine) throws {
+        let database = try Self.database(engine)
+        var throttle = Throttle()
+        throttle.maxLag = 1
+        Script([ThrottleReading(lags: [.init(name: "r", seconds: nil)])]).install(in: &throttle)
+        let clock = Clock()
+        let progress = try database.store(pacing: clock.pacing(throttle)).apply(
+            Self.evidence, shouldStop: { clock.pauses.count > 3 })
+        #expect(!progress.isApplied && progress.counts.total == 0)
+        #expect(clock.pauses.count == 4)
+    }
+
+    /// What ends a run early, and how it is set up; a reading that lasts after a first good one.
+    private static let endings: [(StopReason, ThrottleReading)] = [
+        (.criticalLoad, load(500)), (.maxLoad, load(50)),
+        (
+            .maxLag,
+            ThrottleReading(status: ["threads_running": 1], lags: [.init(name: "r", seconds: nil)])
+        ),
+        (.timeBudget, load(1)), (.stopFile, load(1)),
+    ]
+
+    @Test(
+        "ends a run early between two chunks, says why, and the next run completes it",
+        arguments: TestEngine.available, endings)
+    func ends(_ engine: TestEngine, _ ending: (reason: StopReason, reading: ThrottleReading)) throws
+    {
+        let database = try Self.database(engine)
+        let folder = try TemporaryFolder()
+        let clock = Clock(step: 300)
+        var throttle = Throttle()
+        throttle.maxLoad = try LoadLimits("25")
+        throttle.criticalLoad = try LoadLimits("100")
+        throttle.maxLag = 10
+        throttle.began = 0
+        throttle.stopFile = folder.file("stop")
+        if ending.reason == .timeBudget { throttle.timeBudget = 3_000 }
+        Script([load(1), ending.reading]).install(in: &throttle)
+        let failure = #expect(throws: StoreFailure.self) {
+            try database.store(pacing: clock.pacing(throttle)).apply(
+                Self.evidence, feed: "f", run: "one",
+                report: { _ in
+                    if ending.reason == .stopFile { _ = try? folder.write("stop", "") }
+                })
+        }
+        #expect(failure?.code == .stopped && failure?.reason == ending.reason, "\(failure as Any)")
+        let known = try #require(try database.store().progress(of: "f"))
+        #expect((90..<500).contains(known.counts.applied) && !known.isApplied, "\(known)")
+        #expect(
+            try database.count("SELECT COUNT(*) FROM active_users WHERE invalidated_at IS NOT NULL")
+                == known.counts.applied)
+        try Self.isDone(
+            try database.store().apply(Self.evidence, feed: "f", run: "two"), database)
+    }
+
+    /// The other changes that are made in chunks.
+    enum LongChange: CaseIterable {
+        case undo, removal, purge
+
+        private static let end = start + 40 * 86_400_000
+
+        /// Makes the change; whether it came to its end.
+        func make(
+            with store: TokenTable, shouldStop: @escaping () -> Bool = { false }
+        ) throws -> Bool {
+            let end = EpochMilliseconds(Self.end)
+            switch self {
+            case .undo: return try store.undo(.run("old"), shouldStop: shouldStop).isDone
+            case .purge: return try store.purge(before: end, shouldStop: shouldStop).isDone
+            case .removal:
+                let run = UUID().uuidString
+                try store.session.record(RunRecord(id: run, kind: "sweep", started: end, host: "h"))
+                let expiry = Expiry(
+                    run: run, feed: UUID().uuidString,
+                    partition: Partition(app: "chat", environment: "production"),
+                    policy: RemovalPolicy(action: .delete, deletesAfter: 7 * 86_400_000), now: end)
+                return try store.remove(expiry, shouldStop: shouldStop) != nil
+            }
+        }
+
+        /// How many of 500 are not changed yet.
+        func left(in database: TokenDatabase) throws -> Int {
+            switch self {
+            case .undo:
+                try database.count(
+                    "SELECT COUNT(*) FROM active_users WHERE invalidated_at IS NOT NULL")
+            case .purge: try database.count("SELECT COUNT(*) FROM pushsweep_change")
+            case .removal: try database.count("SELECT COUNT(*) FROM active_users")
+            }
+        }
+    }
+
+    @Test(
+        "pauses undo, removal and purge too, ends them early, and the next run completes them",
+        arguments: TestEngine.available, LongChange.allCases)
+    func otherChanges(_ engine: TestEngine, _ change: LongChange) throws {
+        let database = try Self.database(engine)
+        try database.store().sweep("old", Self.evidence)
+        var throttle = Throttle()
+        throttle.maxLag = 1
+        Script([ThrottleReading(lags: [.init(name: "r", seconds: nil)])]).install(in: &throttle)
+        let waiting = Clock()
+        #expect(
+            try !change.make(
+                with: database.store(pacing: waiting.pacing(throttle)),
+                shouldStop: { waiting.pauses.count > 3 }))
+        #expect(waiting.pauses.count == 4)
+        #expect(try change.left(in: database) == 500)
+
+        throttle.criticalLoad = try LoadLimits("100")
+        let well = ThrottleReading(status: ["threads_running": 1])
+        Script([well, load(500)]).install(in: &throttle)
+        let failure = #expect(throws: StoreFailure.self) {
+            try change.make(
+                with: database.store(pacing: Clock(step: 300).pacing(throttle)))
+        }
+        #expect(failure?.code == .stopped && failure?.reason == .criticalLoad)
+        let left = try change.left(in: database)
+        #expect((1..<500).contains(left), "\(left)")
+        #expect(try change.make(with: database.store()))
+        #expect(try change.left(in: database) == 0)
+        if change == .undo {
+            #expect(
+                try database.texts(
+                    "SELECT COUNT(*), COUNT(DISTINCT row_key) FROM pushsweep_change "
+                        + "WHERE source = 'undo'") == [["500", "500"]])
+        }
+    }
+
+    @Test("refuses to watch what cannot be watched, before anything is done")
+    func refusals() throws {
+        var throttle = Throttle()
+        throttle.maxLoad = try LoadLimits("No_such_figure=1")
+        for engine in TestEngine.available {
+            let database = try Self.database(engine)
+            let failure = #expect(throws: StoreFailure.self) {
+                try database.store(pacing: Clock().pacing(throttle)).session.waitForThrottle()
+            }
+            #expect(failure?.code == .configuration, "\(failure as Any)")
+        }
+    }
+
+    @Test(
+        "reads the load of a real server",
+        .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)))
+    func realLoad() throws {
+        let database = try Self.database(.mariaDB)
+        var throttle = Throttle()
+        throttle.maxLoad = try LoadLimits("threads_running=100000,Threads_connected=100000")
+        #expect(try database.store(pacing: Clock().pacing(throttle)).session.waitForThrottle())
+        // The thread that answers runs.
+        throttle.criticalLoad = try LoadLimits("0")
+        let failure = #expect(throws: StoreFailure.self) {
+            try database.store(pacing: Clock().pacing(throttle)).session.waitForThrottle()
+        }
+        #expect(failure?.reason == .criticalLoad)
+    }
+
+    @Test(
+        "reads the lag of a real server, and pauses for a replication that stands still",
+        .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)))
+    func realLag() throws {
+        let database = try Self.database(.mariaDB)
+        let server = try #require(MariaDBServer.fromEnvironment)
+        var throttle = Throttle()
+        throttle.maxLag = 5
+        // Nobody to watch is a mistake in the settings, told with what to do.
+        for replicas in [[], [database.settings]] {
+            throttle.replicas = replicas
+            let failure = #expect(throws: StoreFailure.self) {
+                try database.store(pacing: Clock().pacing(throttle)).session.waitForThrottle()
+            }
+            #expect(failure?.code == .configuration)
+            #expect(failure?.sentence.contains("replicates from nobody") == true)
+        }
+        // A replica that does not answer is one that does not replicate.
+        var absent = database.settings
+        absent.location = .server(
+            .init(address: .tcp(host: "127.0.0.1", port: 1), database: database.name))
+        for settings in [absent] {
+            throttle.replicas = [settings]
+            let clock = Clock()
+            #expect(
+                try !database.store(pacing: clock.pacing(throttle)).session.waitForThrottle(
+                    shouldStop: { !clock.pauses.isEmpty }))
+        }
+        let admin = try server.connection()
+        let name = database.name
+        try admin.run("CHANGE MASTER '\(name)' TO MASTER_HOST = '127.0.0.1', MASTER_PORT = 1")
+        defer { try? admin.run("RESET SLAVE '\(name)' ALL") }
+        for replicas in [[], [database.settings]] {
+            throttle.replicas = replicas
+            let script = Mutex<[String]>([])
+            throttle.story = { line in script.withLock { $0.append(line) } }
+            let clock = Clock()
+            #expect(
+                try !database.store(pacing: clock.pacing(throttle)).session.waitForThrottle(
+                    shouldStop: { !clock.pauses.isEmpty }))
+            #expect(script.withLock { $0.first?.contains("does not replicate") } == true)
+        }
+    }
+}

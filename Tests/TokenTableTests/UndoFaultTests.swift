@@ -1,0 +1,205 @@
+import APNsProtocol
+import Foundation
+import TestSupport
+import Testing
+import TokenHygiene
+
+@testable import Database
+@testable import PushQueue
+@testable import TokenTable
+
+@Suite("Undo under faults")
+struct UndoFaultTests {
+    private static let evidence = (0..<240).map { TokenEvidence.dead($0, at: start + 60_000) }
+
+    /// A table that a wrong run has marked or emptied, and what it held before. Some rows have been
+    /// touched since.
+    private static func database(
+        _ engine: TestEngine, _ action: RemovalPolicy.Action
+    ) throws -> (TokenDatabase, [[String]]) {
+        let database = try TokenDatabase(engine)
+        try database.createOwnSchema()
+        try database.register(0..<200, at: start)
+        let before = try database.contents()
+        try database.store(pacing: hurried()).sweep(
+            "wrong", evidence, policy: RemovalPolicy(action: action))
+        return (database, before)
+    }
+
+    private static func undo(
+        _ database: TokenDatabase, _ faults: [FaultyConnection.Fault], tries: Int = 5
+    ) throws -> (UndoProgress, FaultyConnection) {
+        let connection = FaultyConnection(database.driver(), faults)
+        var pacing = hurried()
+        pacing.tries = tries
+        let store = try TokenTable(database.settings, connection, pacing)
+        return (try store.undo(.run("wrong")), connection)
+    }
+
+    private static func check(
+        _ progress: UndoProgress, _ database: TokenDatabase, _ before: [[String]], _ note: Comment
+    ) throws {
+        #expect(progress.isDone && progress.restored == 200 && progress.entries == 200, note)
+        #expect(progress.rowsChanged == 200, note)
+        #expect(try database.contents() == before, note)
+        #expect(
+            try database.texts(
+                "SELECT COUNT(*), COUNT(DISTINCT row_key), MIN(seq), MAX(seq) FROM pushsweep_change "
+                    + "WHERE source = 'undo'") == [["200", "200", "0", "199"]], note)
+    }
+
+    @Test(
+        "a fault at any statement, before or after the database ran it, changes no result",
+        arguments: TestEngine.available, [SQLFailure.Kind.lost, .conflict])
+    func anyStatement(_ engine: TestEngine, _ kind: SQLFailure.Kind) throws {
+        let action: RemovalPolicy.Action = kind == .lost ? .delete : .mark
+        let (trial, _) = try Self.database(engine, action)
+        let count = try Self.undo(trial, []).1.operations
+        for operation in stride(from: 1, through: count, by: max(1, count / 12)) {
+            for isExecuted in [false, true] {
+                // A conflict rolls back, so it cannot be reported of a commit that was executed.
+                if kind == .conflict && isExecuted { continue }
+                let (database, before) = try Self.database(engine, action)
+                let (progress, _) = try Self.undo(
+                    database, [.init(operation: operation, isExecuted: isExecuted, kind: kind)])
+                try Self.check(
+                    progress, database, before,
+                    "operation \(operation) of \(count), executed: \(isExecuted)")
+            }
+        }
+    }
+
+    @Test(
+        "an undo that dies anywhere is continued by the next under its name with exact numbers",
+        arguments: TestEngine.available, RemovalPolicy.Action.allCases)
+    func resumes(_ engine: TestEngine, _ action: RemovalPolicy.Action) throws {
+        let (trial, _) = try Self.database(engine, action)
+        let count = try Self.undo(trial, []).1.operations
+        for operation in stride(from: 4, through: count, by: max(1, count / 8)) {
+            for isExecuted in [false, true] {
+                let (database, before) = try Self.database(engine, action)
+                _ = try? Self.undo(
+                    database, [.init(operation: operation, isExecuted: isExecuted, kind: .other)])
+                let progress = try database.store(pacing: hurried()).undo(.run("wrong"))
+                let records = try database.count(
+                    "SELECT COUNT(*) FROM pushsweep_run WHERE kind = 'undo'")
+                // One that died after its last commit was done; the next finds all as before.
+                if records == 2 {
+                    #expect(progress.already == 200 && progress.rowsChanged == 0)
+                    continue
+                }
+                try Self.check(
+                    progress, database, before,
+                    "operation \(operation) of \(count), executed: \(isExecuted)")
+            }
+        }
+    }
+
+    @Test("a stopped undo is continued where it stopped", arguments: TestEngine.available)
+    func stopped(_ engine: TestEngine) throws {
+        let (database, before) = try Self.database(engine, .delete)
+        let store = try database.store(pacing: hurried())
+        var chunks = 0
+        let half = try store.undo(.run("wrong")) {
+            chunks += 1
+            return chunks > 1
+        }
+        #expect(!half.isDone && half.restored == 90)
+        try Self.check(try store.undo(.run("wrong")), database, before, "continued")
+    }
+
+    @Test(
+        "rows that their table refuses are counted, the others come back",
+        arguments: TestEngine.available)
+    func refused(_ engine: TestEngine) throws {
+        let database = try TokenDatabase(engine)
+        try database.createSideTables()
+        try database.execute("CREATE TABLE person (name VARCHAR(20) PRIMARY KEY)")
+        try database.execute(
+            "CREATE TABLE devices (id INTEGER PRIMARY KEY, device_token VARCHAR(64), registered_at "
+                + "DATETIME, name VARCHAR(20), serial INTEGER UNIQUE, "
+                + "FOREIGN KEY (name) REFERENCES person (name))")
+        for name in ["ada", "ben"] {
+            try database.execute("INSERT INTO person VALUES (?)", [.text(name)])
+        }
+        for row in 0..<150 {
+            try database.execute(
+                "INSERT INTO devices VALUES (?, ?, ?, ?, ?)",
+                [
+                    .integer(Int64(row)), .text(DeviceToken.numbered(row).hex),
+                    database.time(start), .text(row % 10 == 0 ? "ben" : "ada"),
+                    .integer(Int64(row)),
+                ])
+        }
+        let store = try database.store(pacing: hurried()) { $0.table = "devices" }
+        try store.sweep("wrong", Self.evidence, policy: RemovalPolicy(action: .delete))
+        try database.execute("DELETE FROM person WHERE name = 'ben'")
+        try database.execute(
+            "INSERT INTO devices (id, serial) VALUES (900, 1)")
+        let undone = try store.undo(.run("wrong"))
+        #expect(undone.kept == ["refused": 15, "taken": 1] && undone.inserted == 134)
+        #expect(try database.count("SELECT COUNT(*) FROM devices") == 135)
+    }
+}
+
+@Suite(
+    "Rights to undo",
+    .enabled(if: MariaDBServer.fromEnvironment != nil, Comment(rawValue: MariaDBServer.absence)))
+struct UndoRightsTests {
+    @Test(
+        "the rights asked for suffice, each one missing is named, and a dry run needs SELECT only")
+    func exactRights() throws {
+        let server = try #require(MariaDBServer.fromEnvironment)
+        let admin = try server.connection()
+        for action in RemovalPolicy.Action.allCases {
+            let database = try TokenDatabase(.mariaDB)
+            try database.createOwnSchema()
+            try database.register(0..<50, at: start)
+            let owner = try database.store()
+            try owner.sweep(
+                "wrong", (0..<50).map { .dead($0, at: start + 60_000) },
+                policy: RemovalPolicy(action: action))
+            let plan = try owner.planUndo(.run("wrong"), until: EpochMilliseconds(.max))
+            let need = StoreNeed.undo(actions: plan.actions, isDry: false)
+            func account(_ grants: [String], _ body: (TokenTable) throws -> Void) throws {
+                let name = "u" + UUID().uuidString.lowercased().filter { $0 != "-" }.prefix(12)
+                try admin.run("CREATE USER '\(name)'@'%' IDENTIFIED BY 'p'")
+                defer { try? admin.run("DROP USER '\(name)'@'%'") }
+                for grant in grants { try admin.run(grant.replacing("NAME", with: name)) }
+                try body(
+                    TokenTable(
+                        server.settings(database: database.name, user: String(name), password: "p"))
+                )
+            }
+            let before = try database.texts(
+                "CHECKSUM TABLE active_users, pushsweep_run, pushsweep_feed, pushsweep_change")
+            try account(["GRANT SELECT ON \(database.name).* TO 'NAME'@'%'"]) { store in
+                try store.preflight(.undo(actions: plan.actions, isDry: true))
+                #expect(try store.undo(.run("wrong"), isDry: true).restored == 50)
+                #expect(throws: StoreFailure.self) { try store.preflight(need) }
+                #expect(throws: StoreFailure.self) { try store.undo(.run("wrong")) }
+            }
+            #expect(
+                try database.texts(
+                    "CHECKSUM TABLE active_users, pushsweep_run, pushsweep_feed, pushsweep_change")
+                    == before)
+            let grants = RightsPlan(
+                try owner.layout(), .mariaDB, database: database.name, need: need,
+                hasSideMarks: false
+            ).grants(to: "NAME@%")
+            for missing in grants.indices {
+                try account(grants.enumerated().filter { $0.offset != missing }.map(\.element)) {
+                    store in
+                    let failure = #expect(throws: StoreFailure.self, "without \(grants[missing])") {
+                        try store.preflight(need)
+                    }
+                    #expect(failure?.code == .permission || failure?.code == .configuration)
+                }
+            }
+            try account(grants) { store in
+                try store.preflight(need)
+                #expect(try store.undo(.run("wrong")).restored == 50)
+            }
+        }
+    }
+}

@@ -1,0 +1,111 @@
+import APNsProtocol
+import Database
+import Synchronization
+import TestSupport
+import Testing
+import TokenHygiene
+import TokenTable
+
+@Suite("Several connections on one feed")
+struct WorkerTests {
+    /// Tokens spread over all first bytes.
+    private static let tokens = (0..<512).compactMap { number in
+        DeviceToken([UInt8(number / 2), UInt8(number % 2), 7])
+    }
+    private static let evidence = tokens.map {
+        TokenEvidence(token: $0, time: EpochMilliseconds(start + 60_000))
+    }
+    private static let application = FeedApplication(
+        run: "r", feed: "f", partition: Partition(app: "chat", environment: "production"),
+        policy: RemovalPolicy(), source: .feedback)
+
+    private static func database(_ engine: TestEngine) throws -> TokenDatabase {
+        let database = try TokenDatabase(engine)
+        try database.createOwnSchema()
+        try database.sql.begin()
+        for token in tokens.prefix(400) { try database.register(token, at: start) }
+        try database.sql.commit()
+        return database
+    }
+
+    @Test(
+        "parts are applied together, exactly once and with the numbers of the whole",
+        arguments: TestEngine.available, [1, 2, 3])
+    func together(_ engine: TestEngine, _ count: Int) throws {
+        let database = try Self.database(engine)
+        let workers = StoreWorkers(database.settings, count: count, pacing: hurried())
+        let foretold = try workers.classify(
+            in: Self.application.partition, policy: RemovalPolicy(),
+            evidence: { _ in EvidenceList(Self.evidence) })
+        #expect(foretold.counts == OutcomeCounts(applied: 400, unknown: 112) && foretold.isComplete)
+        let last = Mutex(FeedProgress())
+        let progress = try workers.apply(
+            Self.application, evidence: { EvidenceList(Self.evidence, after: $1) },
+            report: { progress in
+                last.withLock {
+                    if progress.counts.total > $0.counts.total { $0 = progress }
+                }
+            })
+        #expect(progress.counts == foretold.counts)
+        #expect(progress.rowsChanged == 400 && progress.isApplied)
+        #expect(last.withLock { $0.counts } == progress.counts)
+        #expect(try database.store().progress(of: "f") == progress)
+        #expect(
+            try database.texts("SELECT COUNT(*), COUNT(DISTINCT row_key) FROM pushsweep_change")
+                == [["400", "400"]])
+    }
+
+    @Test("a feed begun in parts goes on in these parts, whoever continues it")
+    func goesOn() throws {
+        for engine in TestEngine.available {
+            let database = try Self.database(engine)
+            let stops = Mutex(0)
+            let begun = try StoreWorkers(database.settings, count: 2, pacing: hurried()).apply(
+                Self.application, evidence: { EvidenceList(Self.evidence, after: $1) },
+                shouldStop: {
+                    stops.withLock {
+                        $0 += 1
+                        return $0 > 2
+                    }
+                })
+            #expect(!begun.isApplied && begun.counts.total > 0)
+            #expect(try database.store().progress(of: "f") == begun)
+            for count in [3, 1] {
+                let done = try StoreWorkers(database.settings, count: count, pacing: hurried())
+                    .apply(
+                        Self.application, evidence: { EvidenceList(Self.evidence, after: $1) })
+                #expect(done.isApplied && done.rowsChanged == 400)
+                #expect(done.counts == OutcomeCounts(applied: 400, unknown: 112))
+            }
+        }
+    }
+
+    @Test("one worker's failure ends all and is told")
+    func failure() throws {
+        struct Broken: Error {}
+        struct BrokenStream: EvidenceStream {
+            func next(_ limit: Int) throws -> [TokenEvidence] { throw Broken() }
+        }
+        for engine in TestEngine.available {
+            let database = try Self.database(engine)
+            let failure = #expect(throws: StoreFailure.self) {
+                try StoreWorkers(database.settings, count: 2).apply(
+                    Self.application, evidence: { _, _ in BrokenStream() })
+            }
+            #expect(failure?.code == .evidence)
+        }
+    }
+
+    @Test("parts cover every token once, for any number of parts", arguments: [1, 2, 3, 7, 256])
+    func parts(_ count: Int) {
+        let parts = FeedPart.parts(count)
+        #expect(parts.count == count)
+        for token in Self.tokens {
+            let holders = parts.filter { part in
+                (part.lowerBound.map { token >= $0 } ?? true)
+                    && (part.upperBound.map { token < $0 } ?? true)
+            }
+            #expect(holders.count == 1)
+        }
+    }
+}
