@@ -116,7 +116,7 @@ struct ApplyBenchmark {
 
     private func apply(_ table: LargeTable, connections: Int) throws -> Run {
         let longest = Mutex(0.0)
-        var pacing = StorePacing()
+        var pacing = Pacing()
         pacing.transactionTook = { took in longest.withLock { $0 = max($0, took) } }
         let workers = StoreWorkers(table.settings, count: connections, pacing: pacing)
         var run = Run()

@@ -44,7 +44,7 @@ package struct FeedbackReader: Sendable {
     package static let unsyncedTime = Duration.milliseconds(50)
 
     /// How long the socket may be silent before what was read is synced.
-    package static let breath = Duration.milliseconds(5)
+    package static let batchDelay = Duration.milliseconds(5)
 
     let host: String
     let port: UInt16
@@ -183,7 +183,7 @@ package struct FeedbackReader: Sendable {
                 outcome = try connection.read(
                     into: buffer.free(upTo: room),
                     deadline: waits
-                        ? .in(limits.idle) : .earlier(of: .in(Self.breath), sync))
+                        ? .in(limits.idle) : .earlier(of: .in(Self.batchDelay), sync))
             } catch {
                 return error.code == .interrupted ? .stopped : .failed(error)
             }

@@ -39,7 +39,7 @@ package struct CapturedFeed: Hashable, Sendable {
     /// The gate of the guard that holds it; nil where it is held for another reason, or not.
     package let gate: GuardGate?
     /// When it was last moved on by `settle`; nil before.
-    package let settled: EpochMilliseconds?
+    package let closedAt: EpochMilliseconds?
     /// Whether its bytes were dropped after the retention.
     package let isPurged: Bool
 }
@@ -60,7 +60,7 @@ extension CapturedFeed {
         state = try row.word(row.value("state"), in: "state")
         cause = try row.optional("cause")
         gate = try row.optional("gate").map { try row.word($0, in: "gate") }
-        settled = try row.optional("settled").map { EpochMilliseconds($0) }
+        closedAt = try row.optional("settled").map { EpochMilliseconds($0) }
         isPurged = try row.value("purged")
     }
 }

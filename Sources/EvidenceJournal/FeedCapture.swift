@@ -173,7 +173,7 @@ extension EvidenceJournal {
 
     /// Moves a feed on after the database has confirmed it, or holds it for a person, or takes note
     /// that a person dropped it. The retention of an applied or discarded feed begins at `now`.
-    package func settle(
+    package func close(
         _ feed: String, as state: FeedState, cause: String? = nil, gate: GuardGate? = nil,
         at now: EpochMilliseconds
     ) throws(JournalFailure) {

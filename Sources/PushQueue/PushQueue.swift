@@ -88,7 +88,7 @@ package final class PushQueue {
         let id = Int64.random(in: 1...Int64.max)
         var position = start
         var planned: [ScannedRow]?
-        let rows = try store.attempts.retrying("claiming rows of \(name)") {
+        let rows = try store.retries.retrying("claiming rows of \(name)") {
             () throws(SQLFailure) -> [ScannedRow] in
             // A commit whose answer was lost: the claim's row tells.
             if let planned, try isCommitted(id) { return planned }
@@ -174,7 +174,7 @@ package final class PushQueue {
     /// The queue's random part, made by whoever sends from it first.
     private func apnsSpace() throws(StoreFailure) -> Int64 {
         if let space { return space }
-        let known = try store.attempts.retrying("naming the notifications of \(name)") {
+        let known = try store.retries.retrying("naming the notifications of \(name)") {
             () throws(SQLFailure) -> Int64 in
             func read() throws(SQLFailure) -> Int64? {
                 try connection.query(
@@ -243,7 +243,7 @@ extension TokenTable {
         of tokens: [DeviceToken], in partition: Partition
     ) throws(StoreFailure) -> [DeviceToken: SkipReason] {
         let table = try standings(in: partition)
-        return try attempts.retrying("looking up tokens in \(settings.mapping.table)") {
+        return try retries.retrying("looking up tokens in \(settings.mapping.table)") {
             () throws(SQLFailure) in
             try table.standings(of: tokens, connection).compactMapValues { standing in
                 switch standing {

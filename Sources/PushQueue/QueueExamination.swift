@@ -13,7 +13,7 @@ extension TokenTable {
     /// - Throws: `permission`, `configuration` or `readOnly` as found; any failure of asking.
     @discardableResult
     package func preflightQueue(
-        _ need: QueueNeed, partitions: [Partition]
+        _ need: QueueUse, partitions: [Partition]
     ) throws(StoreFailure) -> [StoreFinding] {
         let findings = try examineQueue(need, partitions: partitions)
         for finding in findings {
@@ -29,7 +29,7 @@ extension TokenTable {
     ///
     /// - Throws: only if the database cannot be asked at all.
     package func examineQueue(
-        _ need: QueueNeed, partitions: [Partition]
+        _ need: QueueUse, partitions: [Partition]
     ) throws(StoreFailure) -> [StoreFinding] {
         let layout: QueueLayout
         var findings: [StoreFinding]
@@ -51,7 +51,7 @@ extension TokenTable {
         }
         if need == .send {
             findings += try missingTables(
-                OwnTable.queueTables.filter { $0 != .delivery || !layout.delivery.isInRow })
+                PushsweepTable.queueTables.filter { $0 != .delivery || !layout.delivery.isInRow })
         }
         let isUsable = !findings.contains { $0.severity == .failure(.configuration) }
         guard isUsable, case .server(let server) = settings.location else { return findings }
@@ -67,7 +67,7 @@ extension TokenTable {
     ///
     /// - Throws: `configuration` if the tables do not fit the settings.
     package func queueGrants(
-        for need: QueueNeed, user: String? = nil
+        for need: QueueUse, user: String? = nil
     ) throws(StoreFailure) -> [String] {
         guard case .server(let server) = settings.location else { return [] }
         let account: String
@@ -80,8 +80,8 @@ extension TokenTable {
     }
 
     private func queueRights(
-        _ need: QueueNeed, _ layout: QueueLayout, _ server: StoreLocation.Server
-    ) throws(StoreFailure) -> RightsPlan {
+        _ need: QueueUse, _ layout: QueueLayout, _ server: StoreLocation.Server
+    ) throws(StoreFailure) -> RequiredPrivileges {
         var users: (table: TableName, column: String)?
         if need == .enqueue, let column = try userColumn()?.name {
             users = (try TableName(settings.mapping.table), column)
@@ -89,7 +89,7 @@ extension TokenTable {
         // A dry run on an untouched database does without our tables.
         let visible =
             need == .preview ? try previewTables(layout).filter { $0.sight == .readable } : []
-        return RightsPlan(
+        return RequiredPrivileges(
             need, layout, connection.dialect, database: server.database, users: users,
             visible: visible.map(\.table))
     }
@@ -97,9 +97,9 @@ extension TokenTable {
     /// The tables of ours that a preview reads where it may.
     private func previewTables(
         _ layout: QueueLayout
-    ) throws(StoreFailure) -> [(table: OwnTable, sight: TableSight)] {
-        let tables = layout.delivery.isInRow ? [OwnTable.claim] : [.claim, .delivery]
-        var seen: [(OwnTable, TableSight)] = []
+    ) throws(StoreFailure) -> [(table: PushsweepTable, sight: TableVisibility)] {
+        let tables = layout.delivery.isInRow ? [PushsweepTable.claim] : [.claim, .delivery]
+        var seen: [(PushsweepTable, TableVisibility)] = []
         for table in tables {
             seen.append(
                 (
@@ -119,7 +119,7 @@ extension TokenTable {
         var findings: [StoreFinding] = []
         let account = try session.describe().account ?? server.user
         for (table, sight) in try previewTables(layout) where sight == .hidden {
-            let right = Right.sideTable(
+            let right = Privilege.sideTable(
                 table, ["SELECT"], server.database, connection.dialect)
             findings.append(
                 StoreFinding(

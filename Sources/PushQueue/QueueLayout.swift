@@ -78,7 +78,7 @@ struct DeliveryColumns: Hashable, Sendable {
     /// The columns of `pushsweep_delivery`.
     static func beside(_ queue: String, _ dialect: SQLDialect) -> DeliveryColumns {
         DeliveryColumns(
-            table: TableName(name: OwnTable.delivery.name), key: "queue_key",
+            table: TableName(name: PushsweepTable.delivery.name), key: "queue_key",
             queue: queue, state: "state", attempts: "attempts", reason: "reason",
             notBefore: dialect.ownTime("not_before"),
             answeredAt: dialect.ownTime("answered_at"))

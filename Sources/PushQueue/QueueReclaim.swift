@@ -18,7 +18,7 @@ extension PushQueue {
     }
 
     private func expiredClaims() throws(StoreFailure) -> [Int64] {
-        try store.attempts.retrying("looking for leases of \(name) that ended") {
+        try store.retries.retrying("looking for leases of \(name) that ended") {
             () throws(SQLFailure) in
             let rows = try connection.query("SELECT \(dialect.now)")
             let now = try dialect.instant(rows[0, 0])
@@ -43,7 +43,7 @@ extension PushQueue {
         _ id: Int64, _ resendUnknown: Bool, _ reclaimed: inout ReclaimedRows
     ) throws(StoreFailure) {
         var taken: (state: DeliveryState, count: Int)?
-        try store.attempts.retrying("taking back rows of \(name)") { () throws(SQLFailure) in
+        try store.retries.retrying("taking back rows of \(name)") { () throws(SQLFailure) in
             try connection.begin()
             let rows = try connection.query(
                 "SELECT state, row_keys, expires_at, taken_by, \(dialect.now) "
@@ -71,7 +71,7 @@ extension PushQueue {
             if state == .handed {
                 change = QueueStatements.Change(
                     state: resendUnknown ? .retry : .unknown, reason: Self.reason, isAttempt: true)
-                count = try statements.settle(keys, as: change, now: now, connection)
+                count = try statements.close(keys, as: change, now: now, connection)
             }
             _ = try connection.execute(
                 "UPDATE pushsweep_claim SET state = 'taken', taken_by = ? WHERE id = ?",

@@ -9,7 +9,7 @@ extension PushQueue {
     ///
     /// - Throws: any failure; then nothing of the batch may be sent either.
     package func handOver(_ claim: QueueClaim) throws(StoreFailure) -> Bool {
-        try store.attempts.retrying("handing over rows of \(name)") { () throws(SQLFailure) in
+        try store.retries.retrying("handing over rows of \(name)") { () throws(SQLFailure) in
             try connection.begin()
             guard let record = try ClaimRecord.lock(claim.id, connection), record.state.isOpen
             else {
@@ -29,7 +29,7 @@ extension PushQueue {
     /// Prolongs the leases of all claims of this run, however many batches they are. To be called
     /// well before `QueueLease.seconds` are over, by any thread with a queue of its own.
     package func renewLeases() throws(StoreFailure) {
-        try store.attempts.retrying("renewing the leases of run \(lease.run)") {
+        try store.retries.retrying("renewing the leases of run \(lease.run)") {
             () throws(SQLFailure) in
             let rows = try connection.query("SELECT \(dialect.now)")
             let expiry = dialect.ownTime("expires_at")
@@ -57,7 +57,7 @@ extension PushQueue {
         after.outstanding = before.outstanding.subtracting(groups.all)
         var missing = 0
         var isDone = false
-        let outcome = try store.attempts.retrying("writing results to \(name)") {
+        let outcome = try store.retries.retrying("writing results to \(name)") {
             () throws(SQLFailure) -> ResultsOutcome in
             try connection.begin()
             guard let record = try ClaimRecord.lock(before.id, connection), record.state != .taken
@@ -72,7 +72,7 @@ extension PushQueue {
                 connection.rollBack()
                 return .recorded(missing: missing)
             }
-            (missing, after.finished) = try settle(
+            (missing, after.finished) = try close(
                 groups, of: record.keys, before.finished, now: record.now)
             try update(before.id, record, rest: rest)
             try removeFinishedClaims()
@@ -107,7 +107,7 @@ extension PushQueue {
 
     /// Writes the results of rows that have none; gives how many rows there were no more, and the
     /// rows that have a final result now.
-    private func settle(
+    private func close(
         _ groups: ResultGroups, of open: KeySet, _ finished: KeySet, now: EpochMilliseconds
     ) throws(SQLFailure) -> (missing: Int, finished: KeySet) {
         var finished = finished
@@ -119,7 +119,7 @@ extension PushQueue {
             let change = QueueStatements.Change(group.outcome, now: now)
             missing +=
                 try keys.count
-                - statements.settle(keys, as: change, finished: finished, now: now, connection)
+                - statements.close(keys, as: change, finished: finished, now: now, connection)
             if change.state.isFinal { finished = finished.union(keys) }
         }
         return (missing, finished)

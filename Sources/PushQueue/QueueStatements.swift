@@ -31,7 +31,7 @@ struct QueueStatements {
 
     /// Gives rows a state and returns how many of them there are. `finished` are rows with a final
     /// result.
-    func settle(
+    func close(
         _ keys: KeySet, as change: Change, finished: KeySet = KeySet(), now: EpochMilliseconds,
         _ connection: any SQLConnection
     ) throws(SQLFailure) -> Int {

@@ -17,27 +17,27 @@ extension TokenTable {
     private func missingQueueSchema(_ upgrading: Bool) throws(StoreFailure) -> [String] {
         let dialect = connection.dialect
         let name = try TableName(settings.queue.table, setting: "store.push-queue.table")
-        let existing = try attempts.retrying("reading the schema") { () throws(SQLFailure) in
+        let existing = try retries.retrying("reading the schema") { () throws(SQLFailure) in
             try Catalog(connection: connection).table(name)
         }
         guard existing != nil else {
             // Whoever keeps a token table of his own and only sweeps has no use for a queue.
             let isNew = try !hasTokenTable()
-            return isNew || upgrading ? OwnTable.pushQueue.creation(dialect, named: name) : []
+            return isNew || upgrading ? PushsweepTable.pushQueue.creation(dialect, named: name) : []
         }
         guard upgrading else { return [] }
         let layout = try queueLayout()
         let closing = layout.delivery.isInRow ? layout.delivery.answeredAt : layout.sentAt
         guard let closing, layout.openIndex == nil else { return [] }
         let partition = [layout.app?.name, layout.environment?.name].compactMap { $0 }
-        let index = OwnTable.Index(
+        let index = PushsweepTable.Index(
             name: "pushsweep_open", columns: [closing.name] + partition, isUnique: false)
-        return [OwnTable.pushQueue.creation(of: index, on: name, dialect)]
+        return [PushsweepTable.pushQueue.creation(of: index, on: name, dialect)]
     }
 
     private func hasTokenTable() throws(StoreFailure) -> Bool {
         let name = try TableName(settings.mapping.table)
-        return try attempts.retrying("reading the schema") { () throws(SQLFailure) in
+        return try retries.retrying("reading the schema") { () throws(SQLFailure) in
             try Catalog(connection: connection).table(name) != nil
         }
     }
@@ -46,25 +46,25 @@ extension TokenTable {
         let dialect = connection.dialect
         let name = try TableName(settings.mapping.table)
         let mapping = settings.mapping
-        let existing = try attempts.retrying("reading the schema") { () throws(SQLFailure) in
+        let existing = try retries.retrying("reading the schema") { () throws(SQLFailure) in
             try Catalog(connection: connection).table(name)
         }
         var statements: [String] = []
         if let existing {
             guard upgrading else { return [] }
-            for column in OwnTable.additions where existing.column(column.name) == nil {
+            for column in PushsweepTable.additions where existing.column(column.name) == nil {
                 guard mapping.isDetected(column.name) else { continue }
                 statements.append(
-                    OwnTable.activeUsers.addition(of: column, to: name, dialect))
+                    PushsweepTable.activeUsers.addition(of: column, to: name, dialect))
             }
             let leading = [mapping.app.name, mapping.environment.name].compactMap { $0 }
             if existing.index(onToken: mapping.token, after: leading) == nil {
-                let index = OwnTable.Index(
+                let index = PushsweepTable.Index(
                     name: "pushsweep_token", columns: [mapping.token], isUnique: false)
-                statements.append(OwnTable.activeUsers.creation(of: index, on: name, dialect))
+                statements.append(PushsweepTable.activeUsers.creation(of: index, on: name, dialect))
             }
         } else {
-            statements += OwnTable.activeUsers.creation(dialect, named: name)
+            statements += PushsweepTable.activeUsers.creation(dialect, named: name)
         }
         return statements
     }
@@ -72,9 +72,9 @@ extension TokenTable {
     private func missingSideTables() throws(StoreFailure) -> [String] {
         let dialect = connection.dialect
         var statements: [String] = []
-        for table in OwnTable.sideTables + OwnTable.queueTables {
+        for table in PushsweepTable.sideTables + PushsweepTable.queueTables {
             let name = TableName(name: table.name)
-            let known = try attempts.retrying("reading the schema") { () throws(SQLFailure) in
+            let known = try retries.retrying("reading the schema") { () throws(SQLFailure) in
                 try Catalog(connection: connection).table(name)
             }
             guard let known else {

@@ -92,18 +92,12 @@ struct ProviderRequestTests {
     func payloads(type: PushType) throws {
         let limit = type == .voip ? 5120 : 4096
         let attributes = try attributes(type: type.rawValue)
-        let token = try DeviceToken(spelling: FeedbackVector.tutorialHex)
-        func request(_ count: Int) throws(RequestRefusal) -> ProviderRequest {
-            try ProviderRequest(
-                token: token, id: APNsID(high: 0, low: 1),
-                attributes: attributes, payload: [UInt8](repeating: 32, count: count))
-        }
-        #expect(try request(1).payload.count == 1)
-        #expect(try request(limit).payload.count == limit)
+        try attributes.checkPayload(bytes: 1)
+        try attributes.checkPayload(bytes: limit)
         #expect(throws: RequestRefusal.payloadTooLarge(bytes: limit + 1, limit: limit)) {
-            try request(limit + 1)
+            try attributes.checkPayload(bytes: limit + 1)
         }
-        #expect(throws: RequestRefusal.emptyPayload) { try request(0) }
+        #expect(throws: RequestRefusal.emptyPayload) { try attributes.checkPayload(bytes: 0) }
     }
 
     @Test("is refused in words without control characters, whatever the queue holds")

@@ -59,7 +59,7 @@ struct ReplicaLagTests {
         throttle.maxLag = 1
         throttle.replicas = [pair.replica.server.settings(database: "push")]
         throttle.story = { line in story.withLock { $0.append(line) } }
-        func store(_ pacing: StorePacing) throws -> TokenTable {
+        func store(_ pacing: Pacing) throws -> TokenTable {
             var pacing = pacing
             pacing.throttle = throttle
             return try TokenTable(pair.primary.server.settings(database: "push"), pacing: pacing)

@@ -33,14 +33,14 @@ struct HeldFeedsTests {
             capture(journal, chat), capture(journal, chat), capture(journal, chat)
         )
         #expect(try journal.holder(of: chat) == nil)
-        try journal.settle(capped, as: .held, cause: "too long", at: noon)
+        try journal.close(capped, as: .held, cause: "too long", at: noon)
         #expect(try journal.holder(of: chat) == nil)
-        try journal.settle(waiting, as: .held, cause: "waits", gate: .behind, at: noon)
-        try journal.settle(first, as: .held, cause: "too many", gate: .volume, at: noon)
+        try journal.close(waiting, as: .held, cause: "waits", gate: .behind, at: noon)
+        try journal.close(first, as: .held, cause: "too many", gate: .volume, at: noon)
         #expect(try journal.holder(of: chat)?.id == first)
         #expect(try journal.holder(of: chat)?.gate == .volume)
         #expect(try journal.holder(of: talk) == nil)
-        try journal.settle(first, as: .discarded, cause: "wrong app", at: noon)
+        try journal.close(first, as: .discarded, cause: "wrong app", at: noon)
         #expect(try journal.holder(of: chat) == nil)
     }
 
@@ -52,12 +52,12 @@ struct HeldFeedsTests {
         let (first, follower) = try (capture(journal, chat), capture(journal, chat))
         let (other, otherFollower) = try (capture(journal, talk), capture(journal, talk))
         for (holder, waiting) in [(first, follower), (other, otherFollower)] {
-            try journal.settle(holder, as: .held, cause: "too many", gate: .volume, at: noon)
-            try journal.settle(waiting, as: .held, cause: "waits", gate: .behind, at: noon)
+            try journal.close(holder, as: .held, cause: "too many", gate: .volume, at: noon)
+            try journal.close(waiting, as: .held, cause: "waits", gate: .behind, at: noon)
         }
         try journal.freeFollowers()
         #expect(try journal.feeds(.pending).isEmpty)
-        try journal.settle(first, as: .applied, at: noon)
+        try journal.close(first, as: .applied, at: noon)
         if byReopening {
             #expect(try journal.recoverInterrupted(at: noon) == 0)
         } else {
@@ -73,7 +73,7 @@ struct HeldFeedsTests {
     func retention() throws {
         let journal = try EvidenceJournal(in: StateFolder(state))
         let feed = try capture(journal, chat)
-        try journal.settle(feed, as: .discarded, cause: "wrong app", at: noon)
+        try journal.close(feed, as: .discarded, cause: "wrong app", at: noon)
         let days = { (count: Int64) in noon.advanced(by: count * 86_400_000) }
         try journal.purge(at: days(29))
         try journal.ensureBytes(of: feed)
@@ -87,13 +87,13 @@ struct HeldFeedsTests {
         let folder = try SenderFolders.takeFree(in: state)
         let own = try EvidenceJournal(in: folder)
         let feed = try capture(own, chat)
-        try own.settle(feed, as: .held, cause: "too many", gate: .volume, at: noon)
+        try own.close(feed, as: .held, cause: "too many", gate: .volume, at: noon)
         #expect(SenderFolders.abandoned(in: state).folders.isEmpty)
         let visited = try #require(SenderFolders.visited(in: state).first)
         #expect(visited.isVisited && !folder.isVisited)
         let journal = try EvidenceJournal(in: visited)
         #expect(try journal.feeds(.held).map(\.id) == [feed])
-        try journal.settle(feed, as: .applied, at: noon)
+        try journal.close(feed, as: .applied, at: noon)
         #expect(try own.feeds(.held).isEmpty)
         _ = try capture(own, chat)
         #expect(try journal.feeds(.pending).count == 1)

@@ -117,7 +117,7 @@ extension FuzzTarget {
                 }
                 guard let state else { continue }
                 try capture.close(.closeNotify, at: noon)
-                try journal.settle(capture.id, as: state, cause: "a cause", at: noon)
+                try journal.close(capture.id, as: state, cause: "a cause", at: noon)
                 try journal.quarantine(
                     [Quarantined(offset: 0, length: 38, reason: "a reason")], of: capture.id)
             }

@@ -119,7 +119,7 @@ struct QueueExaminationTests {
 
     /// Everything a sender does.
     private static func sendAll(_ store: TokenTable, _ tables: QueueTables) throws {
-        for need in [QueueNeed.preview, .send, .enqueue] {
+        for need in [QueueUse.preview, .send, .enqueue] {
             try store.preflightQueue(need, partitions: [chat])
         }
         let user = tables == .own ? "user" : "udid1"

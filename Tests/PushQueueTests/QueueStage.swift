@@ -95,7 +95,7 @@ struct QueueStage {
 
     /// A sender's queue.
     func queue(
-        run: String = "run-a", seconds: Int = 60, pacing: StorePacing = StorePacing(),
+        run: String = "run-a", seconds: Int = 60, pacing: Pacing = Pacing(),
         _ change: (inout TableMapping) -> Void = { _ in }
     ) throws -> PushQueue {
         try PushQueue(

@@ -11,8 +11,8 @@ package let start: Int64 = 1_704_067_200_000
 package let chat = Partition(app: "chat", environment: "production")
 
 /// Pacing that never waits, and does something instead; chunks of 90, 135, … tokens in every run.
-package func hurried(_ instead: @escaping @Sendable () -> Void = {}) -> StorePacing {
-    StorePacing(
+package func hurried(_ instead: @escaping @Sendable () -> Void = {}) -> Pacing {
+    Pacing(
         firstChunk: 90, monotonic: { 0 }, sleep: { _ in instead() }, random: { 0.5 })
 }
 

@@ -58,7 +58,7 @@ package final class TokenDatabase {
 
     /// A store on this database.
     package func store(
-        pacing: StorePacing = StorePacing(), _ change: (inout TableMapping) -> Void = { _ in }
+        pacing: Pacing = Pacing(), _ change: (inout TableMapping) -> Void = { _ in }
     ) throws -> TokenTable {
         var settings = settings
         change(&settings.mapping)

@@ -56,7 +56,7 @@ struct ContentionTests {
         let evidence = (0..<pairs).map { TokenEvidence.dead($0, at: dead) }
         let ticks = Mutex(0.0)
         // A clock by which every chunk takes the time aimed at: chunks stay small and many.
-        let pacing = StorePacing(
+        let pacing = Pacing(
             tries: 50, firstChunk: 100,
             monotonic: {
                 ticks.withLock {
@@ -158,7 +158,7 @@ struct ContentionTests {
         try database.execute("UPDATE active_users SET registered_at = registered_at WHERE id = 3")
         let blocker = Handed(value: database)
         let pauses = Mutex(0)
-        var pacing = StorePacing()
+        var pacing = Pacing()
         pacing.sleep = { _ in
             pauses.withLock { $0 += 1 }
             blocker.value.sql.rollBack()
@@ -180,7 +180,7 @@ struct ContentionTests {
         let ticks = Mutex(0.0)
         let pauses = Mutex<[Int]>([])
         // A clock by which every chunk takes the time aimed at, so all have 100 tokens.
-        let pacing = StorePacing(
+        let pacing = Pacing(
             firstChunk: 100,
             monotonic: {
                 ticks.withLock {

@@ -7,7 +7,7 @@ import TokenTable
 
 @Suite("Examination before use")
 struct PreflightTests {
-    private static let marking = StoreNeed.apply(RemovalPolicy())
+    private static let marking = TableUse.apply(RemovalPolicy())
 
     private static func devices(
         _ engine: TestEngine, _ token: String, _ values: [SQLValue] = []
@@ -305,5 +305,12 @@ struct PreflightTests {
         settings.location = .sqlite(path: "/nonexistent/\(database.name)")
         let failure = #expect(throws: StoreFailure.self) { try TokenTable(settings) }
         #expect(failure?.code == .configuration)
+    }
+}
+
+extension StoreReport {
+    /// Whether `check` has nothing to refuse.
+    fileprivate var passesCheck: Bool {
+        firstFailure == nil && !findings.contains { $0.severity == .refusedByCheck }
     }
 }

@@ -116,7 +116,7 @@ struct ReachTests {
         let user = "u" + UUID().uuidString.prefix(12).lowercased().filter { $0 != "-" }
         try database.sql.run("CREATE USER '\(user)'@'%' IDENTIFIED BY 'password'")
         defer { try? database.sql.run("DROP USER '\(user)'@'%'") }
-        let tables = ["active_users"] + OwnTable.sideTables.map(\.name)
+        let tables = ["active_users"] + PushsweepTable.sideTables.map(\.name)
         for table in tables {
             try database.sql.run(
                 "GRANT SELECT, INSERT, UPDATE, DELETE ON \(database.name).\(table) TO '\(user)'@'%'"

@@ -51,7 +51,7 @@ struct SizingTests {
     @Test("pauses grow, are jittered and bounded")
     func pauses() {
         let pauses = { (random: Double) in
-            (1...9).map { StorePacing(random: { random }).pause(after: $0) }
+            (1...9).map { Pacing(random: { random }).pause(after: $0) }
         }
         #expect(pauses(0) == [25, 50, 100, 200, 400, 800, 1_000, 1_000, 1_000])
         #expect(pauses(0.999).allSatisfy { $0 <= 2_000 })

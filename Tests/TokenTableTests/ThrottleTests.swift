@@ -17,8 +17,8 @@ private final class Clock: Sendable {
     init(step: Double = 0) { self.step = step }
 
     /// Pacing on this clock, in chunks of 90 tokens.
-    func pacing(_ throttle: Throttle) -> StorePacing {
-        var pacing = StorePacing(
+    func pacing(_ throttle: Throttle) -> Pacing {
+        var pacing = Pacing(
             firstChunk: 90,
             monotonic: {
                 self.state.withLock { state in

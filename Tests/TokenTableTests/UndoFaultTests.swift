@@ -160,7 +160,7 @@ struct UndoRightsTests {
                 "wrong", (0..<50).map { .dead($0, at: start + 60_000) },
                 policy: RemovalPolicy(action: action))
             let plan = try owner.planUndo(.run("wrong"), until: EpochMilliseconds(.max))
-            let need = StoreNeed.undo(actions: plan.actions, isDry: false)
+            let need = TableUse.undo(actions: plan.actions, isDry: false)
             func account(_ grants: [String], _ body: (TokenTable) throws -> Void) throws {
                 let name = "u" + UUID().uuidString.lowercased().filter { $0 != "-" }.prefix(12)
                 try admin.run("CREATE USER '\(name)'@'%' IDENTIFIED BY 'p'")
@@ -183,7 +183,7 @@ struct UndoRightsTests {
                 try database.texts(
                     "CHECKSUM TABLE active_users, pushsweep_run, pushsweep_feed, pushsweep_change")
                     == before)
-            let grants = RightsPlan(
+            let grants = RequiredPrivileges(
                 try owner.layout(), .mariaDB, database: database.name, need: need,
                 hasSideMarks: false
             ).grants(to: "NAME@%")

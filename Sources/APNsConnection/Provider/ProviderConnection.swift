@@ -19,7 +19,7 @@ struct ProviderConnection: ~Copyable {
     private let interrupt: Interrupt
     private var conversation: ProviderConversation
     private var session: HTTP2ClientSession?
-    private var flight = ProviderFlight()
+    private var flight = InFlightRequests()
     private var again: [ProviderItem] = []
     private var done: [ProviderOutcome] = []
     private var writer: ProviderRequestWriter

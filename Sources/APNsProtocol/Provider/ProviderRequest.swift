@@ -103,29 +103,6 @@ package struct ProviderField: Hashable, Sendable {
     }
 }
 
-/// One notification, checked and ready to be sent.
-package struct ProviderRequest: Hashable, Sendable {
-    /// Whom it is for.
-    package let token: DeviceToken
-    /// Its name, the same for every attempt.
-    package let id: APNsID
-    /// What it shares with others.
-    package let attributes: NotificationAttributes
-    /// The JSON text, as it goes into the body.
-    package let payload: [UInt8]
-
-    /// Makes a request. Throws `emptyPayload` or `payloadTooLarge`.
-    package init(
-        token: DeviceToken, id: APNsID, attributes: NotificationAttributes, payload: [UInt8]
-    ) throws(RequestRefusal) {
-        try attributes.checkPayload(bytes: payload.count)
-        self.token = token
-        self.id = id
-        self.attributes = attributes
-        self.payload = payload
-    }
-}
-
 /// `:path` of a notification: `/3/device/` and the token in lower-case hex.
 package enum ProviderPath {
     /// What comes before the token.

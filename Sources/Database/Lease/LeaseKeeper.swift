@@ -10,7 +10,7 @@ package final class LeaseKeeper: Sendable {
     private let stopped = DispatchSemaphore(value: 0)
 
     /// Starts renewing, three times as often as would do.
-    package init(_ lease: Lease, _ settings: StoreSettings, pacing: StorePacing = StorePacing()) {
+    package init(_ lease: Lease, _ settings: StoreSettings, pacing: Pacing = Pacing()) {
         let pause = lease.seconds * 1_000 / 3
         let stopped = stopped
         Thread.detachNewThread {
@@ -22,7 +22,7 @@ package final class LeaseKeeper: Sendable {
 
     /// Renews whenever `isDue` comes back with true; ends with its false, or when the lease is lost.
     static func keep(
-        _ lease: Lease, _ settings: StoreSettings, _ pacing: StorePacing, isDue: () -> Bool
+        _ lease: Lease, _ settings: StoreSettings, _ pacing: Pacing, isDue: () -> Bool
     ) {
         var store: DatabaseSession?
         while isDue() {

@@ -15,7 +15,7 @@ extension DatabaseSession {
     package func takeLease(
         _ applicant: LeaseApplicant, on name: String
     ) throws(StoreFailure) -> LeaseAnswer {
-        try attempts.retrying("taking the lease on \(name)") { () throws(SQLFailure) in
+        try retries.retrying("taking the lease on \(name)") { () throws(SQLFailure) in
             guard let row = try LeaseRow.read(name, connection) else {
                 try insertLease(name)
                 throw SQLFailure(kind: .conflict, code: 0, message: "the lease is new")
@@ -78,7 +78,7 @@ extension DatabaseSession {
     ///
     /// - Throws: `stopped` where another run has it; any failure of the database.
     package func renew(_ lease: Lease) throws(StoreFailure) {
-        try attempts.retrying("renewing the lease on \(lease.name)") { () throws(SQLFailure) in
+        try retries.retrying("renewing the lease on \(lease.name)") { () throws(SQLFailure) in
             try lease.hold(connection)
         }
     }
@@ -89,7 +89,7 @@ extension DatabaseSession {
     package func giveBack(_ lease: Lease) throws(StoreFailure) {
         var pacing = pacing
         pacing.tries = 2
-        try Attempts(connection: connection, pacing: pacing).retrying(
+        try RetryPolicy(connection: connection, pacing: pacing).retrying(
             "giving back the lease on \(lease.name)"
         ) { () throws(SQLFailure) in
             _ = try connection.execute(
@@ -102,7 +102,7 @@ extension DatabaseSession {
     /// of a dry run need not.
     package func leaseHolder(of name: String) throws(StoreFailure) -> LeaseHolder? {
         guard try canRead("pushsweep_lease", "owner, fence, expires_at") else { return nil }
-        let holder = try attempts.retrying("looking at the lease on \(name)") {
+        let holder = try retries.retrying("looking at the lease on \(name)") {
             () throws(SQLFailure) in
             try LeaseRow.read(name, connection)?.holder
         }

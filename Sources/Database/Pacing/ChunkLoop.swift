@@ -16,8 +16,8 @@ package enum ChunkOutcome<Progress> {
 /// their turn in between.
 package struct ChunkLoop {
     private let connection: any SQLConnection
-    private let pacing: StorePacing
-    private let attempts: Attempts
+    private let pacing: Pacing
+    private let retries: RetryPolicy
     private let isolation: RowIsolation
     private var sizing: ChunkSizing
     /// Milliseconds the last committed chunk took.
@@ -25,13 +25,13 @@ package struct ChunkLoop {
 
     /// `isolation` is shared with what writes rows.
     package init(
-        _ connection: any SQLConnection, _ pacing: StorePacing,
+        _ connection: any SQLConnection, _ pacing: Pacing,
         _ isolation: RowIsolation = RowIsolation()
     ) {
         self.isolation = isolation
         self.connection = connection
         self.pacing = pacing
-        attempts = Attempts(connection: connection, pacing: pacing)
+        retries = RetryPolicy(connection: connection, pacing: pacing)
         sizing = ChunkSizing(first: pacing.firstChunk)
     }
 
@@ -66,7 +66,7 @@ package struct ChunkLoop {
                 connection.rollBack()
                 if isolation.takesRetry() { continue }
                 if error.kind == .conflict { sizing.lost() }
-                try attempts.giveUp(on: error, after: attempt, doing: doing)
+                try retries.giveUp(on: error, after: attempt, doing: doing)
                 attempt += 1
                 let progress = try resume(after: error, doing, subject, marker)
                 if progress != start {
@@ -83,7 +83,7 @@ package struct ChunkLoop {
         _ marker: () throws(SQLFailure) -> Progress
     ) throws(StoreFailure) -> Progress {
         do {
-            return try attempts.retrying(
+            return try retries.retrying(
                 "reading the marker of \(subject)", after: failure, marker)
         } catch {
             guard failure.kind == .lost, error.code == .unreachable || error.code == .busy else {

@@ -2,11 +2,11 @@
 /// thread.
 package final class ThrottleGate {
     private let throttle: Throttle
-    private let pacing: StorePacing
+    private let pacing: Pacing
     private let probe: ThrottleProbe
     private var nextLook: Double
 
-    init(_ pacing: StorePacing, _ probe: ThrottleProbe) {
+    init(_ pacing: Pacing, _ probe: ThrottleProbe) {
         throttle = pacing.throttle
         self.pacing = pacing
         self.probe = probe

@@ -2,19 +2,19 @@
 final class ThrottleProbe {
     private let throttle: Throttle
     private let connection: any SQLConnection
-    private let attempts: Attempts
+    private let retries: RetryPolicy
     private let location: StoreLocation
     private var replicas: [(settings: StoreSettings, connection: any SQLConnection)?]
     /// The statement that tells the lag of a server, once found out.
     private var statements: [String: String] = [:]
 
     init(
-        _ throttle: Throttle, _ connection: any SQLConnection, _ attempts: Attempts,
+        _ throttle: Throttle, _ connection: any SQLConnection, _ retries: RetryPolicy,
         _ location: StoreLocation
     ) {
         self.throttle = throttle
         self.connection = connection
-        self.attempts = attempts
+        self.retries = retries
         self.location = location
         replicas = Array(repeating: nil, count: throttle.replicas.count)
     }
@@ -40,7 +40,7 @@ final class ThrottleProbe {
             .map(\.name)
         guard !names.isEmpty else { return [:] }
         let list = Set(names).sorted().map { "'\($0)'" }.joined(separator: ", ")
-        let found = try attempts.retrying("reading the load of \(location)") {
+        let found = try retries.retrying("reading the load of \(location)") {
             () throws(SQLFailure) in
             let rows = try connection.query(
                 "SHOW GLOBAL STATUS WHERE Variable_name IN (\(list))")
@@ -66,7 +66,7 @@ final class ThrottleProbe {
         guard throttle.maxLag != nil else { return [] }
         if throttle.replicas.isEmpty {
             let doing = "reading the replica lag of \(location)"
-            let found = try attempts.retrying(doing) { () throws(SQLFailure) in
+            let found = try retries.retrying(doing) { () throws(SQLFailure) in
                 try lags(of: connection, "\(location)")
             }
             guard !found.isEmpty else {

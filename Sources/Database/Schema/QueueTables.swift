@@ -2,7 +2,7 @@
 // keys of its rows and the lease, and a lease is prolonged, handed over or taken away by changing
 // that one row; the queue's own rows are written once, when they have a result.
 
-extension OwnTable {
+extension PushsweepTable {
     private static let name = ("VARCHAR(129) NOT NULL", "TEXT NOT NULL")
     private static let state = (
         "VARCHAR(8) CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT 'pending'",
@@ -28,7 +28,7 @@ extension OwnTable {
 
     /// The queue of notifications to send, for those who start anew. An index over `answered_at`
     /// has the open rows (NULL) side by side in the order of their key, and a row moves in it once.
-    package static let pushQueue = OwnTable(
+    package static let pushQueue = PushsweepTable(
         name: "push_queue",
         columns: [
             Column("id", "BIGINT NOT NULL AUTO_INCREMENT", "INTEGER PRIMARY KEY AUTOINCREMENT"),
@@ -52,7 +52,7 @@ extension OwnTable {
 
     /// One row per queue: the random part of its notifications' names, and the number of the last
     /// claim, which each new one replaces: so no two are made at once.
-    package static let queue = OwnTable(
+    package static let queue = PushsweepTable(
         name: "pushsweep_queue",
         columns: [
             column("name", name), Column("apns_space", "BIGINT NOT NULL", "INTEGER NOT NULL"),
@@ -61,7 +61,7 @@ extension OwnTable {
         primaryKey: ["name"])
 
     /// One row per claimed batch while it has rows without a result.
-    package static let claim = OwnTable(
+    package static let claim = PushsweepTable(
         name: "pushsweep_claim",
         columns: [
             Column("id", "BIGINT NOT NULL", "INTEGER NOT NULL"), column("queue", name),
@@ -85,7 +85,7 @@ extension OwnTable {
         ])
 
     /// The state of rows whose table has no columns for it.
-    package static let delivery = OwnTable(
+    package static let delivery = PushsweepTable(
         name: "pushsweep_delivery",
         columns: [
             column("queue", name), Column("queue_key", "BIGINT NOT NULL", "INTEGER NOT NULL"),

@@ -16,14 +16,15 @@ extension SchemaScript {
     package static func whole(for location: StoreLocation) -> SchemaScript {
         let dialect = dialect(for: location)
         let tables =
-            [OwnTable.activeUsers, .pushQueue] + OwnTable.sideTables + OwnTable.queueTables
+            [PushsweepTable.activeUsers, .pushQueue] + PushsweepTable.sideTables
+            + PushsweepTable.queueTables
         return SchemaScript(statements: tables.flatMap { $0.creation(dialect) })
     }
 
     /// The side tables alone: what a database needs whose own tables stay as they are.
     package static func sideTables(for location: StoreLocation) -> SchemaScript {
         let dialect = dialect(for: location)
-        let tables = OwnTable.sideTables + OwnTable.queueTables
+        let tables = PushsweepTable.sideTables + PushsweepTable.queueTables
         return SchemaScript(statements: tables.flatMap { $0.creation(dialect) })
     }
 

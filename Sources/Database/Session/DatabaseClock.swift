@@ -7,7 +7,7 @@ extension DatabaseSession {
     /// - Throws: any failure of reading.
     package func databaseTime() throws(StoreFailure) -> EpochMilliseconds {
         let dialect = connection.dialect
-        return try attempts.retrying("asking the database for the time") {
+        return try retries.retrying("asking the database for the time") {
             () throws(SQLFailure) in
             try dialect.instant(connection.query("SELECT \(dialect.now)").scalar ?? .null)
         }

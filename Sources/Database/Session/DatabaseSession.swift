@@ -11,7 +11,7 @@ package final class DatabaseSession {
     /// The driver's connection.
     package let connection: any SQLConnection
     /// How often to try again, how fast to go, and the clocks for it.
-    package let pacing: StorePacing
+    package let pacing: Pacing
     /// Stands between chunks.
     package let gate: ThrottleGate
     /// Asks servers how they are.
@@ -22,7 +22,7 @@ package final class DatabaseSession {
     /// - Throws: `unreachable`, `untrusted`, `busy`, `permission` or `configuration`.
     package convenience init(
         _ settings: StoreSettings, creatingFile: Bool = false,
-        pacing: StorePacing = StorePacing()
+        pacing: Pacing = Pacing()
     ) throws(StoreFailure) {
         let connection: any SQLConnection =
             switch settings.location {
@@ -34,22 +34,22 @@ package final class DatabaseSession {
 
     /// Connects through a given driver.
     package init(
-        _ settings: StoreSettings, _ connection: any SQLConnection, _ pacing: StorePacing
+        _ settings: StoreSettings, _ connection: any SQLConnection, _ pacing: Pacing
     ) throws(StoreFailure) {
         self.settings = settings
         self.connection = connection
         self.pacing = pacing
         probe = ThrottleProbe(
-            pacing.throttle, connection, Attempts(connection: connection, pacing: pacing),
+            pacing.throttle, connection, RetryPolicy(connection: connection, pacing: pacing),
             settings.location)
         gate = ThrottleGate(pacing, probe)
-        try attempts.retrying("connecting to \(settings.location)") { () throws(SQLFailure) in
+        try retries.retrying("connecting to \(settings.location)") { () throws(SQLFailure) in
             try connection.connect()
         }
     }
 
     /// Retries on this connection.
-    package var attempts: Attempts { Attempts(connection: connection, pacing: pacing) }
+    package var retries: RetryPolicy { RetryPolicy(connection: connection, pacing: pacing) }
 
     /// A table of the settings as the database describes it.
     ///
@@ -57,7 +57,7 @@ package final class DatabaseSession {
     package func catalogTable(
         _ name: TableName, setting: String, cure: String
     ) throws(StoreFailure) -> CatalogTable {
-        let table = try attempts.retrying("reading the layout of \(name)") {
+        let table = try retries.retrying("reading the layout of \(name)") {
             () throws(SQLFailure) in
             try Catalog(connection: connection).table(name)
         }
@@ -77,8 +77,9 @@ package final class DatabaseSession {
 
     /// How an account sees a table. Asked by reading, since an account with some other right on a table
     /// sees it in the catalog too.
-    package func sight(of table: String, _ columns: String) throws(StoreFailure) -> TableSight {
-        try attempts.retrying("looking for \(table)") { () throws(SQLFailure) in
+    package func sight(of table: String, _ columns: String) throws(StoreFailure) -> TableVisibility
+    {
+        try retries.retrying("looking for \(table)") { () throws(SQLFailure) in
             do throws(SQLFailure) {
                 _ = try connection.query("SELECT \(columns) FROM \(table) WHERE 1 = 0")
                 return .readable
@@ -101,14 +102,14 @@ package final class DatabaseSession {
 
     /// What the server says about itself.
     package func describe() throws(StoreFailure) -> ServerDescription {
-        try attempts.retrying("asking \(settings.location) what it is") { () throws(SQLFailure) in
+        try retries.retrying("asking \(settings.location) what it is") { () throws(SQLFailure) in
             try connection.describe()
         }
     }
 }
 
 /// How an account sees a table.
-package enum TableSight {
+package enum TableVisibility {
     /// It can be read.
     case readable
     /// Not there, as far as the account may know.

@@ -39,7 +39,7 @@ extension DatabaseSession {
         let sql = connection.dialect.upsert(
             "pushsweep_run", key: ["id"],
             columns: ["kind", "started", "ended", "host", "counts", "guard_result"])
-        try attempts.retrying("recording run \(run.id)") { () throws(SQLFailure) in
+        try retries.retrying("recording run \(run.id)") { () throws(SQLFailure) in
             _ = try connection.execute(
                 sql,
                 [

@@ -5,7 +5,7 @@ import SecureTransport
 import TokenHygiene
 
 /// One gateway to read: what the settings say, resolved to what will happen.
-package struct PlannedGateway: Sendable {
+package struct GatewayPlan: Sendable {
     /// Milliseconds before the end of our certificate from which every run warns: 30 days.
     static let expiryWarning: Int64 = 30 * 86_400_000
 
@@ -33,7 +33,7 @@ package struct SweepPlan: Sendable {
     /// Where the feeds come from.
     package enum Work: Sendable {
         /// What earlier runs left, then these gateways in the order of the settings.
-        case gateways([PlannedGateway])
+        case gateways([GatewayPlan])
         /// The raw bytes of a feed kept in a file.
         case file(String, Partition)
         /// A feed of the journal, by its name.
@@ -72,7 +72,7 @@ package struct SweepPlan: Sendable {
     /// Feeds are read and kept, but no row changes.
     package var dryRun: Bool
     /// When the run pauses, and when it ends early; the clock of both.
-    package var pacing = StorePacing()
+    package var pacing = Pacing()
     /// Where metrics go; nil where nobody wants any.
     package var metrics: (any JournalPage)?
 

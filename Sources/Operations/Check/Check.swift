@@ -229,7 +229,7 @@ package struct Check {
                     subject: identity.subject, issuer: identity.issuer, expires: ends.rfc3339,
                     fingerprint: identity.fingerprint))
             try identity.checkValidity(at: context.now().rawValue / 1000)
-            if ends < context.now().advanced(by: PlannedGateway.expiryWarning) {
+            if ends < context.now().advanced(by: GatewayPlan.expiryWarning) {
                 report.note(
                     "certificate", .warning,
                     "the certificate for \(app.partition) ends at \(ends.rfc3339); renew it")
@@ -250,7 +250,7 @@ package struct Check {
     /// Makes what a sender would connect with, and connects nowhere.
     private mutating func examineProvider(_ app: Settings.App) {
         guard let provider = app.provider, areThere(provider.ca, app.tokenKey?.file),
-            let planned = PlannedProvider(app, settings.send, context)
+            let planned = ProviderTarget(app, settings.send, context)
         else { return }
         switch planned.provider {
         case .failure(let failure): report.fail("provider", failure)
@@ -270,13 +270,13 @@ package struct Check {
         guard areThere(settings.store.ca), (try? settings.ensureOwnStore()) != nil else { return }
         do {
             let policy = RemovalPolicy(settings.policy)
-            let store = try TokenTable(StoreSettings(settings), pacing: StorePacing(settings))
+            let store = try TokenTable(StoreSettings(settings), pacing: Pacing(settings))
             for finding in try store.examine(
                 .apply(policy), partitions: settings.apps.map(\.storedPartition)
             ).findings {
                 enter(finding)
             }
-            for finding in try store.session.examinePace(lease: try store.leaseName()) {
+            for finding in try store.session.examineThrottle(lease: try store.leaseName()) {
                 enter(finding)
             }
             report.grants = (try? store.grants(for: policy)) ?? []

@@ -33,7 +33,7 @@ package struct Hold {
     /// Why, in one sentence.
     package var cause: String { feeds[0].cause ?? "no cause was noted" }
     /// Since when.
-    package var since: EpochMilliseconds { feeds[0].settled ?? feeds[0].opened }
+    package var since: EpochMilliseconds { feeds[0].closedAt ?? feeds[0].opened }
 }
 
 /// The holds of this host: those of sweeps, and those of its senders, alive or not.
@@ -109,7 +109,7 @@ package struct Holds {
         let run = UUID().uuidString.lowercased()
         try main.beginRun(run, kind: "discard", at: context.now())
         for feed in hold.feeds {
-            try hold.journal.settle(feed.id, as: .discarded, cause: reason, at: context.now())
+            try hold.journal.close(feed.id, as: .discarded, cause: reason, at: context.now())
         }
         let report = DiscardReport(
             run: run, hold: hold.id, app: hold.partition.app,
@@ -132,7 +132,7 @@ extension Holds {
 extension CapturedFeed {
     /// The feed that holds its partition comes first, whatever the clock did since.
     fileprivate var holdOrder: (Int, EpochMilliseconds, EpochMilliseconds, String) {
-        (gate == .behind ? 1 : 0, settled ?? opened, opened, id)
+        (gate == .behind ? 1 : 0, closedAt ?? opened, opened, id)
     }
 }
 

@@ -8,12 +8,12 @@ extension SweepPlan {
     }
 }
 
-extension FeedSettlement {
+extension JournalApplier {
     /// The feeds that a digest names, with what settles them where they are.
     ///
     /// - Throws: `RunFailure` where no held set has this digest: it changed, or was decided, or its release
     ///   would now do something else.
-    func released(by digest: String) throws -> (feeds: [CapturedFeed], settlement: FeedSettlement) {
+    func released(by digest: String) throws -> (feeds: [CapturedFeed], applier: JournalApplier) {
         let holds = try Holds(beside: journal).all()
         for hold in holds {
             // Of an app that the settings no longer name nobody has had a look since.
@@ -23,7 +23,7 @@ extension FeedSettlement {
             guard let last = try feed(of: hold, with: digest, digests) else { continue }
             return (
                 Array(hold.feeds[...last]),
-                FeedSettlement(
+                JournalApplier(
                     journal: hold.journal, store: store, plan: plan, context: context, run: run,
                     started: started, lease: lease)
             )

@@ -70,10 +70,10 @@ package struct NoProgress: ProgressDisplay {
     package func clear() {}
 }
 
-extension StorePacing {
+extension Pacing {
     /// The pacing of a run of some kind that begins now: its time budget counts from here, and its
     /// pauses are told to people.
-    func began(_ kind: String, _ context: RunContext) -> StorePacing {
+    func began(_ kind: String, _ context: RunContext) -> Pacing {
         var pacing = self
         pacing.throttle.began = monotonic()
         pacing.throttle.story = { context.log.notice("\(kind) \($0)") }

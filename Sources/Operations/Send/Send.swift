@@ -77,30 +77,30 @@ package struct Send {
         try journal.beginRun(run, kind: "send", at: started)
         try journal.recoverInterrupted(at: started)
         let store = try openStore(.apply(plan.policy), .send)
-        let settlement = settlement(journal, store)
+        let applier = applier(journal, store)
         defer { withExtendedLifetime(folder) {} }
         do {
             try openJobs(store, journal)
-            for feed in try journal.feeds(.pending) { settle(feed, settlement) }
+            for feed in try journal.feeds(.pending) { apply(feed, applier) }
             adoptAbandoned(store)
-            try rounds(settlement, store)
+            try rounds(applier, store)
         } catch {
             outcome.fail(.wrapping(error, at: .send))
         }
-        try finish(settlement)
+        try finish(applier)
         if try !journal.feeds(.pending).isEmpty { outcome.exit = .worse(outcome.exit, .pending) }
         if try !journal.feeds(.held).isEmpty { outcome.exit = .worse(outcome.exit, .held) }
         try outcome.record(as: run, in: journal, plan.metrics, at: context.now)
         try journal.purge(at: context.now())
     }
 
-    private func settlement(_ journal: EvidenceJournal, _ store: TokenTable) -> FeedSettlement {
-        FeedSettlement(
-            journal: journal, store: store, plan: plan.settlement, context: context, run: run,
+    private func applier(_ journal: EvidenceJournal, _ store: TokenTable) -> JournalApplier {
+        JournalApplier(
+            journal: journal, store: store, plan: plan.applyPlan, context: context, run: run,
             started: started)
     }
 
-    private func openStore(_ need: StoreNeed, _ queue: QueueNeed) throws -> TokenTable {
+    private func openStore(_ need: TableUse, _ queue: QueueUse) throws -> TokenTable {
         let store = try TokenTable(plan.store)
         let partitions = plan.apps.map(\.stored)
         let report = try store.preflight(need, partitions: partitions)
@@ -117,7 +117,7 @@ package struct Send {
         let problems = SenderFolders.visitAbandoned(in: plan.state, at: context.now) {
             journal throws(JournalFailure) in
             for feed in try journal.feeds(.pending) {
-                settle(feed, settlement(journal, store))
+                apply(feed, applier(journal, store))
             }
             return true
         }
@@ -147,7 +147,7 @@ package struct Send {
         }
     }
 
-    private mutating func rounds(_ settlement: FeedSettlement, _ store: TokenTable) throws {
+    private mutating func rounds(_ applier: JournalApplier, _ store: TokenTable) throws {
         var upkeepDue = Deadline.now
         var stopped: Set<Int> = []
         var resting: [Int: Deadline] = [:]
@@ -160,9 +160,9 @@ package struct Send {
                 first.count(reclaimed)
                 if let words = SendWords.warning(reclaimed) { context.log.warning("\(words)") }
                 tellWarnings()
-                for feed in try settlement.journal.feeds(.pending) { settle(feed, settlement) }
-                try settlement.journal.purge(at: context.now())
-                try tellProgress(settlement.journal)
+                for feed in try applier.journal.feeds(.pending) { apply(feed, applier) }
+                try applier.journal.purge(at: context.now())
+                try tellProgress(applier.journal)
                 upkeepDue = .in(Self.upkeep)
             }
             isWaiting = true
@@ -183,7 +183,7 @@ package struct Send {
                     outcome.fail(failure)
                     stopped.insert(number)
                 }
-                try apply(job, settlement)
+                try apply(job, applier)
             }
             guard stopped.count < jobs.count, plan.follows || !isWaiting else { return }
         } while !context.interrupt.wait(until: isWaiting ? .in(Self.idle) : .now)
@@ -209,17 +209,17 @@ package struct Send {
     }
 
     /// Brings what answers said to the token table.
-    private mutating func apply(_ job: SendJob, _ settlement: FeedSettlement) throws {
+    private mutating func apply(_ job: SendJob, _ applier: JournalApplier) throws {
         guard !job.answers.isEmpty else { return }
         for name in try job.closeAnswers() {
-            settle(try settlement.journal.feed(name), settlement, for: job)
+            apply(try applier.journal.feed(name), applier, for: job)
         }
     }
 
-    private mutating func settle(
-        _ feed: CapturedFeed, _ settlement: FeedSettlement, for job: SendJob? = nil
+    private mutating func apply(
+        _ feed: CapturedFeed, _ applier: JournalApplier, for job: SendJob? = nil
     ) {
-        let result = settlement.settle(feed)
+        let result = applier.apply(feed)
         let owner = job ?? jobs.first { $0.app.partition == feed.partition }
         owner?.count(tally.news(in: result.entry))
         if let failure = result.failure {
@@ -230,11 +230,11 @@ package struct Send {
     }
 
     /// Ends the connections, whatever happened, and applies the last answers.
-    private mutating func finish(_ settlement: FeedSettlement) throws {
+    private mutating func finish(_ applier: JournalApplier) throws {
         for job in jobs {
             do {
                 try job.finish()
-                try apply(job, settlement)
+                try apply(job, applier)
             } catch {
                 outcome.fail(.wrapping(error, at: .send))
             }

@@ -86,14 +86,14 @@ struct SendBatch {
                 claim.dropPayload(index)
             } catch {
                 claim.dropPayload(index)
-                settle(index, SendJudge.Judgement(result: .failed(reason: "\(error.reason)")))
+                decide(index, DeliveryRules.Judgement(result: .failed(reason: "\(error.reason)")))
             }
         }
         return items
     }
 
     /// Takes what follows for the row at an index.
-    mutating func settle(_ index: Int, _ judgement: SendJudge.Judgement) {
+    mutating func decide(_ index: Int, _ judgement: DeliveryRules.Judgement) {
         let row = claim.notifications[index]
         outstanding -= 1
         let result = DeliveryResult(key: row.key, judgement.result)
@@ -101,7 +101,7 @@ struct SendBatch {
             suspects.append(
                 Suspect(
                     result: result,
-                    deferred: SendJudge.deferral(reason: reason, attempts: row.attempts)))
+                    deferred: DeliveryRules.deferral(reason: reason, attempts: row.attempts)))
         } else {
             results.append(result)
         }

@@ -21,7 +21,7 @@ final class SendJob {
     /// Claims on their way at once: one being answered, one on the wire, one being claimed.
     private static let mostBatches = 4
     /// Milliseconds to wait for outcomes before looking around.
-    private static let patience = 50
+    private static let answerWait = 50
     /// Milliseconds until a batch's results are written though some of its rows have none.
     private static let flushAfter = 1_000.0
     /// Seconds after which other apps have their turn, and evidence is applied.
@@ -29,14 +29,14 @@ final class SendJob {
     /// Seconds that notifications in flight have left when the run is told to stop.
     private static let graceSeconds = 3.0
 
-    let app: PlannedProvider
+    let app: ProviderTarget
     private let plan: SendPlan
     private let context: RunContext
     private let queue: PushQueue
     private var provider: Provider
     private(set) var entry: SendReport.App
     private(set) var answers: AnswerCapture
-    private var judge: SendJudge
+    private var judge: DeliveryRules
     private var cursor = QueueCursor()
     private var batches: [SendBatch?] = Array(repeating: nil, count: SendJob.mostBatches)
     /// Places of batches that are claimed and not handed over.
@@ -66,7 +66,7 @@ final class SendJob {
 
     /// Opens the provider's connections; `answers` keeps what 410s say.
     init(
-        _ app: PlannedProvider, _ plan: SendPlan, _ context: RunContext, _ queue: PushQueue,
+        _ app: ProviderTarget, _ plan: SendPlan, _ context: RunContext, _ queue: PushQueue,
         _ provider: ProviderPlan, _ answers: AnswerCapture
     ) throws {
         self.app = app
@@ -76,7 +76,7 @@ final class SendJob {
         self.answers = answers
         self.provider = try Provider(provider, connections: app.connections)
         entry = SendReport.App(app.partition)
-        judge = SendJudge(app.partition, resendsUnknown: plan.resendsUnknown)
+        judge = DeliveryRules(app.partition, resendsUnknown: plan.resendsUnknown)
         limiter = plan.rate.map { RateLimit(perSecond: $0) }
     }
 
@@ -137,7 +137,7 @@ final class SendJob {
     func finish() throws {
         returnUnsent()
         provider.stop(abruptly: context.interrupt.isTripped)
-        try settle(provider.outcomes(within: 0))
+        try record(provider.outcomes(within: 0))
         try flush(all: true, decides: true)
     }
 
@@ -249,7 +249,7 @@ final class SendJob {
 
     private func give(back key: UInt64) {
         let (place, index) = SendBatch.position(key)
-        batches[place]?.settle(index, SendJudge.Judgement(result: .returned))
+        batches[place]?.decide(index, DeliveryRules.Judgement(result: .returned))
     }
 
     /// Claims the next batch; false when nothing is due or the limit is reached.
@@ -317,8 +317,8 @@ final class SendJob {
 
     private func takeOutcomes(claimsMore: Bool) throws {
         let canClaim = claimsMore && stop == nil && ready.isEmpty && batches.contains { $0 == nil }
-        let patience = canClaim && load.rows < 500 ? 2 : Self.patience
-        try settle(timed("answers") { provider.outcomes(within: patience) })
+        let answerWait = canClaim && load.rows < 500 ? 2 : Self.answerWait
+        try record(timed("answers") { provider.outcomes(within: answerWait) })
     }
 
     /// Does something and adds its time to the report.
@@ -328,7 +328,7 @@ final class SendJob {
         return try work()
     }
 
-    private func settle(_ outcomes: [ProviderOutcome]) throws {
+    private func record(_ outcomes: [ProviderOutcome]) throws {
         for outcome in outcomes {
             let (place, index) = SendBatch.position(outcome.key)
             // Not the batch itself: a second holder would make each change copy its results.
@@ -336,15 +336,15 @@ final class SendJob {
                 let key = batches[place]?.claim.notifications[index].key,
                 let handedAt = batches[place]?.handedAt, let size = batches[place]?.sizes[index]
             else { continue }
-            load.settled(size)
+            load.release(size)
             if outcome.kind == .untouched, stop == nil { unprocessed.insert(key) }
             note(outcome.kind)
             var judgement = judge.judge(outcome.kind, attempts: attempts, handedAt: handedAt)
             if let failure = judgement.stop { halt(failure) }
             if stop != nil, judgement.isSuspect {
-                judgement = SendJudge.Judgement(result: .returned)
+                judgement = DeliveryRules.Judgement(result: .returned)
             }
-            batches[place]?.settle(index, judgement)
+            batches[place]?.decide(index, judgement)
         }
         guard stop == nil, silence.allowance == 0 else { return }
         // What is on no connection yet must not follow into the silence.

@@ -66,7 +66,7 @@ struct SendLoad: Sendable {
     }
 
     /// A row has its outcome.
-    mutating func settled(_ size: Int) {
+    mutating func release(_ size: Int) {
         rows -= 1
         bytes -= size
     }

@@ -5,7 +5,7 @@ import SecureTransport
 import TokenHygiene
 
 /// One app to send for: what the settings say, resolved to what will happen.
-package struct PlannedProvider: Sendable {
+package struct ProviderTarget: Sendable {
     /// Whose notifications.
     package let partition: Partition
     /// The same as the rows of the tables name it.
@@ -25,7 +25,7 @@ package struct SendPlan: Sendable {
     /// The database with both tables.
     package var store: StoreSettings
     /// The apps, in the order of the settings.
-    package var apps: [PlannedProvider]
+    package var apps: [ProviderTarget]
     /// The partitions that the settings know, as the rows of the table name them.
     package var partitions: [Partition: Partition]
     /// What is done to stale rows.
@@ -60,7 +60,7 @@ package struct SendPlan: Sendable {
         _ settings: Settings, apps names: [String], _ context: RunContext
     ) throws(RunFailure) {
         let chosen = try settings.apps(named: names)
-        let apps = chosen.compactMap { PlannedProvider($0, settings.send, context) }
+        let apps = chosen.compactMap { ProviderTarget($0, settings.send, context) }
         guard !apps.isEmpty else {
             throw RunFailure(
                 .configuration, .settings,
@@ -79,14 +79,14 @@ package struct SendPlan: Sendable {
     }
 
     /// How answers in a folder of a sender are applied.
-    var settlement: SweepPlan {
+    var applyPlan: SweepPlan {
         SweepPlan(
             state: state, store: store, work: .answers, partitions: partitions, policy: policy,
             limits: limits, dryRun: false)
     }
 }
 
-extension PlannedProvider {
+extension ProviderTarget {
     /// The provider of an app; nil where the settings name none.
     init?(_ app: Settings.App, _ send: Settings.Send, _ context: RunContext) {
         guard let provider = app.provider else { return nil }

@@ -127,7 +127,7 @@ extension Throttle {
     }
 }
 
-extension StorePacing {
+extension Pacing {
     /// The pacing that settings ask for.
     init(_ settings: Settings) {
         self.init()

@@ -26,7 +26,7 @@ struct FeedCollector {
     /// Reads one gateway to the end of its list.
     ///
     /// - Throws: only failures of the journal; then what was read is no longer certain.
-    func collect(_ source: PlannedGateway) throws -> Outcome {
+    func collect(_ source: GatewayPlan) throws -> Outcome {
         let tls: TLSClientContext
         switch source.context {
         case .success(let made): tls = made

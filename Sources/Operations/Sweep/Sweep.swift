@@ -88,38 +88,38 @@ package struct Sweep {
         }
         guard !plan.dryRun else {
             if case .gateways = plan.work { try store.respectLease(in: journal.folder) }
-            return try settle(left, journal, store, nil)
+            return try applyAndExpire(left, journal, store, nil)
         }
         try store.underLease(
             run: run, kind: plan.work.kind, in: journal.folder, context
         ) { lease in
-            try settle(left, journal, store, lease)
+            try applyAndExpire(left, journal, store, lease)
             noteEnd(in: store)
         }
     }
 
     /// Everything that needs the lease, in a dry run without it.
-    private mutating func settle(
+    private mutating func applyAndExpire(
         _ left: [CapturedFeed], _ journal: EvidenceJournal, _ store: TokenTable, _ lease: Lease?
     ) throws {
-        let settlement = FeedSettlement(
+        let applier = JournalApplier(
             journal: journal, store: store, plan: plan, context: context, run: run,
             started: started, lease: lease)
-        isWhole = try settleAll(left, settlement)
-        if isWhole { settleSenders(store, lease) }
+        isWhole = try applyPlanned(left, applier)
+        if isWhole { applyAbandonedSenders(store, lease) }
         if isWhole && !context.interrupt.isTripped { removeExpired(store, lease) }
     }
 
     /// Applies the answers that senders had kept when they ended, see `SenderFolders`.
-    private mutating func settleSenders(_ store: TokenTable, _ lease: Lease?) {
+    private mutating func applyAbandonedSenders(_ store: TokenTable, _ lease: Lease?) {
         guard !plan.dryRun, case .gateways = plan.work else { return }
         let problems = SenderFolders.visitAbandoned(in: plan.state, at: context.now) {
             journal throws(JournalFailure) in
-            let settlement = FeedSettlement(
+            let applier = JournalApplier(
                 journal: journal, store: store, plan: plan, context: context, run: run,
                 started: started, lease: lease)
             for feed in try journal.feeds(.pending)
-            where settle(feed, with: settlement, resumed: true) { return false }
+            where apply(feed, with: applier, resumed: true) { return false }
             if try !journal.feeds(.held).isEmpty { outcome.exit = .worse(outcome.exit, .held) }
             return true
         }
@@ -144,30 +144,30 @@ package struct Sweep {
     }
 
     /// Gives everything planned its turn; false when the run has to end before.
-    private mutating func settleAll(
-        _ left: [CapturedFeed], _ settlement: FeedSettlement
+    private mutating func applyPlanned(
+        _ left: [CapturedFeed], _ applier: JournalApplier
     ) throws -> Bool {
-        let journal = settlement.journal
+        let journal = applier.journal
         switch plan.work {
         case .gateways(let sources):
             // Held feeds come up in every run until somebody has decided.
             for feed in try journal.feeds(.held) + left
-            where settle(feed, with: settlement, resumed: true) { return false }
+            where apply(feed, with: applier, resumed: true) { return false }
             let collector = FeedCollector(journal: journal, context: context, run: run)
-            for source in sources where try sweep(source, collector, settlement) {
+            for source in sources where try sweep(source, collector, applier) {
                 return source.partition == sources.last?.partition
             }
         case .file(let path, let partition):
             let feed = try FeedFile(path: path, partition: partition)
                 .capture(in: journal, run: run, context)
-            try settle(journal.feed(feed), with: settlement, resumed: false)
+            try apply(journal.feed(feed), with: applier, resumed: false)
         case .journaled(let feed):
-            try settle(journal.feed(feed), with: settlement, resumed: true)
-        case .answers: break  // A sender settles them as they come.
+            try apply(journal.feed(feed), with: applier, resumed: true)
+        case .answers: break  // A sender applies them as they come.
         case .release(let digest):
-            let (feeds, settlement) = try settlement.released(by: digest)
-            for feed in feeds where settle(feed, with: settlement, resumed: true) { return false }
-            try settlement.journal.freeFollowers()
+            let (feeds, applier) = try applier.released(by: digest)
+            for feed in feeds where apply(feed, with: applier, resumed: true) { return false }
+            try applier.journal.freeFollowers()
         }
         return true
     }
@@ -215,26 +215,26 @@ package struct Sweep {
     /// Whether the next list may be asked for, now that it could be applied: the lease is ours and the
     /// throttle lets us go on. False when told to stop. A list once begun is read to its end, since
     /// the gateway forgets it.
-    private func mayOpenFeed(_ settlement: FeedSettlement) throws(StoreFailure) -> Bool {
+    private func mayOpenFeed(_ applier: JournalApplier) throws(StoreFailure) -> Bool {
         let interrupt = context.interrupt
-        guard try settlement.store.session.waitForThrottle(shouldStop: { interrupt.isTripped })
+        guard try applier.store.session.waitForThrottle(shouldStop: { interrupt.isTripped })
         else {
             return false
         }
-        if let lease = settlement.lease { try settlement.store.session.renew(lease) }
+        if let lease = applier.lease { try applier.store.session.renew(lease) }
         return true
     }
 
     /// Reads and applies one gateway; true when the run has to end.
     private mutating func sweep(
-        _ source: PlannedGateway, _ collector: FeedCollector, _ settlement: FeedSettlement
+        _ source: GatewayPlan, _ collector: FeedCollector, _ applier: JournalApplier
     ) throws -> Bool {
         if context.interrupt.isTripped {
             outcome.fail(.stopped)
             return true
         }
         do {
-            guard try mayOpenFeed(settlement) else {
+            guard try mayOpenFeed(applier) else {
                 outcome.fail(.stopped)
                 return true
             }
@@ -274,8 +274,8 @@ package struct Sweep {
             outcome.report.apps.append(entry)
             return false
         case .captured(let id):
-            return try settle(
-                settlement.journal.feed(id), with: settlement, resumed: false,
+            return try apply(
+                applier.journal.feed(id), with: applier, resumed: false,
                 certificateEnds: source.certificateEnds)
         }
     }
@@ -283,11 +283,11 @@ package struct Sweep {
     /// Applies one captured feed; true when the run has to end, because the database or the
     /// journal failed or we were told to stop.
     @discardableResult
-    private mutating func settle(
-        _ feed: CapturedFeed, with settlement: FeedSettlement, resumed: Bool,
+    private mutating func apply(
+        _ feed: CapturedFeed, with applier: JournalApplier, resumed: Bool,
         certificateEnds: EpochMilliseconds? = nil
     ) -> Bool {
-        let result = settlement.settle(feed)
+        let result = applier.apply(feed)
         var entry = result.entry
         entry.resumed = resumed
         entry.certificateExpires = certificateEnds?.rfc3339
@@ -303,9 +303,9 @@ package struct Sweep {
         return result.endsRun || context.interrupt.isTripped
     }
 
-    private func warnOfExpiry(_ source: PlannedGateway) {
+    private func warnOfExpiry(_ source: GatewayPlan) {
         guard let ends = source.certificateEnds,
-            ends < context.now().advanced(by: PlannedGateway.expiryWarning),
+            ends < context.now().advanced(by: GatewayPlan.expiryWarning),
             case .success = source.context
         else { return }
         context.log.warning(

@@ -14,7 +14,7 @@ extension SweepPlan {
         sweeping settings: Settings, apps names: [String], dryRun: Bool, _ context: RunContext
     ) throws(RunFailure) {
         let chosen = try settings.apps(named: names)
-        let sources = chosen.compactMap { PlannedGateway($0, now: context.now()) }
+        let sources = chosen.compactMap { GatewayPlan($0, now: context.now()) }
         guard !sources.isEmpty else {
             throw RunFailure(
                 .configuration, .settings,
@@ -55,7 +55,7 @@ extension SweepPlan {
                 uniquingKeysWith: { first, _ in first }),
             policy: RemovalPolicy(settings.policy), limits: GuardLimits(settings.guardLimits),
             dryRun: dryRun)
-        pacing = StorePacing(settings)
+        pacing = Pacing(settings)
     }
 }
 
@@ -77,7 +77,7 @@ extension Settings.App {
     }
 }
 
-extension PlannedGateway {
+extension GatewayPlan {
     /// The gateway of an app; nil where the settings name none.
     init?(_ app: Settings.App, now: EpochMilliseconds) {
         guard let feedback = app.feedback else { return nil }

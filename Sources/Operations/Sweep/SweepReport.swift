@@ -41,7 +41,7 @@ package struct SweepReport: RunReport, Codable, Hashable {
         let held = apps.compactMap { feed in
             feed.gate.map { "\(feed.app)/\(feed.environment) \($0)" }
         }
-        return GuardOpinions.summary(Set(held).sorted())
+        return GuardLog.summary(Set(held).sorted())
     }
 
     /// Tuples.

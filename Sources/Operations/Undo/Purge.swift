@@ -51,7 +51,7 @@ package struct Purge {
         do {
             let folder = try StateFolder(settings.state)
             let store = try TokenTable(
-                StoreSettings(settings), pacing: StorePacing(settings).began("purge", context))
+                StoreSettings(settings), pacing: Pacing(settings).began("purge", context))
             try store.preflight(.purge(isDry: dryRun))
             // A host whose clock is ahead must not drop what the others need.
             let now = try store.session.databaseTime()

@@ -13,7 +13,7 @@ import TokenHygiene
 import TokenTable
 
 /// Which changes a person wants taken back.
-package enum UndoWish: Hashable, Sendable {
+package enum UndoRequest: Hashable, Sendable {
     /// Those of a run, by its name or the beginning of it.
     case run(String)
     /// Those of every run since.
@@ -25,15 +25,15 @@ package enum UndoWish: Hashable, Sendable {
 /// One run that takes changes back.
 package struct Undo {
     private let settings: Settings
-    private let wish: UndoWish
+    private let wish: UndoRequest
     private let dryRun: Bool
     private let page: (any JournalPage)?
     private let context: RunContext
-    private let pacing: StorePacing
+    private let pacing: Pacing
     private var outcome: RunOutcome<UndoReport>
 
     private init(
-        _ settings: Settings, _ wish: UndoWish, dryRun: Bool, _ page: (any JournalPage)?,
+        _ settings: Settings, _ wish: UndoRequest, dryRun: Bool, _ page: (any JournalPage)?,
         _ context: RunContext
     ) {
         self.page = page
@@ -41,7 +41,7 @@ package struct Undo {
         self.wish = wish
         self.dryRun = dryRun
         self.context = context
-        pacing = StorePacing(settings).began("undo", context)
+        pacing = Pacing(settings).began("undo", context)
         outcome = RunOutcome(
             report: UndoReport(
                 run: UUID().uuidString.lowercased(), dryRun: dryRun,
@@ -50,7 +50,7 @@ package struct Undo {
 
     /// Takes the wished changes back. `page` is written anew at the end.
     package static func run(
-        _ settings: Settings, _ wish: UndoWish, dryRun: Bool, _ page: (any JournalPage)?,
+        _ settings: Settings, _ wish: UndoRequest, dryRun: Bool, _ page: (any JournalPage)?,
         _ context: RunContext
     ) -> RunOutcome<UndoReport> {
         var undo = Undo(settings, wish, dryRun: dryRun, page, context)

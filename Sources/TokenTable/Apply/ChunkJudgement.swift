@@ -39,8 +39,6 @@ struct ChunkJudgement {
     private(set) var refused: [RefusedRow] = []
     /// Rows that would become invalid.
     private(set) var invalidated = 0
-    /// Rows among all found whose registration lies within the skew of the evidence.
-    private(set) var undecided = 0
     /// Rows among all found that tell no registration time.
     private(set) var undated = 0
     /// What each entry of the evidence was counted as, by its place.
@@ -128,7 +126,6 @@ struct ChunkJudgement {
 
     private mutating func note(_ order: RegistrationOrder, _ verdict: Verdict) {
         if verdict.invalidates { invalidated += 1 }
-        if order == .undecided { undecided += 1 }
         if order == .unknown { undated += 1 }
     }
 }

@@ -8,8 +8,6 @@ package struct Classification: Hashable, Sendable {
     package var counts = OutcomeCounts()
     /// Living rows that would become invalid: what a guard limits.
     package var candidateRows = 0
-    /// Rows registered within the skew of the evidence: marked, never deleted.
-    package var undecidedRows = 0
     /// Rows that tell no registration time.
     package var undatedRows = 0
     /// Whether the stream was read to its end.
@@ -22,7 +20,6 @@ package struct Classification: Hashable, Sendable {
     static func += (left: inout Classification, right: Classification) {
         left.counts += right.counts
         left.candidateRows += right.candidateRows
-        left.undecidedRows += right.undecidedRows
         left.undatedRows += right.undatedRows
         left.isComplete = left.isComplete && right.isComplete
     }
@@ -52,7 +49,6 @@ struct FeedClassifier {
         let judgement = ChunkJudgement(batch[...], rows, marks: marks, layout, policy)
         result.counts += judgement.counts
         result.candidateRows += judgement.invalidated
-        result.undecidedRows += judgement.undecided
         result.undatedRows += judgement.undated
     }
 }

@@ -32,7 +32,7 @@ extension TokenTable {
                 break
             }
             let before = result
-            result = try attempts.retrying("reading rows of \(layout.table)") {
+            result = try retries.retrying("reading rows of \(layout.table)") {
                 () throws(SQLFailure) in
                 var next = before
                 try classifier.classify(batch, into: &next, lookup)
@@ -41,19 +41,6 @@ extension TokenTable {
             report(result)
         }
         return result
-    }
-
-    /// How many rows a partition has. Counts them, which on a large table takes seconds.
-    package func rows(in partition: Partition) throws(StoreFailure) -> Int {
-        let layout = try layout()
-        let condition = try layout.partitionCondition(partition, connection.dialect)
-        let sql =
-            "SELECT COUNT(*) FROM \(layout.table.sql(connection.dialect)) WHERE 1 = 1"
-            + condition.sql
-        return try attempts.retrying("counting rows of \(layout.table)") {
-            () throws(SQLFailure) in
-            try connection.query(sql, condition.values).scalar?.count ?? 0
-        }
     }
 
     /// How far a feed is applied, all of its parts together; nil if nothing of it was ever begun.
@@ -72,7 +59,7 @@ extension TokenTable {
 
     /// In how many parts a feed was begun; nil if it was not.
     func parts(of feed: String) throws(StoreFailure) -> Int? {
-        try attempts.retrying("reading the marker of feed \(feed)") { () throws(SQLFailure) in
+        try retries.retrying("reading the marker of feed \(feed)") { () throws(SQLFailure) in
             try connection.query(
                 "SELECT parts FROM pushsweep_feed WHERE feed = ? ORDER BY part", [.text(feed)]
             ).scalar?.count
@@ -84,7 +71,7 @@ extension TokenTable {
         of feed: String, part: FeedPart
     ) throws(StoreFailure) -> FeedProgress? {
         let marker = FeedMarker(feed: feed, part: part, dialect: connection.dialect)
-        return try attempts.retrying("reading the marker of feed \(feed)") {
+        return try retries.retrying("reading the marker of feed \(feed)") {
             () throws(SQLFailure) in
             try marker.read(connection, locking: false)
         }

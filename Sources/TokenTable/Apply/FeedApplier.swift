@@ -16,9 +16,9 @@ struct FeedApplier {
     let transaction: ChunkTransaction
     let connection: any SQLConnection
     let layout: TableLayout
-    let pacing: StorePacing
+    let pacing: Pacing
     private let gate: ThrottleGate
-    private let attempts: Attempts
+    private let retries: RetryPolicy
 
     private var loop: ChunkLoop
     private var waiting: [TokenEvidence] = []
@@ -26,7 +26,7 @@ struct FeedApplier {
 
     init(
         _ application: FeedApplication, _ layout: TableLayout, _ connection: any SQLConnection,
-        _ pacing: StorePacing, _ gate: ThrottleGate
+        _ pacing: Pacing, _ gate: ThrottleGate
     ) throws(StoreFailure) {
         self.application = application
         self.layout = layout
@@ -35,7 +35,7 @@ struct FeedApplier {
         self.gate = gate
         let isolation = RowIsolation()
         loop = ChunkLoop(connection, pacing, isolation)
-        attempts = Attempts(connection: connection, pacing: pacing)
+        retries = RetryPolicy(connection: connection, pacing: pacing)
         transaction = try ChunkTransaction(application, layout, connection, isolation)
     }
 
@@ -57,7 +57,7 @@ struct FeedApplier {
     }
 
     private func start() throws(StoreFailure) -> FeedProgress {
-        try attempts.retrying("starting to apply feed \(application.feed)") {
+        try retries.retrying("starting to apply feed \(application.feed)") {
             () throws(SQLFailure) in
             let marker = transaction.marker
             if let known = try marker.read(connection, locking: false) { return known }

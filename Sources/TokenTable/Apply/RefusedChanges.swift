@@ -68,7 +68,7 @@ extension TokenTable {
         _ run: String, _ feed: String, _ part: Int, _ limit: Int
     ) throws(StoreFailure) -> [RefusedChange] {
         let time = connection.dialect.ownTime("evidence_at")
-        return try attempts.retrying("reading the change ledger") { () throws(SQLFailure) in
+        return try retries.retrying("reading the change ledger") { () throws(SQLFailure) in
             let rows = try connection.query(
                 "SELECT row_key, before_image, evidence_at FROM pushsweep_change WHERE run = ? "
                     + "AND feed = ? AND part = ? AND seq < 0 ORDER BY seq DESC LIMIT \(limit)",

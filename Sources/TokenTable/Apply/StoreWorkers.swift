@@ -15,12 +15,12 @@ import TokenHygiene
 /// and closes them again.
 package struct StoreWorkers: Sendable {
     private let settings: StoreSettings
-    private let pacing: StorePacing
+    private let pacing: Pacing
     /// How many connections work at once.
     package let count: Int
 
     /// Plans `count` connections; two are about twice as fast as one on a server with idle cores.
-    package init(_ settings: StoreSettings, count: Int = 2, pacing: StorePacing = StorePacing()) {
+    package init(_ settings: StoreSettings, count: Int = 2, pacing: Pacing = Pacing()) {
         self.settings = settings
         self.pacing = pacing
         if case .sqlite = settings.location { self.count = 1 } else { self.count = max(1, count) }

@@ -72,8 +72,8 @@ package final class TableExpiry {
     private var recentChanges: RecentChanges?
 
     private var connection: any SQLConnection { table.connection }
-    private var attempts: Attempts { table.attempts }
-    private var pacing: StorePacing { table.pacing }
+    private var retries: RetryPolicy { table.retries }
+    private var pacing: Pacing { table.pacing }
 
     /// Removes rows of a table.
     package init(_ table: TokenTable) { self.table = table }
@@ -149,7 +149,7 @@ package final class TableExpiry {
 
     private func begin(_ expiry: Expiry, _ layout: TableLayout) throws(StoreFailure) {
         let marker = FeedMarker(feed: expiry.feed, part: .whole, dialect: connection.dialect)
-        try attempts.retrying("beginning feed \(expiry.feed)") { () throws(SQLFailure) in
+        try retries.retrying("beginning feed \(expiry.feed)") { () throws(SQLFailure) in
             if try marker.read(connection, locking: false) != nil { return }
             try FeedMarker.insert(
                 feed: expiry.feed, run: expiry.run, source: Expiry.source,
@@ -162,11 +162,11 @@ package final class TableExpiry {
         _ expiry: Expiry, _ layout: TableLayout, isDry: Bool
     ) throws(StoreFailure) -> RecentChanges {
         let catalog = Catalog(connection: connection)
-        let (ledger, markers) = try attempts.retrying("reading the layout of the ledger") {
+        let (ledger, markers) = try retries.retrying("reading the layout of the ledger") {
             () throws(SQLFailure) in
             (
-                try catalog.table(TableName(name: OwnTable.change.name)),
-                try catalog.table(TableName(name: OwnTable.feed.name))
+                try catalog.table(TableName(name: PushsweepTable.change.name)),
+                try catalog.table(TableName(name: PushsweepTable.feed.name))
             )
         }
         var recent = RecentChanges(
@@ -181,7 +181,7 @@ package final class TableExpiry {
         }
         // What was read for one app, or to count, serves the next as well.
         if let known = recentChanges, known.cutoff == recent.cutoff { recent = known }
-        try attempts.retrying("reading the change ledger") { () throws(SQLFailure) in
+        try retries.retrying("reading the change ledger") { () throws(SQLFailure) in
             try recent.refresh(connection, withUndos: true)
         }
         recentChanges = recent

@@ -20,14 +20,14 @@ package final class TokenTable {
     /// - Throws: `unreachable`, `untrusted`, `busy`, `permission` or `configuration`.
     package init(
         _ settings: StoreSettings, creatingFile: Bool = false,
-        pacing: StorePacing = StorePacing()
+        pacing: Pacing = Pacing()
     ) throws(StoreFailure) {
         session = try DatabaseSession(settings, creatingFile: creatingFile, pacing: pacing)
     }
 
     /// Connects through a given driver.
     package init(
-        _ settings: StoreSettings, _ connection: any SQLConnection, _ pacing: StorePacing
+        _ settings: StoreSettings, _ connection: any SQLConnection, _ pacing: Pacing
     ) throws(StoreFailure) {
         session = try DatabaseSession(settings, connection, pacing)
     }
@@ -37,8 +37,8 @@ package final class TokenTable {
     /// The driver's connection.
     package var connection: any SQLConnection { session.connection }
     /// Retries on the connection.
-    package var attempts: Attempts { session.attempts }
-    var pacing: StorePacing { session.pacing }
+    package var retries: RetryPolicy { session.retries }
+    var pacing: Pacing { session.pacing }
 
     /// The table as it is used, resolved once per store.
     package func layout() throws(StoreFailure) -> TableLayout {
@@ -47,7 +47,7 @@ package final class TokenTable {
             mapping: settings.mapping, table: catalogTable(), dialect: connection.dialect
         ).layout()
         let name = layout.table
-        layout.hasUpdateTriggers = try attempts.retrying("reading the triggers of \(name)") {
+        layout.hasUpdateTriggers = try retries.retrying("reading the triggers of \(name)") {
             () throws(SQLFailure) in
             try Catalog(connection: connection).hasUpdateTriggers(name)
         }
@@ -72,7 +72,7 @@ package final class TokenTable {
     /// those from before still there, and they count for whoever sends.
     package func hasSideMarks(in partition: Partition) throws(StoreFailure) -> Bool {
         guard try hasSideMarks() else { return false }
-        return try attempts.retrying("looking for marks of \(partition)") {
+        return try retries.retrying("looking for marks of \(partition)") {
             () throws(SQLFailure) in
             try connection.query(
                 "SELECT 1 FROM pushsweep_invalid WHERE app = ? AND environment = ? LIMIT 1",

@@ -13,7 +13,7 @@ extension TokenTable {
     /// - Throws: `permission`, `configuration` or `readOnly` as found; any failure of asking.
     @discardableResult
     package func preflight(
-        _ need: StoreNeed, partitions: [Partition] = []
+        _ need: TableUse, partitions: [Partition] = []
     ) throws(StoreFailure) -> StoreReport {
         let report = try examine(need, partitions: partitions, searchesRows: false)
         if let failure = report.firstFailure { throw failure }
@@ -25,7 +25,7 @@ extension TokenTable {
     ///
     /// - Throws: only if the database cannot be asked at all.
     package func examine(
-        _ need: StoreNeed, partitions: [Partition] = [], searchesRows: Bool = true
+        _ need: TableUse, partitions: [Partition] = [], searchesRows: Bool = true
     ) throws(StoreFailure) -> StoreReport {
         let server = try session.describe()
         var report = StoreReport(server: server)
@@ -74,7 +74,7 @@ extension TokenTable {
         } else {
             account = try session.describe().account ?? server.user
         }
-        let plan = RightsPlan(
+        let plan = RequiredPrivileges(
             try layout(), connection.dialect, database: server.database, need: .apply(policy),
             hasSideMarks: true)
         return plan.grants(to: account)
@@ -106,18 +106,18 @@ extension TokenTable {
     }
 
     private func sideTableFindings(
-        _ layout: TableLayout, _ need: StoreNeed
+        _ layout: TableLayout, _ need: TableUse
     ) throws(StoreFailure) -> [StoreFinding] {
         try missingTables(need.ownTables(hasMarks: layout.mark != nil))
     }
 
     /// Tables of ours that are not as they have to be; those that are not there in one sentence.
-    package func missingTables(_ tables: [OwnTable]) throws(StoreFailure) -> [StoreFinding] {
+    package func missingTables(_ tables: [PushsweepTable]) throws(StoreFailure) -> [StoreFinding] {
         var absent: [String] = []
         var faults: [String] = []
         var engines: [StoreFinding] = []
         for own in tables {
-            let known = try attempts.retrying("looking for \(own.name)") {
+            let known = try retries.retrying("looking for \(own.name)") {
                 () throws(SQLFailure) in
                 try Catalog(connection: connection).table(TableName(name: own.name))
             }
@@ -146,12 +146,12 @@ extension TokenTable {
     }
 
     private func rightsFindings(
-        _ layout: TableLayout, _ need: StoreNeed, _ account: String?
+        _ layout: TableLayout, _ need: TableUse, _ account: String?
     ) throws(StoreFailure) -> [StoreFinding] {
         guard case .server(let server) = settings.location else {
             return try fileFindings(need)
         }
-        let plan = RightsPlan(
+        let plan = RequiredPrivileges(
             layout, connection.dialect, database: server.database, need: need,
             hasSideMarks: layout.mark == nil ? try hasSideMarks() : false)
         return try rightsFindings(plan, account ?? server.user)
@@ -159,13 +159,13 @@ extension TokenTable {
 
     /// Tries every right of a plan.
     package func rightsFindings(
-        _ plan: RightsPlan, _ account: String
+        _ plan: RequiredPrivileges, _ account: String
     ) throws(StoreFailure) -> [StoreFinding] {
         var findings: [StoreFinding] = []
         for right in plan.rights where !right.probe.isEmpty {
             let doing = "checking the right to \(right.purpose) \(right.table)"
             do {
-                try attempts.retrying(doing) { () throws(SQLFailure) in
+                try retries.retrying(doing) { () throws(SQLFailure) in
                     if right.probe.hasPrefix("SELECT") {
                         _ = try connection.query(right.probe)
                     } else {
@@ -193,10 +193,10 @@ extension TokenTable {
         return findings
     }
 
-    private func fileFindings(_ need: StoreNeed) throws(StoreFailure) -> [StoreFinding] {
+    private func fileFindings(_ need: TableUse) throws(StoreFailure) -> [StoreFinding] {
         guard need.writes else { return [] }
         do {
-            try attempts.retrying("checking that \(settings.location) can be written") {
+            try retries.retrying("checking that \(settings.location) can be written") {
                 () throws(SQLFailure) in
                 try connection.begin()
                 connection.rollBack()

@@ -6,7 +6,7 @@ struct LayoutExamination {
     let layout: TableLayout
     let table: CatalogTable
     let mapping: TableMapping
-    let need: StoreNeed
+    let need: TableUse
 
     var findings: [StoreFinding] {
         [layoutSummary]

@@ -57,7 +57,7 @@ extension TokenTable {
             }
             values.append(value)
         }
-        let rows = try attempts.retrying("looking for rows of \(layout.table) with `\(word)`") {
+        let rows = try retries.retrying("looking for rows of \(layout.table) with `\(word)`") {
             () throws(SQLFailure) in
             try connection.query("\(sql) LIMIT 1", values)
         }

@@ -7,11 +7,11 @@ import TokenHygiene
 extension TokenTable {
     /// What forbids changing rows of the token table, or removing them.
     func reachFindings(
-        _ table: CatalogTable, _ need: StoreNeed, _ server: ServerDescription
+        _ table: CatalogTable, _ need: TableUse, _ server: ServerDescription
     ) throws(StoreFailure) -> [StoreFinding] {
         var findings = [engineFinding(table, need)].compactMap { $0 }
         if need.writes { findings += try binaryLogFindings() + encodingFindings() }
-        let reach = try attempts.retrying("reading what refers to \(table.name)") {
+        let reach = try retries.retrying("reading what refers to \(table.name)") {
             () throws(SQLFailure) in
             try Catalog(connection: connection).reach(of: table.name)
         }
@@ -27,7 +27,7 @@ extension TokenTable {
 
     /// Refuses a table whose engine keeps what a rolled back transaction did. Reading such a table does
     /// no harm.
-    func engineFinding(_ table: CatalogTable, _ need: StoreNeed) -> StoreFinding? {
+    func engineFinding(_ table: CatalogTable, _ need: TableUse) -> StoreFinding? {
         guard need.writes else { return nil }
         return Self.engineFinding(table)
     }
@@ -45,7 +45,7 @@ extension TokenTable {
     /// Under READ COMMITTED InnoDB refuses every change that the log would keep as a statement (1665).
     private func binaryLogFindings() throws(StoreFailure) -> [StoreFinding] {
         guard connection.dialect.engine == .mariaDB else { return [] }
-        let isLogged = try attempts.retrying("reading how \(settings.location) logs changes") {
+        let isLogged = try retries.retrying("reading how \(settings.location) logs changes") {
             () throws(SQLFailure) in
             do throws(SQLFailure) {
                 let rows = try connection.query("SELECT @@log_bin, @@session.binlog_format")
@@ -69,7 +69,7 @@ extension TokenTable {
     /// character at all, comes out as another one: keys merge, and before-images are altered.
     private func encodingFindings() throws(StoreFailure) -> [StoreFinding] {
         guard connection.dialect.engine == .sqlite else { return [] }
-        let encoding = try attempts.retrying("reading the encoding of \(settings.location)") {
+        let encoding = try retries.retrying("reading the encoding of \(settings.location)") {
             () throws(SQLFailure) in
             try connection.query("PRAGMA encoding").scalar?.text ?? ""
         }
@@ -126,7 +126,7 @@ extension TokenTable {
     private func blindness(
         _ table: CatalogTable, _ location: StoreLocation.Server, _ server: ServerDescription
     ) -> StoreFinding {
-        let right = RightsPlan.seeingKeys
+        let right = RequiredPrivileges.seeingKeys
         return StoreFinding(
             .failure(.permission),
             "looking for foreign keys that would spread a removal from \(table.name): the account does "

@@ -10,7 +10,7 @@ extension TokenTable {
         guard try session.canRead("pushsweep_feed", "rows_refused"),
             try session.canRead("pushsweep_change", "run")
         else { return [] }
-        let feeds = try attempts.retrying("looking for rows that refused a change") {
+        let feeds = try retries.retrying("looking for rows that refused a change") {
             () throws(SQLFailure) in
             try connection.query(
                 "SELECT run, feed, part FROM pushsweep_feed WHERE rows_refused > 0 AND table_name = ? "
@@ -44,7 +44,7 @@ extension TokenTable {
         }
         guard !keys.isEmpty else { return [] }
         let lookup = try RowLookup(layout, connection.dialect, nil, wholeRows: false)
-        let found = try attempts.retrying("reading rows of \(layout.table)") {
+        let found = try retries.retrying("reading rows of \(layout.table)") {
             () throws(SQLFailure) in
             try lookup.rows(keys: keys, connection, locking: false)
         }

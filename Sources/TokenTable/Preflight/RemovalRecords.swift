@@ -25,7 +25,7 @@ extension TokenTable {
             + "SUM(CASE WHEN changed_at > \(dialect.past(hours: 24)) THEN invalidated ELSE 0 END) "
             + "FROM pushsweep_feed WHERE app = ? AND environment = ? AND invalidated > 0 "
             + "AND changed_at > \(dialect.past(hours: Int(Self.guardDays) * 24)) GROUP BY released, \(hour)"
-        return try attempts.retrying("reading what was removed from \(partition)") {
+        return try retries.retrying("reading what was removed from \(partition)") {
             () throws(SQLFailure) in
             let rows = try connection.query(
                 sql, [.text(partition.app), .text(partition.environment)])
@@ -64,7 +64,7 @@ extension TokenTable {
         let walk = try KeyWalk(layout, catalogTable(), dialect)
         var (rows, position): (Int, [SQLValue]) = (0, [])
         while rows < most {
-            let (found, end) = try attempts.retrying("counting rows of \(layout.table)") {
+            let (found, end) = try retries.retrying("counting rows of \(layout.table)") {
                 () throws(SQLFailure) in
                 let end = try walk.end(after: position, connection)
                 let range = walk.condition(after: position, upTo: end)
@@ -84,7 +84,7 @@ extension TokenTable {
         var count = 0
         var position: SQLValue? = .bytes([])
         while let start = position {
-            let (found, end) = try attempts.retrying("counting marks of \(partition)") {
+            let (found, end) = try retries.retrying("counting marks of \(partition)") {
                 () throws(SQLFailure) in
                 let end = try SideMarkWalk.end(after: start, connection)
                 let rows = try connection.query(

@@ -14,7 +14,7 @@ extension TokenTable {
         names += layout.key.map(\.name)
         let list = names.map(dialect.quoted).joined(separator: ", ")
         let sql = "SELECT \(list) FROM \(layout.table.sql(dialect)) LIMIT \(Self.sampleSize)"
-        let rows = try attempts.retrying("sampling rows of \(layout.table)") {
+        let rows = try retries.retrying("sampling rows of \(layout.table)") {
             () throws(SQLFailure) in
             try connection.query(sql)
         }

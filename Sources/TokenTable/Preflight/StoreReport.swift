@@ -2,7 +2,7 @@ import Database
 import TokenHygiene
 
 /// What the store is about to be used for, so that exactly the rights for it are asked for.
-package enum StoreNeed: Hashable, Sendable {
+package enum TableUse: Hashable, Sendable {
     /// Reading only: dry runs and audits. SELECT suffices.
     case read
     /// Applying evidence under a policy.
@@ -31,10 +31,10 @@ package enum StoreNeed: Hashable, Sendable {
 
     /// The tables of ours that it cannot do without. A table with marks of its own does not need the
     /// side table.
-    func ownTables(hasMarks: Bool) -> [OwnTable] {
+    func ownTables(hasMarks: Bool) -> [PushsweepTable] {
         switch self {
         case .read: []
-        case .apply: OwnTable.sideTables.filter { $0 != .invalid || !hasMarks }
+        case .apply: PushsweepTable.sideTables.filter { $0 != .invalid || !hasMarks }
         case .undo(let actions, _):
             [.run, .feed, .change] + (actions.contains { $0.hasPrefix("side-") } ? [.invalid] : [])
         case .purge: [.run, .feed, .change]
@@ -59,10 +59,5 @@ package struct StoreReport: Hashable, Sendable {
             }
         }
         return nil
-    }
-
-    /// Whether `check` has nothing to refuse.
-    package var passesCheck: Bool {
-        firstFailure == nil && !findings.contains { $0.severity == .refusedByCheck }
     }
 }

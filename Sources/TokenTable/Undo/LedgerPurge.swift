@@ -62,7 +62,7 @@ extension TokenTable {
         ofRun run: String, before cutoff: EpochMilliseconds
     ) throws(StoreFailure) -> [(String, Int64)] {
         let time = connection.dialect.ownTime("changed_at").value(cutoff)
-        return try attempts.retrying("reading the change ledger") { () throws(SQLFailure) in
+        return try retries.retrying("reading the change ledger") { () throws(SQLFailure) in
             let rows = try connection.query(
                 "SELECT DISTINCT c.feed, c.part FROM pushsweep_change c WHERE c.run = ? AND NOT EXISTS "
                     + "(SELECT 1 FROM pushsweep_feed f WHERE f.feed = c.feed AND f.part = c.part "
@@ -89,7 +89,7 @@ extension TokenTable {
         let match =
             "FROM pushsweep_change WHERE run = ? AND feed = ? AND part = ? "
             + "AND (changed_at IS NULL OR changed_at < ?)"
-        let (first, last, count) = try attempts.retrying("reading the change ledger") {
+        let (first, last, count) = try retries.retrying("reading the change ledger") {
             () throws(SQLFailure) in
             let rows = try connection.query("SELECT MIN(seq), MAX(seq), COUNT(*) \(match)", place)
             return (rows[0, 0].integer ?? 0, rows[0, 1].integer ?? -1, rows[0, 2].count ?? 0)
@@ -133,7 +133,7 @@ extension TokenTable {
         let time = connection.dialect.ownTime("changed_at")
         let place: [SQLValue] = [.text(run), time.value(records)]
         let isYoung = "c.changed_at >= ?"
-        let (rows, stays) = try attempts.retrying(doing) { () throws(SQLFailure) in
+        let (rows, stays) = try retries.retrying(doing) { () throws(SQLFailure) in
             let markers = try connection.query(
                 "SELECT m.feed, m.part FROM pushsweep_feed m WHERE m.run = ? AND m.state = 'applied' "
                     + "AND (m.changed_at IS NULL OR m.changed_at < ?) AND NOT EXISTS (SELECT 1 FROM "
@@ -151,7 +151,7 @@ extension TokenTable {
         progress.feeds += rows.count
         if !stays { progress.runs += 1 }
         guard !isDry else { return }
-        try attempts.retrying(doing) { () throws(SQLFailure) in
+        try retries.retrying(doing) { () throws(SQLFailure) in
             try connection.begin()
             for row in 0..<rows.count {
                 _ = try connection.execute(

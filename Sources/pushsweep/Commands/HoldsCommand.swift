@@ -58,7 +58,7 @@ struct HoldsCommand: ParsableCommand {
             try common.finish { context in
                 let settings = try common.settings()
                 let holds = try Holds(state: settings.state)
-                let report = try HoldLook(holds.hold(of: id), settings, context).report()
+                let report = try HoldPreview(holds.hold(of: id), settings, context).report()
                 common.print(report)
                 return .done
             }

@@ -57,7 +57,7 @@ struct UndoCommand: ParsableCommand {
         _ = try wish()
     }
 
-    private func wish() throws -> UndoWish? {
+    private func wish() throws -> UndoRequest? {
         if let name { return .run(name) }
         if let since {
             guard let time = EpochMilliseconds(dateAndTime: since) else {

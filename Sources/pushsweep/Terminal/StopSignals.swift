@@ -9,7 +9,7 @@ import SecureTransport
 /// Turns stop signals into the interrupt that every wait of the run watches.
 enum StopSignals {
     /// How long a run may take to end by itself.
-    private static let patience = Duration.milliseconds(4_500)
+    private static let longestShutdown = Duration.milliseconds(4_500)
 
     // Set once, before the handlers are installed, and only read afterwards.
     nonisolated(unsafe) private static var interrupt: Interrupt?
@@ -40,7 +40,7 @@ enum StopSignals {
         let never = try Interrupt()
         _ = try WorkerThread {
             _ = made.wait(until: .never)
-            _ = never.wait(until: .in(patience))
+            _ = never.wait(until: .in(longestShutdown))
             StandardStreams.story(
                 "pushsweep: error: told to stop, but the database or gateway did not answer in "
                     + "time; what was read is in the journal, run again to continue")

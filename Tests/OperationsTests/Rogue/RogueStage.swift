@@ -171,7 +171,7 @@ final class RogueStage {
                 identity: try certificates.identity(.client), alpn: ["h2"]),
             tokens: nil, limits: limits, now: { now })
         plan.apps = plan.apps.map {
-            PlannedProvider(
+            ProviderTarget(
                 partition: $0.partition, stored: $0.stored, topic: $0.topic,
                 connections: connections, provider: .success(provider))
         }

@@ -13,8 +13,8 @@ struct SendJudgeTests {
 
     private static func judgement(
         _ answer: ProviderAnswer, attempts: Int = 0, resendsUnknown: Bool = false
-    ) -> SendJudge.Judgement {
-        var judge = SendJudge(app, resendsUnknown: resendsUnknown)
+    ) -> DeliveryRules.Judgement {
+        var judge = DeliveryRules(app, resendsUnknown: resendsUnknown)
         return judge.judge(.answered(answer), attempts: attempts, handedAt: handedAt)
     }
 
@@ -70,7 +70,7 @@ struct SendJudgeTests {
     @Test("sends what got no answer again only where the settings say so")
     func unknown() {
         for resends in [false, true] {
-            var judge = SendJudge(Self.app, resendsUnknown: resends)
+            var judge = DeliveryRules(Self.app, resendsUnknown: resends)
             let result = judge.judge(.unknown("reset"), attempts: 0, handedAt: Self.handedAt).result
             #expect(
                 result
@@ -80,7 +80,7 @@ struct SendJudgeTests {
 
     @Test("gives back what was certainly not processed")
     func untouched() {
-        var judge = SendJudge(Self.app, resendsUnknown: false)
+        var judge = DeliveryRules(Self.app, resendsUnknown: false)
         #expect(judge.judge(.untouched, attempts: 3, handedAt: Self.handedAt).result == .returned)
         #expect(
             judge.judge(.refused, attempts: 1, handedAt: Self.handedAt).result
@@ -93,7 +93,7 @@ struct SendJudgeTests {
 
     @Test("stops at the fiftieth answer when APNs knew none, and counts no trouble of the server")
     func gate() {
-        var judge = SendJudge(Self.app, resendsUnknown: false)
+        var judge = DeliveryRules(Self.app, resendsUnknown: false)
         for _ in 0..<200 {
             _ = judge.judge(
                 .answered(ProviderAnswer(.internalServerError)), attempts: 0,

@@ -103,7 +103,7 @@ struct SendLoadTests {
         load.given(1, 100_000_000)
         #expect(load.mayClaim)
         #expect(load.fitting([1], rows: 10) == 0)
-        load.settled(100_000_000)
+        load.release(100_000_000)
         #expect(load.fitting([1, 1], rows: 1) == 1)
     }
 }

@@ -5,7 +5,7 @@ import TokenTable
 
 /// Looks closely at a hold: decodes its feeds, takes its digest, and asks the database what would
 /// become of every token now.
-package struct HoldLook {
+package struct HoldPreview {
     /// Tokens shown of a hold.
     private static let sampleSize = 10
     private static let tokensPerBatch = 1_000

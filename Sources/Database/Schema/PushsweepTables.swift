@@ -1,7 +1,7 @@
 // Times are UTC: DATETIME(3) on servers, ISO 8601 text with milliseconds in SQLite. Names of apps
 // compare byte by byte (utf8mb4_bin), since evidence for `chat` must not touch rows of `Chat`.
 
-extension OwnTable {
+extension PushsweepTable {
     private static let word = ("VARCHAR(64) NOT NULL", "TEXT NOT NULL")
     private static let uuid = (
         "VARCHAR(36) CHARACTER SET ascii COLLATE ascii_bin NOT NULL", "TEXT NOT NULL"
@@ -16,7 +16,7 @@ extension OwnTable {
     }
 
     /// The table of device tokens, for those who start anew.
-    package static let activeUsers = OwnTable(
+    package static let activeUsers = PushsweepTable(
         name: "active_users",
         columns: [
             Column("id", "BIGINT NOT NULL AUTO_INCREMENT", "INTEGER PRIMARY KEY AUTOINCREMENT"),
@@ -45,7 +45,7 @@ extension OwnTable {
     ]
 
     /// One row per run of this program.
-    package static let run = OwnTable(
+    package static let run = PushsweepTable(
         name: "pushsweep_run",
         columns: [
             column("id", uuid), column("kind", word), column("started", time),
@@ -60,7 +60,7 @@ extension OwnTable {
     /// invalid and when last, and whether a person released it. Changes in the transaction of every
     /// chunk, so that it is right after any crash. The guard reads 30 days of it. `key_columns` names the
     /// columns by which the ledger names its rows; NULL in markers of older versions.
-    package static let feed = OwnTable(
+    package static let feed = PushsweepTable(
         name: "pushsweep_feed",
         columns: [
             column("feed", uuid),
@@ -90,7 +90,7 @@ extension OwnTable {
     /// One row per changed row: what was done, what stood there before, and when by the database's
     /// clock; NULL in entries of older versions. Rows that refused a change have numbers below 0, and the
     /// reason in place of what stood there.
-    package static let change = OwnTable(
+    package static let change = PushsweepTable(
         name: "pushsweep_change",
         columns: [
             column("run", uuid), column("feed", uuid),
@@ -104,7 +104,7 @@ extension OwnTable {
         primaryKey: ["run", "feed", "part", "seq"])
 
     /// Marks on tokens whose table has no room for them.
-    package static let invalid = OwnTable(
+    package static let invalid = PushsweepTable(
         name: "pushsweep_invalid",
         columns: [
             column("app", word), column("environment", word),
@@ -114,7 +114,7 @@ extension OwnTable {
         primaryKey: ["token", "app", "environment"])
 
     /// Who reads feeds and applies evidence, across hosts.
-    package static let lease = OwnTable(
+    package static let lease = PushsweepTable(
         name: "pushsweep_lease",
         columns: [
             column("name", word), Column("owner", "VARCHAR(255) NULL", "TEXT NULL"),

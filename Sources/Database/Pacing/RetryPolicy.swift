@@ -1,10 +1,10 @@
 /// Tries what can fail in passing again, a few times, with pauses.
-package struct Attempts {
+package struct RetryPolicy {
     let connection: any SQLConnection
-    let pacing: StorePacing
+    let pacing: Pacing
 
     /// Tries on a connection, as often and with such pauses as the pacing says.
-    package init(connection: any SQLConnection, pacing: StorePacing) {
+    package init(connection: any SQLConnection, pacing: Pacing) {
         self.connection = connection
         self.pacing = pacing
     }

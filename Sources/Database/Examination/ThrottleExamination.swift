@@ -3,7 +3,7 @@ extension DatabaseSession {
     /// and slows them down.
     ///
     /// - Throws: only failures of looking at the lease.
-    package func examinePace(lease name: String) throws(StoreFailure) -> [StoreFinding] {
+    package func examineThrottle(lease name: String) throws(StoreFailure) -> [StoreFinding] {
         var findings: [StoreFinding] = []
         if let holder = try leaseHolder(of: name) {
             findings.append(
@@ -49,7 +49,7 @@ extension DatabaseSession {
         // MariaDB has a right of its own for it since 10.5.9, and REPLICATION CLIENT lost it.
         let privileges =
             description.version.hasPrefix("MariaDB") ? "REPLICA MONITOR" : "REPLICATION CLIENT"
-        let right = Right(
+        let right = Privilege(
             purpose: "read the replica lag of", privileges: privileges, table: "*.*", probe: "")
         return [right.grant(to: description.account ?? server.user)]
     }

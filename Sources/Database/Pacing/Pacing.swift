@@ -2,7 +2,7 @@ import Foundation
 
 /// The clock, the pauses and the number of tries of the store: everything about time that decides
 /// how it goes on, injected so that tests need not wait.
-package struct StorePacing: Sendable {
+package struct Pacing: Sendable {
     /// How often a thing is tried in a row before the store gives up.
     package var tries: Int
     /// Tokens in the first chunk of a feed.
@@ -21,8 +21,8 @@ package struct StorePacing: Sendable {
     /// States pacing; the usual one tries five times and really sleeps.
     package init(
         tries: Int = 5, firstChunk: Int = 900,
-        monotonic: @escaping @Sendable () -> Double = StorePacing.uptime,
-        sleep: @escaping @Sendable (Int) -> Void = StorePacing.pause(milliseconds:),
+        monotonic: @escaping @Sendable () -> Double = Pacing.uptime,
+        sleep: @escaping @Sendable (Int) -> Void = Pacing.pause(milliseconds:),
         random: @escaping @Sendable () -> Double = { Double.random(in: 0..<1) }
     ) {
         self.tries = tries

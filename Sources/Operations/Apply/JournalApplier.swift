@@ -16,7 +16,7 @@ import TokenHygiene
 import TokenTable
 
 /// Applies pending feeds of the journal to the token database.
-struct FeedSettlement {
+struct JournalApplier {
     /// Tokens from which on a second connection gains more than it costs.
     private static let tokensWorthSharing = 5_000
 
@@ -30,7 +30,7 @@ struct FeedSettlement {
     /// What fences the changes; nil for dry runs and senders.
     var lease: Lease?
     /// What the guard said so far.
-    let opinions = GuardOpinions()
+    let opinions = GuardLog()
     /// The rows that refused the feed in hand.
     private let refusals = Refusals()
 
@@ -51,13 +51,13 @@ struct FeedSettlement {
     }
 
     /// Decodes one pending feed and brings its evidence to the database.
-    func settle(_ feed: CapturedFeed) -> Result {
+    func apply(_ feed: CapturedFeed) -> Result {
         var entry = FeedReport(
             feed.partition, source: feed.source, end: feed.end == nil ? .truncated : .clean)
         entry.feed = feed.id
         entry.state = feed.state.rawValue
         do {
-            let exit = try settle(feed, into: &entry)
+            let exit = try apply(feed, into: &entry)
             return Result(entry: entry, exit: exit, failure: nil)
         } catch {
             let failure = RunFailure.wrapping(error, at: .apply)
@@ -75,7 +75,7 @@ struct FeedSettlement {
         entry.rowsChanged = known.rowsChanged
     }
 
-    private func settle(
+    private func apply(
         _ feed: CapturedFeed, into entry: inout FeedReport
     ) throws -> ExitStatus {
         let isHeld = feed.state == .held && !plan.releases(feed.id)
@@ -130,7 +130,7 @@ struct FeedSettlement {
                 "accounting for feed \(feed.id): \(imbalance); the feed stays in the journal, "
                     + "please report this")
         }
-        try journal.settle(feed.id, as: .applied, at: context.now())
+        try journal.close(feed.id, as: .applied, at: context.now())
         entry.refusals = refusals.names
         entry.state = FeedState.applied.rawValue
         return .following(decoded.end, feed.captureEnd, books)

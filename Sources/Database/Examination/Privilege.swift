@@ -2,7 +2,7 @@
 // by a statement that needs exactly it and changes nothing.
 
 /// One grant, and the statement that proves it.
-package struct Right: Hashable, Sendable {
+package struct Privilege: Hashable, Sendable {
     /// What it is for, as the middle of a sentence.
     package let purpose: String
     /// `SELECT (a, b), UPDATE (c)`.
@@ -21,14 +21,14 @@ package struct Right: Hashable, Sendable {
     }
 }
 
-extension Right {
+extension Privilege {
     /// The right to change columns of a table.
     package static func updating(
         _ names: [String], of table: TableName, _ dialect: SQLDialect, purpose: String
-    ) -> Right {
+    ) -> Privilege {
         let columns = names.map(dialect.quoted)
         let assignments = columns.map { "\($0) = \($0)" }.joined(separator: ", ")
-        return Right(
+        return Privilege(
             purpose: purpose, privileges: "UPDATE (\(columns.joined(separator: ", ")))",
             table: table.sql(dialect),
             probe: "UPDATE \(table.sql(dialect)) SET \(assignments) WHERE 1 = 0")
@@ -37,9 +37,9 @@ extension Right {
     /// The right to read columns of a table, all of them if nil; `lock` ends the statement.
     package static func reading(
         _ columns: [String]?, of table: TableName, _ dialect: SQLDialect, lock: String
-    ) -> Right {
+    ) -> Privilege {
         let list = columns?.map(dialect.quoted).joined(separator: ", ")
-        return Right(
+        return Privilege(
             purpose: "read rows of", privileges: list.map { "SELECT (\($0))" } ?? "SELECT",
             table: table.sql(dialect),
             probe: "SELECT \(list ?? "*") FROM \(table.sql(dialect)) WHERE 1 = 0\(lock)")
@@ -47,8 +47,8 @@ extension Right {
 
     /// Rights on a table of ours.
     package static func sideTable(
-        _ own: OwnTable, _ privileges: [String], _ database: String, _ dialect: SQLDialect
-    ) -> Right {
+        _ own: PushsweepTable, _ privileges: [String], _ database: String, _ dialect: SQLDialect
+    ) -> Privilege {
         let name = TableName(schema: database, name: own.name).sql(dialect)
         let columns = own.columns.map { dialect.quoted($0.name) }
         let list = columns.joined(separator: ", ")
@@ -64,13 +64,13 @@ extension Right {
         } else {
             probe = "SELECT \(list) FROM \(name) WHERE 1 = 0"
         }
-        return Right(
+        return Privilege(
             purpose: "use", privileges: privileges.joined(separator: ", "), table: name,
             probe: probe)
     }
 }
 
-extension Right {
+extension Privilege {
     /// The GRANT statement that gives this right to `name` or `name@host`, as CURRENT_USER() spells
     /// it: the last `@` separates the host, names may have others. Without closing semicolon.
     package func grant(to user: String) -> String {

@@ -14,7 +14,7 @@ import PushQueue
 import TokenHygiene
 
 /// Judges the outcomes of one app's notifications.
-struct SendJudge {
+struct DeliveryRules {
     /// Attempts after which a notification is given up.
     static let mostAttempts = 10
 

@@ -54,7 +54,7 @@ extension TokenTable {
         let doing = "queueing \(notifications.count) notifications in \(layout.table)"
         var isCommitting = false
         var lost: SQLFailure?
-        try attempts.retrying(doing) { () throws(SQLFailure) in
+        try retries.retrying(doing) { () throws(SQLFailure) in
             guard lost == nil else { return }
             try connection.begin()
             let now = try connection.dialect.instant(
@@ -99,7 +99,7 @@ extension TokenTable {
             "SELECT \(dialect.quoted(layout.token.name)) "
             + "FROM \(layout.table.sql(dialect)) WHERE \(dialect.quoted(column.name)) = ?"
         guard let value = column.value(for: user) else { return [] }
-        let rows = try attempts.retrying("looking up a user's tokens in \(layout.table)") {
+        let rows = try retries.retrying("looking up a user's tokens in \(layout.table)") {
             () throws(SQLFailure) in
             try connection.query(lookup + condition.sql, [value] + condition.values)
         }

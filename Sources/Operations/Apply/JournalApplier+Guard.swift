@@ -12,7 +12,7 @@ struct GuardHold {
 }
 
 /// What the guard said in one run, in the few words that the run's record has room for.
-final class GuardOpinions: Sendable {
+final class GuardLog: Sendable {
     private static let longest = 255
 
     private let words = Mutex<(wasAsked: Bool, held: [String])>((false, []))
@@ -40,7 +40,7 @@ final class GuardOpinions: Sendable {
     }
 }
 
-extension FeedSettlement {
+extension JournalApplier {
     /// What the partition waits for already, another feed than this one.
     func holdBehind(_ feed: CapturedFeed) throws -> GuardHold? {
         guard let holder = try journal.holder(of: feed.partition), holder.id != feed.id else {
@@ -79,7 +79,7 @@ extension FeedSettlement {
 
     /// Holds a feed in the journal and tells the story.
     func keep(_ feed: CapturedFeed, _ hold: GuardHold) throws {
-        try journal.settle(
+        try journal.close(
             feed.id, as: .held, cause: "\(hold.cause)", gate: hold.cause.gate, at: context.now())
         guard hold.cause.gate != .behind else { return }
         context.log.warning(

@@ -3,7 +3,7 @@ import TokenHygiene
 import TokenTable
 
 /// What the queue is about to be used for, so that exactly the rights for it are asked for.
-package enum QueueNeed: Hashable, Sendable {
+package enum QueueUse: Hashable, Sendable {
     /// Looking only: dry runs. SELECT suffices.
     case preview
     /// Claiming rows and writing results.
@@ -12,12 +12,12 @@ package enum QueueNeed: Hashable, Sendable {
     case enqueue
 }
 
-extension RightsPlan {
+extension RequiredPrivileges {
     /// Plans for a queue. `database` is where unqualified tables are; `users` the token table's column
     /// of users, if they are to be looked up; `visible` the tables of ours that a preview reads.
     init(
-        _ need: QueueNeed, _ layout: QueueLayout, _ dialect: SQLDialect, database: String,
-        users: (table: TableName, column: String)? = nil, visible: [OwnTable] = []
+        _ need: QueueUse, _ layout: QueueLayout, _ dialect: SQLDialect, database: String,
+        users: (table: TableName, column: String)? = nil, visible: [PushsweepTable] = []
     ) {
         let table = TableName(schema: layout.table.schema ?? database, name: layout.table.name)
         let delivery = layout.delivery
@@ -32,22 +32,23 @@ extension RightsPlan {
         }
         let content = [layout.token.name, layout.payload]
         var rights = [
-            Right.reading([layout.key] + content + options + written, of: table, dialect, lock: "")
+            Privilege.reading(
+                [layout.key] + content + options + written, of: table, dialect, lock: "")
         ]
         switch need {
         case .preview:
-            rights += visible.map { Right.sideTable($0, ["SELECT"], database, dialect) }
+            rights += visible.map { Privilege.sideTable($0, ["SELECT"], database, dialect) }
         case .send:
             if !written.isEmpty {
                 rights.append(
-                    Right.updating(written, of: table, dialect, purpose: "write results to"))
+                    Privilege.updating(written, of: table, dialect, purpose: "write results to"))
             }
             let change = ["SELECT", "INSERT", "UPDATE"]
-            rights.append(Right.sideTable(.queue, change, database, dialect))
-            rights.append(Right.sideTable(.claim, change, database, dialect))
+            rights.append(Privilege.sideTable(.queue, change, database, dialect))
+            rights.append(Privilege.sideTable(.claim, change, database, dialect))
             rights.append(Self.deletingClaims(database, dialect))
             if !delivery.isInRow {
-                rights.append(Right.sideTable(.delivery, change, database, dialect))
+                rights.append(Privilege.sideTable(.delivery, change, database, dialect))
             }
         case .enqueue:
             let added =
@@ -57,15 +58,15 @@ extension RightsPlan {
             if let users {
                 let table = TableName(
                     schema: users.table.schema ?? database, name: users.table.name)
-                rights.append(Right.reading([users.column], of: table, dialect, lock: ""))
+                rights.append(Privilege.reading([users.column], of: table, dialect, lock: ""))
             }
         }
         self.init(rights: rights)
     }
 
-    private static func deletingClaims(_ database: String, _ dialect: SQLDialect) -> Right {
-        let claims = TableName(schema: database, name: OwnTable.claim.name).sql(dialect)
-        return Right(
+    private static func deletingClaims(_ database: String, _ dialect: SQLDialect) -> Privilege {
+        let claims = TableName(schema: database, name: PushsweepTable.claim.name).sql(dialect)
+        return Privilege(
             purpose: "delete rows of", privileges: "DELETE", table: claims,
             // sql_safe_updates refuses a condition without a column.
             probe: "DELETE FROM \(claims) WHERE id = NULL")
@@ -73,10 +74,10 @@ extension RightsPlan {
 
     private static func adding(
         _ names: [String], to table: TableName, _ dialect: SQLDialect
-    ) -> Right {
+    ) -> Privilege {
         let columns = names.map(dialect.quoted).joined(separator: ", ")
         let nothing = repeatElement("NULL", count: names.count).joined(separator: ", ")
-        return Right(
+        return Privilege(
             purpose: "add rows to", privileges: "INSERT (\(columns))", table: table.sql(dialect),
             probe: "INSERT INTO \(table.sql(dialect)) (\(columns)) SELECT \(nothing) FROM "
                 + "\(table.sql(dialect)) AS source WHERE 1 = 0")

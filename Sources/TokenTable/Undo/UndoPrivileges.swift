@@ -1,22 +1,22 @@
 import Database
 
-extension RightsPlan {
+extension RequiredPrivileges {
     /// The rights to take back changes of given kinds.
     static func undoing(
         _ actions: Set<String>, _ layout: TableLayout, _ table: TableName, _ database: String,
         _ dialect: SQLDialect, isDry: Bool
-    ) -> [Right] {
+    ) -> [Privilege] {
         let isAboutSideTable = actions.contains { $0.hasPrefix("side-") }
-        let tables = [OwnTable.run, .feed, .change] + (isAboutSideTable ? [.invalid] : [])
+        let tables = [PushsweepTable.run, .feed, .change] + (isAboutSideTable ? [.invalid] : [])
         // Rows that are inserted, or compared with what was inserted, are handled whole.
         let isWhole = actions.contains("insert") || actions.contains("delete") && !isDry
         var rights = [
-            Right.reading(
+            Privilege.reading(
                 isWhole ? nil : readColumns(layout), of: table, dialect,
                 lock: isDry ? "" : dialect.rowLock)
         ]
         guard !isDry else {
-            return rights + tables.map { Right.sideTable($0, ["SELECT"], database, dialect) }
+            return rights + tables.map { Privilege.sideTable($0, ["SELECT"], database, dialect) }
         }
         if !actions.isDisjoint(with: ["mark", "advance", "restore"]) {
             rights += [marking(layout, table, dialect)].compactMap { $0 }
@@ -27,21 +27,22 @@ extension RightsPlan {
             rights.append(seeingKeys)
         }
         let change = ["SELECT", "INSERT", "UPDATE"]
-        rights.append(Right.sideTable(.run, change, database, dialect))
-        rights.append(Right.sideTable(.feed, ["SELECT", "INSERT"], database, dialect))
-        rights.append(Right.sideTable(.change, ["SELECT", "INSERT"], database, dialect))
+        rights.append(Privilege.sideTable(.run, change, database, dialect))
+        rights.append(Privilege.sideTable(.feed, ["SELECT", "INSERT"], database, dialect))
+        rights.append(Privilege.sideTable(.change, ["SELECT", "INSERT"], database, dialect))
         if isAboutSideTable {
-            rights.append(Right.sideTable(.invalid, change, database, dialect))
+            rights.append(Privilege.sideTable(.invalid, change, database, dialect))
             rights.append(
                 deleting(
-                    "token", of: TableName(schema: database, name: OwnTable.invalid.name), dialect))
+                    "token", of: TableName(schema: database, name: PushsweepTable.invalid.name),
+                    dialect))
         }
         return rights
     }
 
     /// The right to remove rows.
-    static func deleting(_ key: String, of table: TableName, _ dialect: SQLDialect) -> Right {
-        Right(
+    static func deleting(_ key: String, of table: TableName, _ dialect: SQLDialect) -> Privilege {
+        Privilege(
             purpose: "delete rows of", privileges: "DELETE", table: table.sql(dialect),
             // sql_safe_updates refuses a condition without a column.
             probe: "DELETE FROM \(table.sql(dialect)) WHERE \(dialect.quoted(key)) = NULL")
@@ -49,10 +50,10 @@ extension RightsPlan {
 
     private static func inserting(
         _ layout: TableLayout, _ table: TableName, _ dialect: SQLDialect
-    ) -> Right {
+    ) -> Privilege {
         let list = layout.columns.map(dialect.quoted).joined(separator: ", ")
         let name = table.sql(dialect)
-        return Right(
+        return Privilege(
             purpose: "insert rows into", privileges: "INSERT", table: name,
             probe: "INSERT INTO \(name) (\(list)) SELECT \(list) FROM \(name) WHERE 1 = 0")
     }

@@ -29,7 +29,7 @@ extension TokenTable {
         }
         let reader = UndoReader(layout: layout, connection: connection)
         // The plan is begun anew after a failure: a half of it would be a wrong one.
-        return try attempts.retrying("reading the change ledger") { () throws(SQLFailure) in
+        return try retries.retrying("reading the change ledger") { () throws(SQLFailure) in
             let plan = try UndoPlan(selection, runs)
             try reader.fill(plan)
             try plan.seal()
@@ -40,7 +40,7 @@ extension TokenTable {
     /// All runs in the database's records, newest first.
     package func runs() throws(StoreFailure) -> [RunRecord] {
         let time = connection.dialect.ownTime("started")
-        return try attempts.retrying("reading the records of runs") { () throws(SQLFailure) in
+        return try retries.retrying("reading the records of runs") { () throws(SQLFailure) in
             let rows = try connection.query(
                 "SELECT id, kind, started, ended, host FROM pushsweep_run "
                     + "ORDER BY started DESC, id DESC")
@@ -59,7 +59,7 @@ extension TokenTable {
     ) throws(StoreFailure) -> RunRecord? {
         for run in try runs() where run.kind == "undo" && run.ended == nil {
             let marker = UndoMarker(run: run.id, dialect: connection.dialect)
-            let progress = try attempts.retrying("reading the marker of undo \(run.id)") {
+            let progress = try retries.retrying("reading the marker of undo \(run.id)") {
                 () throws(SQLFailure) in
                 try marker.read(connection, locking: false)
             }
@@ -70,7 +70,7 @@ extension TokenTable {
 
     /// How many entries the ledger has of a run.
     package func changes(of run: String) throws(StoreFailure) -> Int {
-        try attempts.retrying("reading the change ledger") { () throws(SQLFailure) in
+        try retries.retrying("reading the change ledger") { () throws(SQLFailure) in
             try connection.query(
                 "SELECT COUNT(*) FROM pushsweep_change WHERE run = ? AND seq >= 0", [.text(run)]
             ).scalar?.count ?? 0
@@ -128,7 +128,7 @@ extension TokenTable {
         let dialect = connection.dialect
         let marker = UndoMarker(run: record.id, dialect: dialect)
         let wanted = partitions
-        let (begun, known) = try attempts.retrying("beginning undo \(record.id)") {
+        let (begun, known) = try retries.retrying("beginning undo \(record.id)") {
             () throws(SQLFailure) in
             if let begun = try marker.read(connection, locking: false) {
                 return (begun, try FeedMarker.partitions(of: record.id, connection))

@@ -1,6 +1,6 @@
 /// The notifications in flight on one connection, by slot. A slot is given out again only after its
 /// notification has had its outcome, so an answer never meets another one's notification.
-struct ProviderFlight {
+struct InFlightRequests {
     private struct Entry {
         let item: ProviderItem
         /// Which provider token it was sent with.
@@ -39,7 +39,7 @@ struct ProviderFlight {
 
     /// Takes all out.
     mutating func removeAll() -> [ProviderItem] {
-        defer { self = ProviderFlight() }
+        defer { self = InFlightRequests() }
         return entries.compactMap { $0?.item }
     }
 }

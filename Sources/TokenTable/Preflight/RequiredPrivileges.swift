@@ -8,29 +8,29 @@ import TokenHygiene
 // an account that marks can then change nothing but marks.
 
 /// The rights one use of the store needs, in the order in which they are worth checking.
-package struct RightsPlan {
-    let rights: [Right]
+package struct RequiredPrivileges {
+    let rights: [Privilege]
 
     /// A plan of given rights.
-    package init(rights: [Right]) { self.rights = rights }
+    package init(rights: [Privilege]) { self.rights = rights }
 
     /// Plans for a layout. `database` is where unqualified tables are.
     init(
-        _ layout: TableLayout, _ dialect: SQLDialect, database: String, need: StoreNeed,
+        _ layout: TableLayout, _ dialect: SQLDialect, database: String, need: TableUse,
         hasSideMarks: Bool
     ) {
         let table = TableName(schema: layout.table.schema ?? database, name: layout.table.name)
-        var rights: [Right] = []
+        var rights: [Privilege] = []
         switch need {
         case .read:
-            rights.append(Right.reading(Self.readColumns(layout), of: table, dialect, lock: ""))
+            rights.append(Privilege.reading(Self.readColumns(layout), of: table, dialect, lock: ""))
             if hasSideMarks {
-                rights.append(Right.sideTable(.invalid, ["SELECT"], database, dialect))
+                rights.append(Privilege.sideTable(.invalid, ["SELECT"], database, dialect))
             }
         case .apply(let policy):
             let deletes = policy.action == .delete
             rights.append(
-                Right.reading(
+                Privilege.reading(
                     deletes ? nil : Self.readColumns(layout), of: table, dialect,
                     lock: dialect.rowLock))
             if let marking = Self.marking(layout, table, dialect) { rights.append(marking) }
@@ -39,24 +39,25 @@ package struct RightsPlan {
                 rights.append(Self.seeingKeys)
             }
             let change = ["SELECT", "INSERT", "UPDATE"]
-            for own in [OwnTable.run, .feed, .lease] {
-                rights.append(Right.sideTable(own, change, database, dialect))
+            for own in [PushsweepTable.run, .feed, .lease] {
+                rights.append(Privilege.sideTable(own, change, database, dialect))
             }
-            rights.append(Right.sideTable(.change, ["SELECT", "INSERT"], database, dialect))
+            rights.append(Privilege.sideTable(.change, ["SELECT", "INSERT"], database, dialect))
             if layout.mark == nil {
-                rights.append(Right.sideTable(.invalid, change, database, dialect))
+                rights.append(Privilege.sideTable(.invalid, change, database, dialect))
                 if deletes && !policy.deletesAtOnce {
                     rights.append(
                         Self.deleting(
-                            "token", of: TableName(schema: database, name: OwnTable.invalid.name),
+                            "token",
+                            of: TableName(schema: database, name: PushsweepTable.invalid.name),
                             dialect))
                 }
             }
         case .undo(let actions, let isDry):
             rights += Self.undoing(actions, layout, table, database, dialect, isDry: isDry)
         case .purge(let isDry):
-            for own in [OwnTable.run, .feed, .change] {
-                rights.append(Right.sideTable(own, ["SELECT"], database, dialect))
+            for own in [PushsweepTable.run, .feed, .change] {
+                rights.append(Privilege.sideTable(own, ["SELECT"], database, dialect))
                 guard !isDry else { continue }
                 rights.append(
                     Self.deleting(
@@ -68,7 +69,7 @@ package struct RightsPlan {
     }
 
     /// The right to see which tables refer to others, in all schemas. It lets an account change nothing.
-    static let seeingKeys = Right(
+    static let seeingKeys = Privilege(
         purpose: "see foreign keys of", privileges: "REFERENCES", table: "*.*", probe: "")
 
     static func readColumns(_ layout: TableLayout) -> [String] {
@@ -82,13 +83,13 @@ package struct RightsPlan {
 
     static func marking(
         _ layout: TableLayout, _ table: TableName, _ dialect: SQLDialect
-    ) -> Right? {
+    ) -> Privilege? {
         guard let mark = layout.mark else { return nil }
         var names = [mark.name] + [layout.reason].compactMap { $0 }
         if layout.registrationMovesItself, let registration = layout.registration {
             names.append(registration.name)
         }
-        return Right.updating(names, of: table, dialect, purpose: "mark rows of")
+        return Privilege.updating(names, of: table, dialect, purpose: "mark rows of")
     }
 
     /// The GRANT statements for an account.

@@ -1,5 +1,5 @@
 /// A table of ours: its columns in order and its keys, spelled for each engine.
-package struct OwnTable: Hashable, Sendable {
+package struct PushsweepTable: Hashable, Sendable {
     /// One column, with its type in MariaDB and in SQLite.
     package struct Column: Hashable, Sendable {
         /// The name, the same in both engines.
