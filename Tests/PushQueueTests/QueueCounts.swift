@@ -9,7 +9,9 @@ extension TokenTable {
     func queueCounts() throws(StoreFailure) -> [DeliveryState: Int] {
         let layout = try queueLayout()
         var counts = try writtenCounts(layout)
-        guard try session.canRead("pushsweep_claim", "queue, state, row_keys") else { return counts }
+        guard try session.canRead("pushsweep_claim", "queue, state, row_keys") else {
+            return counts
+        }
         // What a claim holds still stands in its row as what it was before.
         let statements = QueueStatements(layout: layout, dialect: connection.dialect)
         let held = try retries.retrying("counting the rows that are claimed") {
