@@ -12,54 +12,30 @@ import APNsProtocol
 import EvidenceJournal
 import Foundation
 import PushQueue
-import TokenHygiene
 
-/// Sends one app's notifications.
+/// Sends one app's notifications: does the I/O that `SendState` decides about.
 final class SendJob {
-    /// Rows of a claim.
-    private static let batchRows = 1_000
-    /// Claims on their way at once: one being answered, one on the wire, one being claimed.
-    private static let mostBatches = 4
     /// Milliseconds to wait for outcomes before looking around.
     private static let answerWait = 50
     /// Milliseconds until a batch's results are written though some of its rows have none.
     private static let flushAfter = 1_000.0
-    /// Seconds after which other apps have their turn, and evidence is applied.
+    /// Seconds after which the other apps send, and evidence is applied.
     private static let turnSeconds = 30.0
-    /// Seconds that notifications in flight have left when the run is told to stop.
+    /// Seconds for notifications in flight after the run is told to stop.
     private static let graceSeconds = 3.0
 
     let app: ProviderTarget
     private let plan: SendPlan
     private let context: RunContext
     private let queue: PushQueue
+    private var state: SendState
     private var provider: Provider
-    private(set) var entry: SendReport.App
     private(set) var answers: AnswerCapture
-    private var judge: DeliveryRules
     private var cursor = QueueCursor()
-    private var batches: [SendBatch?] = Array(repeating: nil, count: SendJob.mostBatches)
-    /// Places of batches that are claimed and not handed over.
-    private var claimed: [Int] = []
-    /// Notifications of handed-over batches that no connection was given.
-    private var ready: ArraySlice<ProviderItem> = []
-    private(set) var load = SendLoad()
     private var limiter: RateLimit?
-    private var claimedSoFar = 0
     private var lastFlush = SendJob.clock
     private var lastRenewal = SendJob.clock
-    private var stop: RunFailure?
-    /// Whether `stop` is the gateway's fault, so that a later try may go better.
-    private var isOutage = false
     private var stopBy: Double?
-    private var silence = GatewaySilence()
-    /// Tries in a row at which the gateway was left again.
-    private(set) var outages = 0
-    /// Suspects whose rows wait for a later run.
-    private var deferred = 0
-    /// Keys of rows that went back because the gateway did not process them while sending went on, and
-    /// that were not claimed again.
-    private var unprocessed: Set<Int64> = []
     private var words = SendWords()
 
     private static var clock: Double { Double(DispatchTime.now().uptimeNanoseconds) / 1e9 }
@@ -75,8 +51,9 @@ final class SendJob {
         self.queue = queue
         self.answers = answers
         self.provider = try Provider(provider, connections: app.connections)
-        entry = SendReport.App(app.partition)
-        judge = DeliveryRules(app.partition, resendsUnknown: plan.resendsUnknown)
+        state = SendState(
+            app.partition, topic: app.topic, gateway: provider.name, limit: plan.limit,
+            rate: plan.rate, resendsUnknown: plan.resendsUnknown)
         limiter = plan.rate.map { RateLimit(perSecond: $0) }
     }
 
@@ -84,15 +61,22 @@ final class SendJob {
     enum Turn {
         /// Nothing is due, or a limit is reached.
         case exhausted
-        /// There is more; others have their turn first.
+        /// There is more to send; other apps come first.
         case paused
-        /// Something stands in the way of sending more.
+        /// A failure prevents sending more.
         case stopped(RunFailure)
         /// The gateway has failed; it may be tried again later.
         case unserved(RunFailure)
     }
 
-    /// Sends what is due for a turn of `turnSeconds`, and brings home what is in flight.
+    /// The app's part of the report.
+    var entry: SendReport.App { state.entry }
+    /// Rows and bytes in memory.
+    var load: SendLoad { state.load }
+    /// Outages of the gateway one after the other.
+    var outages: Int { state.outages }
+
+    /// Sends what is due for a turn of `turnSeconds`, and waits for what is in flight.
     ///
     /// - Throws: failures of database and journal; rows without a written result are taken over
     ///   when their lease ends.
@@ -102,22 +86,14 @@ final class SendJob {
         while true {
             try lookAround()
             let isOver = isExhausted || Self.clock > turnEnds
-            if stop == nil, !isOver, mayClaim, let place = batches.firstIndex(where: { $0 == nil })
-            {
-                isExhausted = try !claim(place)
-            }
+            if !isOver, let place = state.freePlace { isExhausted = try !claim(place) }
             try handOver()
             give()
-            let isIdle = load.rows == 0 && ready.isEmpty && claimed.isEmpty
-            if !isIdle || batches.contains(where: { $0 != nil }) {
-                try takeOutcomes(claimsMore: !isOver)
-            }
-            let isFull = batches.allSatisfy { $0 != nil }
-            try flush(all: isIdle, decides: isIdle && (isOver || isFull))
-            guard isIdle, batches.allSatisfy({ $0 == nil }), isOver || stop != nil else {
-                continue
-            }
-            if let stop { return isOutage ? .unserved(stop) : .stopped(stop) }
+            let isIdle = state.isIdle
+            if !isIdle || !state.isEmpty { try takeOutcomes(claimsMore: !isOver) }
+            try flush(all: isIdle, decides: isIdle && (isOver || state.isFull))
+            guard isIdle, state.isEmpty, isOver || state.stop != nil else { continue }
+            if let stop = state.stop { return state.isOutage ? .unserved(stop) : .stopped(stop) }
             return isExhausted ? .exhausted : .paused
         }
     }
@@ -126,11 +102,7 @@ final class SendJob {
     func startAgain() throws {
         provider.stop()
         provider = try Provider(provider.plan, connections: app.connections)
-        silence.startAgain()
-        outages += 1
-        stop = nil
-        isOutage = false
-        entry.detail = nil
+        state.startAgain()
     }
 
     /// Closes the connections; rows still on the wire have their outcome written.
@@ -141,37 +113,39 @@ final class SendJob {
         try flush(all: true, decides: true)
     }
 
-    /// What somebody has to know though the run goes on; each count is told when it has grown.
+    /// Warnings while the run goes on; each count is repeated when it has grown.
     func warnings() -> [String] {
-        words.warnings(entry, deferred: deferred, judge.gate, reason: silence.reason)
+        words.warnings(
+            state.entry, deferred: state.deferred, state.rules.gate, reason: state.silence.reason)
     }
 
-    /// What makes the end of the run no success though the queue was drained.
+    /// Failures that end the run without success though the queue was drained.
     func shortcomings() -> [RunFailure] {
         var failures = words.shortcomings(
-            entry, deferred: deferred, judge.gate, exit: silence.exit, reason: silence.reason)
+            state.entry, deferred: state.deferred, state.rules.gate, exit: state.silence.exit,
+            reason: state.silence.reason)
         // A sender that follows has claimed them again.
-        if !unprocessed.isEmpty, stop == nil, !plan.follows {
+        if !state.unprocessed.isEmpty, state.stop == nil, !plan.follows {
             failures.append(
                 RunFailure(
                     .pending, .send,
                     "sending for \(app.partition): \(provider.plan.name) did not process "
-                        + "\(unprocessed.count.counting("notification")), however often they were sent; they "
-                        + "wait in the queue, run again to continue"))
+                        + "\(state.unprocessed.count.counting("notification")), however often they were "
+                        + "sent; they wait in the queue, run again to continue"))
         }
         return failures
     }
 
-    /// Ends what was kept so far and starts anew; gives the feeds to be applied.
+    /// Closes the feeds of the answers kept so far; gives their names, to be applied.
     func closeAnswers() throws -> [String] { try answers.close(at: context.now()) }
 
     /// Counts what became of this app's evidence.
-    func count(_ feed: FeedReport) { entry.count(feed) }
+    func count(_ feed: FeedReport) { state.count(feed) }
 
-    /// Counts rows taken over from senders that are gone.
-    func count(_ reclaimed: ReclaimedRows) {
-        entry.reclaimed += reclaimed.returned + reclaimed.resent + reclaimed.unknown
-    }
+    /// Counts rows taken over from senders that ended.
+    func count(_ reclaimed: ReclaimedRows) { state.count(reclaimed) }
+
+    // MARK: Looking around
 
     private func lookAround() throws {
         if Self.clock - lastRenewal > Double(plan.leaseSeconds) / 3 {
@@ -186,237 +160,106 @@ final class SendJob {
                         + "waits in the queue, run again to continue"))
             stopBy = Self.clock + Self.graceSeconds
         }
-        if stop == nil, let failure = provider.failure {
+        if state.stop == nil, let failure = provider.failure {
             halt(
                 RunFailure(exit(after: failure), .send, "sending for \(app.partition): \(failure)"),
                 isOutage: failure.code != .credential)
         }
-        if let stopBy, Self.clock > stopBy, load.rows > 0 { provider.stop(abruptly: true) }
-        context.progress.show(
-            "sending \(app.partition)", entry.claimed, of: plan.limit)
-    }
-
-    /// Nothing more is sent: what no connection has taken goes back to the queue.
-    private func halt(_ failure: RunFailure, isOutage: Bool = false) {
-        // A wrong setting shows in answers that come while something else has stopped us already.
-        if let stop, failure.exit != .configuration || stop.exit == .configuration { return }
-        stop = failure
-        self.isOutage = isOutage
-        entry.detail = failure.description
-        returnUnsent()
+        if let stopBy, Self.clock > stopBy, state.load.rows > 0 { provider.stop(abruptly: true) }
+        context.progress.show("sending \(app.partition)", state.entry.claimed, of: plan.limit)
     }
 
     private func exit(after failure: ProviderFailure) -> ExitStatus {
         switch failure.code {
         case .unreachable: .unreachable
-        case .unanswering: silence.hasAnswered ? .pending : .unreachable
+        case .unanswering: state.silence.hasAnswered ? .pending : .unreachable
         case .protocolBroken: .protocolBroken
         case .credential: .configuration
         }
     }
 
-    /// Whether more rows are of use. Until the gateway answers, what was claimed has to be sent first.
-    private var mayClaim: Bool {
-        guard load.mayClaim else { return false }
-        guard let allowance = silence.allowance else { return true }
-        return allowance > 0 && load.rows == 0 && ready.isEmpty && claimed.isEmpty
-    }
-
-    /// Takes back what no connection has taken.
-    private func withdraw() {
-        let withdrawn = provider.withdraw()
-        load.withdrawn(withdrawn.count, Self.size(of: withdrawn))
-        if !withdrawn.isEmpty { ready = withdrawn + ready }
+    /// Sends nothing more: what no connection has sent goes back to the queue.
+    private func halt(_ failure: RunFailure, isOutage: Bool = false) {
+        if state.halt(failure, isOutage: isOutage) { returnUnsent() }
     }
 
     private func returnUnsent() {
-        withdraw()
-        for item in ready { give(back: item.key) }
-        load.dropped(Self.size(of: ready))
-        ready = []
-        for place in claimed {
-            load.dropped(batches[place]?.size ?? 0)
-            for index in 0..<(batches[place]?.claim.notifications.count ?? 0) {
-                give(back: SendBatch.key(place: place, index: index))
-            }
-        }
-        claimed = []
+        state.withdraw(provider.withdraw())
+        state.returnUnsent()
     }
 
-    private static func size(of items: some Sequence<ProviderItem>) -> Int {
-        items.reduce(0) { $0 + $1.payload.count }
-    }
-
-    private func give(back key: UInt64) {
-        let (place, index) = SendBatch.position(key)
-        batches[place]?.decide(index, DeliveryRules.Judgement(result: .returned))
-    }
+    // MARK: To the wire and back
 
     /// Claims the next batch; false when nothing is due or the limit is reached.
     private func claim(_ place: Int) throws -> Bool {
-        var rows = judge.gate.allowance ?? Self.batchRows
-        if let allowance = silence.allowance { rows = min(rows, allowance) }
-        if let limit = plan.limit { rows = min(rows, limit - claimedSoFar) }
-        // Tokens are looked up when they are claimed, so not long before they are sent.
-        if let rate = plan.rate { rows = min(rows, max(1, Int(rate * 2))) }
-        guard rows > 0 else { return false }
-        guard
+        let rows = state.claimSize
+        guard rows > 0,
             let claim = try timed(
                 "claim", { try queue.claim(app.stored, limit: rows, from: &cursor) })
-        else {
-            return false
-        }
-        claimedSoFar += claim.claimed
-        for (reason, count) in claim.skipped { entry.count(skipped: count, reason) }
-        guard !claim.notifications.isEmpty else { return true }
-        if !unprocessed.isEmpty { unprocessed.subtract(claim.notifications.lazy.map(\.key)) }
-        let batch = SendBatch(claim, place: place, handedAt: context.now())
-        load.claimed(batch.size)
-        batches[place] = batch
-        claimed.append(place)
+        else { return false }
+        state.take(claim, at: place, now: context.now())
         return true
     }
 
-    /// Writes the next claimed batch down as handed over and makes its notifications ready. Done as
-    /// late as can be: what was not handed over has no unknown outcome, whatever happens.
+    /// Writes the next claim down as handed over. Done as late as can be: a row that was not handed over
+    /// has no unknown outcome, whatever happens.
     private func handOver() throws {
-        guard stop == nil, ready.isEmpty, silence.allowance != 0, let place = claimed.first,
-            var batch = batches[place]
-        else { return }
-        let isOurs = try timed("hand-over") { try queue.handOver(batch.claim) }
-        // Not before: what was not handed over for certain is given back.
-        claimed.removeFirst()
-        guard isOurs else {
-            // The lease had ended and others have the rows.
-            load.dropped(batch.size)
-            batches[place] = nil
-            return
-        }
-        batch.handedAt = context.now()
-        let items = batch.items(app.topic)
-        load.dropped(batch.size - Self.size(of: items))
-        ready = items[...]
-        batches[place] = batch
+        guard let claim = state.nextHandOver else { return }
+        let isOurs = try timed("hand-over") { try queue.handOver(claim) }
+        state.handedOver(isOurs: isOurs, at: context.now())
     }
 
     /// Gives the connections what the gate and the rate allow.
     private func give() {
-        guard !ready.isEmpty, stop == nil else { return }
-        var room = SendLoad.mostRows
-        if let allowance = judge.gate.allowance { room = min(room, allowance - load.rows) }
-        if let allowance = silence.allowance { room = min(room, allowance - load.rows) }
-        if let allowance = limiter?.allowance(at: Self.clock) { room = min(room, allowance) }
-        guard room > 0 else { return }
-        let items = ready.prefix(load.fitting(ready.lazy.map(\.payload.count), rows: room))
+        let items = state.nextItems { limiter?.allowance(at: Self.clock) }
         guard !items.isEmpty else { return }
-        ready = ready.dropFirst(items.count)
-        load.given(items.count, Self.size(of: items))
         limiter?.spend(items.count)
-        provider.give(Array(items))
+        provider.give(items)
     }
 
     private func takeOutcomes(claimsMore: Bool) throws {
-        let canClaim = claimsMore && stop == nil && ready.isEmpty && batches.contains { $0 == nil }
-        let answerWait = canClaim && load.rows < 500 ? 2 : Self.answerWait
-        try record(timed("answers") { provider.outcomes(within: answerWait) })
-    }
-
-    /// Does something and adds its time to the report.
-    private func timed<T>(_ stage: String, _ work: () throws -> T) rethrows -> T {
-        let start = Self.clock
-        defer { entry.seconds[stage, default: 0] += Self.clock - start }
-        return try work()
+        let wait = claimsMore && state.mayClaimSoon ? 2 : Self.answerWait
+        try record(timed("answers") { provider.outcomes(within: wait) })
     }
 
     private func record(_ outcomes: [ProviderOutcome]) throws {
-        for outcome in outcomes {
-            let (place, index) = SendBatch.position(outcome.key)
-            // Not the batch itself: a second holder would make each change copy its results.
-            guard let attempts = batches[place]?.claim.notifications[index].attempts,
-                let key = batches[place]?.claim.notifications[index].key,
-                let handedAt = batches[place]?.handedAt, let size = batches[place]?.sizes[index]
-            else { continue }
-            load.release(size)
-            if outcome.kind == .untouched, stop == nil { unprocessed.insert(key) }
-            note(outcome.kind)
-            var judgement = judge.judge(outcome.kind, attempts: attempts, handedAt: handedAt)
-            if let failure = judgement.stop { halt(failure) }
-            if stop != nil, judgement.isSuspect {
-                judgement = DeliveryRules.Judgement(result: .returned)
-            }
-            batches[place]?.decide(index, judgement)
-        }
-        guard stop == nil, silence.allowance == 0 else { return }
+        for outcome in outcomes where state.record(outcome) { returnUnsent() }
+        guard state.isInDoubt else { return }
         // What is on no connection yet must not follow into the silence.
-        withdraw()
-        silence.noteInFlight(load.rows)
-        if let clause = silence.failure { halt(unanswered(clause), isOutage: true) }
+        state.withdraw(provider.withdraw())
+        if state.judgeSilence() { returnUnsent() }
     }
 
-    private func note(_ outcome: ProviderOutcome.Kind) {
-        switch outcome {
-        case .answered:
-            silence.answered()
-            outages = 0
-        // What is unknown because we ended the connections is not the gateway's doing.
-        case .unknown(let why): if stop == nil { silence.unknown(why, isGarbled: false) }
-        case .garbled(let why): if stop == nil { silence.unknown(why, isGarbled: true) }
-        case .untouched, .refused: break
-        }
-    }
+    // MARK: Writing
 
-    private func unanswered(_ clause: String) -> RunFailure {
-        RunFailure(
-            silence.exit, .send,
-            "sending for \(app.partition): \(provider.plan.name) \(clause); what was not on the wire "
-                + "is back in the queue; run again once the gateway answers")
-    }
-
-    /// Writes the results of batches that have all of theirs, and now and then of the others.
-    /// With `decides` the results that wait for the gate do not wait any longer.
+    /// Writes the results of batches that have all of theirs, and once a second of the others. With
+    /// `decides` the results that wait for the gate do not wait any longer.
     private func flush(all: Bool, decides: Bool) throws {
         let isDue = all || (Self.clock - lastFlush) * 1_000 > Self.flushAfter
         if isDue { lastFlush = Self.clock }
-        let hasLooked = judge.gate.answers >= EnvironmentGate.firstLook
-        let verdict = verdict(hasLooked)
-        for place in batches.indices {
-            guard let outstanding = batches[place]?.outstanding, isDue || outstanding == 0 else {
-                continue
-            }
-            if hasLooked || decides || stop != nil {
-                deferred += batches[place]?.decide(verdict) ?? 0
-            }
+        let verdict = state.verdict
+        for place in state.placesToWrite(isDue: isDue) {
+            state.decideSuspects(at: place, verdict, now: decides)
             if let lost = try write(place) { halt(lost) }
-            if let batch = batches[place], batch.isSettled { batches[place] = nil }
+            state.releaseIfDone(place)
         }
     }
 
-    /// What is decided about suspects that do not wait any longer.
-    private func verdict(_ hasLooked: Bool) -> SendBatch.Verdict {
-        if judge.gate.suspicion != nil || stop?.exit == .configuration { return .returned }
-        if hasLooked { return .bad }
-        // Cut short before its first look, the gate has not spoken for these tokens.
-        if stop != nil { return .returned }
-        return judge.gate.vouchesForSettings ? .bad : .deferred
-    }
-
-    /// Keeps a batch's evidence, then writes its results. The failure if somebody else has its rows.
+    /// Keeps a batch's evidence, then writes its results. The failure if another sender has its rows.
     private func write(_ place: Int) throws -> RunFailure? {
-        guard var batch = batches[place] else { return nil }
+        guard var batch = state.batch(at: place) else { return nil }
         // Forgotten only after they are written, so that a failure leaves them for the next try.
         let (records, results) = (batch.evidence, batch.results)
         if !records.isEmpty {
             try timed("evidence") { try answers.keep(records, at: context.now()) }
-            batches[place]?.forgetEvidence()
+            state.keptEvidence(at: place)
         }
         guard !results.isEmpty else { return nil }
         let written = try timed("results") { try queue.record(results, of: &batch.claim) }
-        batches[place]?.claim = batch.claim
-        batches[place]?.forgetResults()
+        state.wrote(batch.claim, at: place)
         switch written {
         case .recorded(let missing):
-            entry.missing += missing
-            for result in results { entry.count(result.outcome) }
+            state.count(results, missing: missing)
             return nil
         case .leaseLost:
             return RunFailure(
@@ -425,5 +268,12 @@ final class SendJob {
                     + "\(results.count) results were written, and another sender has the rows; "
                     + "raise send.lease")
         }
+    }
+
+    /// Does something and adds its time to the report.
+    private func timed<T>(_ stage: String, _ work: () throws -> T) rethrows -> T {
+        let start = Self.clock
+        defer { state.add(Self.clock - start, to: stage) }
+        return try work()
     }
 }

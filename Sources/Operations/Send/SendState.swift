@@ -1,0 +1,310 @@
+// One app's rows on their way from the queue to APNs and back, and every decision about them. A value: it
+// touches neither the queue nor the wire and reads no clock, so the order of events alone decides. SendJob
+// does the I/O and reports what happened.
+//
+//   claimed --handed over--> ready --given--> on a connection --outcome--> decided --written--> done
+//      |                       |  <--withdrawn--   |
+//      +-- sending stops: the row goes back -------+  (what is on the wire keeps its outcome)
+
+import APNsConnection
+import APNsProtocol
+import PushQueue
+import TokenHygiene
+
+/// The state of one app's sending.
+struct SendState {
+    /// Rows of a claim.
+    static let batchRows = 1_000
+    /// Claims on their way at once: one being answered, one on the wire, one being claimed.
+    private static let mostBatches = 4
+
+    private let partition: Partition
+    private let topic: String
+    private let limit: Int?
+    private let rate: Double?
+    /// The gateway's name in messages.
+    private let gateway: String
+
+    /// The app's part of the report.
+    private(set) var entry: SendReport.App
+    private(set) var rules: DeliveryRules
+    private(set) var load = SendLoad()
+    private(set) var silence = GatewaySilence()
+    /// The cause that ends the sending; nil while it goes on.
+    private(set) var stop: RunFailure?
+    /// Whether `stop` is the gateway's fault, so that a later try may succeed.
+    private(set) var isOutage = false
+    /// Outages one after the other, without an answer between them.
+    private(set) var outages = 0
+    /// Suspects whose rows wait for a later run.
+    private(set) var deferred = 0
+    /// Keys of rows that the gateway did not process while sending went on, and that were not claimed again.
+    private(set) var unprocessed: Set<Int64> = []
+    private var batches: [SendBatch?] = Array(repeating: nil, count: SendState.mostBatches)
+    /// Places of batches that are claimed and not handed over.
+    private var claimed: [Int] = []
+    /// Notifications of handed-over batches that no connection has.
+    private var ready: ArraySlice<ProviderItem> = []
+    private var claimedRows = 0
+
+    init(
+        _ partition: Partition, topic: String, gateway: String, limit: Int? = nil,
+        rate: Double? = nil, resendsUnknown: Bool = false
+    ) {
+        self.partition = partition
+        self.topic = topic
+        self.limit = limit
+        self.rate = rate
+        self.gateway = gateway
+        entry = SendReport.App(partition)
+        rules = DeliveryRules(partition, resendsUnknown: resendsUnknown)
+    }
+
+    // MARK: Claiming
+
+    /// Whether every row that was claimed has its outcome.
+    var isIdle: Bool { load.rows == 0 && ready.isEmpty && claimed.isEmpty }
+
+    /// Whether no batch is on its way.
+    var isEmpty: Bool { batches.allSatisfy { $0 == nil } }
+
+    /// Whether no other batch may be claimed.
+    var isFull: Bool { batches.allSatisfy { $0 != nil } }
+
+    /// Whether a short wait for outcomes lets the next claim begin sooner.
+    var mayClaimSoon: Bool { stop == nil && ready.isEmpty && !isFull && load.rows < 500 }
+
+    /// The place for another batch; nil where no more rows are of use now. Until the gateway answers, what
+    /// was claimed has to be sent first.
+    var freePlace: Int? {
+        guard stop == nil, load.mayClaim else { return nil }
+        if let allowance = silence.allowance, allowance == 0 || !isIdle { return nil }
+        return batches.firstIndex { $0 == nil }
+    }
+
+    /// Rows of the next claim; 0 where a limit is reached.
+    var claimSize: Int {
+        var rows = rules.gate.allowance ?? Self.batchRows
+        if let allowance = silence.allowance { rows = min(rows, allowance) }
+        if let limit { rows = min(rows, limit - claimedRows) }
+        // Tokens are looked up when they are claimed, so not long before they are sent.
+        if let rate { rows = min(rows, max(1, Int(rate * 2))) }
+        return max(0, rows)
+    }
+
+    /// Takes a claim in.
+    mutating func take(_ claim: QueueClaim, at place: Int, now: EpochMilliseconds) {
+        claimedRows += claim.claimed
+        for (reason, count) in claim.skipped { entry.count(skipped: count, reason) }
+        guard !claim.notifications.isEmpty else { return }
+        if !unprocessed.isEmpty { unprocessed.subtract(claim.notifications.lazy.map(\.key)) }
+        let batch = SendBatch(claim, place: place, handedAt: now)
+        load.claimed(batch.size)
+        batches[place] = batch
+        claimed.append(place)
+    }
+
+    // MARK: Handing over
+
+    /// The claim to be written down as handed over next; nil where none is, or the gateway is in doubt.
+    var nextHandOver: QueueClaim? {
+        guard stop == nil, ready.isEmpty, silence.allowance != 0, let place = claimed.first
+        else { return nil }
+        return batches[place]?.claim
+    }
+
+    /// The next claim is written down as handed over, if it is still ours; its notifications are ready.
+    mutating func handedOver(isOurs: Bool, at now: EpochMilliseconds) {
+        let place = claimed.removeFirst()
+        guard var batch = batches[place] else { return }
+        guard isOurs else {
+            // The lease had ended and others have the rows.
+            load.dropped(batch.size)
+            batches[place] = nil
+            return
+        }
+        batch.handedAt = now
+        let items = batch.items(topic)
+        load.dropped(batch.size - Self.size(of: items))
+        ready = items[...]
+        batches[place] = batch
+    }
+
+    /// What the connections get now, as gate, silence and bounds allow and `pace` says; nil is no bound.
+    mutating func nextItems(pace: () -> Int?) -> [ProviderItem] {
+        guard !ready.isEmpty, stop == nil else { return [] }
+        var room = SendLoad.mostRows
+        if let allowance = rules.gate.allowance { room = min(room, allowance - load.rows) }
+        if let allowance = silence.allowance { room = min(room, allowance - load.rows) }
+        if let allowance = pace() { room = min(room, allowance) }
+        guard room > 0 else { return [] }
+        let items = ready.prefix(load.fitting(ready.lazy.map(\.payload.count), rows: room))
+        guard !items.isEmpty else { return [] }
+        ready = ready.dropFirst(items.count)
+        load.given(items.count, Self.size(of: items))
+        return Array(items)
+    }
+
+    // MARK: Outcomes
+
+    /// Enters an outcome; true where it ends the sending, so that unsent rows have to be returned.
+    mutating func record(_ outcome: ProviderOutcome) -> Bool {
+        let (place, index) = SendBatch.position(outcome.key)
+        // Not the batch itself: a second holder would make each change copy its results.
+        guard let attempts = batches[place]?.claim.notifications[index].attempts,
+            let key = batches[place]?.claim.notifications[index].key,
+            let handedAt = batches[place]?.handedAt, let size = batches[place]?.sizes[index]
+        else { return false }
+        load.release(size)
+        if outcome.kind == .untouched, stop == nil { unprocessed.insert(key) }
+        note(outcome.kind)
+        var judgement = rules.judge(outcome.kind, attempts: attempts, handedAt: handedAt)
+        let ends = judgement.stop.map { halt($0) } ?? false
+        if stop != nil, judgement.isSuspect {
+            judgement = DeliveryRules.Judgement(result: .returned)
+        }
+        batches[place]?.decide(index, judgement)
+        return ends
+    }
+
+    private mutating func note(_ outcome: ProviderOutcome.Kind) {
+        switch outcome {
+        case .answered:
+            silence.answered()
+            outages = 0
+        // What is unknown because we ended the connections is not the gateway's doing.
+        case .unknown(let why): if stop == nil { silence.unknown(why, isGarbled: false) }
+        case .garbled(let why): if stop == nil { silence.unknown(why, isGarbled: true) }
+        case .untouched, .refused: break
+        }
+    }
+
+    /// Whether the gateway is in doubt: nothing more may go to it before an answer.
+    var isInDoubt: Bool { stop == nil && silence.allowance == 0 }
+
+    /// The gateway is in doubt and nothing new is on a connection: true where it has failed.
+    mutating func judgeSilence() -> Bool {
+        silence.noteInFlight(load.rows)
+        guard let clause = silence.failure else { return false }
+        return halt(
+            RunFailure(
+                silence.exit, .send,
+                "sending for \(partition): \(gateway) \(clause); what was not on the wire is back in "
+                    + "the queue; run again once the gateway answers"), isOutage: true)
+    }
+
+    // MARK: Stopping
+
+    /// Ends the sending; true where it did, so that unsent rows have to be returned.
+    mutating func halt(_ failure: RunFailure, isOutage: Bool = false) -> Bool {
+        // A wrong setting shows in answers that come while something else has stopped us already.
+        if let stop, failure.exit != .configuration || stop.exit == .configuration { return false }
+        stop = failure
+        self.isOutage = isOutage
+        entry.detail = failure.description
+        return true
+    }
+
+    /// Notifications come back from the connections before any was sent.
+    mutating func withdraw(_ items: [ProviderItem]) {
+        load.withdrawn(items.count, Self.size(of: items))
+        if !items.isEmpty { ready = items + ready }
+    }
+
+    /// Every row that no connection has goes back to the queue.
+    mutating func returnUnsent() {
+        for item in ready { giveBack(item.key) }
+        load.dropped(Self.size(of: ready))
+        ready = []
+        for place in claimed {
+            load.dropped(batches[place]?.size ?? 0)
+            for index in 0..<(batches[place]?.claim.notifications.count ?? 0) {
+                giveBack(SendBatch.key(place: place, index: index))
+            }
+        }
+        claimed = []
+    }
+
+    private mutating func giveBack(_ key: UInt64) {
+        let (place, index) = SendBatch.position(key)
+        batches[place]?.decide(index, DeliveryRules.Judgement(result: .returned))
+    }
+
+    /// The gateway is tried again after an outage.
+    mutating func startAgain() {
+        silence.startAgain()
+        outages += 1
+        stop = nil
+        isOutage = false
+        entry.detail = nil
+    }
+
+    private static func size(of items: some Sequence<ProviderItem>) -> Int {
+        items.reduce(0) { $0 + $1.payload.count }
+    }
+}
+
+// MARK: Results
+
+extension SendState {
+    /// Places whose results are to be written: those with all of theirs, and others where `isDue`.
+    func placesToWrite(isDue: Bool) -> [Int] {
+        batches.indices.filter { place in
+            batches[place].map { isDue || $0.outstanding == 0 } ?? false
+        }
+    }
+
+    /// What is decided now about suspects that do not wait any longer.
+    var verdict: SendBatch.Verdict {
+        if rules.gate.suspicion != nil || stop?.exit == .configuration { return .returned }
+        if hasLooked { return .bad }
+        // Cut short before its first look, the gate has not spoken for these tokens.
+        if stop != nil { return .returned }
+        return rules.gate.vouchesForSettings ? .bad : .deferred
+    }
+
+    /// Whether the environment gate has seen enough answers to judge.
+    private var hasLooked: Bool { rules.gate.answers >= EnvironmentGate.firstLook }
+
+    /// Decides about the suspects of a batch, if they wait for nothing more.
+    mutating func decideSuspects(at place: Int, _ verdict: SendBatch.Verdict, now: Bool) {
+        guard hasLooked || now || stop != nil else { return }
+        deferred += batches[place]?.decide(verdict) ?? 0
+    }
+
+    /// The batch at a place, with evidence and results to be written.
+    func batch(at place: Int) -> SendBatch? { batches[place] }
+
+    /// The batch's evidence is in the journal.
+    mutating func keptEvidence(at place: Int) { batches[place]?.forgetEvidence() }
+
+    /// The batch's results are in the queue, as far as they are still ours.
+    mutating func wrote(_ claim: QueueClaim, at place: Int) {
+        batches[place]?.claim = claim
+        batches[place]?.forgetResults()
+    }
+
+    /// Lets a batch go whose every row is done.
+    mutating func releaseIfDone(_ place: Int) {
+        if let batch = batches[place], batch.isSettled { batches[place] = nil }
+    }
+
+    /// Counts results that were written; `missing` rows are not in the queue any more.
+    mutating func count(_ results: [DeliveryResult], missing: Int) {
+        entry.missing += missing
+        for result in results { entry.count(result.outcome) }
+    }
+
+    /// Counts what became of this app's evidence.
+    mutating func count(_ feed: FeedReport) { entry.count(feed) }
+
+    /// Counts rows taken over from senders that ended.
+    mutating func count(_ reclaimed: ReclaimedRows) {
+        entry.reclaimed += reclaimed.returned + reclaimed.resent + reclaimed.unknown
+    }
+
+    /// Adds the seconds of a stage.
+    mutating func add(_ seconds: Double, to stage: String) {
+        entry.seconds[stage, default: 0] += seconds
+    }
+}

@@ -1,0 +1,138 @@
+import APNsProtocol
+import TestSupport
+import Testing
+import TokenHygiene
+
+@testable import APNsConnection
+@testable import Operations
+@testable import PushQueue
+
+@Suite("What a sender decides")
+struct SendStateTests {
+    private static let now = EpochMilliseconds(start)
+
+    private static func state(limit: Int? = nil, rate: Double? = nil) -> SendState {
+        SendState(
+            Partition(app: "chat", environment: "production"), topic: "com.example.chat",
+            gateway: "gateway", limit: limit, rate: rate)
+    }
+
+    /// A claim of rows with keys from 1 on.
+    private static func claim(_ count: Int) -> QueueClaim {
+        let rows = (1...count).map { number in
+            QueuedNotification(
+                key: Int64(number), token: .numbered(number), payload: Array("{}".utf8),
+                apnsID: NotificationName(space: 1, key: Int64(number)), attempts: 0, pushType: nil,
+                priority: nil, expiration: nil, collapseID: nil)
+        }
+        return QueueClaim(
+            id: 1, partition: Partition(app: "chat", environment: "production"),
+            notifications: rows, outstanding: KeySet(sorted: rows.map(\.key)),
+            lease: QueueLease(run: "run", host: "host"))
+    }
+
+    private static func outcome(
+        _ item: ProviderItem, _ kind: ProviderOutcome.Kind
+    ) -> ProviderOutcome {
+        ProviderOutcome(key: item.key, kind: kind)
+    }
+
+    private static func accepted(_ item: ProviderItem) -> ProviderOutcome {
+        outcome(
+            item, .answered(ProviderAnswer(status: 200)))
+    }
+
+    /// A state whose claim of `count` rows is handed over, and the first items for the connections.
+    private static func sending(_ count: Int) -> (SendState, [ProviderItem]) {
+        var state = state()
+        state.take(claim(count), at: 0, now: now)
+        state.handedOver(isOurs: true, at: now)
+        let items = state.nextItems { nil }
+        return (state, items)
+    }
+
+    @Test("gives a gateway that has answered nothing three notifications, and claims no more")
+    func firstThree() {
+        let fresh = Self.state()
+        #expect(fresh.claimSize == 3 && fresh.freePlace == 0)
+        var (state, items) = Self.sending(3)
+        #expect(items.count == 3)
+        #expect(state.freePlace == nil && !state.isIdle)
+        for item in items {
+            let isEnded = state.record(Self.accepted(item))
+            #expect(!isEnded)
+        }
+        #expect(state.freePlace == 1 && state.claimSize > 3)
+        #expect(state.placesToWrite(isDue: false) == [0])
+        #expect(state.batch(at: 0)?.results.map(\.outcome) == [.sent, .sent, .sent])
+    }
+
+    @Test("claims no more rows than a limit and two seconds of a rate allow")
+    func bounds() {
+        var limited = Self.state(limit: 2)
+        #expect(limited.claimSize == 2)
+        limited.take(Self.claim(2), at: 0, now: Self.now)
+        #expect(limited.claimSize == 0)
+        #expect(Self.state(rate: 0.5).claimSize == 1)
+    }
+
+    @Test(
+        "returns rows that no connection has when sending stops, and keeps the outcome of the others"
+    )
+    func halts() {
+        var (state, items) = Self.sending(5)
+        #expect(items.count == 3)
+        let outage = RunFailure(.unreachable, .send, "gone")
+        let first = state.halt(outage, isOutage: true)
+        let second = state.halt(RunFailure(.pending, .send, "told to stop"))
+        #expect(first && !second)
+        #expect(state.stop == outage && state.isOutage)
+        state.withdraw([items[2]])
+        state.returnUnsent()
+        _ = state.record(Self.accepted(items[0]))
+        _ = state.record(Self.outcome(items[1], .unknown("cut")))
+        let results = state.batch(at: 0)?.results ?? []
+        #expect(results.count == 5 && state.isIdle)
+        #expect(results.filter { $0.outcome == .returned }.map(\.key).sorted() == [3, 4, 5])
+        // A wrong setting is the better cause: waiting does not cure it.
+        let wrong = RunFailure(.configuration, .send, "wrong topic")
+        let third = state.halt(wrong)
+        #expect(third && state.stop == wrong && !state.isOutage)
+    }
+
+    @Test("takes a gateway without any answer for failed after nine notifications")
+    func silence() {
+        var state = Self.state()
+        var unknown = 0
+        while state.stop == nil && unknown < 100 {
+            state.take(Self.claim(state.claimSize), at: 0, now: Self.now)
+            state.handedOver(isOurs: true, at: Self.now)
+            for item in state.nextItems(pace: { nil }) {
+                _ = state.record(Self.outcome(item, .unknown("no answer")))
+                unknown += 1
+            }
+            if state.isInDoubt { _ = state.judgeSilence() }
+            if let claim = state.batch(at: 0)?.claim { state.wrote(claim, at: 0) }
+            state.releaseIfDone(0)
+        }
+        #expect(unknown == GatewaySilence.most && state.isOutage)
+    }
+
+    @Test("remembers rows that the gateway did not process until they are claimed again")
+    func unprocessed() {
+        var (state, items) = Self.sending(3)
+        _ = state.record(Self.accepted(items[0]))
+        _ = state.record(Self.outcome(items[1], .untouched))
+        #expect(state.unprocessed == [2])
+        state.take(Self.claim(3), at: 1, now: Self.now)
+        #expect(state.unprocessed.isEmpty)
+    }
+
+    @Test("lets a claim go that others took over")
+    func lost() {
+        var state = Self.state()
+        state.take(Self.claim(3), at: 0, now: Self.now)
+        state.handedOver(isOurs: false, at: Self.now)
+        #expect(state.isEmpty && state.isIdle && state.load.waiting == 0)
+    }
+}
