@@ -1,11 +1,11 @@
-// One app's way from the queue to APNs and back. One thread does it: it claims rows, hands them to
-// the provider's connections, takes outcomes, keeps the evidence in them, and writes results; the
+// Moves one app's rows from the queue to APNs and their results back. One thread claims rows, hands
+// them to the provider's connections, takes outcomes, stores their evidence and writes results. The
 // connections have threads of their own, so that the database and the wire work at the same time.
 //
-// Order matters in two places. A batch is written down as handed over before any of it is given to
-// a connection, so that a killed sender's rows are known to have been on the wire. And what an answer
-// says about a token is durable in the journal before the row's result is written, because a row
-// with a result is never sent again, so the answer will not come a second time.
+// Order matters in two places. A batch is recorded as handed over before any of it is given to a
+// connection, so that a killed sender's rows are known to have been on the wire. And the evidence of
+// an answer is durable in the journal before the row's result is written: a row with a result is
+// never sent again, so the answer will not come a second time.
 
 import APNsConnection
 import APNsProtocol
@@ -16,17 +16,17 @@ import TokenHygiene
 
 /// Sends one app's notifications.
 final class SendJob {
-    /// Rows of a claim.
+    /// Number of rows in a claim.
     private static let batchRows = 1_000
-    /// Claims on their way at once: one being answered, one on the wire, one being claimed.
+    /// Claims in progress at once: one being answered, one on the wire, one being claimed.
     private static let mostBatches = 4
-    /// Milliseconds to wait for outcomes before looking around.
+    /// Milliseconds to wait for outcomes between checks of leases, stop signals and failures.
     private static let answerWait = 50
-    /// Milliseconds until a batch's results are written though some of its rows have none.
+    /// Milliseconds after which a batch's results are written although some of its rows have none.
     private static let flushAfter = 1_000.0
-    /// Seconds after which other apps have their turn, and evidence is applied.
+    /// Seconds after which other apps continue, and evidence is applied.
     private static let turnSeconds = 30.0
-    /// Seconds that notifications in flight have left when the run is told to stop.
+    /// Seconds that notifications in flight have left after a stop signal.
     private static let graceSeconds = 3.0
 
     let app: ProviderTarget
@@ -41,7 +41,7 @@ final class SendJob {
     private var batches: [SendBatch?] = Array(repeating: nil, count: SendJob.mostBatches)
     /// Places of batches that are claimed and not handed over.
     private var claimed: [Int] = []
-    /// Notifications of handed-over batches that no connection was given.
+    /// Notifications of handed-over batches that no connection has.
     private var ready: ArraySlice<ProviderItem> = []
     private(set) var load = SendLoad()
     private var limiter: RateLimit?
@@ -49,22 +49,22 @@ final class SendJob {
     private var lastFlush = SendJob.clock
     private var lastRenewal = SendJob.clock
     private var stop: RunFailure?
-    /// Whether `stop` is the gateway's fault, so that a later try may go better.
+    /// Whether `stop` is the gateway's fault, so that a later try may succeed.
     private var isOutage = false
     private var stopBy: Double?
     private var silence = GatewaySilence()
-    /// Tries in a row at which the gateway was left again.
+    /// Tries in a row at which the gateway failed again.
     private(set) var outages = 0
-    /// Suspects whose rows wait for a later run.
+    /// Number of suspects whose rows wait for a later run.
     private var deferred = 0
-    /// Keys of rows that went back because the gateway did not process them while sending went on, and
+    /// Keys of rows that the gateway did not process, that went back while sending continued, and
     /// that were not claimed again.
     private var unprocessed: Set<Int64> = []
     private var words = SendWords()
 
     private static var clock: Double { Double(DispatchTime.now().uptimeNanoseconds) / 1e9 }
 
-    /// Opens the provider's connections; `answers` keeps what 410s say.
+    /// Opens the provider's connections; `answers` stores the evidence of 410 answers.
     init(
         _ app: ProviderTarget, _ plan: SendPlan, _ context: RunContext, _ queue: PushQueue,
         _ provider: ProviderPlan, _ answers: AnswerCapture
@@ -80,22 +80,22 @@ final class SendJob {
         limiter = plan.rate.map { RateLimit(perSecond: $0) }
     }
 
-    /// How a turn ended.
+    /// The end of a turn.
     enum Turn {
-        /// Nothing is due, or a limit is reached.
+        /// No row is due, or a limit is reached.
         case exhausted
-        /// There is more; others have their turn first.
+        /// More rows are due, but other apps continue first.
         case paused
-        /// Something stands in the way of sending more.
+        /// A failure prevents further sending.
         case stopped(RunFailure)
         /// The gateway has failed; it may be tried again later.
         case unserved(RunFailure)
     }
 
-    /// Sends what is due for a turn of `turnSeconds`, and brings home what is in flight.
+    /// Sends due rows for at most `turnSeconds`, and takes the outcomes of those in flight.
     ///
-    /// - Throws: failures of database and journal; rows without a written result are taken over
-    ///   when their lease ends.
+    /// - Throws: failures of database and journal. Rows without a written result are taken over when
+    ///   their lease ends.
     func drain() throws -> Turn {
         var isExhausted = false
         let turnEnds = Self.clock + Self.turnSeconds
@@ -122,7 +122,7 @@ final class SendJob {
         }
     }
 
-    /// Connects anew after the gateway has failed.
+    /// Opens new connections after the gateway has failed.
     func startAgain() throws {
         provider.stop()
         provider = try Provider(provider.plan, connections: app.connections)
@@ -133,7 +133,7 @@ final class SendJob {
         entry.detail = nil
     }
 
-    /// Closes the connections; rows still on the wire have their outcome written.
+    /// Closes the connections and writes the outcomes of rows still on the wire.
     func finish() throws {
         returnUnsent()
         provider.stop(abruptly: context.interrupt.isTripped)
@@ -141,16 +141,16 @@ final class SendJob {
         try flush(all: true, decides: true)
     }
 
-    /// What somebody has to know though the run goes on; each count is told when it has grown.
+    /// Warnings while the run continues. Each count is reported when it has grown.
     func warnings() -> [String] {
         words.warnings(entry, deferred: deferred, judge.gate, reason: silence.reason)
     }
 
-    /// What makes the end of the run no success though the queue was drained.
+    /// Failures of a run that emptied the queue.
     func shortcomings() -> [RunFailure] {
         var failures = words.shortcomings(
             entry, deferred: deferred, judge.gate, exit: silence.exit, reason: silence.reason)
-        // A sender that follows has claimed them again.
+        // A sender with --follow has claimed them again.
         if !unprocessed.isEmpty, stop == nil, !plan.follows {
             failures.append(
                 RunFailure(
@@ -162,10 +162,10 @@ final class SendJob {
         return failures
     }
 
-    /// Ends what was kept so far and starts anew; gives the feeds to be applied.
+    /// Closes the open feeds of answers. Returns the names of the feeds to apply.
     func closeAnswers() throws -> [String] { try answers.close(at: context.now()) }
 
-    /// Counts what became of this app's evidence.
+    /// Counts the evidence of this app by outcome.
     func count(_ feed: FeedReport) { entry.count(feed) }
 
     /// Counts rows taken over from senders that are gone.
@@ -196,9 +196,10 @@ final class SendJob {
             "sending \(app.partition)", entry.claimed, of: plan.limit)
     }
 
-    /// Nothing more is sent: what no connection has taken goes back to the queue.
+    /// Stops sending. Rows that no connection has sent go back to the queue.
     private func halt(_ failure: RunFailure, isOutage: Bool = false) {
-        // A wrong setting shows in answers that come while something else has stopped us already.
+        // A wrong setting may show in answers that come after another failure has stopped the
+        // sending.
         if let stop, failure.exit != .configuration || stop.exit == .configuration { return }
         stop = failure
         self.isOutage = isOutage
@@ -215,14 +216,15 @@ final class SendJob {
         }
     }
 
-    /// Whether more rows are of use. Until the gateway answers, what was claimed has to be sent first.
+    /// Whether more rows may be claimed. Until the gateway answers, all claimed rows have to be sent
+    /// first.
     private var mayClaim: Bool {
         guard load.mayClaim else { return false }
         guard let allowance = silence.allowance else { return true }
         return allowance > 0 && load.rows == 0 && ready.isEmpty && claimed.isEmpty
     }
 
-    /// Takes back what no connection has taken.
+    /// Takes back the notifications that no connection has sent.
     private func withdraw() {
         let withdrawn = provider.withdraw()
         load.withdrawn(withdrawn.count, Self.size(of: withdrawn))
@@ -252,12 +254,13 @@ final class SendJob {
         batches[place]?.decide(index, DeliveryRules.Judgement(result: .returned))
     }
 
-    /// Claims the next batch; false when nothing is due or the limit is reached.
+    /// Claims the next batch; false when no row is due or the limit is reached.
     private func claim(_ place: Int) throws -> Bool {
         var rows = judge.gate.allowance ?? Self.batchRows
         if let allowance = silence.allowance { rows = min(rows, allowance) }
         if let limit = plan.limit { rows = min(rows, limit - claimedSoFar) }
-        // Tokens are looked up when they are claimed, so not long before they are sent.
+        // Tokens are looked up when rows are claimed, so rows are claimed shortly before they are
+        // sent.
         if let rate = plan.rate { rows = min(rows, max(1, Int(rate * 2))) }
         guard rows > 0 else { return false }
         guard
@@ -277,17 +280,18 @@ final class SendJob {
         return true
     }
 
-    /// Writes the next claimed batch down as handed over and makes its notifications ready. Done as
-    /// late as can be: what was not handed over has no unknown outcome, whatever happens.
+    /// Records the next claimed batch as handed over and makes its notifications ready. This is done
+    /// as late as possible: a row that was not handed over never has an unknown outcome.
     private func handOver() throws {
         guard stop == nil, ready.isEmpty, silence.allowance != 0, let place = claimed.first,
             var batch = batches[place]
         else { return }
         let isOurs = try timed("hand-over") { try queue.handOver(batch.claim) }
-        // Not before: what was not handed over for certain is given back.
+        // The place is removed only after the call, because after an error the batches in `claimed`
+        // are given back.
         claimed.removeFirst()
         guard isOurs else {
-            // The lease had ended and others have the rows.
+            // The lease had ended, and another sender has the rows.
             load.dropped(batch.size)
             batches[place] = nil
             return
@@ -299,7 +303,7 @@ final class SendJob {
         batches[place] = batch
     }
 
-    /// Gives the connections what the gate and the rate allow.
+    /// Gives the connections as many notifications as the gate and the rate allow.
     private func give() {
         guard !ready.isEmpty, stop == nil else { return }
         var room = SendLoad.mostRows
@@ -321,7 +325,7 @@ final class SendJob {
         try record(timed("answers") { provider.outcomes(within: answerWait) })
     }
 
-    /// Does something and adds its time to the report.
+    /// Runs a body and adds its time to the report.
     private func timed<T>(_ stage: String, _ work: () throws -> T) rethrows -> T {
         let start = Self.clock
         defer { entry.seconds[stage, default: 0] += Self.clock - start }
@@ -331,7 +335,8 @@ final class SendJob {
     private func record(_ outcomes: [ProviderOutcome]) throws {
         for outcome in outcomes {
             let (place, index) = SendBatch.position(outcome.key)
-            // Not the batch itself: a second holder would make each change copy its results.
+            // The batch itself is not copied here: with a second reference, each change would copy
+            // its results.
             guard let attempts = batches[place]?.claim.notifications[index].attempts,
                 let key = batches[place]?.claim.notifications[index].key,
                 let handedAt = batches[place]?.handedAt, let size = batches[place]?.sizes[index]
@@ -347,7 +352,7 @@ final class SendJob {
             batches[place]?.decide(index, judgement)
         }
         guard stop == nil, silence.allowance == 0 else { return }
-        // What is on no connection yet must not follow into the silence.
+        // Notifications that no connection has sent must not go to the silent gateway too.
         withdraw()
         silence.noteInFlight(load.rows)
         if let clause = silence.failure { halt(unanswered(clause), isOutage: true) }
@@ -358,7 +363,7 @@ final class SendJob {
         case .answered:
             silence.answered()
             outages = 0
-        // What is unknown because we ended the connections is not the gateway's doing.
+        // An outcome is not the gateway's fault when we ended the connections.
         case .unknown(let why): if stop == nil { silence.unknown(why, isGarbled: false) }
         case .garbled(let why): if stop == nil { silence.unknown(why, isGarbled: true) }
         case .untouched, .refused: break
@@ -372,8 +377,8 @@ final class SendJob {
                 + "is back in the queue; run again once the gateway answers")
     }
 
-    /// Writes the results of batches that have all of theirs, and now and then of the others.
-    /// With `decides` the results that wait for the gate do not wait any longer.
+    /// Writes the results of batches whose rows all have results, and at intervals those of the
+    /// others. With `decides`, the results that wait for the gate are decided now.
     private func flush(all: Bool, decides: Bool) throws {
         let isDue = all || (Self.clock - lastFlush) * 1_000 > Self.flushAfter
         if isDue { lastFlush = Self.clock }
@@ -391,19 +396,21 @@ final class SendJob {
         }
     }
 
-    /// What is decided about suspects that do not wait any longer.
+    /// The decision about suspects that do not wait any longer.
     private func verdict(_ hasLooked: Bool) -> SendBatch.Verdict {
         if judge.gate.suspicion != nil || stop?.exit == .configuration { return .returned }
         if hasLooked { return .bad }
-        // Cut short before its first look, the gate has not spoken for these tokens.
+        // Sending stopped before the gate's first look, so the gate has not decided about these
+        // tokens.
         if stop != nil { return .returned }
         return judge.gate.vouchesForSettings ? .bad : .deferred
     }
 
-    /// Keeps a batch's evidence, then writes its results. The failure if somebody else has its rows.
+    /// Stores a batch's evidence, then writes its results. Returns a failure when another sender has
+    /// its rows.
     private func write(_ place: Int) throws -> RunFailure? {
         guard var batch = batches[place] else { return nil }
-        // Forgotten only after they are written, so that a failure leaves them for the next try.
+        // They are dropped only after the write, so that the next try after a failure still has them.
         let (records, results) = (batch.evidence, batch.results)
         if !records.isEmpty {
             try timed("evidence") { try answers.keep(records, at: context.now()) }
