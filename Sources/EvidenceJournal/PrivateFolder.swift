@@ -4,7 +4,7 @@
 // that same folder:
 //
 //   the way to it   links in the path are resolved once; every folder on the way belongs to root or to
-//                   this user, so that nobody else can put another folder in its place
+//                   this user, so that no other user can put another folder in its place
 //   the folder      belongs to this user, mode 0700
 //   a file in it    a regular file of this user with exactly one name, never a link, never a pipe
 //

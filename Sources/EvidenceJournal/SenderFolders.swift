@@ -14,7 +14,7 @@ package enum SenderFolders {
     ///
     /// - Throws: `locked` when all are taken, or the failure to make one.
     package static func takeFree(in state: String) throws(JournalFailure) -> StateFolder {
-        // The folder above gets the same mode as from a run of its own.
+        // The folders above get the mode that a sweep would give them.
         let above = try StateFolder.made(name, in: StateFolder.made(state))
         for number in 1...most {
             do throws(JournalFailure) {

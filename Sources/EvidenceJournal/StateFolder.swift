@@ -116,7 +116,6 @@ package final class StateFolder {
     /// beside it are checked too, since SQLite opens them as well.
     ///
     /// - Returns: at most the first 100 bytes of the file.
-    ///
     /// - Throws: `permission` when the file, or one beside it, is a link or belongs to another user.
     func makePrivate(_ name: String) throws(JournalFailure) -> [UInt8] {
         let path = file(name)
