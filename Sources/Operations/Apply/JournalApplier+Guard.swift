@@ -41,7 +41,7 @@ final class GuardLog: Sendable {
 }
 
 extension JournalApplier {
-    /// The hold of the feed's partition by another, earlier feed; nil when there is none.
+    /// The hold of the feed's partition by another feed; nil when there is none.
     func holdBehind(_ feed: CapturedFeed) throws -> GuardHold? {
         guard let holder = try journal.holder(of: feed.partition), holder.id != feed.id else {
             return nil

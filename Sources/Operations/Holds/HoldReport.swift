@@ -72,8 +72,7 @@ package struct HoldReport: PrintedLines, Encodable, Hashable, Sendable {
         package let time: String
     }
 
-    /// The number of tokens in a range of ages. The age is the time since which a token is reported
-    /// dead.
+    /// The number of tokens whose evidence has an age in a certain range.
     package struct Age: Codable, Hashable, Sendable {
         /// The range, such as `under an hour`.
         package let age: String

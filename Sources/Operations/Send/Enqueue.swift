@@ -9,7 +9,7 @@ import TokenTable
 package struct Enqueue {
     /// The recipients of the notifications.
     package enum Recipients: Sendable {
-        /// Tokens as hexadecimal text.
+        /// Tokens as text; see `DeviceToken.init(spelling:)` for the accepted forms.
         case tokens([String])
         /// The tokens of these users.
         case users([String])

@@ -3,8 +3,8 @@
 //
 //   1. take a folder of senders, open its journal
 //   2. ask the database whether rows could be claimed and evidence applied
-//   3. apply what senders that are gone have left in their journals, and take over their rows
-//   4. app by app: claim, send, write results; apply what the answers said about tokens
+//   3. apply the feeds that senders that are gone left in their journals, and take over their rows
+//   4. app by app: claim, send, write results; apply the evidence of the answers
 //   5. with --follow: wait for new rows and do 3 and 4 again
 //
 // A fault of one app (its certificate, its topic) ends the sending for this app only. A failure of

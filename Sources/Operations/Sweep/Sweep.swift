@@ -3,10 +3,10 @@
 //   1. take the lock and open the journal: without them nothing may be read
 //   2. ask the database whether evidence could be applied; a missing grant or column must be found
 //      before a feed is spent on it; take the lease, so that no other host does the same
-//   3. apply what an earlier run left pending, oldest first
-//   4. gateway by gateway: read to the journal, then apply from the journal
+//   3. apply the feeds that an earlier run left pending, oldest first
+//   4. gateway by gateway: read into the journal, then apply from the journal
 //   5. remove the rows whose grace period has ended, where the settings name one
-//   6. write down what happened
+//   6. store the run's record
 //
 // After a failure of one gateway, the run continues with the others. A failure of the database or the
 // journal ends the reading: lists that cannot be stored or applied must stay with the gateways.
