@@ -4,11 +4,11 @@ import Synchronization
 import TokenHygiene
 import TokenTable
 
-// What it costs to apply evidence, against the least the engine can do it for: the same changes and
-// the same ledger rows by two set-based statements over a staging table that is loaded already, in
-// one transaction. Nobody can run that on a live table, because it blocks registrations for seconds;
-// it is the floor. Ours is everything: a pass that classifies, locking reads, judging, changes,
-// before-images, ledger, marker and a commit for every chunk.
+// The cost of applying evidence, compared with a floor. The floor is the least time in which the
+// engine can make the same changes and ledger rows: two set-based statements over a loaded staging
+// table, in one transaction. It cannot run on a live table, because it blocks registrations for
+// seconds. Our time includes everything: a classification pass, locking reads, judging, changes,
+// before-images, ledger, marker, and a commit for every chunk.
 
 /// Measures the application of evidence to a large table.
 struct ApplyBenchmark {
@@ -22,11 +22,11 @@ struct ApplyBenchmark {
         self.context = context
     }
 
-    /// One run of ours.
+    /// The measurements of one application by Pushsweep.
     private struct Run {
         var total = 0.0
         var classifying = 0.0
-        /// Seconds of processor time in this process; the rest is the server's.
+        /// Seconds of processor time in this process, without the server's.
         var client = 0.0
         /// Milliseconds of the longest transaction.
         var longest = 0.0
@@ -60,8 +60,8 @@ struct ApplyBenchmark {
         let perToken = 1e6 / Double(table.evidence.count)
         let value = median(ours.map(\.total)) * perToken
         let reference = median(floors) * perToken
-        // Each run is compared with the floor taken right before it: machines get faster and slower
-        // within minutes, and that meets both alike.
+        // Each run is compared with the floor measured right before it: the speed of a machine
+        // changes within minutes, and such a change affects both alike.
         let ratio = median(zip(ours, floors).map { $0.total / $1 })
         var figure = Figure(
             name: action == .mark ? "apply-mark" : "apply-delete", value: value,
@@ -81,10 +81,10 @@ struct ApplyBenchmark {
         return figure
     }
 
-    /// The tutorial's way on its one connection against ours as a sweep works, and against ours kept
-    /// to one connection. A commit for every row costs what the disk takes to sync; everything else
-    /// costs the processor. So this ratio belongs to the machine, and the engine's floor is measured
-    /// beside it: its own lead over row by row is the most that one connection can reach.
+    /// Compares the tutorial's method on its one connection with ours as a sweep works, and with ours
+    /// on one connection. A commit for every row costs the disk's time for a sync; everything else
+    /// costs processor time. So this ratio depends on the machine. The engine's floor is measured
+    /// too: its own lead over row by row is the best possible result on one connection.
     func againstRows() throws -> Figure {
         let table = try table()
         let perToken = 1e6 / Double(table.evidence.count)
@@ -142,7 +142,7 @@ struct ApplyBenchmark {
         return run
     }
 
-    /// The engine's floor; the ledger's text is the text we write.
+    /// Applies the evidence by the engine's floor; the ledger gets the same text as ours.
     private func floor(_ table: LargeTable) throws {
         let join =
             "active_users a JOIN staging s ON a.device_token = s.token AND a.app_id = 'chat' "
@@ -169,8 +169,8 @@ struct ApplyBenchmark {
         try table.sql.commit()
     }
 
-    /// A statement and a commit for every token of a sample, without a ledger: microseconds per
-    /// token.
+    /// Microseconds per token for a statement and a commit for every token of a sample, without a
+    /// ledger.
     private func rowByRow(_ table: LargeTable) throws -> Double {
         let step = max(1, table.evidence.count / 10_000)
         let sample = stride(from: 0, to: table.evidence.count, by: step).map { table.evidence[$0] }
@@ -187,7 +187,7 @@ struct ApplyBenchmark {
         return time * 1e6 / Double(sample.count)
     }
 
-    /// What registrations on another connection take while evidence is applied, in milliseconds.
+    /// Durations of registrations on another connection while evidence is applied, in milliseconds.
     private func registrations(_ table: LargeTable) throws -> [Double] {
         try table.restore()
         let isOver = Mutex(false)

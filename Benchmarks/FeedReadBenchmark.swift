@@ -1,6 +1,6 @@
-// How fast a feed is read, journaled durably and decoded, against a drain of the same bytes over
-// the same TLS connection that keeps and decodes nothing. The gateway computes its tuples in a
-// process of its own, so both sides have a core.
+// The speed of reading a feed, journaling it durably and decoding it, compared with a drain of the
+// same bytes over the same TLS connection that stores and decodes nothing. The gateway computes its
+// tuples in a separate process, so both sides have a core.
 
 import APNsConnection
 import APNsProtocol
@@ -21,17 +21,18 @@ struct FeedReadBenchmark {
         tuples = context.scaled(1_000_000)
     }
 
-    /// Million tuples per second, ours and the raw drain's, in turn; medians.
+    /// Million tuples per second, alternately ours and the raw drain's; medians.
     func run() throws -> Figure {
         let place = try BenchmarkFolder()
         let certificates = try SimulatorCertificates(directory: place.file("certificates"))
         var ours: [Double] = []
         var raw: [Double] = []
-        // The first round warms caches up and does not count.
+        // The first round warms the caches and does not count.
         for round in 0...context.runs {
             context.note("feed-read: round \(round) of \(context.runs)")
             raw.append(try rate(certificates) { try drain(certificates, $0) })
-            // As on any host but a new one the journal exists; each round has a fresh one.
+            // The journal exists already, as on any host but a new one. Each round has a fresh
+            // journal.
             let state = place.file("state")
             try? FileManager.default.removeItem(atPath: state)
             let journal = try EvidenceJournal(in: StateFolder(state))
@@ -101,7 +102,7 @@ struct FeedReadBenchmark {
 }
 
 extension SimulatorCertificates {
-    /// What a client of the simulator connects with.
+    /// The TLS context of a client of the simulator.
     func clientContext() throws -> TLSClientContext {
         try TLSClientContext(
             trust: .file(authority),

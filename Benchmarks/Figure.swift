@@ -1,23 +1,23 @@
 import Foundation
 
-/// One measured number beside what it is measured against. Absolute times belong to the machine
-/// they were taken on, so what counts is the ratio, taken in one run on one machine.
+/// One measured number and its reference. Absolute times depend on the machine, so the important
+/// number is the ratio, measured in one run on one machine.
 struct Figure: Encodable {
     /// The figure's name in the registry.
     let name: String
-    /// The measured number.
+    /// The measured number, in `unit`.
     let value: Double
-    /// Its unit.
+    /// The unit of `value` and `reference`.
     let unit: String
-    /// The same number for what it is compared with; nil where nothing is.
+    /// The same number for the reference; nil when there is none.
     var reference: Double?
-    /// `value` over `reference`, or the other way round where `target` says "at least".
+    /// `value` over `reference`, or the inverse when `target` says "at least".
     var ratio: Double?
-    /// What was promised, in words.
+    /// The promised ratio or value, in words.
     var target: String?
-    /// Whether the promise holds.
+    /// Whether the promise is kept.
     var met: Bool?
-    /// Numbers that belong to it.
+    /// More numbers of the same measurement, by name.
     var extra: [String: Double] = [:]
 
     /// One line for people.
@@ -32,7 +32,7 @@ struct Figure: Encodable {
     }
 }
 
-/// The middle one of some measurements.
+/// The median of the measurements.
 func median(_ values: [Double]) -> Double { percentile(values, 0.5) }
 
 /// The value that a share of the measurements does not exceed.
@@ -42,7 +42,7 @@ func percentile(_ values: [Double], _ share: Double) -> Double {
     return sorted[min(Int(Double(sorted.count) * share), sorted.count - 1)]
 }
 
-/// Seconds a body takes on a clock that nobody sets.
+/// The seconds that a body takes on a monotonic clock, and its result.
 func seconds<R>(_ body: () throws -> R) rethrows -> (Double, R) {
     let began = DispatchTime.now().uptimeNanoseconds
     let result = try body()

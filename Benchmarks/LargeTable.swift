@@ -9,9 +9,9 @@ struct BenchmarkFailure: Error, CustomStringConvertible {
     let description: String
 }
 
-/// The MariaDB that the environment names.
+/// The MariaDB server that the environment names.
 enum BenchmarkServer {
-    /// Settings for one of its databases, and its address as a settings file writes it.
+    /// Settings for one of its databases, and its address in the form of a settings file.
     static func settings(
         database: String
     ) throws -> (settings: StoreSettings, address: String) {
@@ -32,14 +32,14 @@ enum BenchmarkServer {
     }
 }
 
-/// A MariaDB database with a large table of tokens and evidence about a tenth of them: of the
+/// A MariaDB database with a large table of tokens, and evidence about a tenth of them. Of the
 /// evidence, 80 % meets a row registered before it, 10 % one registered after it, 10 % none.
 final class LargeTable {
     let settings: StoreSettings
     let sql: any SQLConnection
     /// Evidence in token order.
     let evidence: [TokenEvidence]
-    /// Rows in the table.
+    /// Number of rows in the table.
     let rows: Int
     private let database: String
 
@@ -72,8 +72,8 @@ final class LargeTable {
         return connection
     }
 
-    /// Every tenth row will meet evidence of 2024-06-01 and later; a ninth of these registered in
-    /// 2025, after it.
+    /// Every tenth row has evidence of 2024-06-01 or later. A ninth of these rows registered in 2025,
+    /// after their evidence.
     private static func fill(_ sql: any SQLConnection, _ rows: Int) throws {
         try sql.run("ALTER TABLE active_users DROP INDEX device, DROP INDEX user")
         try sql.run(
@@ -101,7 +101,7 @@ final class LargeTable {
         }
     }
 
-    /// Lays the evidence down as the engine's own way needs it: in a table, by token.
+    /// Writes the evidence into a table, by token, as the engine's floor needs it.
     private func stage() throws {
         try sql.run(
             "CREATE TABLE staging (token VARBINARY(100) PRIMARY KEY, dead DATETIME(3) NOT NULL)")
@@ -122,7 +122,7 @@ final class LargeTable {
         try sql.run("ANALYZE TABLE staging")
     }
 
-    /// Puts the table back as it was, and lets the server finish what it does behind the scenes.
+    /// Restores the table, and waits for the server's background work.
     func restore() throws {
         try sql.run(
             "UPDATE active_users SET invalidated_at = NULL, invalid_reason = NULL "
@@ -132,8 +132,8 @@ final class LargeTable {
         try settle()
     }
 
-    /// Waits until old row versions are purged and changed pages are written, so that no run pays
-    /// for the one before it.
+    /// Waits until old row versions are purged and changed pages are written, so that no run is
+    /// slowed by the one before it.
     private func settle() throws {
         try sql.run("SET GLOBAL innodb_max_dirty_pages_pct = 0, innodb_max_dirty_pages_pct_lwm = 0")
         for _ in 0..<600 {
@@ -147,7 +147,7 @@ final class LargeTable {
         try sql.run("SET GLOBAL innodb_max_dirty_pages_pct = 90")
     }
 
-    /// What stands in the table and the ledger, in a few numbers that differ if anything does.
+    /// A few numbers about the table and the ledger that differ when the content differs.
     func fingerprint() throws -> String {
         let rows = try sql.query(
             "SELECT (SELECT COUNT(*) FROM active_users), (SELECT COUNT(*) FROM pushsweep_change), "
@@ -159,7 +159,7 @@ final class LargeTable {
     }
 }
 
-/// Evidence that lies in order already, as the journal hands it out.
+/// Evidence that is in order already, as the journal returns it.
 struct OrderedEvidence: EvidenceStream {
     private var rest: ArraySlice<TokenEvidence>
 

@@ -1,5 +1,5 @@
-// What a whole process of `pushsweep sweep` costs: memory at its peak, and CPU time for an empty
-// feed. Both come from the kernel's own accounting of the finished process (wait4(2)).
+// The cost of a whole process of `pushsweep sweep`: its peak memory, and its CPU time for an empty
+// feed. Both come from the kernel's accounting of the finished process (wait4(2)).
 
 import APNsSimulator
 import Foundation
@@ -17,7 +17,7 @@ struct ProcessBenchmarks {
         certificates = try SimulatorCertificates(directory: place.file("certificates"))
     }
 
-    /// Peak resident size for ten million tuples against ten thousand.
+    /// Peak resident size for ten million tuples, compared with ten thousand.
     func memory() throws -> Figure {
         let large = context.scaled(10_000_000)
         let small = try (0..<context.runs).map { _ in try sweep(10_000).peakMiB }
@@ -33,9 +33,9 @@ struct ProcessBenchmarks {
             met: value / reference <= 1.2 && value < 64)
     }
 
-    /// CPU time and peak memory of an hourly run for which the gateway has nothing: the state folder
-    /// and the table are those of the run before. Beside it, the first run of all, which makes the
-    /// journal.
+    /// CPU time and peak memory of an hourly run for a gateway with an empty list. The state folder
+    /// and the table are those of the run before. The extra numbers are those of the very first run,
+    /// which creates the journal.
     func start() throws -> Figure {
         let first = median(try (0..<context.runs).map { _ in try sweep(0).cpuMilliseconds })
         let runs = try (0..<context.runs).map { _ in try sweep(0, isFirst: false) }

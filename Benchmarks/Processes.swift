@@ -1,7 +1,7 @@
 import APNsSimulator
 import Foundation
 
-/// A folder of one benchmark, gone with the object.
+/// A folder of one benchmark, removed with the object.
 final class BenchmarkFolder {
     let path: String
 
@@ -27,7 +27,7 @@ enum BuiltProgram {
     }
 }
 
-/// A simulated gateway in a process of its own; ended with the object.
+/// A simulated gateway in a separate process, which ends with the object.
 final class GatewayProcess {
     let port: UInt16
     private let process = Process()
@@ -62,7 +62,7 @@ final class GatewayProcess {
     }
 }
 
-/// A program that has run, with the kernel's account of it.
+/// A finished program, with the kernel's accounting of it.
 struct FinishedProcess {
     let exit: Int32
     let cpuMilliseconds: Double
@@ -73,7 +73,7 @@ struct FinishedProcess {
         try self.init(path: BuiltProgram.url(name).path, arguments)
     }
 
-    /// Runs any program; what it prints is dropped, or goes to a file.
+    /// Runs any program. Its output is dropped, or goes to a file.
     init(path: String, _ arguments: [String], output: String = "/dev/null") throws {
         let words = [path] + arguments
         var pointers = words.map { strdup($0) }
@@ -103,9 +103,9 @@ struct FinishedProcess {
         peakMiB = peak
     }
 
-    /// The most a living process has had in memory. Not `ru_maxrss`, which for a spawned process begins
-    /// with the peak of the one that spawned it (exec_mmap in the kernel's fs/exec.c): there this
-    /// program's own 30 to 80 MiB stood for those of the programs it measures.
+    /// The peak memory of a living process in MiB. It is not `ru_maxrss`, which for a spawned process
+    /// begins with the peak of its parent (exec_mmap in the kernel's fs/exec.c). With `ru_maxrss`
+    /// this program's own 30 to 80 MiB would hide those of the programs that it measures.
     private static func peakMiB(of pid: pid_t) -> Double {
         let status = (try? String(contentsOfFile: "/proc/\(pid)/status", encoding: .utf8)) ?? ""
         let line = status.split(separator: "\n").first { $0.hasPrefix("VmHWM:") }

@@ -3,19 +3,20 @@ import APNsProtocol
 import Foundation
 import SecureTransport
 
-/// The provider on top of the session, sending to nghttpd: a thousand tokens in turn, a name of its
-/// own for every notification. Of the tokens 2 % have no file, so their answer is a 404 with a body.
+/// The provider on top of the session, sending to nghttpd: a thousand tokens in rotation, and a
+/// separate apns-id for every notification. 2 % of the tokens have no file, so their answer is a 404
+/// with a body.
 struct ProviderLoad {
     private static let tokens = 1_000
     private static let oneInSoMany = 50
-    /// As many as a sender hands over at once.
+    /// The number of notifications that a sender hands over at once.
     private static let batch = 1_000
 
     private let plan: ProviderPlan
     private let attributes: NotificationAttributes
     private let payload: [UInt8]
 
-    /// Plans to send to a port; `root` is the server's folder, which gets a file for each token.
+    /// Prepares to send to a port. `root` is the server's folder, which gets a file for each token.
     init(port: UInt16, authority: String, root: String, payload: String) throws {
         let folder = root + "/3/device"
         if !FileManager.default.fileExists(atPath: folder) {
@@ -49,7 +50,8 @@ struct ProviderLoad {
         return token
     }
 
-    /// Sends so many notifications and checks their answers; CPU seconds of this process.
+    /// Sends a number of notifications and checks their answers. Returns the CPU seconds of this
+    /// process.
     func send(_ count: Int) throws -> Double {
         let began = processorTime()
         let provider = try Provider(plan, connections: 1)

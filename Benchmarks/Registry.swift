@@ -1,22 +1,22 @@
-/// What a benchmark may be told.
+/// The options of a benchmark.
 struct BenchmarkContext {
-    /// 1 is the size the promises are made for; less is for trying out.
+    /// The size of the measured data: 1 for the promised figures, less for trials.
     let scale: Double
-    /// How often each measurement is repeated.
+    /// The number of repetitions of each measurement.
     let runs: Int
-    /// Tells a person how far it is.
+    /// Reports progress to a person.
     let note: (String) -> Void
 
-    /// A number of things at full scale, at this scale.
+    /// A full-scale count, at this scale; at least 1000.
     func scaled(_ full: Int) -> Int { max(1_000, Int(Double(full) * scale)) }
 }
 
-/// A benchmark by name.
+/// A benchmark with its name.
 struct Benchmark: Sendable {
     let name: String
-    /// What it measures, in one line.
+    /// The measured figure, in one line.
     let summary: String
-    /// Whether it needs the MariaDB that the environment names.
+    /// Whether it needs the MariaDB server that the environment names.
     let needsMariaDB: Bool
     let run: @Sendable (BenchmarkContext) throws -> Figure
 

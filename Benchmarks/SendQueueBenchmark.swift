@@ -1,6 +1,6 @@
-// The whole way of a notification: out of a MariaDB queue, over HTTP/2 to a gateway, its result back
-// into the queue; with database and gateway on the same machine. The reference is the database's own
-// part of it: the same rows claimed, handed over and given the same results, sent nowhere.
+// The speed of a notification from a MariaDB queue over HTTP/2 to a gateway, with its result written
+// back into the queue; database and gateway are on the same machine. The reference is the database's
+// share: the same rows are claimed, handed over and given the same results, but not sent.
 
 import APNsProtocol
 import APNsSimulator
@@ -25,7 +25,7 @@ struct SendQueueBenchmark {
         certificates = try SimulatorCertificates(directory: place.file("certificates"))
     }
 
-    /// Notifications per second, with the shares of the stages.
+    /// Notifications per second, with the share of each stage.
     func run() throws -> Figure {
         let queue = try QueueTable(rows: rows, context)
         var sent: [Double] = []
@@ -117,7 +117,7 @@ struct SendQueueBenchmark {
         return path
     }
 
-    /// Percent of the run's time that the queue's thread spent on each stage.
+    /// Percent of the run's time that the queue's thread spent in each stage.
     private static func shares(_ output: String, of time: Double) throws -> [String: Double] {
         let data = try Data(contentsOf: URL(fileURLWithPath: output))
         let object = try JSONSerialization.jsonObject(with: data) as? [String: Any]
@@ -128,10 +128,10 @@ struct SendQueueBenchmark {
     }
 }
 
-/// A database with as many devices as notifications that wait.
+/// A database with one device for each waiting notification.
 final class QueueTable {
     let settings: StoreSettings
-    /// As a settings file writes it.
+    /// The address of the database in the form of a settings file.
     let address: String
     private let sql: any SQLConnection
     private let database: String
@@ -157,7 +157,7 @@ final class QueueTable {
 
     deinit { try? sql.run("DROP DATABASE \(database)") }
 
-    /// Puts the queue and the marks back as they were before any run.
+    /// Restores the queue and the marks for the next run.
     func refill() throws {
         for table in ["push_queue", "pushsweep_claim", "pushsweep_delivery"] {
             try sql.run("TRUNCATE \(table)")

@@ -1,9 +1,10 @@
-// What a request costs the client over HTTP/2, provider and all, against h2load, the load generator of nghttp2's own
-// project. The server is nghttpd in a process of its own on the second core; the client has the
-// first. One TLS connection, 1000 streams, a payload of 200 bytes, a bearer of 200, a path of its
-// own for each request and, for ours, an apns-id of its own (h2load can only repeat one). nghttpd
-// ignores what follows a question mark, so one empty file answers 98 % of the requests with 200,
-// and a name that does not exist gives the other 2 % a failure with a body, as 410 has.
+// The client's cost of a request over HTTP/2, including the provider, compared with h2load, the load
+// generator of the nghttp2 project. The server is nghttpd in a separate process on the second core;
+// the client has the first. One TLS connection, 1000 streams, a payload of 200 bytes, a bearer token
+// of 200, a separate path for each request and, for our client, a separate apns-id (h2load can only
+// repeat one). nghttpd ignores the part of a path after a question mark, so one empty file answers 98
+// % of the requests with 200. A name that does not exist gives the other 2 % a failure with a body,
+// as 410 has.
 
 import APNsSimulator
 import Foundation
@@ -29,7 +30,7 @@ struct SendSessionBenchmark {
     private static let reference = "/usr/bin/h2load"
     private static let oneInSoMany = 50
 
-    /// CPU seconds for 100,000 requests, ours and h2load's, in turn; medians.
+    /// CPU seconds for 100,000 requests, alternately ours and h2load's; medians.
     func run() throws -> Figure {
         for program in [Self.server, Self.reference]
         where !FileManager.default.isExecutableFile(atPath: program) {
@@ -47,7 +48,7 @@ struct SendSessionBenchmark {
         var ours: [Double] = []
         var bare: [Double] = []
         var theirs: [Double] = []
-        // The first round warms caches up and does not count.
+        // The first round warms the caches and does not count.
         for round in 0...context.runs {
             context.note("send-session: round \(round) of \(context.runs)")
             theirs.append(try h2load(port))
@@ -62,7 +63,7 @@ struct SendSessionBenchmark {
             extra: ["session-alone": median(Array(bare.dropFirst()))])
     }
 
-    /// Does something on the first core.
+    /// Runs a body on the first core.
     private func pinned<R>(_ work: () throws -> R) throws -> R {
         let pin = try CorePin(core: 0)
         defer { withExtendedLifetime(pin) {} }
@@ -77,7 +78,7 @@ struct SendSessionBenchmark {
         try FileManager.default.createDirectory(
             atPath: root, withIntermediateDirectories: true)
         try Data().write(to: URL(fileURLWithPath: root + "/d"))
-        // The port of a listener that is gone again.
+        // The port of a listener that is closed again.
         let port = try TLSListener().port
         server.executableURL = URL(fileURLWithPath: "/usr/bin/taskset")
         server.arguments = [
@@ -128,7 +129,7 @@ struct SendSessionBenchmark {
         return finished.cpuMilliseconds / 1e3 * 100_000 / Double(requests)
     }
 
-    /// Every fiftieth is for a device that is gone.
+    /// A path; every fiftieth is for a device that is gone.
     private static func path(_ number: Int) -> String {
         (number % oneInSoMany == 0 ? "/gone?" : "/d?") + hexadecimal(number, 64)
     }
@@ -192,7 +193,7 @@ struct SendSessionBenchmark {
         return [200: good, 404: gone]
     }
 
-    /// Eight hexadecimal digits of a number.
+    /// Writes a number as eight hexadecimal digits.
     private static func count(_ number: Int, in text: inout [UInt8], at start: Int) {
         for place in 0..<8 {
             let digit = UInt8(truncatingIfNeeded: number >> (28 - 4 * place)) & 15
@@ -212,7 +213,7 @@ struct SendSessionBenchmark {
     }
 }
 
-/// Keeps this process on one core while the object lives.
+/// Keeps this process on one core as long as the object lives.
 private final class CorePin {
     private let cores = ProcessInfo.processInfo.activeProcessorCount
 

@@ -7,7 +7,7 @@ struct BenchmarkCommand: ParsableCommand {
         commandName: "pushsweep-benchmarks",
         abstract: "Measures Pushsweep against what it promises.")
 
-    /// How figures are printed.
+    /// The output format of the figures.
     enum Format: String, ExpressibleByArgument { case text, json }
 
     @Argument(help: "Benchmarks to run; all without a name.")
@@ -30,8 +30,8 @@ struct BenchmarkCommand: ParsableCommand {
 
     func run() throws {
         for name in names { try Self.check(name) }
-        // In the registry's order, whole processes first: the kernel counts the memory of whoever
-        // starts a process as that process's own peak, so this one must still be small then.
+        // Benchmarks of whole processes run first, in the registry's order. The kernel counts the
+        // memory of the parent as a new process's own peak, so this process must still be small then.
         let chosen = Benchmark.all.filter { names.isEmpty || names.contains($0.name) }
         if list {
             for benchmark in chosen { print("\(benchmark.name): \(benchmark.summary)") }

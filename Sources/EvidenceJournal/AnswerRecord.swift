@@ -1,43 +1,43 @@
-// Evidence that came as an answer of APNs has no bytes of a feed, so the journal has a form of its own
-// for it: what was said, about which token, and nothing else. The reason stands with the feed, whose
-// records all have the same one.
+// Evidence from an answer of APNs has no feed bytes, so the journal has its own record form for it. A
+// record holds a token and a time. The reason is stored with the feed, because all records of a feed
+// have the same reason.
 //
 //   8 bytes  time, milliseconds since 1970, big-endian
 //   2 bytes  length of the token
 //   n bytes  token
 //
-// Records are committed whole, so a chunk that does not end with one was damaged on disk.
+// Records are committed whole. A chunk that does not end at the end of a record was damaged on disk.
 
 import APNsProtocol
 import TokenHygiene
 
-/// A token that APNs called dead in an answer, as the journal keeps it.
+/// A token that an answer of APNs called dead, as the journal stores it.
 package struct AnswerRecord: Hashable, Sendable {
-    /// The bytes before the token.
+    /// Length of a record without its token, in bytes.
     static let headerLength = 10
 
-    /// The token.
+    /// The device token.
     package let token: DeviceToken
-    /// Since when.
+    /// The time since which the token is dead.
     package let time: EpochMilliseconds
 
-    /// Takes down what an answer said.
+    /// Makes the record of one answer.
     package init(token: DeviceToken, time: EpochMilliseconds) {
         self.token = token
         self.time = time
     }
 
-    /// Bytes of the record.
+    /// Length of the encoded record in bytes.
     package var encodedLength: Int { Self.headerLength + token.count }
 
-    /// Appends the record.
+    /// Appends the encoded record.
     package func encode(into bytes: inout [UInt8]) {
         withUnsafeBytes(of: time.rawValue.bigEndian) { bytes.append(contentsOf: $0) }
         withUnsafeBytes(of: UInt16(token.count).bigEndian) { bytes.append(contentsOf: $0) }
         token.append(to: &bytes)
     }
 
-    /// The records of a chunk; nil where it is not made of whole records.
+    /// The records of a chunk; nil when the chunk does not consist of whole records.
     package static func decode(_ bytes: UnsafeRawBufferPointer) -> [AnswerRecord]? {
         var records: [AnswerRecord] = []
         var offset = 0

@@ -2,52 +2,52 @@ import APNsProtocol
 import GRDB
 import TokenHygiene
 
-/// Where a captured feed stands: in exactly one of these.
+/// The state of a captured feed. A feed is in exactly one state.
 package enum FeedState: String, CaseIterable, Hashable, Sendable {
-    /// Being read by the run that holds the lock.
+    /// The run that holds the lock is reading it.
     case reading
-    /// Durable, not yet applied.
+    /// Its bytes are durable, and its evidence is not applied yet.
     case pending
-    /// The token database has all that follows from it.
+    /// The token database has all changes that follow from it.
     case applied
-    /// Waiting for a person.
+    /// It waits for a person's decision.
     case held
-    /// Dropped by a person; its bytes are kept as long as those of an applied feed.
+    /// A person discarded it. Its bytes are kept as long as those of an applied feed.
     case discarded
 }
 
-/// A feed as the journal keeps it.
+/// A captured feed and its state, as the journal stores it.
 package struct CapturedFeed: Hashable, Sendable {
-    /// A random UUID, lower case; the same name in journal, database and reports.
+    /// A random UUID in lower case. Journal, database and reports use the same name.
     package let id: String
-    /// What the feed is about.
+    /// The app and environment of its tokens.
     package let partition: Partition
-    /// What its bytes are: a feedback list, or answers of APNs under one reason.
+    /// The origin of its bytes: a feedback list, or answers of APNs with one reason.
     package let kind: EvidenceSource
-    /// `host:port` or the file it came from.
+    /// `host:port` of the gateway, or the path of the file.
     package let source: String
-    /// When it was opened.
+    /// The time at which the run opened it.
     package let opened: EpochMilliseconds
-    /// Bytes kept.
+    /// Number of bytes the journal has stored.
     package let bytes: Int
-    /// How reading ended; nil while it goes on.
+    /// How reading ended; nil while a run is reading.
     package let end: CaptureEnd?
-    /// Where it stands.
+    /// Its state.
     package let state: FeedState
-    /// Why it is held, or was discarded, if it is.
+    /// The reason for which it is held or was discarded; nil otherwise.
     package let cause: String?
-    /// The gate of the guard that holds it; nil where it is held for another reason, or not.
+    /// The guard's gate that holds it; nil when it is not held, or held for another reason.
     package let gate: GuardGate?
-    /// When it was last moved on by `settle`; nil before.
+    /// The time at which `EvidenceJournal.close` last changed its state; nil before.
     package let closedAt: EpochMilliseconds?
-    /// Whether its bytes were dropped after the retention.
+    /// Whether its bytes were deleted at the end of the retention period.
     package let isPurged: Bool
 }
 
 extension CapturedFeed {
     /// Reads a row of the table `feed`.
     ///
-    /// - Throws: `UnreadableRow` where a value makes no sense; a feed is never left out for that.
+    /// - Throws: `UnreadableRow` when a value is invalid. A feed is never skipped for that.
     init(_ row: Row) throws {
         id = try row.value("id")
         partition = Partition(
@@ -65,16 +65,16 @@ extension CapturedFeed {
     }
 }
 
-/// Bytes of a captured feed that are no evidence; they stay in the journal as they came.
+/// A range of bytes in a captured feed that is not evidence. The bytes stay in the journal unchanged.
 package struct Quarantined: Hashable, Sendable {
-    /// Where they begin in the feed.
+    /// Offset of the first byte in the feed, from 0.
     package let offset: Int
-    /// How many there are.
+    /// Number of bytes.
     package let length: Int
-    /// Why.
+    /// Why the bytes are not evidence.
     package let reason: String
 
-    /// Names bytes of a feed.
+    /// Describes a range of bytes of a feed.
     package init(offset: Int, length: Int, reason: String) {
         self.offset = offset
         self.length = length

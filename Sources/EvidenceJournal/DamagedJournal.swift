@@ -5,8 +5,8 @@ extension StateFolder {
     static let journalName = "journal.sqlite"
     private static let damagedPrefix = journalName + ".damaged-"
 
-    /// Journals set aside as damaged, by file name, oldest first. They may hold feeds that were not
-    /// applied, so they are worth a warning until a person has moved them away.
+    /// File names of journals set aside as damaged, oldest first. They may hold feeds that were not
+    /// applied. Runs warn about them until a person moves them away.
     package var damagedFiles: [String] {
         get throws(JournalFailure) {
             do {
@@ -22,7 +22,7 @@ extension StateFolder {
         }
     }
 
-    /// Reads a file from its start to its end, to know whether the disk still can.
+    /// Reads a file from start to end, to find out whether the disk can still read it.
     ///
     /// - Throws: `inputOutput`.
     func ensureReadable(_ name: String) throws(JournalFailure) {
@@ -46,8 +46,9 @@ extension StateFolder {
         }
     }
 
-    /// Gives a journal that cannot be read a new name, so that the next run can start another. That of
-    /// somebody else, who may be alive and use it, is only named. Returns what is to be thrown.
+    /// Renames a journal that cannot be read, so that the next run can start a new one. In a visited
+    /// folder the journal is not renamed, because its owner may be alive and using it. Returns the
+    /// failure to throw.
     func failure(ofDamage cause: String) -> JournalFailure {
         let journal = file(Self.journalName)
         guard !isVisited else {
@@ -58,8 +59,8 @@ extension StateFolder {
         }
         let name = Self.journalName
         let kept = unusedName()
-        // The rollback journal first: without its database it is nothing, but left behind it would
-        // be taken for that of the next one.
+        // The rollback journal is renamed first. Without its database it is useless, but SQLite would
+        // apply it to the next database of the same name.
         let hasRollback = folder.has(name + "-journal")
         if hasRollback, !rename(name + "-journal", kept + "-journal") {
             return cannotSetAside(journal, cause)
@@ -79,7 +80,7 @@ extension StateFolder {
         renameat(folder.descriptor, name, folder.descriptor, other) == 0
     }
 
-    /// Never the name of an earlier one: `rename` would replace it.
+    /// A name that no earlier file has: `rename` would replace that file.
     private func unusedName() -> String {
         let stem = Self.damagedPrefix + "\(Int(Date().timeIntervalSince1970))"
         var name = stem

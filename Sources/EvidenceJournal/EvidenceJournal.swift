@@ -1,38 +1,39 @@
-// The gateway clears its list while we read it: from that moment our copy is the only one. So every
-// byte goes to the journal, raw and synced, before anybody looks at it; decoding, judging and
-// applying work from the journal and can be repeated from it after a crash.
+// A gateway clears its list while we read it. From that moment our copy is the only one. So every
+// byte goes to the journal, raw and synced, before it is decoded. Decoding, judging and applying read
+// from the journal, so they can be repeated after a crash.
 //
-// A feed is `reading` while the run that opened it lives, `pending` once reading has ended in
-// whatever way, then `applied` or `held`. The word "applied" is first written by the database in
-// the transaction of the last row it changes; here it follows after that commit. A crash between
-// the two is found by asking the database, not by guessing.
+// A feed is `reading` while the run that opened it lives, `pending` once reading has ended in any
+// way, then `applied` or `held`. The database records "applied" first, in the transaction of the last
+// row that it changes. The journal records it after that commit. After a crash between the two, the
+// next run asks the database.
 //
-// SQLite is the journal: a feed chunk is one row in one transaction with synchronous=FULL. The
-// rollback journal in PERSIST mode writes a chunk once where a write-ahead log writes it twice,
-// and 16 KiB pages suit chunks of up to 1 MiB.
+// The journal is an SQLite database. A feed chunk is one row in one transaction with
+// synchronous=FULL. The rollback journal in PERSIST mode writes a chunk once; a write-ahead log would
+// write it twice. Pages of 16 KiB suit chunks of up to 1 MiB.
 
 import APNsProtocol
 import Foundation
 import GRDB
 import TokenHygiene
 
-/// The durable memory of one host: captured feeds, quarantine and run history. Belongs to the
-/// thread that uses it and to the process that holds the state folder.
+/// The durable state of one host: captured feeds, quarantine and run history. An instance belongs to
+/// the thread that uses it and to the process that holds the state folder.
 package final class EvidenceJournal {
-    /// Days for which the bytes of an applied feed are kept, as long as the change ledger.
+    /// Days for which the bytes of an applied feed are kept. The change ledger is kept as long.
     package static let retentionDays: Int64 = 30
 
     private let database: DatabaseQueue
-    /// Set once damage was met: the file has another name by then, and what SQLite would still write
-    /// beside the old one would be taken for part of the next journal.
+    /// The failure, once damage was found. The file has another name by then, and SQLite's later
+    /// writes beside the old name would count as part of the next journal.
     private var damage: JournalFailure?
-    /// The folder it lives in.
+    /// The state folder of the journal.
     package let folder: StateFolder
 
-    /// Opens the journal, creates it on first use, and sets aside a damaged one. Any other call does so
-    /// too where it meets damage, and every call after it throws the same.
+    /// Opens the journal, creates it on first use, and sets aside a damaged one. Every other call
+    /// also sets the journal aside when it finds damage, and every call after that throws the same
+    /// failure.
     ///
-    /// - Throws: `damaged` after setting a file aside, or where the file is another program's;
+    /// - Throws: `damaged` after setting a file aside, or when the file belongs to another program;
     ///   `cannotCreate`, `inputOutput`.
     package init(in folder: StateFolder) throws(JournalFailure) {
         self.folder = folder
@@ -43,9 +44,9 @@ package final class EvidenceJournal {
         do {
             database = try Self.open(real, isNew: header.isEmpty)
         } catch let error as DatabaseError where error.isDamage {
-            // SQLite calls it damage too when the disk does not give a page back
-            // (SQLITE_IOERR_CORRUPTFS). A good journal shall not be set aside for that, so the disk
-            // is asked once more, by ourselves and by SQLite.
+            // SQLite also reports damage when the disk cannot read a page (SQLITE_IOERR_CORRUPTFS). A
+            // good journal must not be set aside for that. So the whole file is read again, directly
+            // and by SQLite.
             try folder.ensureReadable(StateFolder.journalName)
             do {
                 database = try Self.open(real, isNew: header.isEmpty)
@@ -59,10 +60,12 @@ package final class EvidenceJournal {
         }
     }
 
-    /// Opens the journal of a folder in which somebody else may be at work, to read. Nothing is changed
-    /// there: one of another version, or with a transaction to be rolled back, cannot be read.
+    /// Opens for reading the journal of a folder in which another run may be at work. Nothing is
+    /// changed there. A journal of another version, or with a transaction to roll back, cannot be
+    /// read.
     ///
-    /// - Throws: `inputOutput`; `permission` where a file of it is a link or somebody else's.
+    /// - Throws: `inputOutput`; `permission` when one of its files is a link or belongs to another
+    ///   user.
     package init(reading folder: StateFolder) throws(JournalFailure) {
         self.folder = folder
         let path = folder.file(StateFolder.journalName)
@@ -90,16 +93,16 @@ package final class EvidenceJournal {
         }
     }
 
-    /// Journals set aside as damaged, by file name. They may hold feeds that were not applied.
+    /// File names of journals set aside as damaged. They may hold feeds that were not applied.
     package var damagedFiles: [String] {
         get throws(JournalFailure) { try folder.damagedFiles }
     }
 
-    /// Refuses the database of another program before SQLite has touched it: to set it aside would
-    /// break that program, and to use it would mix its tables with ours.
+    /// Refuses the database of another program before SQLite opens it. Setting it aside would break
+    /// that program, and using it would mix its tables with ours.
     private static func checkOwner(of path: String, _ header: [UInt8]) throws(JournalFailure) {
-        // The application's number stands at byte 68, big-endian (SQLite file format, 1.3). What
-        // is no SQLite file at all is for SQLite to judge, after it has rolled back a transaction.
+        // The application ID is at byte 68, big-endian (SQLite file format, 1.3). SQLite itself
+        // judges a file without the SQLite header, after it has rolled back a transaction.
         guard header.count >= 72, header.starts(with: Array("SQLite format 3\0".utf8)) else {
             return
         }
@@ -124,7 +127,8 @@ package final class EvidenceJournal {
                     PRAGMA journal_size_limit = 1048576;
                     PRAGMA trusted_schema = OFF;
                     """)
-            // Before the first table: a run killed in between must leave a file that is ours.
+            // This happens before the first table is created: a run killed in between must leave a
+            // file with our application ID.
             if try isNew || Int.fetchOne(db, sql: "PRAGMA page_count") == 0 {
                 try db.execute(sql: "PRAGMA application_id = \(JournalSchema.applicationID)")
             }
@@ -134,10 +138,10 @@ package final class EvidenceJournal {
         return queue
     }
 
-    /// Whether SQLite finds no fault with the whole file, its indexes included, now that the disk gives
-    /// all of it back.
+    /// Whether SQLite finds no fault in the whole file, its indexes included, once the disk can read
+    /// all of it.
     ///
-    /// - Throws: what else keeps it from looking; that is no word about the file.
+    /// - Throws: failures that prevent the check. They do not prove damage.
     private func isSound(_ doing: String) throws(JournalFailure) -> Bool {
         do {
             return try database.inDatabase { db in
@@ -150,9 +154,9 @@ package final class EvidenceJournal {
         }
     }
 
-    /// Does work on the database and words its errors. A page that is damaged is met only when it is
-    /// read, which may be long after opening; then the file is set aside as it would have been there,
-    /// and nothing more is done with this journal.
+    /// Runs a body on the database and wraps its errors. SQLite finds a damaged page only when it
+    /// reads the page, which may be long after opening. Then the file is set aside as it would have
+    /// been at opening, and this journal is not used any more.
     func perform<T>(
         _ doing: String, _ work: (Database) throws -> T
     ) throws(JournalFailure) -> T {
@@ -160,7 +164,7 @@ package final class EvidenceJournal {
         do {
             return try database.inDatabase(work)
         } catch let error as DatabaseError where error.isDamage {
-            // As at opening: a disk that does not give a page back is no damage of the file.
+            // As at opening: a page that the disk cannot read is not damage of the file.
             try folder.ensureReadable(StateFolder.journalName)
             if try isSound(doing) { throw .wrapping(error, while: doing) }
             try? database.close()
@@ -172,8 +176,8 @@ package final class EvidenceJournal {
         }
     }
 
-    /// Turns feeds whose run ended without a word into pending ones, and those whose hold was decided
-    /// before they were told. Call under the lock, before reading; returns how many were interrupted.
+    /// Makes pending the feeds whose run ended without recording it, and the followers of holds that
+    /// are decided. Call it under the lock, before reading. Returns the number of interrupted feeds.
     @discardableResult
     package func recoverInterrupted(at now: EpochMilliseconds) throws(JournalFailure) -> Int {
         try freeFollowers()
@@ -188,8 +192,9 @@ package final class EvidenceJournal {
         }
     }
 
-    /// Drops the bytes of feeds applied or discarded longer ago than the retention, except those with
-    /// quarantined bytes, which a person has to look at first. That there was such a feed stays.
+    /// Deletes the bytes of feeds that were applied or discarded longer ago than the retention
+    /// period. Feeds with quarantined bytes are kept until a person has looked at them. The row of
+    /// the feed stays.
     package func purge(at now: EpochMilliseconds) throws(JournalFailure) {
         let oldest = now.advanced(by: -Self.retentionDays * 86_400_000)
         try perform("dropping old feeds from the journal") { db in
@@ -215,7 +220,7 @@ package final class EvidenceJournal {
 }
 
 extension DatabaseError {
-    /// Whether what is in the file is at fault, and not a disk, a right or a lock.
+    /// Whether the error comes from the file's content, and not from a disk, a permission or a lock.
     fileprivate var isDamage: Bool {
         resultCode == .SQLITE_NOTADB || resultCode == .SQLITE_CORRUPT
     }

@@ -1,26 +1,26 @@
-// A feed may name a token more than once and only its latest time counts; a feed may also hold
-// more tokens than memory should. So the tuples are laid into a scratch table and SQLite sorts and
-// groups them, spilling to disk by itself. The order by token matters twice: it makes neighbours
-// in the user's token index neighbours in time, and it lets an interrupted application go on after
-// the last token done.
+// A feed may name a token more than once, and only its latest time counts. A feed may also hold more
+// tokens than fit in memory. So the tuples go into a scratch table, and SQLite sorts and groups them
+// and spills to disk itself. The order by token has two uses: neighbours in the user's token index
+// are processed close together in time, and an interrupted application can continue after the last
+// token that it applied.
 //
-// The scratch file can be made again from the journal at any moment, so it is written without
-// journal or sync, and is removed when nobody needs it any more.
+// The scratch file can be made again from the journal at any time. So it is written without journal
+// or sync, and is removed after its last use.
 
 import APNsProtocol
 import Foundation
 import GRDB
 import TokenHygiene
 
-/// Collects what a feed says, in any order.
+/// Collects the tuples of a feed, in any order.
 package final class EvidenceTable {
     private static let tuplesPerInsert = 256
 
     private let scratch: ScratchDatabase
     private var waiting: [(token: DeviceToken, time: EpochMilliseconds)] = []
 
-    /// Makes an empty table in the state folder; an abandoned one is replaced. Two tables at a time
-    /// need different names.
+    /// Makes an empty table in the state folder, and replaces an abandoned one. Two tables at the
+    /// same time need different names.
     ///
     /// - Throws: `cannotCreate` or `inputOutput`.
     package init(in folder: StateFolder, named name: String = "scratch") throws(JournalFailure) {
@@ -28,9 +28,9 @@ package final class EvidenceTable {
         waiting.reserveCapacity(Self.tuplesPerInsert)
     }
 
-    /// Lays a statement about a token into the table.
+    /// Adds a token and the time of its evidence to the table.
     ///
-    /// - Throws: `inputOutput`, as when the disk is full.
+    /// - Throws: `inputOutput`, for example when the disk is full.
     package func add(_ token: DeviceToken, _ time: EpochMilliseconds) throws(JournalFailure) {
         waiting.append((token, time))
         if waiting.count == Self.tuplesPerInsert { try insertWaiting() }
@@ -54,9 +54,9 @@ package final class EvidenceTable {
         }
     }
 
-    /// Groups what was added. Call once, after the last `add`.
+    /// Groups the added tuples. Call it once, after the last `add`.
     ///
-    /// - Throws: `inputOutput`, as when the disk is full.
+    /// - Throws: `inputOutput`, for example when the disk is full.
     package func seal() throws(JournalFailure) -> SortedEvidence {
         try insertWaiting()
         let tokens = try scratch.perform { db in
@@ -73,14 +73,14 @@ package final class EvidenceTable {
     }
 }
 
-/// The evidence of one feed, each token once, in token order, on disk. Any number of threads may
-/// walk over it.
+/// The evidence of one feed on disk: each token once, in token order. Any number of threads may read
+/// it.
 package struct SortedEvidence: Sendable {
     fileprivate let scratch: ScratchDatabase
-    /// How many tokens there are.
+    /// Number of distinct tokens.
     package let tokens: Int
 
-    /// How many tokens share the most frequent time.
+    /// Number of tokens that share the most frequent time.
     ///
     /// - Throws: `inputOutput`.
     package func tokensAtOneTime() throws(JournalFailure) -> Int {
@@ -94,7 +94,7 @@ package struct SortedEvidence: Sendable {
         }
     }
 
-    /// The evidence from a token on, and after another, where these are given.
+    /// The evidence from one token on, and after another token, where these are given.
     package func stream(
         from first: DeviceToken? = nil, after position: DeviceToken? = nil
     ) -> Stream {
@@ -105,13 +105,13 @@ package struct SortedEvidence: Sendable {
             scratch: scratch, position: first.map { Data($0.bytes) } ?? Data(), isIncluded: true)
     }
 
-    /// A walk over the evidence.
+    /// An iterator over the evidence.
     package struct Stream: EvidenceStream {
         fileprivate let scratch: ScratchDatabase
         fileprivate var position: Data
         fileprivate var isIncluded: Bool
 
-        /// The next at most `limit` tokens; throws `JournalFailure`.
+        /// The next tokens, at most `limit`; throws `JournalFailure`.
         package mutating func next(_ limit: Int) throws -> [TokenEvidence] {
             let (start, comparison) = (position, isIncluded ? ">=" : ">")
             let batch = try scratch.perform { db in
@@ -132,7 +132,7 @@ package struct SortedEvidence: Sendable {
     }
 }
 
-/// The scratch file, gone with the last who uses it.
+/// The scratch file. It is removed with the last reference to it.
 private final class ScratchDatabase: Sendable {
     private let database: DatabaseQueue
     private let path: String

@@ -3,11 +3,11 @@ import Foundation
 import GRDB
 import TokenHygiene
 
-/// A feed being read: takes raw bytes and returns once they are durable.
+/// A feed that a run is reading. It takes raw bytes and returns once they are durable.
 package final class FeedCapture {
-    /// The feed's name, a random UUID.
+    /// The name of the feed, a random UUID.
     package let id: String
-    /// Bytes kept so far.
+    /// Number of bytes stored so far.
     package private(set) var bytes = 0
     private let journal: EvidenceJournal
 
@@ -16,12 +16,12 @@ package final class FeedCapture {
         self.journal = journal
     }
 
-    /// Keeps the next bytes of the feed; they are on disk when this returns.
+    /// Stores the next bytes of the feed. They are durable when this returns.
     ///
-    /// - Throws: `inputOutput`; then nothing about these bytes may be assumed.
+    /// - Throws: `inputOutput`; then it is unknown whether these bytes are durable.
     package func append(_ chunk: UnsafeRawBufferPointer) throws(JournalFailure) {
         guard let start = chunk.baseAddress, !chunk.isEmpty else { return }
-        // GRDB binds Data without copying it again; the pointer outlives the statement.
+        // GRDB binds Data without another copy. The pointer outlives the statement.
         let data = Data(
             bytesNoCopy: UnsafeMutableRawPointer(mutating: start), count: chunk.count,
             deallocator: .none)
@@ -39,7 +39,7 @@ package final class FeedCapture {
         bytes += chunk.count
     }
 
-    /// Ends the capture: from here on the feed is pending, or held for the cause given.
+    /// Ends the capture. The feed is pending then, or held for the given cause.
     package func close(
         _ end: CaptureEnd, at now: EpochMilliseconds, heldBecause cause: String? = nil
     ) throws(JournalFailure) {
@@ -52,7 +52,7 @@ package final class FeedCapture {
         }
     }
 
-    /// Takes the feed back: the gateway was never reached, so there is nothing to remember.
+    /// Removes the feed. It is for a gateway that was never reached, so there are no bytes to keep.
     package func abandon() throws(JournalFailure) {
         precondition(bytes == 0, "a feed with bytes is never abandoned")
         let id = id
@@ -63,8 +63,8 @@ package final class FeedCapture {
 }
 
 extension EvidenceJournal {
-    /// Opens a capture before the gateway is asked for its list, or of answers of APNs when the
-    /// first has come.
+    /// Opens a capture: for a gateway before its list is read, for answers of APNs at the first
+    /// answer.
     package func beginFeed(
         run: String, partition: Partition, source: String, kind: EvidenceSource = .feedback,
         at now: EpochMilliseconds
@@ -84,10 +84,10 @@ extension EvidenceJournal {
         return FeedCapture(id: id, journal: self)
     }
 
-    /// The feeds in a state, oldest first.
+    /// The feeds in the given states, oldest first.
     package func feeds(_ states: FeedState...) throws(JournalFailure) -> [CapturedFeed] {
         try perform("listing the feeds of the journal") { db in
-            // A state that is none of ours is fetched too, to be told rather than passed over.
+            // A feed with an unknown state is fetched too, so that it is reported and not skipped.
             let all = FeedState.allCases
             return try Row.fetchAll(
                 db,
@@ -101,9 +101,9 @@ extension EvidenceJournal {
         }
     }
 
-    /// A feed by its name.
+    /// The feed with a name.
     ///
-    /// - Throws: `unknownFeed` where the journal has none of this name.
+    /// - Throws: `unknownFeed` when the journal has no feed of this name.
     package func feed(_ id: String) throws(JournalFailure) -> CapturedFeed {
         let found = try perform("looking for feed \(id) in the journal") { db in
             try Row.fetchOne(db, sql: "SELECT * FROM feed WHERE id = ?", arguments: [id])
@@ -118,7 +118,7 @@ extension EvidenceJournal {
         return found
     }
 
-    /// Removes a feed with all its bytes. What it says is gone, unless it is kept elsewhere.
+    /// Removes a feed with all its bytes. Its evidence is lost unless it is kept elsewhere.
     package func discard(_ id: String) throws(JournalFailure) {
         try perform("removing feed \(id) from the journal") { db in
             try db.inTransaction(.immediate) {
@@ -131,9 +131,10 @@ extension EvidenceJournal {
         }
     }
 
-    /// Makes sure that the bytes of a feed were not dropped after the retention.
+    /// Checks that the journal still has the bytes of a feed.
     ///
-    /// - Throws: `unknownFeed`, also where the journal never had the feed.
+    /// - Throws: `unknownFeed` when the retention period has ended, or when the journal never had the
+    ///   feed.
     package func ensureBytes(of id: String) throws(JournalFailure) {
         guard try feed(id).isPurged else { return }
         throw JournalFailure(
@@ -143,16 +144,16 @@ extension EvidenceJournal {
         )
     }
 
-    /// Lends the bytes of a feed in order, in the pieces in which they were kept.
+    /// Passes the bytes of a feed to a body, in order, in the chunks in which they were stored.
     ///
-    /// - Throws: what the body throws, and `JournalFailure`, also where the bytes were dropped.
+    /// - Throws: the errors of the body, and `JournalFailure`, also when the bytes were deleted.
     package func forEachChunk(
         of feed: String, _ body: (UnsafeRawBufferPointer) throws -> Void
     ) throws {
         try ensureBytes(of: feed)
         var start = 0
         while let chunk = try chunk(of: feed, at: start) {
-            // An empty piece was never written, and reading on from it would never end.
+            // Chunks are never empty when written, and an empty one would make this loop endless.
             guard !chunk.isEmpty else {
                 throw JournalFailure(
                     .inputOutput,
@@ -171,8 +172,8 @@ extension EvidenceJournal {
         }
     }
 
-    /// Moves a feed on after the database has confirmed it, or holds it for a person, or takes note
-    /// that a person dropped it. The retention of an applied or discarded feed begins at `now`.
+    /// Records that the database has confirmed a feed, that it is held for a person, or that a person
+    /// discarded it. The retention period of an applied or discarded feed begins at `now`.
     package func close(
         _ feed: String, as state: FeedState, cause: String? = nil, gate: GuardGate? = nil,
         at now: EpochMilliseconds

@@ -1,17 +1,18 @@
 import Glibc
 
-/// The folders above a state folder: who owns one of them can put another folder in its place.
+/// Checks of the folders above a state folder. The owner of one of them can put another folder in its
+/// place.
 enum FolderWay {
-    /// The path without links; nil where something on it is missing, with errno.
+    /// The path without links; nil with errno when a part of it is missing.
     static func resolved(_ path: String) -> String? {
         guard let real = realpath(path, nil) else { return nil }
         defer { free(real) }
         return String(cString: real)
     }
 
-    /// Looks at every folder above one that need not be there yet.
+    /// Checks every folder above one that may not exist yet.
     ///
-    /// - Throws: `permission` where one belongs to somebody else than root and this user.
+    /// - Throws: `permission` when one belongs to a user other than root and this user.
     static func check(toNew path: String) throws(JournalFailure) {
         var place = path
         while true {
@@ -24,15 +25,15 @@ enum FolderWay {
         }
     }
 
-    /// Looks at every folder above a resolved path.
+    /// Checks every folder above a resolved path.
     ///
-    /// - Throws: `permission` where one belongs to somebody else than root and this user.
+    /// - Throws: `permission` when one belongs to a user other than root and this user.
     static func check(to path: String, _ real: String) throws(JournalFailure) {
         var place = real
         while place != "/" {
             place = parent(of: place)
             var facts = stat()
-            // What cannot be looked at cannot be passed either, and opening says so.
+            // A folder that lstat cannot reach cannot be passed either; opening reports that.
             guard lstat(place, &facts) == 0 else { continue }
             guard facts.st_uid == 0 || facts.st_uid == geteuid() else {
                 throw JournalFailure(
@@ -51,9 +52,9 @@ enum FolderWay {
     }
 }
 
-/// Users as messages name them.
+/// The names of users in messages.
 package enum UserName {
-    /// The login name, or the number of one that has none; chown(1) takes both.
+    /// The login name, or the number of a user that has none; chown(1) accepts both.
     package static func of(_ number: uid_t) -> String {
         var buffer = [CChar](repeating: 0, count: 16_384)
         return buffer.withUnsafeMutableBufferPointer { buffer in
@@ -69,7 +70,7 @@ package enum UserName {
 }
 
 extension String {
-    /// The text as a shell takes it for one word.
+    /// The text quoted as one word of a shell.
     package var shellWord: String {
         let isPlain =
             !isEmpty

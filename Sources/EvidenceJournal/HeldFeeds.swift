@@ -1,12 +1,12 @@
-// The first feed that the guard stops holds its partition: those after it wait behind it, since what
-// made the first one suspect will be true of them too. Once a person has decided about the first, the
-// others are judged like any feed.
+// The first feed that the guard stops holds its partition. Later feeds of the partition wait behind
+// it, because the suspicion about the first one will apply to them too. Once a person has decided
+// about the first, the guard judges the others like any feed.
 
 import GRDB
 import TokenHygiene
 
 extension EvidenceJournal {
-    /// The feed that holds a partition: the first that the guard stopped by a gate of its own.
+    /// The feed that holds a partition: the first that the guard stopped by one of its own gates.
     package func holder(of partition: Partition) throws(JournalFailure) -> CapturedFeed? {
         try perform("looking for what holds \(partition)") { db in
             try Row.fetchOne(
@@ -23,7 +23,7 @@ extension EvidenceJournal {
         }
     }
 
-    /// Makes pending what waits behind feeds that are decided.
+    /// Makes pending the feeds that wait behind feeds that are decided.
     package func freeFollowers() throws(JournalFailure) {
         try perform("freeing feeds that wait behind others") { db in
             try db.execute(

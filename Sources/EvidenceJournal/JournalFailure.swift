@@ -1,36 +1,36 @@
 import GRDB
 
-/// Why the local state cannot be used or kept.
+/// The reason why the local state cannot be used or stored.
 package struct JournalFailure: Error, Hashable, Sendable, CustomStringConvertible {
-    /// What kind of trouble it is, so that the exit code can follow from it.
+    /// The kind of failure. The exit code follows from it.
     package enum Code: Hashable, Sendable {
         /// Another run on this host holds the lock.
         case locked
-        /// The folder or a file in it cannot be created, or the disk has too little room.
+        /// The folder or a file in it cannot be created, or the disk has too little free space.
         case cannotCreate
-        /// Others can read the folder, or we may not.
+        /// Other users can read the folder, or this user may not.
         case permission
-        /// Reading or writing failed; what is durable is unknown, so nothing is assumed.
+        /// Reading or writing failed. Which bytes are durable is unknown, so none are assumed to be.
         case inputOutput
-        /// The file is damaged and was set aside under a new name, or is another program's and was
-        /// left alone.
+        /// The file is damaged and was set aside under a new name, or it belongs to another program
+        /// and was left alone.
         case damaged
-        /// The journal has no feed of this name, or no longer has its bytes.
+        /// The journal has no feed of this name, or its bytes were deleted.
         case unknownFeed
     }
 
-    /// The kind of trouble.
+    /// The kind of failure.
     package let code: Code
-    /// One sentence: what was being done, to what, what happened, what to do next.
+    /// One sentence: the action, its object, the error, and what to do next.
     package let description: String
 
-    /// States a failure.
+    /// Makes a failure from its kind and its sentence.
     package init(_ code: Code, _ description: String) {
         self.code = code
         self.description = description
     }
 
-    /// Words an error of SQLite for the journal. Bound values never appear in it.
+    /// Turns an error of SQLite into a failure of the journal. Bound values never appear in it.
     static func wrapping(_ error: any Error, while doing: String) -> JournalFailure {
         if let failure = error as? JournalFailure { return failure }
         guard let error = error as? DatabaseError else {

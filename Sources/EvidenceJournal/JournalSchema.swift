@@ -1,9 +1,9 @@
 import GRDB
 
-/// The tables of the journal. Times are milliseconds since 1970 UTC; a released migration is never
-/// edited, a new one follows it.
+/// The tables of the journal. Times are milliseconds since 1970 UTC. A released migration is never
+/// edited; a new one follows it.
 enum JournalSchema {
-    /// What marks an SQLite file as our journal, in its header.
+    /// The application ID in the header of an SQLite file that is our journal.
     static let applicationID: UInt32 = 1_349_873_719
 
     static var migrator: DatabaseMigrator {

@@ -1,34 +1,35 @@
-// Root's run on a folder that somebody else can change would write wherever that person wants: a link
-// called `journal.sqlite` that leads to /etc/shadow is enough. So nothing in a state folder is opened
-// before the folder is known to be this user's alone, and everything in it is opened through the
-// descriptor of that very folder:
+// When root runs on a folder that another user can change, that user decides where root writes: a
+// link `journal.sqlite` to /etc/shadow is enough. So nothing in a state folder is opened before the
+// folder is known to belong to this user alone. Everything in it is opened through the descriptor of
+// that same folder:
 //
 //   the way to it   links in the path are resolved once; every folder on the way belongs to root or to
-//                   this user, so that nobody else can put another folder in its place
+//                   this user, so that no other user can put another folder in its place
 //   the folder      belongs to this user, mode 0700
 //   a file in it    a regular file of this user with exactly one name, never a link, never a pipe
 //
-// SQLite opens its files by their paths, after we have looked at them. Between the two a file could be
-// exchanged only by who may change names in the folder, which is this user and root alone; the resolved
-// path leads to no other folder, since only they may change names on the way. What is left: a folder on the
-// way that everybody may write and that has no sticky bit (1777, as /tmp has it). There another user can
-// move the whole state folder aside; operating.md says to choose another place.
+// SQLite opens its files by their paths, after we have checked them. Between the two, a file could be
+// exchanged only by a user who may change names in the folder: this user and root. The resolved path
+// cannot lead to another folder either, since only these two may change names on the way. One gap
+// remains: a folder on the way that all users may write to and that has no sticky bit (/tmp has it:
+// 1777). There another user can move the whole state folder aside; operating.md says to choose
+// another place.
 
 import Glibc
 
-/// A folder of this user's alone, held open.
+/// An open folder that belongs to this user alone.
 final class PrivateFolder: Sendable {
-    /// The path as the settings have it, for messages.
+    /// The path as the settings give it, for messages.
     let path: String
-    /// The path without links, for who opens files by path.
+    /// The path without links, for code that opens files by path.
     let realPath: String
-    /// The open folder.
+    /// The descriptor of the open folder.
     let descriptor: Int32
 
-    /// Opens a folder. A link may lead to it: what counts is where it leads.
+    /// Opens a folder. The path may be a link; the checks apply to its target.
     ///
-    /// - Throws: `permission` where somebody else can change what is in it or on the way to it;
-    ///   `cannotCreate` where there is no such folder.
+    /// - Throws: `permission` when another user can change the folder's content or the way to it;
+    ///   `cannotCreate` when the folder does not exist.
     init(_ path: String) throws(JournalFailure) {
         self.path = path
         guard let real = FolderWay.resolved(path) else { throw Self.failure(path, errno) }
@@ -36,13 +37,13 @@ final class PrivateFolder: Sendable {
         try FolderWay.check(to: path, real)
         descriptor = Glibc.open(real, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
         guard descriptor >= 0 else { throw Self.failure(path, errno) }
-        // From here on a throw runs deinit, which closes the folder.
+        // A throw after this line runs deinit, which closes the folder.
         try checkOwner()
     }
 
     /// Opens a folder directly inside another; a link is refused.
     ///
-    /// - Throws: as opening by path does.
+    /// - Throws: the same as opening by path.
     init(_ name: String, in parent: PrivateFolder) throws(JournalFailure) {
         path = parent.path + "/" + name
         realPath = parent.realPath + "/" + name
@@ -51,7 +52,7 @@ final class PrivateFolder: Sendable {
         guard descriptor >= 0 else {
             let cause = errno
             var facts = stat()
-            // A link is no folder to the system, before it is one too many.
+            // For a link the system reports ENOTDIR, not ELOOP.
             let isLink =
                 fstatat(parent.descriptor, name, &facts, AT_SYMLINK_NOFOLLOW) == 0
                 && facts.st_mode & S_IFMT == S_IFLNK
@@ -62,19 +63,19 @@ final class PrivateFolder: Sendable {
 
     deinit { if descriptor >= 0 { close(descriptor) } }
 
-    /// Whether something of this name is in it, a link too.
+    /// Whether the folder has an entry of this name; a link counts.
     func has(_ name: String) -> Bool {
         var facts = stat()
         return fstatat(descriptor, name, &facts, AT_SYMLINK_NOFOLLOW) == 0
     }
 
-    /// Opens a file that is in it, with the usual flags of open(2) besides O_TRUNC, which would empty the
-    /// file before anybody has looked at it. One that is made gets mode 0600. The caller closes it.
+    /// Opens a file in the folder, with the usual flags of open(2) except O_TRUNC, which would empty
+    /// the file before it is checked. A new file gets mode 0600. The caller closes it.
     ///
-    /// - Throws: `permission` for what is no regular file of this user with one name; `cannotCreate`.
+    /// - Throws: `permission` unless it is a regular file of this user with one name; `cannotCreate`.
     func open(_ name: String, _ flags: Int32) throws(JournalFailure) -> Int32 {
         precondition(flags & O_TRUNC == 0, "a file is looked at before it is emptied")
-        // O_NONBLOCK: a pipe must not make us wait, and means nothing for a regular file.
+        // O_NONBLOCK: opening a pipe must not wait. For a regular file it has no effect.
         let file = openat(
             descriptor, name, flags | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0o600)
         guard file >= 0 else {
@@ -101,7 +102,7 @@ final class PrivateFolder: Sendable {
         return file
     }
 
-    /// Looks at a file that somebody else will open by its path; one that is not there is none.
+    /// Checks a file that other code will open by its path. A missing file passes.
     ///
     /// - Throws: `permission`, as opening it does.
     func check(_ name: String) throws(JournalFailure) {
@@ -148,7 +149,7 @@ final class PrivateFolder: Sendable {
         }
     }
 
-    /// The command after which the folder and all in it is this user's.
+    /// The command that gives the folder and all its content to this user.
     private var handOver: String {
         "run as the user who owns the folder, or as root run: chown -R "
             + "\(UserName.of(geteuid())) \(path.shellWord)"
@@ -161,7 +162,7 @@ final class PrivateFolder: Sendable {
             + "\(path.shellWord) && chmod 700 \(path.shellWord)"
     }
 
-    /// Why a folder could not be opened; of one that is somebody else's, who that is.
+    /// The failure to open a folder. When it belongs to another user, the failure names that user.
     private static func failure(_ path: String, _ cause: Int32) -> JournalFailure {
         var facts = stat()
         switch cause {

@@ -1,18 +1,18 @@
 import GRDB
 import TokenHygiene
 
-/// A feed of which a part is no evidence.
+/// A feed with quarantined bytes, and their number.
 package struct QuarantinedFeed: Hashable, Sendable {
     /// The feed.
     package let feed: CapturedFeed
-    /// Quarantined places in it.
+    /// Number of quarantined places in it.
     package let places: Int
-    /// Bytes in all of them.
+    /// Number of bytes in all these places.
     package let bytes: Int
 }
 
 extension EvidenceJournal {
-    /// Notes bytes of a feed that are no evidence. Noting them again changes nothing.
+    /// Records a place with bytes that are not evidence. Recording it again changes nothing.
     package func quarantine(
         _ entries: [Quarantined], of feed: String
     ) throws(JournalFailure) {
@@ -30,7 +30,7 @@ extension EvidenceJournal {
         }
     }
 
-    /// What of a feed is quarantined, in feed order, at most `limit` places.
+    /// The quarantined places of a feed, in feed order, at most `limit`.
     package func quarantined(
         of feed: String, limit: Int = .max
     ) throws(JournalFailure) -> [Quarantined] {
@@ -64,8 +64,8 @@ extension EvidenceJournal {
         }
     }
 
-    /// Takes note that somebody has looked at the quarantine of a feed; its bytes go with the next
-    /// purge. Returns how many places there were.
+    /// Records that a person has looked at the quarantine of a feed. The next purge deletes its
+    /// bytes. Returns the number of places.
     package func releaseQuarantine(of feed: String) throws(JournalFailure) -> Int {
         try perform("removing the quarantine of feed \(feed)") { db in
             try db.execute(sql: "DELETE FROM quarantine WHERE feed = ?", arguments: [feed])

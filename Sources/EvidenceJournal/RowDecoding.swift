@@ -1,10 +1,10 @@
-// GRDB's own subscripts end the process where a value has another type than expected. A file that
-// somebody changed or a disk that flipped a bit must end in a sentence instead, because the feeds
-// beside the damaged row are still worth having.
+// GRDB's own subscripts end the process when a value has an unexpected type. A file that was edited,
+// or a disk with a flipped bit, must cause an error message instead, because the other feeds of the
+// journal are still usable.
 
 import GRDB
 
-/// A row that holds something we never wrote.
+/// A row with a value that we never wrote.
 struct UnreadableRow: Error, CustomStringConvertible {
     let column: String
 
@@ -15,13 +15,13 @@ struct UnreadableRow: Error, CustomStringConvertible {
 }
 
 extension Row {
-    /// A value that is always there.
+    /// A value of a column that is never NULL.
     func value<T: DatabaseValueConvertible>(_ column: String) throws -> T {
         guard let value: T = try optional(column) else { throw UnreadableRow(column: column) }
         return value
     }
 
-    /// A value that may be missing.
+    /// A value of a column that may be NULL.
     func optional<T: DatabaseValueConvertible>(_ column: String) throws -> T? {
         guard let index = index(forColumn: column) else { throw UnreadableRow(column: column) }
         let found: DatabaseValue = self[index]
@@ -30,7 +30,7 @@ extension Row {
         return value
     }
 
-    /// A word of a fixed set.
+    /// A value of an enumeration stored as text.
     func word<T: RawRepresentable<String>>(_ text: String, in column: String) throws -> T {
         guard let word = T(rawValue: text) else { throw UnreadableRow(column: column) }
         return word

@@ -2,24 +2,24 @@ import APNsProtocol
 import GRDB
 import TokenHygiene
 
-/// One run of the tool as the journal remembers it.
+/// The record of one run in the journal.
 package struct RunEntry: Hashable, Sendable {
-    /// A random UUID, lower case.
+    /// A random UUID in lower case.
     package let id: String
-    /// `sweep`, `replay` and so on.
+    /// The kind of run, such as `sweep` or `replay`.
     package let kind: String
-    /// When it began.
+    /// The time at which it began.
     package let started: EpochMilliseconds
-    /// When it ended; nil for a run that is alive or was killed.
+    /// The time at which it ended; nil for a run that is alive or was killed.
     package let ended: EpochMilliseconds?
-    /// Its exit code.
+    /// Its exit code; nil until it has ended.
     package let exit: Int32?
-    /// The JSON summary it printed, or could have.
+    /// Its report as one JSON object, whether or not the run printed it.
     package let summary: String?
 }
 
 extension EvidenceJournal {
-    /// Notes that a run begins.
+    /// Records that a run begins.
     package func beginRun(
         _ id: String, kind: String, at now: EpochMilliseconds
     ) throws(JournalFailure) {
@@ -30,7 +30,7 @@ extension EvidenceJournal {
         }
     }
 
-    /// Notes how a run ended.
+    /// Records how a run ended.
     package func endRun(
         _ id: String, exit: Int32, summary: String, at now: EpochMilliseconds
     ) throws(JournalFailure) {
@@ -41,7 +41,7 @@ extension EvidenceJournal {
         }
     }
 
-    /// Notes what a run that goes on has done so far.
+    /// Stores the report so far of a run that has not ended.
     package func noteProgress(_ id: String, summary: String) throws(JournalFailure) {
         try perform("noting the progress of run \(id)") { db in
             try db.execute(
@@ -59,10 +59,10 @@ extension EvidenceJournal {
         }
     }
 
-    /// Forgets runs that began before a time. The last of each kind stay, and the last of each that
-    /// ended with 0: they are what `lastRun` answers with, however long ago they were.
+    /// Deletes the records of runs that began before a time. The last run of each kind and the last
+    /// that ended with 0 stay, because `lastRun` returns them however old they are.
     ///
-    /// - Returns: how many are forgotten.
+    /// - Returns: the number of deleted records.
     @discardableResult
     package func forgetRuns(before cutoff: EpochMilliseconds) throws(JournalFailure) -> Int {
         func last(_ condition: String) -> String {
@@ -78,12 +78,12 @@ extension EvidenceJournal {
         }
     }
 
-    /// Holds for a run that has left a summary and was no dry run.
+    /// An SQL condition: the run was no dry run. It is NULL for a run without a report.
     private static let isNoTrial = #"instr(summary, '"dryRun":true') = 0"#
 
-    /// The last run of a kind that has left a summary and was no dry run, and when the last of them
-    /// that ended with 0 ended; nil where there is none. Last in the order of their beginning, whatever
-    /// the clock said.
+    /// The last run of a kind that has a report and was no dry run, and the end of the last of these
+    /// runs that ended with 0; nil when there is none. "Last" is by order of insertion and does not
+    /// depend on the clock.
     package func lastRun(
         _ kind: String
     ) throws(JournalFailure) -> (run: RunEntry, succeeded: EpochMilliseconds?)? {

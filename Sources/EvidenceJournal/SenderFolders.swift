@@ -1,20 +1,20 @@
-// A sender may run for weeks, and several may run on one host, while the sweep comes every hour. So
-// senders do not share the sweep's folder and its lock: each takes the first free one of the folders
-// send/1, send/2 and so on below it. A sender that was killed leaves a folder with a free lock behind;
-// whoever comes by, sender or sweep, applies what is in it.
+// A sender may run for weeks, and several may run on one host, while a sweep runs every hour. So
+// senders do not share the sweep's folder and lock. Each sender takes the first free folder among
+// send/1, send/2 and so on below the state folder. A killed sender leaves a folder with a free lock
+// behind. The next sender or sweep applies the feeds in it.
 
 import Glibc
 
-/// The state folders of senders.
+/// Finds and takes the state folders of senders.
 package enum SenderFolders {
-    /// Senders that one host may run at once.
+    /// Maximum number of senders on one host at the same time.
     package static let most = 16
 
     /// Takes the first folder that no other sender holds.
     ///
-    /// - Throws: `locked` when all are taken, or what stands in the way of making one.
+    /// - Throws: `locked` when all are taken, or the failure to make one.
     package static func takeFree(in state: String) throws(JournalFailure) -> StateFolder {
-        // The folder above is made with the mode that its own run would give it.
+        // The folders above get the mode that a sweep would give them.
         let above = try StateFolder.made(name, in: StateFolder.made(state))
         for number in 1...most {
             do throws(JournalFailure) {
@@ -29,8 +29,8 @@ package enum SenderFolders {
                 + "end some, or give this one a state folder of its own")
     }
 
-    /// Folders with a journal that no living sender holds; they stay locked while held here. With
-    /// them what stands in the way of looking into others.
+    /// The folders with a journal that no living sender holds. They stay locked as long as the caller
+    /// keeps them. Also returns the failures to open other folders.
     package static func abandoned(
         in state: String
     ) -> (folders: [StateFolder], problems: [JournalFailure]) {
@@ -54,9 +54,9 @@ package enum SenderFolders {
         return (found, problems)
     }
 
-    /// All folders with a journal, whether or not a sender holds them, for what is held in them.
+    /// All folders with a journal, whether or not a sender holds them, to find held feeds.
     ///
-    /// - Throws: what stands in the way of looking into one.
+    /// - Throws: the failure to open one.
     package static func visited(in state: String) throws(JournalFailure) -> [StateFolder] {
         guard let above = try above(in: state) else { return [] }
         var folders: [StateFolder] = []
@@ -68,10 +68,10 @@ package enum SenderFolders {
         return folders
     }
 
-    /// The folders that a run with one of them may look into beside it: the state folder and those of
-    /// its senders. Nothing in them may be changed.
+    /// The folders that a run may read beside its own: the state folder and those of its senders.
+    /// Nothing in them may be changed.
     ///
-    /// - Returns: the folders with the senders' numbers, and how many cannot be looked into.
+    /// - Returns: the folders with the senders' numbers, and how many cannot be read.
     package static func neighbours(
         of own: StateFolder, in state: String
     ) -> (folders: [(folder: StateFolder, sender: Int?)], unreadable: Int) {
@@ -94,7 +94,7 @@ package enum SenderFolders {
         return (folders, unreadable)
     }
 
-    /// The number of a sender's folder; nil for a state folder.
+    /// The number of a sender's folder; nil for the state folder itself.
     package static func number(of folder: StateFolder, in state: String) -> Int? {
         (1...most).first { path($0, in: state) == folder.path }
     }
@@ -105,14 +105,14 @@ package enum SenderFolders {
         "\(state)/\(name)/\(number)"
     }
 
-    /// The folder of all of them; nil where no sender has run.
+    /// The folder that contains the senders' folders; nil when no sender has run.
     private static func above(in state: String) throws(JournalFailure) -> PrivateFolder? {
         guard access(state, F_OK) == 0 else { return nil }
         let folder = try PrivateFolder(state)
         return folder.has(name) ? try PrivateFolder(name, in: folder) : nil
     }
 
-    /// The folder of one; nil where there is none of this number.
+    /// The folder of one sender; nil when there is none of this number.
     private static func folder(
         _ number: Int, in above: PrivateFolder
     ) throws(JournalFailure) -> PrivateFolder? {

@@ -1,26 +1,27 @@
-// The state folder holds what must not be lost (captured feeds) and what must not be seen (whole
-// tokens), so it belongs to one user, mode 0700. The kernel lock on a file in it keeps two runs on
-// one host apart: a gateway forgets its list once read, so two readers would each get half of it.
-// A kernel lock vanishes with its process, however that ends; a pid file would stay behind.
+// The state folder holds data that must not be lost (captured feeds) and data that must not be seen
+// (whole tokens), so it belongs to one user, mode 0700. The kernel lock on a file in it keeps two
+// runs on one host apart. A gateway forgets its list once read, so two readers would each get half of
+// it. A kernel lock disappears with its process, however the process ends; a pid file would stay
+// behind.
 
 import Foundation
 import Glibc
 
-/// The folder of the local state, held by this process alone unless it is a visitor's.
+/// The folder of the local state. This process alone holds it, unless it is visited.
 package final class StateFolder {
-    /// Free bytes below which no feed is opened: what is read must fit.
+    /// Free bytes on the disk below which no feed is opened, because the feed must fit.
     package static let roomNeeded: UInt64 = 64 << 20
 
-    /// The absolute path of the folder, as the settings have it.
+    /// The absolute path of the folder, as the settings give it.
     package var path: String { folder.path }
-    /// The folder itself, by which everything in it is opened.
+    /// The open folder. Everything in it is opened through this folder.
     let folder: PrivateFolder
     private let lock: Int32?
 
-    /// Creates the folder where it is missing and takes the lock of this host.
+    /// Creates the folder if it is missing and takes the lock of this host.
     ///
-    /// - Throws: `locked` when another run holds it, `cannotCreate`, or `permission` when others
-    ///   can look into the folder or change what is in it.
+    /// - Throws: `locked` when another run holds it, `cannotCreate`, or `permission` when other users
+    ///   can read or change the folder's content.
     package convenience init(_ path: String) throws(JournalFailure) {
         try self.init(Self.made(path))
     }
@@ -34,22 +35,22 @@ package final class StateFolder {
     init(_ folder: PrivateFolder) throws(JournalFailure) {
         self.folder = folder
         lock = try Self.takeLock(in: folder)
-        // SQLite sorts large feeds in temporary files; tokens must not leave this folder.
+        // SQLite sorts large feeds in temporary files. Tokens must not leave this folder.
         setenv("SQLITE_TMPDIR", folder.realPath, 1)
     }
 
-    /// Visits the folder of a sender that may be alive: for what is held in it, which its owner
-    /// leaves alone. Whoever visits holds the lock of the folder above.
+    /// Visits the folder of a sender that may be alive, to read the held feeds in it, which its owner
+    /// does not change. The visiting process holds the lock of the folder above.
     init(visiting folder: PrivateFolder) {
         self.folder = folder
         lock = nil
     }
 
-    /// Looks at a state folder as a run would, takes no lock and makes nothing. One that is not there yet
-    /// is looked at as far as the way to it goes.
+    /// Checks a state folder as a run would, but takes no lock and creates nothing. For a folder that
+    /// does not exist yet, it checks the existing part of the path.
     ///
-    /// - Throws: `permission` when others can look into the folder or change what is in it, with the
-    ///   command that mends it; `cannotCreate` for what is no folder.
+    /// - Throws: `permission` when other users can read or change the folder's content, with the
+    ///   command that fixes it; `cannotCreate` when the path is not a folder.
     package static func examine(_ path: String) throws(JournalFailure) {
         guard access(path, F_OK) == 0 || errno != ENOENT else {
             return try FolderWay.check(toNew: path)
@@ -58,30 +59,30 @@ package final class StateFolder {
         for name in ["lock", identityName, journalName] { try folder.check(name) }
     }
 
-    /// Makes a state folder where there is none, and looks at one that is there as a run would.
+    /// Makes a state folder if there is none, and checks an existing one as a run would.
     ///
-    /// - Throws: as taking the folder does, but never `locked`.
+    /// - Throws: the same as taking the folder, but never `locked`.
     package static func make(_ path: String) throws(JournalFailure) { _ = try made(path) }
 
-    /// Opens a file of a state folder that another run may hold, and makes it where it is missing. The
-    /// caller closes it.
+    /// Opens a file of a state folder that another run may hold, and creates the file if it is
+    /// missing. The caller closes it.
     ///
-    /// - Throws: `permission` as taking the folder does, and for a file that is a link or somebody
-    ///   else's; `cannotCreate`.
+    /// - Throws: `permission` as taking the folder does, and for a file that is a link or belongs to
+    ///   another user; `cannotCreate`.
     package static func open(_ name: String, in path: String) throws(JournalFailure) -> Int32 {
         try PrivateFolder(path).open(name, O_RDWR | O_CREAT)
     }
 
-    /// Whether somebody else may be at work in it.
+    /// Whether this process has no lock on the folder, so that another process may use it.
     package var isVisited: Bool { lock == nil }
 
-    /// Whether there is a journal in it.
+    /// Whether the folder has a journal.
     package var hasJournal: Bool { folder.has(Self.journalName) }
 
     deinit {
         guard let lock else { return }
-        // A child that another thread is just starting holds the file open until it runs another
-        // program, so closing it here would not end the lock.
+        // A child process that another thread is starting keeps the file open until it runs its
+        // program. Closing the file here would not release the lock.
         flock(lock, LOCK_UN)
         close(lock)
     }
@@ -89,10 +90,10 @@ package final class StateFolder {
     /// The path of a file in the folder, for messages.
     package func file(_ name: String) -> String { path + "/" + name }
 
-    /// The path of a file in the folder without links, for who opens it by path.
+    /// The path of a file in the folder without links, for code that opens it by path.
     func realFile(_ name: String) -> String { folder.realPath + "/" + name }
 
-    /// Makes sure that the disk has room for a feed before one is opened.
+    /// Checks that the disk has room for a feed before one is opened.
     ///
     /// - Throws: `cannotCreate` when less than 64 MiB are free.
     package func ensureRoom() throws(JournalFailure) {
@@ -110,12 +111,12 @@ package final class StateFolder {
         }
     }
 
-    /// Makes a file that only its owner may read, before SQLite would make one that follows the
-    /// umask; what SQLite lays beside it (a rollback journal) gets the same mode. What lies beside it
-    /// already is looked at too, since SQLite will open that as well.
+    /// Creates a file that only its owner may read, before SQLite would create one with the umask.
+    /// SQLite gives the files beside it, such as the rollback journal, the same mode. Existing files
+    /// beside it are checked too, since SQLite opens them as well.
     ///
-    /// - Returns: the first 100 bytes of the file, fewer where there are fewer.
-    /// - Throws: `permission` where the file, or one beside it, is a link or somebody else's.
+    /// - Returns: at most the first 100 bytes of the file.
+    /// - Throws: `permission` when the file, or one beside it, is a link or belongs to another user.
     func makePrivate(_ name: String) throws(JournalFailure) -> [UInt8] {
         let path = file(name)
         for ending in ["-journal", "-wal", "-shm"] { try folder.check(name + ending) }
@@ -136,12 +137,13 @@ package final class StateFolder {
         return Array(header[..<count])
     }
 
-    /// Opens a folder, and makes it for its owner alone where there is none.
+    /// Opens a folder; creates it for its owner alone if it is missing.
     static func made(_ path: String) throws(JournalFailure) -> PrivateFolder {
         if access(path, F_OK) != 0, errno == ENOENT { try FolderWay.check(toNew: path) }
         try create(path)
         let folder = try PrivateFolder(path)
-        // Until it has a name of its own nobody knows whether the run that made it came to sync it.
+        // Until the folder has an identity file, the run that created the folder may have ended
+        // before the sync.
         if !folder.has(identityName) { try syncNames(in: parent(of: path)) }
         return folder
     }
@@ -168,8 +170,8 @@ package final class StateFolder {
     private static func create(_ path: String) throws(JournalFailure) {
         let parent = parent(of: path)
         if access(parent, F_OK) != 0 { try create(parent) }
-        // Foundation makes a folder first and sets its mode then; another run that starts at this
-        // moment would see it open to others.
+        // Foundation creates a folder first and sets its mode afterwards. A run that starts in
+        // between would see it open to others.
         if mkdir(path, 0o700) == 0 { return try syncNames(in: parent) }
         let cause = errno
         var isFolder: ObjCBool = false
@@ -189,16 +191,16 @@ package final class StateFolder {
         return parent.isEmpty ? "." : parent
     }
 
-    /// Makes the names in a folder durable. A file that was synced is gone with the next power cut all
-    /// the same unless its name was synced too, and so is a folder with all in it (fsync(2)).
+    /// Makes the names in a folder durable. Even a synced file is lost in a power cut unless its name
+    /// was synced too; the same holds for a folder with all its content (fsync(2)).
     ///
     /// - Throws: `inputOutput`.
     static func syncNames(in folder: String) throws(JournalFailure) {
         let descriptor = Glibc.open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-        // One that may be passed through and not be read is somebody else's to keep.
+        // A folder that this user may pass but not read belongs to another user, who must sync it.
         if descriptor < 0 && errno == EACCES { return }
         defer { if descriptor >= 0 { close(descriptor) } }
-        // Some file systems have nothing to sync here and say so.
+        // Some file systems cannot sync a folder and report EINVAL.
         guard descriptor >= 0, fsync(descriptor) == 0 || errno == EINVAL else {
             throw unsynced(folder)
         }
@@ -208,7 +210,7 @@ package final class StateFolder {
     ///
     /// - Throws: `inputOutput`.
     func syncNames() throws(JournalFailure) {
-        // Some file systems have nothing to sync here and say so.
+        // Some file systems cannot sync a folder and report EINVAL.
         guard fsync(folder.descriptor) == 0 || errno == EINVAL else {
             throw Self.unsynced(path)
         }

@@ -1,13 +1,13 @@
-// A run that was killed leaves its lease behind, and the next run on the same folder takes it over at once:
-// it holds the folder's lock, so the other cannot be alive. That is true of this very folder only. A disk
-// image, a volume or a backup copies all that is in the folder, a name in a file too, and two copies under
-// one name would take each other's lease while both are alive.
+// A killed run leaves its lease behind. The next run on the same folder takes the lease over at once:
+// it holds the folder's lock, so the other run cannot be alive. That is true for this very folder
+// only. A disk image, a volume or a backup copies all content of the folder, a name in a file too.
+// Two copies under one name would take each other's lease while both are alive.
 //
-// So the name that others see is made of what the file says and of what no copy has: the file's number on
-// its file system (a copy is another file), and the number that the kernel drew when this machine was
-// started (a cloned disk runs on another). After a restart of the machine the name is therefore new as well,
-// and the next run waits for the end of the lease, a minute at most. Two machines that were woken from one
-// image of a running one, its memory included, cannot be told apart.
+// So the identity is computed from the content of a file and from two facts that no copy shares: the
+// file's number on its file system (a copy is another file), and the boot number of the kernel (a
+// cloned disk runs on another machine). After a restart of the machine the identity is therefore new
+// as well, and the next run waits for the end of the lease, a minute at most. Two machines that were
+// resumed from one image of a running machine, its memory included, cannot be told apart.
 
 import Foundation
 import Glibc
@@ -15,17 +15,19 @@ import Glibc
 extension StateFolder {
     static let identityName = "identity"
 
-    /// A name for this folder on this machine since its start, which no other folder has and no copy of
-    /// this one: a UUID. By it a run on the folder tells what another run on it has left elsewhere.
+    /// The identity of this folder on this machine since its boot, as a UUID. No other folder has it,
+    /// and no copy of this one. A run recognizes by it the leases that an earlier run on this folder
+    /// left.
     ///
-    /// What it is made of is durable before anything is left elsewhere under it. A file that cannot be
-    /// read as a name is made anew: all that is lost is that the next run waits for the end of a lease.
+    /// The file behind it is durable before any lease is written with it. A file without a valid name
+    /// is written again; the only loss is that the next run waits for the end of a lease.
     ///
-    /// - Throws: `cannotCreate` where the file cannot be made; `permission` where it is somebody else's.
+    /// - Throws: `cannotCreate` when the file cannot be made; `permission` when it belongs to another
+    ///   user.
     package func identity() throws(JournalFailure) -> String {
         let name = try nameInFile()
         var facts = stat()
-        // What cannot be told from a copy takes over from nobody.
+        // Without these facts a folder and its copy look the same, so the identity must be a new one.
         guard fstatat(folder.descriptor, Self.identityName, &facts, AT_SYMLINK_NOFOLLOW) == 0,
             let start = Self.startOfMachine
         else { return UUID().uuidString.lowercased() }
@@ -46,7 +48,7 @@ extension StateFolder {
         let descriptor = try folder.open(name, O_WRONLY)
         defer { close(descriptor) }
         let bytes = Array(text.utf8)
-        // So few bytes are written at once or not at all.
+        // So few bytes are written completely or not at all.
         guard ftruncate(descriptor, 0) == 0,
             Glibc.write(descriptor, bytes, bytes.count) == bytes.count, fsync(descriptor) == 0
         else {
@@ -56,7 +58,7 @@ extension StateFolder {
         }
     }
 
-    /// The number that the kernel drew at its start (random(4)); nil without /proc.
+    /// The random number of the kernel's boot (random(4)); nil without /proc.
     private static var startOfMachine: String? {
         let descriptor = Glibc.open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { return nil }
@@ -66,8 +68,8 @@ extension StateFolder {
         return count > 0 ? String(decoding: bytes[..<count], as: UTF8.self) : nil
     }
 
-    /// A text as a UUID: FNV-1a with 128 bits. Nobody has a reason to forge it, since who can write into
-    /// the lease can write any name.
+    /// The UUID of a text: FNV-1a with 128 bits. Forging one gains nothing, since a user who can
+    /// write the lease can write any name.
     private static func mixed(_ text: String) -> String {
         var hash: UInt128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d
         for byte in text.utf8 {

@@ -3,7 +3,7 @@ import Glibc
 import Operations
 import SecureTransport
 
-/// The command: parses what was typed and hands it to one file per subcommand.
+/// The command: parses the command line and passes it to one file per subcommand.
 @main
 struct Pushsweep: ParsableCommand {
     static let configuration = CommandConfiguration(
@@ -22,9 +22,9 @@ struct Pushsweep: ParsableCommand {
             CheckCommand.self, SchemaCommand.self, DemoCommand.self,
         ])
 
-    /// What the parser says about what was typed, line by line. It repeats words of it, where a line break
-    /// would look like one of its own; so where there is such a word it is asked once more, about words in
-    /// which each character of that kind is spelled out.
+    /// The parser's error message, line by line. The message repeats words of the command line, and a
+    /// line break in one of them would look like a line of the message. So when a word has such a
+    /// character, the words are parsed again with each of these characters escaped.
     private static func refusal(_ error: any Error, of words: [String]) -> [String] {
         let printable = words.map(\.printable)
         var said = error
@@ -40,7 +40,7 @@ struct Pushsweep: ParsableCommand {
             .map(String.init)
     }
 
-    /// Runs what was typed; a mistake in it ends with the closing line too.
+    /// Runs the command line. A mistake in it ends with the closing line too.
     static func main() {
         forbidCoreDumps()
         guard let words = CommandWords.typed else {
@@ -52,7 +52,7 @@ struct Pushsweep: ParsableCommand {
             var command = try parseAsRoot(words)
             try command.run()
         } catch let code as ArgumentParser.ExitCode {
-            // A command that has run has told its own story.
+            // A command that has run has already printed its messages.
             Glibc.exit(code.rawValue)
         } catch {
             let code = exitCode(for: error)

@@ -10,14 +10,14 @@ package let start: Int64 = 1_704_067_200_000
 /// The app and environment of most tests.
 package let chat = Partition(app: "chat", environment: "production")
 
-/// Pacing that never waits, and does something instead; chunks of 90, 135, … tokens in every run.
+/// Pacing that never waits and calls a closure instead. Chunks have 90, 135, … tokens in every run.
 package func hurried(_ instead: @escaping @Sendable () -> Void = {}) -> Pacing {
     Pacing(
         firstChunk: 90, monotonic: { 0 }, sleep: { _ in instead() }, random: { 0.5 })
 }
 
 extension TokenTable {
-    /// Applies evidence as one feed of its own.
+    /// Applies evidence as a feed of its own.
     @discardableResult
     package func apply(
         _ evidence: [TokenEvidence], app: String = "chat", environment: String = "production",
@@ -32,7 +32,7 @@ extension TokenTable {
         return try apply(&list, application, shouldStop: shouldStop, report: report)
     }
 
-    /// Classifies evidence.
+    /// Classifies evidence that is in memory.
     package func classify(
         _ evidence: [TokenEvidence], app: String = "chat", environment: String = "production",
         policy: RemovalPolicy = RemovalPolicy()
@@ -44,7 +44,7 @@ extension TokenTable {
 }
 
 extension TokenTable {
-    /// How many rows are due; see `TableExpiry`.
+    /// The number of due rows; see `TableExpiry`.
     package func due(
         _ expiry: Expiry, shouldStop: () -> Bool = { false },
         noticing: (EpochMilliseconds) -> Void = { _ in }
@@ -52,7 +52,7 @@ extension TokenTable {
         try TableExpiry(self).due(expiry, shouldStop: shouldStop, noticing: noticing)
     }
 
-    /// Removes the rows that are due; see `TableExpiry`.
+    /// Removes the due rows; see `TableExpiry`.
     package func remove(
         _ expiry: Expiry, shouldStop: () -> Bool = { false },
         refusing: (Int, RefusedChange?) -> Void = { _, _ in }, report: (Int) -> Void = { _ in }

@@ -3,30 +3,32 @@ import Foundation
 import SecureTransport
 import Synchronization
 
-/// A database server as far as its TLS handshake: greets in the MySQL protocol, takes the request
-/// for TLS and shows a certificate of its choice. Then it reads the login, says one thing more or nothing,
-/// and ends the connection. What clients say inside TLS is written down.
+/// A database server up to its TLS handshake. It greets in the MySQL protocol, takes the request for
+/// TLS and shows a chosen certificate. Then it reads the login, sends one answer or nothing, and ends
+/// the connection. It records all bytes that clients send inside TLS.
 package final class EncryptedGreeter: Sendable {
-    /// Where it listens on 127.0.0.1.
+    /// Its port on 127.0.0.1.
     package var port: Int { Int(listener.port) }
-    /// The authority that signed its certificate.
+    /// The path of the authority that signed its certificate.
     package let authority: String
-    /// What clients have said inside TLS.
+    /// The bytes that clients have sent inside TLS.
     package var heard: [UInt8] { notes.bytes.withLock { $0 } }
 
     private let listener: TLSListener
     private let context: TLSServerContext
     private let interrupt: Interrupt
     private let notes = Notes()
-    /// Length of the request for TLS: a packet header and 32 bytes (MySQL protocol, SSLRequest).
+    /// Length of the request for TLS in bytes: a packet header and 32 bytes (MySQL protocol,
+    /// SSLRequest).
     private static let request = 36
 
-    /// What the thread writes, so that it does not keep the server itself alive.
+    /// The thread's data, apart from the server, so that the thread does not keep the server alive.
     private final class Notes: Sendable {
         let bytes = Mutex<[UInt8]>([])
     }
 
-    /// Starts to listen, with a certificate out of a folder of them. Answers a login with `answer`.
+    /// Starts to listen with a certificate from a folder of certificates. Answers a login with
+    /// `answer`.
     package init(
         showing name: SimulatorCertificates.Name, of certificates: SimulatorCertificates,
         greeting: [UInt8], answer: [UInt8] = []
@@ -56,7 +58,7 @@ package final class EncryptedGreeter: Sendable {
         thread.start()
     }
 
-    /// Writes down what a client says next.
+    /// Records the next bytes of a client.
     private static func hear(_ connection: TLSConnection, _ notes: Notes) {
         var buffer = [UInt8](repeating: 0, count: 4_096)
         let count = buffer.withUnsafeMutableBytes { buffer -> Int in

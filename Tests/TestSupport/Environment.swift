@@ -1,8 +1,8 @@
 import Foundation
 
-/// What the caller of the tests says through environment variables.
+/// The environment variables that configure the tests.
 package enum Environment {
-    /// The value of a variable, if it is set and not empty.
+    /// The value of a variable; nil when it is unset or empty.
     package static func text(_ name: String) -> String? {
         guard let value = ProcessInfo.processInfo.environment[name], !value.isEmpty else {
             return nil
@@ -10,9 +10,9 @@ package enum Environment {
         return value
     }
 
-    /// The value of a variable as a number.
+    /// The value of a variable as a number; nil when it is unset or not a number.
     package static func number(_ name: String) -> UInt64? { text(name).flatMap { UInt64($0) } }
 
-    /// Whether the tests run under a sanitizer, whose own memory and pace say nothing about ours.
+    /// Whether the tests run under a sanitizer, which changes memory use and speed.
     package static var isSanitized: Bool { text("PUSHSWEEP_TEST_SANITIZER") != nil }
 }

@@ -1,12 +1,12 @@
 import APNsProtocol
 import TokenHygiene
 
-/// Evidence already in memory, for a few tokens.
+/// Evidence in memory, for a few tokens.
 package struct EvidenceList: EvidenceStream {
     private var rest: ArraySlice<TokenEvidence>
 
-    /// Orders evidence by token, keeps the latest time of each and adds up its statements; leaves
-    /// out tokens not after `position`.
+    /// Orders evidence by token, keeps the latest time of each and adds up its statements. Leaves out
+    /// tokens up to `position`.
     package init(_ evidence: [TokenEvidence], after position: DeviceToken? = nil) {
         var latest: [DeviceToken: TokenEvidence] = [:]
         for item in evidence where position.map({ item.token > $0 }) ?? true {
@@ -18,7 +18,7 @@ package struct EvidenceList: EvidenceStream {
         rest = latest.values.sorted { $0.token < $1.token }[...]
     }
 
-    /// The next at most `limit` tokens.
+    /// The next tokens, at most `limit`.
     package mutating func next(_ limit: Int) -> [TokenEvidence] {
         defer { rest = rest.dropFirst(limit) }
         return Array(rest.prefix(limit))

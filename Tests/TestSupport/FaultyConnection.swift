@@ -1,13 +1,13 @@
 import Database
 
-/// A connection that fails at chosen moments, around a real one: before a statement reaches the
-/// database, or after it was executed and before its answer came back.
+/// A real connection that fails at chosen operations: before a statement reaches the database, or
+/// after its execution and before its answer.
 package final class FaultyConnection: SQLConnection {
-    /// A fault to be met.
+    /// A planned fault.
     package struct Fault: Sendable {
         /// The number of the operation, from 1: statements, BEGIN and COMMIT count.
         package let operation: Int
-        /// Whether the database executes it before the fault shows.
+        /// Whether the database executes the operation before the fault.
         package let isExecuted: Bool
         package let kind: SQLFailure.Kind
 
@@ -20,13 +20,13 @@ package final class FaultyConnection: SQLConnection {
 
     private let real: any SQLConnection
     private let faults: [Fault]
-    /// Operations so far.
+    /// Number of operations so far.
     package private(set) var operations = 0
-    /// Statements with their values, in the order in which they were asked for.
+    /// The statements with their values, in order.
     package private(set) var log: [(String, [SQLValue])] = []
-    /// Connections made so far.
+    /// Number of connections made so far.
     package private(set) var connections = 0
-    /// Whether connecting is refused from the first fault on.
+    /// Whether every connection is refused after the first fault.
     package var staysAway = false
 
     package init(_ real: any SQLConnection, _ faults: [Fault]) {
@@ -53,7 +53,7 @@ package final class FaultyConnection: SQLConnection {
         guard let fault = faults.first(where: { $0.operation == number }) else { return try body() }
         if fault.isExecuted { _ = try body() }
         if fault.kind == .lost {
-            // A lost connection takes its open transaction with it.
+            // The server rolls back the open transaction of a lost connection.
             real.rollBack()
         }
         throw SQLFailure(kind: fault.kind, code: 9_999, message: "injected fault")

@@ -1,6 +1,6 @@
 import APNsProtocol
 
-/// The agreed feedback vectors F1 to F12: bytes in hex, the tuples they hold and how they end.
+/// The agreed feedback vectors F1 to F12: bytes in hex, their tuples and their end.
 package struct FeedbackVector: Sendable, CustomStringConvertible {
     /// The vector's number, `F1` to `F12`.
     package let name: String
@@ -36,7 +36,7 @@ package struct FeedbackVector: Sendable, CustomStringConvertible {
     package static let tutorialHex =
         "c9d4c07cfbbc26d6ef87a44d53e169831096a5d5fd82547556659dddf715defc"
 
-    /// Reads plain hex, for test data that is known to be right.
+    /// The bytes of plain hex. It is for test data that is known to be valid.
     package static func bytes(_ hex: String) -> [UInt8] {
         let digits = hex.compactMap { $0.hexDigitValue }
         return stride(from: 0, to: digits.count - 1, by: 2).map {

@@ -1,28 +1,28 @@
 import Foundation
 
-/// Programs that we did not write, as peers of ours.
+/// Programs of other projects, as peers of ours.
 package enum ForeignProgram: String, Sendable {
     /// Node.js with its module http2.
     case node = "/usr/bin/node"
     /// The load generator of nghttp2.
     case h2load = "/usr/bin/h2load"
-    /// The tracer of system calls, which can also spoil them.
+    /// The tracer of system calls, which can also make them fail.
     case strace = "/usr/bin/strace"
     /// The compiler for C.
     case cc = "/usr/bin/cc"
 
-    /// Whether it is there.
+    /// Whether the program is installed.
     package var isInstalled: Bool { FileManager.default.isExecutableFile(atPath: rawValue) }
 
-    /// Said by tests that are skipped.
+    /// The message of tests that are skipped without it.
     package var absence: String { "\(rawValue) is not installed" }
 
-    /// Runs it to its end.
+    /// Runs the program to its end.
     package func run(_ arguments: [String]) throws -> ToolResult {
         try RunningTool(program: URL(fileURLWithPath: rawValue), arguments).wait()
     }
 
-    /// Starts it.
+    /// Starts the program.
     package func start(_ arguments: [String]) throws -> RunningTool {
         try RunningTool(program: URL(fileURLWithPath: rawValue), arguments)
     }

@@ -1,8 +1,8 @@
 import Database
 import Foundation
 
-/// The MariaDB that tests may use: an administrator's account on a server started for the purpose
-/// (scripts/lib/mariadb.sh), named by the environment.
+/// The MariaDB server for tests, with an administrator's account. The environment names it
+/// (scripts/lib/mariadb.sh starts one).
 package struct MariaDBServer: Sendable {
     package let host: String
     package let port: Int
@@ -11,7 +11,7 @@ package struct MariaDBServer: Sendable {
     package let user: String
     package let password: String
 
-    /// The server the environment names; nil without one.
+    /// The server that the environment names; nil when it names none.
     package static let fromEnvironment: MariaDBServer? = {
         let environment = ProcessInfo.processInfo.environment
         func value(_ name: String) -> String? { environment["PUSHSWEEP_TEST_MARIADB_\(name)"] }
@@ -26,11 +26,11 @@ package struct MariaDBServer: Sendable {
     /// Whether the environment names a server.
     package static var isAvailable: Bool { fromEnvironment != nil }
 
-    /// What a skipped test says.
+    /// The message of tests that are skipped without a server.
     package static let absence =
         "no MariaDB: source scripts/lib/mariadb.sh, run mariadb_start, and test again"
 
-    /// Where a database of this server is, over TCP.
+    /// The location of a database of this server, over TCP.
     package func location(
         database: String, user: String? = nil, host: String? = nil
     ) -> StoreLocation {
@@ -40,7 +40,7 @@ package struct MariaDBServer: Sendable {
                 database: database))
     }
 
-    /// Settings for a database of this server.
+    /// Store settings for a database of this server.
     package func settings(
         database: String, user: String? = nil, password: String? = nil
     ) -> StoreSettings {
@@ -49,7 +49,7 @@ package struct MariaDBServer: Sendable {
             password: password ?? self.password, tls: .verify(ca: ca))
     }
 
-    /// An administrator's connection.
+    /// A connection with the administrator's account.
     package func connection(database: String = "mysql") throws -> any SQLConnection {
         let settings = settings(database: database)
         guard case .server(let server) = settings.location else { throw TestFailure("no server") }
@@ -60,7 +60,7 @@ package struct MariaDBServer: Sendable {
     }
 }
 
-/// A condition a test cannot go on without.
+/// A failure that ends a test, such as a missing condition.
 package struct TestFailure: Error, CustomStringConvertible {
     package let description: String
 

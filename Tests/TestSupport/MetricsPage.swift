@@ -1,18 +1,18 @@
-/// A page of metrics read back as the text format defines it (Prometheus documentation, "Exposition
-/// formats"), strictly: what that does not allow is an error.
+/// Reads a page of metrics strictly by the definition of the text format (Prometheus documentation,
+/// "Exposition formats"). Any deviation is an error.
 package struct MetricsPage {
-    /// Names with their help.
+    /// The help texts by name.
     package private(set) var help: [String: String] = [:]
-    /// Names with their type.
+    /// The types by name.
     package private(set) var types: [String: String] = [:]
-    /// Values by name and labels.
+    /// The values by name and labels.
     package private(set) var values: [Key: Double] = [:]
 
-    /// Names one value.
+    /// The key of one value.
     package struct Key: Hashable {
-        /// The metric.
+        /// The name of the metric.
         package let name: String
-        /// Its labels.
+        /// The labels of the value.
         package let labels: [String: String]
     }
 
@@ -42,7 +42,7 @@ package struct MetricsPage {
         }
     }
 
-    /// The value of a metric under exactly these labels.
+    /// The value of a metric with exactly these labels; nil when there is none.
     package subscript(_ name: String, _ labels: [String: String] = [:]) -> Double? {
         values[Key(name: name, labels: labels)]
     }

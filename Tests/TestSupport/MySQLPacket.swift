@@ -1,6 +1,6 @@
-/// Packets of a MySQL server as a rogue one sends them (MySQL client/server protocol).
+/// Packets of a rogue MySQL server (MySQL client/server protocol).
 package enum MySQLPacket {
-    /// The first packet of a server, one that offers TLS or one that does not.
+    /// The first packet of a server, with or without the capability TLS.
     package static func greeting(offersTLS: Bool) -> [UInt8] {
         var body: [UInt8] = [10] + Array("5.7.0-plain".utf8) + [0, 1, 0, 0, 0]
         body += Array("abcdefgh".utf8) + [0]
@@ -13,7 +13,7 @@ package enum MySQLPacket {
         return packet(0, body)
     }
 
-    /// The request to authenticate by another plugin, as packet `number` of the conversation.
+    /// The request to authenticate with another plugin, as packet `number` of the conversation.
     package static func switchTo(_ plugin: String, number: UInt8) -> [UInt8] {
         packet(number, [0xFE] + Array(plugin.utf8) + [0])
     }

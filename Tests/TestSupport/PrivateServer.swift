@@ -1,20 +1,20 @@
 import Foundation
 
-/// A MariaDB of one test's own, for what cannot be tried on the server that all tests share:
-/// started by scripts/lib/mariadb.sh, gone with the object.
+/// A MariaDB server for one test, for cases that would disturb the shared server.
+/// scripts/lib/mariadb.sh starts it; it ends with the object.
 package final class PrivateServer {
-    /// Its administrator's account.
+    /// The server with its administrator's account.
     package let server: MariaDBServer
     private let process = Process()
     private let input = Pipe()
 
-    /// Starts a server with options of mariadbd's.
+    /// Starts a server with options of mariadbd.
     package init(_ options: [String]) throws {
         let script = URL(filePath: #filePath).deletingLastPathComponent()
             .appending(path: "../../scripts/lib/mariadb.sh").standardizedFileURL.path
         let output = Pipe()
         process.executableURL = URL(filePath: "/bin/bash")
-        // Lives until its standard input ends, which happens with this process at the latest.
+        // The server runs until its standard input ends, at the latest with this process.
         process.arguments =
             [
                 "-c",

@@ -1,12 +1,12 @@
-/// A small random generator whose whole behaviour follows from one printed number (SplitMix64), so
-/// that a failed random test can be repeated.
+/// A small random generator (SplitMix64). One printed number determines all its values, so that a
+/// failed random test can be repeated.
 package struct SeededGenerator: RandomNumberGenerator, Sendable {
     private var state: UInt64
 
-    /// The number that repeats this run.
+    /// The number that repeats the values.
     package let seed: UInt64
 
-    /// Takes the seed given, else that of `PUSHSWEEP_TEST_SEED`, else a new one; prints it.
+    /// Takes the given seed, else that of `PUSHSWEEP_TEST_SEED`, else a new one, and prints it.
     package init(_ purpose: String, seed: UInt64? = nil) {
         let seed = seed ?? Environment.number("PUSHSWEEP_TEST_SEED") ?? .random(in: 1...(.max))
         self.seed = seed
@@ -14,7 +14,7 @@ package struct SeededGenerator: RandomNumberGenerator, Sendable {
         print("seed \(purpose): PUSHSWEEP_TEST_SEED=\(seed)")
     }
 
-    /// Takes a seed that the caller prints where it matters.
+    /// Takes a seed that the caller prints if necessary.
     package init(quietly seed: UInt64) { (self.seed, state) = (seed, seed) }
 
     package mutating func next() -> UInt64 {
@@ -25,14 +25,14 @@ package struct SeededGenerator: RandomNumberGenerator, Sendable {
         return mixed ^ (mixed >> 31)
     }
 
-    /// So many random bytes.
+    /// The given number of random bytes.
     package mutating func bytes(_ count: Int) -> [UInt8] {
         (0..<count).map { _ in UInt8.random(in: 0...255, using: &self) }
     }
 }
 
 extension SeededGenerator {
-    /// Takes a seed without printing it, for one of many that another seed gives.
+    /// Takes a seed without printing it, for seeds that another generator makes.
     package init(_ seed: UInt64) {
         self.seed = seed
         state = seed
@@ -40,7 +40,7 @@ extension SeededGenerator {
 }
 
 extension Array {
-    /// One of the elements of an array that has some.
+    /// A random element of an array, which must not be empty.
     package func one(_ random: inout SeededGenerator) -> Element {
         self[Int.random(in: indices, using: &random)]
     }

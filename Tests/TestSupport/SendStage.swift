@@ -3,8 +3,8 @@ import APNsSimulator
 import Foundation
 import TokenTable
 
-/// Everything a sender meets, for one test: a provider gateway, a database of its own with both
-/// tables, state, settings, and the real program to run.
+/// The environment of a sender for one test: a provider gateway, a separate database with both
+/// tables, a state folder, settings, and the real program.
 package final class SendStage {
     /// The test's folder.
     package let folder: TemporaryFolder
@@ -12,16 +12,16 @@ package final class SendStage {
     package let gateway: ProviderService
     /// The database that the settings name.
     package let database: TokenDatabase
-    /// Lines below `store:`.
+    /// The lines below `store:` in the settings file.
     package var store: String
-    /// Lines of the file's top level.
+    /// More lines at the top level of the settings file.
     package var lines = ""
     /// The gateway's port in the settings.
     package var port: UInt16
-    /// The app's line of its credential.
+    /// The line of the app's credential in the settings file.
     package var credential: String
 
-    /// Sets the stage with our own schema, or with none.
+    /// Starts the gateway and makes the database, with our own schema or with none.
     package init(
         _ engine: TestEngine = .sqlite, script: ProviderScript = ProviderScript(),
         misbehaviour: ProviderMisbehaviour = ProviderMisbehaviour(), plot: ProviderPlot? = nil,
@@ -42,7 +42,7 @@ package final class SendStage {
         store = try database.settingsLines(in: folder)
     }
 
-    /// Writes the settings as they stand and returns the file.
+    /// Writes the present settings and returns the path of the file.
     package func settings() throws -> String {
         let certificates = try SweepStage.certificates.get()
         return try folder.write(
@@ -62,8 +62,8 @@ package final class SendStage {
             """)
     }
 
-    /// Starts `pushsweep` with these settings, as the last words of another command where one is
-    /// given: a tracer, a shell.
+    /// Starts `pushsweep` with these settings. A command given, such as a tracer or a shell, gets the
+    /// program as its last words.
     package func start(
         _ arguments: [String], environment: [String: String] = [:], under command: [String] = []
     ) throws -> RunningTool {
@@ -77,7 +77,7 @@ package final class SendStage {
         try start(["send", "--format", "json"] + more).wait()
     }
 
-    /// Queues a notification for each of some numbered tokens in our own schema.
+    /// Queues a notification for each of the numbered tokens in our own schema.
     package func queue(_ numbers: some Collection<Int>) throws {
         let row = "('chat', 'production', ?, ?, ?)"
         for block in Array(numbers).chunks(of: 100) {
@@ -93,7 +93,7 @@ package final class SendStage {
         }
     }
 
-    /// How many rows of the queue are in each state.
+    /// The number of queue rows by state.
     package func states() throws -> [String: Int] {
         let rows = try database.texts("SELECT state, COUNT(*) FROM push_queue GROUP BY state")
         return Dictionary(uniqueKeysWithValues: rows.map { ($0[0], Int($0[1]) ?? -1) })

@@ -1,20 +1,20 @@
 import Foundation
 import Synchronization
 
-/// A server on a free local port that says one thing to every caller and writes down what it hears
-/// in return.
+/// A server on a free local port that sends one greeting to every caller and records all bytes that
+/// callers send.
 ///
-/// Its thread alone closes the listening socket. Closed by anybody else, the number could be given
-/// to another test's socket while the thread still means to accept on it, and this server would
-/// answer callers of that one.
+/// Only its thread closes the listening socket. If another thread closed it, another test's socket
+/// could get the number while this thread still accepts on it, and this server would answer that
+/// socket's callers.
 package final class SilentServer: Sendable {
     package let port: Int
     private let ear: Ear
 
-    /// What callers have said so far.
+    /// The bytes that callers have sent so far.
     package var heard: [UInt8] { ear.state.withLock { $0.heard } }
 
-    /// Starts to listen.
+    /// Starts to listen; every caller gets `greeting`.
     package init(saying greeting: [UInt8]) throws {
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
         var address = sockaddr_in()
@@ -38,7 +38,7 @@ package final class SilentServer: Sendable {
     deinit { ear.stop() }
 }
 
-/// What the thread holds, so that it does not keep the server itself alive.
+/// The thread's data, apart from the server, so that the thread does not keep the server alive.
 private final class Ear: Sendable {
     struct State {
         var heard: [UInt8] = []

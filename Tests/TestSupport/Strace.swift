@@ -1,22 +1,22 @@
 import Foundation
 
-/// strace(1) as the one who ends a program at a chosen system call, or lets the call fail. Each of the
-/// commands is to be followed by the program's own words.
+/// Commands of strace(1) that end a program at a chosen system call, or make the call fail. The
+/// program's own words follow each command.
 ///
-/// Calls are counted for each thread by itself, which is how strace counts.
+/// strace counts the calls of each thread separately.
 package enum Strace {
-    /// Whether it is installed and this process may trace its children.
+    /// Whether strace is installed and this process may trace its children.
     package static let isUsable: Bool = {
         let program = ForeignProgram.strace
         guard program.isInstalled else { return false }
         return (try? program.run(["-f", "-qq", "/bin/true"]).exit) == 0
     }()
 
-    /// Said by tests that are skipped.
+    /// The message of tests that are skipped without strace.
     package static let absence =
         "strace is missing or may not trace here: run scripts/bootstrap --tests, allow ptrace"
 
-    /// The command that writes calls into a file: all, or those about one of the paths.
+    /// The command that records calls into a file: all, or those about one of the paths.
     package static func recording(
         _ calls: some Sequence<String>, into file: String, at paths: [String] = []
     ) -> [String] {
@@ -28,8 +28,8 @@ package enum Strace {
         command([call]) + ["-e", "inject=\(call):signal=KILL:when=\(number)"]
     }
 
-    /// The command that lets a call fail, from one occurrence on to the end of the program or this
-    /// once, and only where it is about one of the paths, if any are given.
+    /// The command that makes a call fail, from one occurrence on to the end of the program or only
+    /// this once. With paths given, only calls about one of them fail.
     package static func failing(
         _ call: String, with error: String, from number: Int, once: Bool = false,
         at paths: [String] = []
@@ -45,11 +45,12 @@ package enum Strace {
             + ["-e", "signal=none", "-e", "trace=" + calls.joined(separator: ",")]
     }
 
-    /// How often the busiest thread made each of the recorded calls, by name.
+    /// The number of each recorded call by name, for the thread that made it most often.
     package static func counts(in file: String) throws -> [String: Int] {
         var threads: [Substring: Int] = [:]
         var counts: [String: Int] = [:]
-        // `1234  openat(AT_FDCWD, ...`; a call that was interrupted by another's comes again as resumed.
+        // A line is `1234  openat(AT_FDCWD, ...`. A call that another thread's call interrupted has a
+        // second line, marked as resumed.
         for line in try String(contentsOfFile: file, encoding: .utf8).split(separator: "\n") {
             guard let call = line.prefixMatch(of: /\d+ +(\w+)\(/) else { continue }
             let number = threads[call.output.0, default: 0] + 1

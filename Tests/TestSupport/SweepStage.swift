@@ -4,14 +4,14 @@ import Database
 import Foundation
 import SecureTransport
 
-/// Everything a sweep meets, for one test: a gateway with its list, a database of its own, a state
-/// folder, settings, and the real program to run.
+/// The environment of a sweep for one test: a gateway with its list, a separate database, a state
+/// folder, settings, and the real program.
 package final class SweepStage {
-    /// Certificates of all tests of this process; minting them takes longer than most tests.
+    /// The certificates for all tests of this process; making them takes longer than most tests.
     package static let certificates = Result {
         try SimulatorCertificates(directory: certificateFolder.file("certificates"))
     }
-    // Lives as long as the process, so the certificates stay while tests run.
+    // The folder lives as long as the process, so the certificates exist while tests run.
     private static let certificateFolder = Result { try TemporaryFolder() }.unwrapped
 
     /// The test's folder.
@@ -20,19 +20,19 @@ package final class SweepStage {
     package let gateway: FeedbackGateway
     /// The database that the settings name, with the full schema.
     package let database: TokenDatabase
-    /// Lines that replace settings, by name.
+    /// The lines that replace settings, by name.
     package var lines: Lines
     private var written = ""
 
-    /// Settings under which the guard lets any number of rows go: for tests of other things.
+    /// A guard setting that permits any number of removals, for tests of other parts.
     package static let anyNumber = "guard: {floor: 1000000000}"
 
     /// The parts of the settings file that tests change.
     package struct Lines {
         package var policy = "policy: {action: mark}"
-        /// Limits of the guard; nothing for the usual ones.
+        /// The limits of the guard; empty for the default limits.
         package var limits = ""
-        /// Further apps, as items of the list.
+        /// More apps, as items of the list.
         package var apps = ""
         package var hostName = ""
         package var ca = ""
@@ -43,7 +43,7 @@ package final class SweepStage {
         package var store = ""
     }
 
-    /// Sets the stage.
+    /// Starts the gateway, makes the database and prepares the settings.
     package init(
         _ engine: TestEngine = .sqlite, feeds: [FeedSource] = [],
         behaviour: FeedbackBehaviour = FeedbackBehaviour(), schema: Bool = true
@@ -62,8 +62,8 @@ package final class SweepStage {
         lines.store = try database.settingsLines(in: folder)
     }
 
-    /// Sets the stage with one list that calls the first `count` numbered tokens dead, all of them
-    /// registered before, and a guard that lets any number go.
+    /// Prepares one list that calls the first `count` numbered tokens dead, all of them registered
+    /// before, and a guard that permits any number of removals.
     package convenience init(
         _ engine: TestEngine, dead count: Int, behaviour: FeedbackBehaviour = FeedbackBehaviour()
     ) throws {
@@ -78,11 +78,11 @@ package final class SweepStage {
     /// The state folder of the settings.
     package var state: String { folder.file("state") }
 
-    /// The journal's file.
+    /// The path of the journal.
     package var journal: String { state + "/journal.sqlite" }
 
-    /// Writes the settings as they stand and returns the file. Settings that have not changed are
-    /// left alone, since a run may be reading them.
+    /// Writes the present settings and returns the path of the file. Unchanged settings are not
+    /// written again, since a run may be reading them.
     package func settings() throws -> String {
         let text = self.text
         if text != written { _ = try folder.write("pushsweep.yaml", text) }
@@ -121,8 +121,8 @@ package final class SweepStage {
         try start(arguments, environment: environment).wait()
     }
 
-    /// Starts `pushsweep` with these settings, as the last words of another command where one is
-    /// given: a tracer, a shell.
+    /// Starts `pushsweep` with these settings. A command given, such as a tracer or a shell, gets the
+    /// program as its last words.
     package func start(
         _ arguments: [String], environment: [String: String] = [:], under command: [String] = []
     ) throws -> RunningTool {
@@ -131,12 +131,12 @@ package final class SweepStage {
             under: command)
     }
 
-    /// What makes a run one of another host: a state folder of its own.
+    /// The environment variables that make a run one of another host: a separate state folder.
     package func host(_ name: String) -> [String: String] {
         ["PUSHSWEEP_STATE": folder.file("state-of-\(name)")]
     }
 
-    /// Waits until bytes of a feed are in the journal; false if none came in 20 seconds.
+    /// Waits until the journal has bytes of a feed; false if none came in 20 seconds.
     @discardableResult
     package func awaitJournal() -> Bool {
         let deadline = Deadline.in(.seconds(20))
@@ -146,7 +146,7 @@ package final class SweepStage {
         return false
     }
 
-    /// All bytes that the journal holds durably, feed by feed in the order of reading.
+    /// All durable bytes in the journal, feed by feed in the order of reading.
     package func journaledBytes() throws -> [UInt8] { try journaledBytes(journal) }
 
     /// The same for a copy of the journal.
@@ -178,7 +178,7 @@ package final class SweepStage {
 }
 
 extension TokenDatabase {
-    /// What a settings file says about this database, below `store:`.
+    /// The lines below `store:` in a settings file for this database.
     package func settingsLines(in folder: TemporaryFolder) throws -> String {
         switch settings.location {
         case .sqlite(let path): return "url: sqlite://\(path)"
@@ -206,7 +206,7 @@ extension Result {
 }
 
 extension FeedbackTuple {
-    /// The tuple that says that a numbered token was dead at a second.
+    /// A tuple that reports a numbered token dead at a second.
     package static func dead(_ number: Int, at seconds: UInt32, count: Int = 32) -> FeedbackTuple {
         FeedbackTuple(time: EpochSeconds(seconds), token: .numbered(number, count: count))
     }

@@ -1,6 +1,6 @@
 import Foundation
 
-/// A folder of one test, private to its user, removed when the last holder lets it go.
+/// A folder of one test. Only its user can read it, and it is removed with the last reference.
 package final class TemporaryFolder: Sendable {
     /// The absolute path.
     package let path: String

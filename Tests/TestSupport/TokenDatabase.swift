@@ -4,25 +4,26 @@ import Foundation
 import TokenHygiene
 import TokenTable
 
-/// The engines the conformance tests run on.
+/// The database engines for the conformance tests.
 package enum TestEngine: String, Sendable, CaseIterable {
     case mariaDB = "MariaDB"
     case sqlite = "SQLite"
 
-    /// Those at hand here.
+    /// The engines that are available in this environment.
     package static var available: [TestEngine] {
         MariaDBServer.fromEnvironment == nil ? [.sqlite] : allCases
     }
 
 }
 
-/// A database of one test's own: a schema on the test server or a file, gone with the object.
+/// A separate database for one test: a schema on the test server or a file. It is removed with the
+/// object.
 package final class TokenDatabase {
     package let engine: TestEngine
     package let name: String
-    /// How a store opens it.
+    /// The settings by which a store opens it.
     package var settings: StoreSettings
-    /// A connection that sees everything.
+    /// A connection with all rights.
     package let sql: any SQLConnection
 
     /// Makes an empty database.
@@ -73,14 +74,14 @@ package final class TokenDatabase {
         }
     }
 
-    /// Lays down the whole schema of ours.
+    /// Creates our whole schema.
     package func createOwnSchema() throws {
         for statement in SchemaScript.whole(for: settings.location).statements {
             try sql.run(statement)
         }
     }
 
-    /// Lays down our side tables only.
+    /// Creates our side tables only.
     package func createSideTables() throws {
         for statement in SchemaScript.sideTables(for: settings.location).statements {
             try sql.run(statement)
@@ -92,7 +93,7 @@ package final class TokenDatabase {
         _ = try sql.execute(statement, values)
     }
 
-    /// Runs a statement that only one engine knows, on that engine.
+    /// Runs a statement on one engine only.
     package func execute(_ statement: String, on engine: TestEngine) throws {
         if engine == self.engine { try sql.run(statement) }
     }
@@ -103,7 +104,7 @@ package final class TokenDatabase {
         return (0..<rows.count).map { rows.row($0).map(\.testText) }
     }
 
-    /// A number a query returns.
+    /// The number that a query returns.
     package func count(_ query: String, _ values: [SQLValue] = []) throws -> Int {
         try sql.query(query, values).scalar?.count ?? -1
     }
@@ -122,7 +123,7 @@ package final class TokenDatabase {
             ])
     }
 
-    /// Registers many numbered tokens at one time.
+    /// Registers many numbered tokens at the same time.
     package func register(_ numbers: Range<Int>, at registered: Int64) throws {
         let row = "('user', 'chat', 'production', ?, ?)"
         try sql.begin()
@@ -137,13 +138,14 @@ package final class TokenDatabase {
         try sql.commit()
     }
 
-    /// A time as a column of our own schema takes it.
+    /// A time as a value for a column of our own schema.
     package func time(_ milliseconds: Int64) -> SQLValue {
         let clock = WallClock(microseconds: milliseconds * 1_000)
         return engine == .mariaDB ? .wallClock(clock) : .text(clock.text(fraction: 3))
     }
 
-    /// Tokens and marks of our own schema's table, in token order: `hex invalidated_at reason`.
+    /// The tokens and marks in the table of our own schema, in token order: `hex invalidated_at
+    /// reason`.
     package func marks() throws -> [String] {
         try texts(
             "SELECT device_token, invalidated_at, invalid_reason FROM active_users "
@@ -153,7 +155,7 @@ package final class TokenDatabase {
 }
 
 extension SQLValue {
-    /// The value as tests print it.
+    /// The value as text for tests.
     package var testText: String {
         switch self {
         case .null: "NULL"
@@ -169,13 +171,13 @@ extension SQLValue {
 }
 
 extension DeviceToken {
-    /// A token of 32 bytes (or another length) that tells its number.
+    /// A token of 32 bytes (or another length) that contains its number.
     package static func numbered(_ number: Int, count: Int = 32) -> DeviceToken {
         var bytes = [UInt8](repeating: 0xA5, count: count)
         for place in 0..<min(8, count) {
             bytes[count - 1 - place] = UInt8(truncatingIfNeeded: number >> (8 * place))
         }
-        // A token of no bytes does not exist; `count` is at least 1 here.
+        // A token has at least one byte, and so does `count` here.
         return DeviceToken(bytes) ?? DeviceToken.numbered(number, count: 32)
     }
 }

@@ -1,12 +1,12 @@
 import Foundation
 
-/// What a finished program left: its exit code and all it wrote.
+/// The result of a finished program: its exit code and its output.
 package struct ToolResult: Sendable {
-    /// The exit code, or 128 and the number of the signal that ended it.
+    /// The exit code, or 128 plus the number of the signal that ended the program.
     package let exit: Int32
-    /// Everything on stdout.
+    /// All text on stdout.
     package let output: String
-    /// Everything on stderr.
+    /// All text on stderr.
     package let error: String
 
     /// The last line of stdout as a JSON object.
@@ -33,8 +33,8 @@ package final class RunningTool: @unchecked Sendable {
     private let process = Process()
     private let folder: TemporaryFolder
 
-    /// Starts a program built beside the tests, with exactly the environment given and what a
-    /// sanitizer is told, as the last words of another command where one is given.
+    /// Starts a program built beside the tests, with exactly the given environment and the
+    /// sanitizer's options. A command given gets the program as its last words.
     package convenience init(
         _ name: String, _ arguments: [String], environment: [String: String] = [:],
         under command: [String] = []
@@ -45,7 +45,7 @@ package final class RunningTool: @unchecked Sendable {
             environment: environment)
     }
 
-    /// Starts any program, with exactly the environment given, and what a sanitizer is told.
+    /// Starts any program, with exactly the given environment and the sanitizer's options.
     package init(
         program: URL, _ arguments: [String], environment: [String: String] = [:]
     ) throws {
@@ -71,7 +71,7 @@ package final class RunningTool: @unchecked Sendable {
         try process.run()
     }
 
-    /// Where the programs of this build are.
+    /// The folder with the programs of this build.
     package static var folderOfTests: URL {
         URL(fileURLWithPath: CommandLine.arguments[0]).resolvingSymlinksInPath()
             .deletingLastPathComponent()
@@ -83,7 +83,7 @@ package final class RunningTool: @unchecked Sendable {
     /// Sends a signal to the process.
     package func signal(_ number: Int32) { kill(pid, number) }
 
-    /// Waits until stderr holds a text; false if it did not within 20 seconds or before the end.
+    /// Waits until stderr has a text; false when it has not within 20 seconds or before the end.
     package func awaitError(_ text: String) -> Bool {
         let deadline = ContinuousClock.now + .seconds(20)
         while ContinuousClock.now < deadline {
@@ -94,7 +94,7 @@ package final class RunningTool: @unchecked Sendable {
         return false
     }
 
-    /// Waits for the first whole line on stdout; nil if it ends without one.
+    /// Waits for the first whole line on stdout; nil when the program ends without one.
     package func firstLine() -> String? {
         while true {
             let isOver = !process.isRunning
@@ -105,7 +105,7 @@ package final class RunningTool: @unchecked Sendable {
         }
     }
 
-    /// Waits for the end and collects what it left.
+    /// Waits for the end and returns the exit code and the output.
     package func wait() -> ToolResult {
         process.waitUntilExit()
         let signalled = process.terminationReason == .uncaughtSignal

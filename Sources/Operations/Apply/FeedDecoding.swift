@@ -1,36 +1,37 @@
-// From the journal to evidence: the raw bytes of a captured feed become tuples, the tuples are
-// checked for believable times, and what is left is laid into the evidence table. What is no
-// evidence is named with its place in the feed, so that it can be looked at, and stays in the
-// journal. Decoding the same feed again gives the same result, whichever run does it: the bounds of
-// believable times hang on the moment the feed was opened, not on the present.
+// Turns the raw bytes of a captured feed into evidence. The bytes become tuples, tuples with
+// impossible times are refused, and the others go into the evidence table. Bytes that are not
+// evidence are quarantined with their place in the feed, so that a person can look at them; they stay
+// in the journal. Decoding a feed again gives the same result in every run, because the bounds of
+// believable times depend on the moment at which the feed was opened, and not on the present.
 
 import APNsProtocol
 import EvidenceJournal
 import TokenHygiene
 
-/// A captured feed, decoded.
+/// The result of decoding a captured feed.
 struct DecodedFeed {
-    /// The feed as the journal has it.
+    /// The feed as the journal stores it.
     let feed: CapturedFeed
     /// Bytes and tuples counted so far; `outcome` is still empty.
     let books: FeedAccounting
     /// How the feed ended, in one word.
     let end: FeedEnd
-    /// What is to be said about the end; nil for a complete list.
+    /// One sentence about the end; nil for a complete list.
     let detail: String?
-    /// Tuples whose time cannot be.
+    /// Number of tuples with an impossible time.
     let outOfBounds: Int
-    /// The evidence, each token once, in token order; nil where there is none.
+    /// The evidence: each token once, in token order; nil when there is none.
     let evidence: SortedEvidence?
 
-    /// Distinct tokens in the evidence.
+    /// Number of distinct tokens in the evidence.
     var tokens: Int { evidence?.tokens ?? 0 }
 }
 
 /// Decodes one captured feed.
 struct FeedDecoding {
     private static let entriesPerBatch = 1_000
-    /// Places that are named one by one; a hostile feed shall not make a row of each of its tuples.
+    /// Number of quarantined places that get an entry of their own; a hostile feed must not get a
+    /// journal row for each of its tuples.
     static let placesNamed = 10_000
 
     private let journal: EvidenceJournal
@@ -39,9 +40,9 @@ struct FeedDecoding {
     private var books = FeedAccounting()
     private var evidence: EvidenceTable?
     private var refused: [Quarantined] = []
-    /// Places named in the journal already.
+    /// Number of places with an entry in the journal so far.
     private var placesNoted = 0
-    /// Where the first place begins that is not named by itself.
+    /// Offset of the first quarantined place without an entry of its own.
     private var unnamed: Int?
     private var place = 0
     private var outOfBounds = 0
@@ -55,8 +56,8 @@ struct FeedDecoding {
         bounds = EvidenceBounds(now: feed.opened)
     }
 
-    /// Reads the feed from the journal and notes its quarantine; sorts its evidence unless it is
-    /// only to be counted.
+    /// Reads the feed from the journal and records its quarantine. Sorts its evidence unless the feed
+    /// is only to be counted.
     static func decode(
         _ feed: CapturedFeed, in journal: EvidenceJournal, sorting: Bool = true
     ) throws -> DecodedFeed {
@@ -66,7 +67,7 @@ struct FeedDecoding {
 
     private mutating func run() throws -> DecodedFeed {
         let ending = feed.kind == .feedback ? try readTuples() : try readAnswers()
-        // Records of answers are committed whole, so a run that ended anyhow left nothing out.
+        // Records of answers are committed whole, so they are complete however the run ended.
         let end = feed.kind == .feedback ? FeedEnd(feed.end ?? .crashed, ending) : .clean
         if books.quarantinedBytes > 0 {
             refuse(
@@ -126,7 +127,7 @@ struct FeedDecoding {
         return .clean
     }
 
-    /// The owner of a visited folder may be sorting a feed there too.
+    /// The owner of a visited folder may be sorting a feed there too, so a visitor uses another name.
     private var scratch: String { journal.folder.isVisited ? "scratch-visit" : "scratch" }
 
     private mutating func take(
@@ -147,7 +148,7 @@ struct FeedDecoding {
         }
     }
 
-    /// Neighbours refused for one reason become one entry.
+    /// Makes one entry of adjacent bytes that are refused for the same reason.
     private mutating func refuse(_ entry: Quarantined) {
         if unnamed == nil, let last = refused.last, last.reason == entry.reason,
             last.offset + last.length == entry.offset
@@ -161,7 +162,7 @@ struct FeedDecoding {
         }
     }
 
-    /// One entry for all that follows the last place with an entry of its own.
+    /// Makes one entry for everything after the last place with an entry of its own.
     private mutating func noteUnnamed(upTo end: Int) throws {
         guard let unnamed else { return }
         try journal.quarantine(

@@ -2,15 +2,15 @@ import APNsProtocol
 import TokenHygiene
 
 extension ExitStatus {
-    /// What a feed whose evidence was applied means for the exit code: whether the gateway kept to
-    /// the protocol, and whether all it said could be used.
+    /// The exit code for a feed whose evidence was applied. It depends on whether the gateway kept to
+    /// the protocol, and on whether all of the feed could be used.
     static func following(_ end: FeedEnd, _ capture: CaptureEnd, _ books: FeedAccounting)
         -> ExitStatus
     {
         let bytes: ExitStatus =
             switch end {
-            // Silence inside a tuple is the connection's fault, not bad input: the fragment is kept
-            // and the list may go on next time.
+            // Silence inside a tuple is a fault of the connection, not bad input. The fragment is
+            // kept, and the list may continue next time.
             case .timeout: .pending
             case _ where books.quarantined > 0 || books.quarantinedBytes > 0: .quarantined
             case _ where books.outcome.refused > 0: .quarantined
@@ -20,8 +20,8 @@ extension ExitStatus {
             switch capture {
             case .closeNotify, .idle, .file: .done
             case .cut, .reset, .broken: .protocolBroken
-            // Our own doing, and told in words: the gateway kept to the protocol, and what was read
-            // is applied.
+            // The cause is on our side, and a message reports it. The gateway kept to the protocol,
+            // and the bytes read are applied.
             case .crashed, .stopped, .full: .done
             }
         return worse(bytes, connection)

@@ -3,62 +3,63 @@ import EvidenceJournal
 import TokenHygiene
 import TokenTable
 
-/// What became of one feed: an entry of the reports of sweeps and replays. Fields may be added, never renamed.
+/// The result of one feed: an entry of the reports of sweeps and replays. Fields may be added, never
+/// renamed.
 package struct FeedReport: Codable, Hashable, Sendable {
     /// The app's name in the settings.
     package var app: String
     /// `production` or `sandbox`.
     package var environment: String
-    /// `host:port`, or the file it came from.
+    /// `host:port` of the gateway, or the path of the file.
     package var source: String
-    /// How it ended, in one word.
+    /// How the feed ended, in one word.
     package var end: String
-    /// Whether a connection to the gateway was tried; not where our own certificate kept us from it.
+    /// Whether a connection to the gateway was tried; false when our own certificate prevented it.
     package var asked = true
-    /// What is to be said about the end, in one sentence.
+    /// One sentence about the end; absent for a complete list.
     package var detail: String?
-    /// The feed's name in the journal and the database; absent where nothing was opened.
+    /// The feed's name in the journal and the database; absent when no feed was opened.
     package var feed: String?
-    /// Where the feed stands now: pending, applied, held or discarded.
+    /// The feed's state: pending, applied, held or discarded.
     package var state: String?
-    /// Whether an earlier run had read it.
+    /// Whether an earlier run read the feed.
     package var resumed = false
-    /// Bytes read.
+    /// Number of bytes read.
     package var bytes = 0
-    /// Whole tuples read.
+    /// Number of whole tuples read.
     package var tuples = 0
-    /// Tuples that made at least one living row invalid; in a dry run, that would.
+    /// Tuples that made at least one living row invalid; in a dry run, the tuples that would.
     package var applied = 0
     /// Tuples whose rows were invalid before.
     package var already = 0
     /// Tuples whose token registered again later.
     package var newer = 0
-    /// Tuples whose token no row carries.
+    /// Tuples whose token is in no row.
     package var unknown = 0
-    /// Tuples of which a row could not be judged, or refused the change; `refusals` names them.
+    /// Tuples with a row that could not be judged or refused the change; `refusals` names the rows.
     @LaterCount package var refused = 0
-    /// Rows that stayed as they are against the evidence, the first ones; absent where there are none.
+    /// The first rows that stayed unchanged against the evidence; absent when there are none.
     package var refusals: [String]?
-    /// How many rows `refusals` names.
+    /// The most rows that `refusals` names.
     static let mostRefusals = 10
-    /// Tuples that wait for a person.
+    /// Tuples that wait for a person's decision.
     package var held = 0
-    /// Whole tuples that are no usable evidence.
+    /// Whole tuples that are not usable evidence.
     package var quarantined = 0
-    /// Bytes after the last whole tuple.
+    /// Number of bytes after the last whole tuple.
     package var quarantinedBytes = 0
-    /// Rows changed in the database, refreshed marks included.
+    /// Rows changed in the database, including refreshed marks.
     package var rowsChanged = 0
-    /// The gate of the guard that holds it or, in a dry run, would.
+    /// The guard's gate that holds the feed or, in a dry run, would hold it.
     package var gate: String?
-    /// Why it is held, or would be, in one sentence.
+    /// Why the feed is held, or would be, in one sentence.
     package var cause: String?
-    /// Living rows that would become invalid, where the guard stopped them.
+    /// Living rows that would become invalid; present when the guard stopped them.
     package var candidates: Int?
-    /// When our own certificate ends.
+    /// The end of our own certificate's validity.
     package var certificateExpires: String?
 
-    /// Opens the entry of a feed.
+    /// Makes the entry of a feed.
     package init(_ partition: Partition, source: String, end: FeedEnd) {
         app = partition.app
         environment = partition.environment
@@ -66,7 +67,7 @@ package struct FeedReport: Codable, Hashable, Sendable {
         self.end = end.rawValue
     }
 
-    /// Copies what became of the tuples.
+    /// Copies the counts of tuples by outcome.
     mutating func enter(_ outcome: OutcomeCounts) {
         applied = outcome.applied
         already = outcome.already
@@ -75,7 +76,7 @@ package struct FeedReport: Codable, Hashable, Sendable {
         refused = outcome.refused
     }
 
-    /// Copies the books of the feed.
+    /// Copies the byte and tuple counts of the feed.
     package mutating func enter(_ books: FeedAccounting) {
         bytes = books.bytes
         tuples = books.tuples
@@ -87,17 +88,17 @@ package struct FeedReport: Codable, Hashable, Sendable {
 }
 
 extension FeedReport {
-    /// Whether nothing of it is left to do.
+    /// Whether the feed is completely applied.
     var isApplied: Bool { state == FeedState.applied.rawValue }
 
-    /// What became of its evidence.
+    /// The feed's tuples, counted by outcome.
     var counts: EvidenceCounts {
         EvidenceCounts(
             tuples: tuples, applied: applied, already: already, newer: newer, unknown: unknown,
             refused: refused, held: held, quarantined: quarantined)
     }
 
-    /// Takes away what was counted before.
+    /// Subtracts counts that were reported before.
     mutating func subtract(_ counts: EvidenceCounts) {
         tuples -= counts.tuples
         applied -= counts.applied

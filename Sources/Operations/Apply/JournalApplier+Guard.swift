@@ -4,20 +4,20 @@ import Synchronization
 import TokenHygiene
 import TokenTable
 
-/// A feed that the guard stopped.
+/// The guard's decision to hold a feed.
 struct GuardHold {
     let cause: GuardCause
-    /// Living rows that would become invalid; nil where nobody looked.
+    /// Living rows that would become invalid; nil when the rows were not examined.
     let candidates: Int?
 }
 
-/// What the guard said in one run, in the few words that the run's record has room for.
+/// Collects the guard's decisions of one run, as short text for the run's record.
 final class GuardLog: Sendable {
     private static let longest = 255
 
     private let words = Mutex<(wasAsked: Bool, held: [String])>((false, []))
 
-    /// Takes down what it said about a feed.
+    /// Adds the decision about a feed.
     func note(_ hold: GuardHold?, about partition: Partition, asked: Bool) {
         words.withLock { words in
             if asked { words.wasAsked = true }
@@ -27,13 +27,13 @@ final class GuardLog: Sendable {
         }
     }
 
-    /// `passed`, or `held` with the partitions and gates; nil where it was not asked.
+    /// `passed`, or `held` with the partitions and gates; nil when the guard was not asked.
     var summary: String? {
         let words = words.withLock { $0 }
         return words.wasAsked ? Self.summary(words.held) : nil
     }
 
-    /// The same for partitions with the gates that hold them.
+    /// The same text for partitions and the gates that hold them.
     static func summary(_ held: [String]) -> String {
         held.isEmpty
             ? "passed" : String("held: \(held.joined(separator: ", "))".prefix(longest))
@@ -41,7 +41,7 @@ final class GuardLog: Sendable {
 }
 
 extension JournalApplier {
-    /// What the partition waits for already, another feed than this one.
+    /// The hold of the feed's partition by another feed; nil when there is none.
     func holdBehind(_ feed: CapturedFeed) throws -> GuardHold? {
         guard let holder = try journal.holder(of: feed.partition), holder.id != feed.id else {
             return nil
@@ -49,7 +49,7 @@ extension JournalApplier {
         return GuardHold(cause: .behind(feed: holder.id), candidates: nil)
     }
 
-    /// Asks the guard about a feed that nothing of is applied yet.
+    /// Asks the guard about a feed of which nothing is applied yet.
     func ask(
         about decoded: DecodedFeed, _ forecast: Classification, in partition: Partition
     ) throws -> GuardHold? {
@@ -59,7 +59,7 @@ extension JournalApplier {
             candidates: forecast.candidateRows, counts: forecast.counts,
             tuples: decoded.books.tuples, outOfBounds: decoded.outOfBounds,
             tokens: decoded.tokens, deletes: plan.policy.action == .delete)
-        // An answer without a time of APNs' carries the time of its batch.
+        // An answer without a time from APNs has the time of its batch.
         if decoded.feed.kind == .feedback {
             proposal.tokensAtOneTime = try decoded.evidence?.tokensAtOneTime() ?? 0
         }
@@ -77,7 +77,7 @@ extension JournalApplier {
         return cause.map { GuardHold(cause: $0, candidates: forecast.candidateRows) }
     }
 
-    /// Holds a feed in the journal and tells the story.
+    /// Holds a feed in the journal and logs why.
     func keep(_ feed: CapturedFeed, _ hold: GuardHold) throws {
         try journal.close(
             feed.id, as: .held, cause: "\(hold.cause)", gate: hold.cause.gate, at: context.now())
@@ -91,7 +91,7 @@ extension JournalApplier {
 }
 
 extension FeedReport {
-    /// Copies why the guard holds it.
+    /// Copies the guard's reasons for the hold.
     mutating func enter(_ hold: GuardHold) {
         gate = hold.cause.gate.rawValue
         cause = "\(hold.cause)"

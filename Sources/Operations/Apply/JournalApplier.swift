@@ -1,12 +1,12 @@
-// From evidence to rows: the last stretch of the way, the same for a feed read now, one that an
-// earlier run left, and one replayed from a file.
+// Applies evidence to rows. The steps are the same for a feed read by this run, one left by an
+// earlier run, and one replayed from a file.
 //
-// Classification comes first and changes nothing: it forecasts what would become of every token,
-// which is all that a dry run needs, and what the guard judges by; what it stops is held. Then chunk
-// by chunk the store judges again under row locks, changes rows, writes the ledger and moves the
-// feed's marker, in one transaction. A run that ends between two chunks is continued after the
-// marker, so every tuple is counted once even though the rows of the first half look different by
-// then. The journal learns "applied" last.
+// Classification comes first and changes nothing. It forecasts the outcome of every token. A dry run
+// needs no more, and the guard judges the forecast; feeds that it stops are held. Then, chunk by
+// chunk, one transaction judges again under row locks, changes rows, writes the ledger and moves the
+// feed's marker. When a run ends between two chunks, the next run continues after the marker. So
+// every tuple is counted once, even though the rows of the first half look different by then. The
+// journal records "applied" last.
 
 import APNsProtocol
 import Database
@@ -17,7 +17,7 @@ import TokenTable
 
 /// Applies pending feeds of the journal to the token database.
 struct JournalApplier {
-    /// Tokens from which on a second connection gains more than it costs.
+    /// Number of tokens above which a second connection gains more than it costs.
     private static let tokensWorthSharing = 5_000
 
     let journal: EvidenceJournal
@@ -25,24 +25,24 @@ struct JournalApplier {
     let plan: SweepPlan
     let context: RunContext
     let run: String
-    /// When the run began, for the records of the database.
+    /// The start of the run, for its records in the database.
     let started: EpochMilliseconds
-    /// What fences the changes; nil for dry runs and senders.
+    /// The lease that fences the changes; nil for dry runs and senders.
     var lease: Lease?
-    /// What the guard said so far.
+    /// The guard's decisions so far.
     let opinions = GuardLog()
-    /// The rows that refused the feed in hand.
+    /// The rows that refused the current feed's changes.
     private let refusals = Refusals()
 
-    /// What became of one feed.
+    /// The result of one feed.
     struct Result {
         let entry: FeedReport
         let exit: ExitStatus
-        /// The failure that left the feed pending, if one did.
+        /// The failure that left the feed pending, if there was one.
         let failure: RunFailure?
 
-        /// Whether other feeds would fail the same way: the database or the journal is at fault,
-        /// not this feed.
+        /// Whether other feeds would fail the same way: the fault is in the database or the journal,
+        /// not in this feed.
         var endsRun: Bool {
             guard let failure else { return false }
             return failure.exit != .invariant && failure.stage != .settings
@@ -50,7 +50,7 @@ struct JournalApplier {
         }
     }
 
-    /// Decodes one pending feed and brings its evidence to the database.
+    /// Decodes one pending feed and applies its evidence to the database.
     func apply(_ feed: CapturedFeed) -> Result {
         var entry = FeedReport(
             feed.partition, source: feed.source, end: feed.end == nil ? .truncated : .clean)
@@ -68,7 +68,7 @@ struct JournalApplier {
         }
     }
 
-    /// After a failure: how far the database says that the feed came.
+    /// Enters, after a failure, how much of the feed the database has applied.
     private func enterProgress(of feed: CapturedFeed, into entry: inout FeedReport) {
         guard !plan.dryRun, let known = try? store.progress(of: feed.id) else { return }
         entry.enter(known.counts)
@@ -136,8 +136,8 @@ struct JournalApplier {
         return .following(decoded.end, feed.captureEnd, books)
     }
 
-    /// Names the first rows that refused their change of a feed which stands in the ledger as `name`. What
-    /// is applied stands, whether or not they can be read.
+    /// Logs the first rows that refused the changes of a feed, which the ledger knows as `name`. The
+    /// applied changes are kept, whether or not these rows can be read.
     private func nameRefusals(_ name: String, _ feed: CapturedFeed, _ progress: FeedProgress) {
         let limit = FeedReport.mostRefusals
         let named = (try? store.refusedChanges(ofFeed: name, run: run, limit: limit)) ?? []
@@ -151,24 +151,26 @@ struct JournalApplier {
             """)
     }
 
-    /// The rows that refused the feed in hand, by name.
+    /// The names of the rows that refused the current feed's changes.
     final class Refusals {
         var names: [String]?
     }
 
-    /// Judges the evidence: a forecast first, then, unless the guard holds it or this is a dry run,
-    /// the rows themselves. What was begun goes on whatever the guard would say: half a feed applied
-    /// is no safer than a whole one, and the other half would be held for the first one's number.
+    /// Judges the evidence: first a forecast, then the rows themselves, unless the guard holds the
+    /// feed or this is a dry run. A feed that was begun continues without asking the guard: half a
+    /// feed applied is no safer than a whole one, and the rest would be held because of the number of
+    /// the first half.
     private func judge(
         _ decoded: DecodedFeed, in partition: Partition
     ) throws -> (FeedProgress, GuardHold?) {
         let feed = decoded.feed
-        // A dry run gets by with the right to read the token table.
+        // A dry run needs only the right to read the token table.
         var known = plan.dryRun ? nil : try store.progress(of: feed.id)
         var name = feed.id
         if let done = known, done.isApplied {
-            // A person who names a feed again means the rows that refused it. Its marker is done with, so
-            // it goes under a name of its own; all else changes nothing a second time.
+            // A person who names a feed again wants the rows that refused it. Its marker is at the
+            // end, so the feed is applied again under a new name. All other tuples change nothing a
+            // second time.
             guard case .journaled(feed.id) = plan.work, done.rowsRefused > 0 else {
                 return (done, nil)
             }
@@ -229,7 +231,8 @@ struct JournalApplier {
             shouldStop: { context.interrupt.isTripped })
     }
 
-    /// A feed that was begun goes on in the parts in which it was begun, which the workers know.
+    /// Applies the evidence. A feed that was begun continues in its original parts, which the workers
+    /// know.
     private func apply(
         _ application: FeedApplication, _ decoded: DecodedFeed, _ workers: StoreWorkers,
         isBegun: Bool
@@ -252,7 +255,7 @@ struct JournalApplier {
             shouldStop: { context.interrupt.isTripped }, report: report)
     }
 
-    /// The sorted evidence of a feed, or nothing where it holds no usable evidence.
+    /// The sorted evidence of a feed; empty when the feed has no usable evidence.
     private struct Evidence: EvidenceStream {
         var stream: SortedEvidence.Stream?
 
@@ -265,6 +268,6 @@ struct JournalApplier {
 }
 
 extension CapturedFeed {
-    /// How capturing ended, as far as the exit code asks. Answers of APNs are captured whole.
+    /// How capturing ended, for the exit code. Answers of APNs are captured whole.
     fileprivate var captureEnd: CaptureEnd { kind == .feedback ? end ?? .crashed : .file }
 }

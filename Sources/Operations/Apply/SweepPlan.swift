@@ -4,46 +4,46 @@ import Database
 import SecureTransport
 import TokenHygiene
 
-/// One gateway to read: what the settings say, resolved to what will happen.
+/// The plan of reading one gateway, made from the settings.
 package struct GatewayPlan: Sendable {
-    /// Milliseconds before the end of our certificate from which every run warns: 30 days.
+    /// Milliseconds before the end of our certificate at which runs begin to warn: 30 days.
     static let expiryWarning: Int64 = 30 * 86_400_000
 
-    /// What the feed is about.
+    /// The app and environment of the feed.
     package var partition: Partition
-    /// The gateway.
+    /// The gateway's host name or address.
     package var host: String
     /// Its port, 2196 by convention.
     package var port: UInt16
-    /// The name its certificate must carry.
+    /// The name that its certificate must carry.
     package var hostName: String
-    /// Trusted authorities and our certificate, or why this gateway is not asked at all.
+    /// The trusted authorities and our certificate, or why this gateway cannot be read.
     package var context: Result<TLSClientContext, RunFailure>
-    /// When our certificate ends, for warnings and reports.
+    /// The end of our certificate's validity, for warnings and reports.
     package var certificateEnds: EpochMilliseconds?
-    /// Bounds of time and size.
+    /// Limits of time and size for one feed.
     package var limits: FeedbackReader.Limits
 
     /// `host:port`.
     package var name: String { "\(host):\(port)" }
 }
 
-/// What a sweep or replay will do.
+/// The plan of a sweep, replay or release.
 package struct SweepPlan: Sendable {
-    /// Where the feeds come from.
+    /// The source of the feeds.
     package enum Work: Sendable {
-        /// What earlier runs left, then these gateways in the order of the settings.
+        /// The feeds that earlier runs left, then these gateways in the order of the settings.
         case gateways([GatewayPlan])
-        /// The raw bytes of a feed kept in a file.
+        /// A file with the raw bytes of a feed.
         case file(String, Partition)
         /// A feed of the journal, by its name.
         case journaled(String)
-        /// The answers of a sender's own run.
+        /// The answers that a sender's own run received.
         case answers
         /// The held feeds that a digest names.
         case release(String)
 
-        /// The kind of run, as records name it.
+        /// The kind of run, as the records name it.
         var kind: String {
             switch self {
             case .gateways: "sweep"
@@ -54,44 +54,45 @@ package struct SweepPlan: Sendable {
         }
     }
 
-    /// The folder of the local state.
+    /// The path of the state folder.
     package var state: String
-    /// The token database.
+    /// The connection to the token database.
     package var store: StoreSettings
-    /// Where the feeds come from.
+    /// The source of the feeds.
     package var work: Work
-    /// The partitions that the settings know, as the rows of the table name them; evidence of
-    /// others stays pending.
+    /// The partitions of the settings, each with its name in the table's rows. Evidence of other
+    /// partitions stays pending.
     package var partitions: [Partition: Partition]
-    /// Whose rows may be removed after the grace period, as the settings name them; nil for all.
+    /// The partitions whose rows may be removed after the grace period, as the settings name them;
+    /// nil for all.
     package var chosen: Set<Partition>?
-    /// What is done to stale rows.
+    /// How stale rows are changed.
     package var policy: RemovalPolicy
     /// Limits beyond which a removal is held.
     package var limits: GuardLimits
-    /// Feeds are read and kept, but no row changes.
+    /// True when feeds are read and kept but no row changes.
     package var dryRun: Bool
-    /// When the run pauses, and when it ends early; the clock of both.
+    /// When the run pauses and when it ends early, with the clock for both.
     package var pacing = Pacing()
-    /// Where metrics go; nil where nobody wants any.
+    /// Where metrics are written; nil where the settings name no file.
     package var metrics: (any JournalPage)?
 
-    /// Whether the person who started it means this partition.
+    /// Whether the run may remove rows of this partition: it is chosen, or none is chosen.
     func isAbout(_ partition: Partition) -> Bool { chosen?.contains(partition) ?? true }
 
-    /// Whether a file is only tried: nothing of it is kept.
+    /// Whether a file is only tried and nothing of it is kept.
     var isTrial: Bool {
         guard dryRun, case .file = work else { return false }
         return true
     }
 
-    /// Whether a person named this feed, so that it is looked at even though it is held.
+    /// Whether a person named this feed, so that it is processed even though it is held.
     func releases(_ feed: String) -> Bool {
         if case .journaled(feed) = work { return true }
         return isRelease
     }
 
-    /// Whether a person has seen the feeds in hand and wants them applied: the guard is not asked.
+    /// Whether a person has seen the feeds and wants them applied; the guard is not asked.
     var isRelease: Bool {
         if case .release = work { return true }
         return false

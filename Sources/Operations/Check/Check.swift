@@ -1,7 +1,7 @@
-// Everything that can be known before a feed is spent or a notification is sent: settings and where
-// they come from, certificates and keys, the state folder, the database. `check` never connects to a
-// gateway: looking at a feedback gateway would clear its list, and a provider says nothing about a
-// credential until something is sent.
+// Checks everything that can be checked before a feed is read or a notification is sent: the settings
+// and their sources, certificates and keys, the state folder, the database. `check` never connects to
+// a gateway. Reading a feedback gateway would clear its list, and a provider gateway does not judge a
+// credential until a notification is sent.
 
 import APNsConnection
 import APNsProtocol
@@ -18,7 +18,7 @@ package struct Check {
     private let settings: Settings
     private let context: RunContext
     private var report = CheckReport()
-    /// Files that are not there, or no regular ones, and are named once for all.
+    /// Files that are missing or not regular. They are reported once.
     private var missing: Set<String> = []
 
     private init(_ settings: Settings, _ context: RunContext) {
@@ -26,7 +26,7 @@ package struct Check {
         self.context = context
     }
 
-    /// Examines the settings and all they name.
+    /// Examines the settings and the files, folders and servers that they name.
     package static func run(_ settings: Settings, _ context: RunContext) -> CheckReport {
         var check = Check(settings, context)
         check.examineSettings()
@@ -68,7 +68,8 @@ package struct Check {
         }
     }
 
-    /// Names every file that is not there, or is no file: what loads them would stop at the first.
+    /// Reports every file that is missing or not regular. The code that loads them would stop at the
+    /// first.
     private mutating func examineFiles() {
         for (key, path) in settings.missingFiles {
             missing.insert(path)
@@ -88,8 +89,8 @@ package struct Check {
         paths.allSatisfy { path in path.map { !missing.contains($0) } ?? true }
     }
 
-    /// Looks at a state folder as the next run will, before anything in it is read; a check makes none,
-    /// lest it belong to the wrong user.
+    /// Checks a state folder as the next run will, before anything in it is read. A check creates no
+    /// folder, because the folder could belong to the wrong user then.
     private mutating func examineState() {
         var facts = stat()
         if stat(settings.state, &facts) == 0, facts.st_mode & S_IFMT != S_IFDIR {
@@ -126,7 +127,7 @@ package struct Check {
         }
     }
 
-    /// Whether the folder could be made: its nearest parent that exists decides.
+    /// Checks whether the folder could be created, by its nearest existing parent.
     private mutating func examinePlace(for folder: String) {
         var parent = folder
         repeat {
@@ -143,7 +144,7 @@ package struct Check {
         report.note("state", .ok, "\(folder) is not there yet; the first run makes it")
     }
 
-    /// Whether the metrics file could be replaced.
+    /// Checks whether the metrics file could be replaced.
     private mutating func examineMetrics() {
         guard let path = settings.report.metricsFile else { return }
         let folder = (path as NSString).deletingLastPathComponent
@@ -165,7 +166,8 @@ package struct Check {
         }
     }
 
-    /// Looks at what senders that are gone have left; those of living ones are theirs.
+    /// Checks the folders that senders left when they ended. Folders of living senders are not
+    /// checked.
     private mutating func examineSenders() {
         let (folders, problems) = SenderFolders.abandoned(in: settings.state)
         for problem in problems { report.fail("state", .wrapping(problem, at: .state)) }
@@ -205,7 +207,7 @@ package struct Check {
         withExtendedLifetime(folder) {}
     }
 
-    /// Whether the certificate can be used, or none is named.
+    /// Checks the app's certificate. Returns true when it can be used, or when none is named.
     private mutating func examineCertificate(_ app: Settings.App) -> Bool {
         guard let certificate = app.certificate else {
             if app.feedback != nil {
@@ -247,7 +249,7 @@ package struct Check {
         }
     }
 
-    /// Makes what a sender would connect with, and connects nowhere.
+    /// Makes a sender's certificate, key and TLS context, but does not connect.
     private mutating func examineProvider(_ app: Settings.App) {
         guard let provider = app.provider, areThere(provider.ca, app.tokenKey?.file),
             let planned = ProviderTarget(app, settings.send, context)
@@ -266,7 +268,7 @@ package struct Check {
     }
 
     private mutating func examineStore() {
-        // A database in a state folder that was refused is not opened; the refusal is told already.
+        // A database in a refused state folder is not opened. The refusal is in the report already.
         guard areThere(settings.store.ca), (try? settings.ensureOwnStore()) != nil else { return }
         do {
             let policy = RemovalPolicy(settings.policy)
@@ -287,7 +289,7 @@ package struct Check {
         }
     }
 
-    /// Who only sweeps has no queue.
+    /// An installation that only sweeps has no queue.
     private mutating func examineQueue(_ store: TokenTable) throws(StoreFailure) {
         let senders = settings.apps.filter { $0.provider != nil }
         guard !senders.isEmpty else { return }

@@ -1,33 +1,33 @@
 import Foundation
 
-/// What `check` found: one JSON object for scripts.
+/// The result of `check`: one JSON object for scripts.
 package struct CheckReport: PrintedLines, Codable, Hashable, Sendable {
-    /// How much a finding matters.
+    /// The severity of a finding.
     package enum Severity: String, Codable, Hashable, Sendable {
         case ok
         case warning
         case failure
     }
 
-    /// One thing found out.
+    /// One finding.
     package struct Finding: Codable, Hashable, Sendable {
         /// `settings`, `state`, `report`, `certificate`, `provider` or `database`.
         package var area: String
-        /// How much it matters.
+        /// The severity.
         package var severity: Severity
-        /// One sentence.
+        /// The finding in one sentence.
         package var message: String
-        /// What a failure means for the exit code; 0 otherwise.
+        /// The exit code of a failure; 0 otherwise.
         package var exit: Int32
     }
 
-    /// One setting and where it came from.
+    /// One setting and its origin.
     package struct Setting: Codable, Hashable, Sendable {
         /// The key, such as `store.url`.
         package var key: String
         /// The value; `(set)` for a secret.
         package var value: String
-        /// Default, line of the file, or variable.
+        /// Where the value comes from: default, line of the file, or variable.
         package var origin: String
     }
 
@@ -37,15 +37,15 @@ package struct CheckReport: PrintedLines, Codable, Hashable, Sendable {
         package var app: String
         /// `production` or `sandbox`.
         package var environment: String
-        /// The file.
+        /// The path of the file.
         package var file: String
-        /// Whose it is.
+        /// The subject of the certificate.
         package var subject: String
-        /// Who issued it.
+        /// The issuer of the certificate.
         package var issuer: String
-        /// End of validity, RFC 3339 UTC.
+        /// The end of its validity, RFC 3339 in UTC.
         package var expires: String
-        /// SHA-256, hex.
+        /// The SHA-256 fingerprint, in hex.
         package var fingerprint: String
     }
 
@@ -53,14 +53,14 @@ package struct CheckReport: PrintedLines, Codable, Hashable, Sendable {
     package var settings: [Setting] = []
     /// The client certificates.
     package var certificates: [Certificate] = []
-    /// What was found, in the order of the examination.
+    /// The findings, in the order of the examination.
     package var findings: [Finding] = []
-    /// The GRANT statements that the account needs, no more and no less.
+    /// The exact GRANT statements that the account needs.
     package var grants: [String] = []
-    /// What the check ends with.
+    /// The exit code.
     package var exit: Int32 = 0
 
-    /// Starts empty.
+    /// Makes an empty report with exit code 0.
     package init() {}
 
     mutating func note(_ area: String, _ severity: Severity, _ message: String) {
@@ -77,7 +77,7 @@ package struct CheckReport: PrintedLines, Codable, Hashable, Sendable {
         exit = ExitStatus.worse(ExitStatus(rawValue: exit) ?? .invariant, status).rawValue
     }
 
-    /// The report for people.
+    /// The report as text for people.
     package var lines: [String] {
         var lines = ["settings:"]
         let width = settings.map(\.key.count).max() ?? 0

@@ -10,13 +10,13 @@ package struct SchemaReport: PrintedLines, Codable, Hashable, Sendable {
     /// The exit code.
     package var exit: Int32 = 0
 
-    /// Reports a script.
+    /// Makes the report of a script.
     package init(_ script: SchemaScript, executed: Bool) {
         self.executed = executed
         statements = script.statements
     }
 
-    /// For people, and for a database client.
+    /// The statements as text, which a database client can also read.
     package var lines: [String] {
         statements.isEmpty
             ? ["nothing is missing"]

@@ -3,20 +3,20 @@ import EvidenceJournal
 import Foundation
 import TokenTable
 
-/// Gives the token database the tables it lacks.
+/// Creates the tables that the token database lacks.
 package struct SchemaWork {
     private let settings: Settings
     private let upgrade: Bool
     private let dryRun: Bool
 
-    /// Prepares the work; `upgrade` lets it change an existing token table.
+    /// Prepares the work. `upgrade` allows changes to an existing token table.
     package init(settings: Settings, upgrade: Bool, dryRun: Bool) {
         self.settings = settings
         self.upgrade = upgrade
         self.dryRun = dryRun
     }
 
-    /// Executes what is missing, unless this is a dry run, and returns it.
+    /// Executes the missing statements, unless this is a dry run, and returns them.
     package func run() throws(RunFailure) -> SchemaScript {
         do {
             let store = StoreSettings(settings)
@@ -30,11 +30,13 @@ package struct SchemaWork {
         }
     }
 
-    /// The default SQLite file lies in the state folder, which may not exist yet.
+    /// Creates the folder of an SQLite file. By default that is the state folder, which may not exist
+    /// yet.
     private func makeFolder(of location: StoreLocation) throws(RunFailure) {
         guard case .sqlite(let path) = location else { return }
         let folder = URL(fileURLWithPath: path).deletingLastPathComponent().path
-        // Made for another user, or in a folder of another user's, the next run would refuse it.
+        // The next run would refuse a state folder of another user, or one inside another user's
+        // folder.
         if folder == settings.state {
             do {
                 return try StateFolder.make(folder)

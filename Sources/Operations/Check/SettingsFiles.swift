@@ -2,7 +2,7 @@ import Glibc
 import SecureTransport
 
 extension Settings {
-    /// The files that runs read because the settings name them, by key.
+    /// The files that the settings name and runs read, with their keys.
     private var files: [(key: String, path: String)] {
         var files: [(String, String?)] = [("store.tls.ca", store.ca)]
         for app in apps {
@@ -18,15 +18,14 @@ extension Settings {
         return files.compactMap { key, path in path.map { (key, $0) } }
     }
 
-    /// Those of them that are not there.
+    /// The files that do not exist.
     var missingFiles: [(key: String, path: String)] {
         files.filter { _, path in
             access(path, F_OK) != 0 && (errno == ENOENT || errno == ENOTDIR)
         }
     }
 
-    /// Those that are there and are no regular files: a library that opens a pipe waits for who writes
-    /// into it.
+    /// The files that exist and are not regular. A library that opens a pipe waits for its writer.
     var irregularFiles: [(key: String, path: String)] {
         files.filter { _, path in
             do throws(GuardedFile.Refusal) {

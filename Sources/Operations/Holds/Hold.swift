@@ -1,14 +1,14 @@
-// What the guard stopped, as a person meets it. All held feeds of one app and environment in one
-// journal are one hold: one look, one decision. It is named by the feed that the guard stopped first;
-// those that came later wait behind it and belong to it as well.
+// The feeds that the guard stopped, grouped for a person. All held feeds of one app and environment
+// in one journal are one hold, and one decision is made about them. A hold has the name of the feed
+// that the guard stopped first. Later feeds wait behind that feed and belong to the hold as well.
 //
-// A decision is about a set that somebody has seen, and sweeps go on meanwhile. So a set has a digest,
-// taken feed by feed in the order in which they were held: the digest of the first n feeds stays what
-// it is however many join. To release a digest applies exactly the feeds that were looked at; those
-// that joined since are judged by the guard once more. What a release would do is part of the look too: the
-// digest begins with the policy and with the table, columns and values by which rows are found.
+// A decision is about a set that a person has seen, while sweeps add feeds to it. So a set has a
+// digest, taken feed by feed in the order in which the feeds were held. The digest of the first n
+// feeds does not change when others join. Releasing a digest applies exactly the feeds that the
+// person saw; the guard judges the later ones again. The person also sees what a release would do:
+// the digest begins with the policy and with the table, columns and values by which rows are found.
 //
-// A feed that is held for another reason, as because it reached feedback.max-bytes, holds nobody else
+// A feed that is held for another reason, such as reaching feedback.max-bytes, holds no other feed
 // and is a hold of its own.
 
 import APNsProtocol
@@ -17,39 +17,39 @@ import Foundation
 import SecureTransport
 import TokenHygiene
 
-/// Held feeds that are decided about together.
+/// Held feeds with one common decision.
 package struct Hold {
-    /// Where they are.
+    /// The journal of the feeds.
     let journal: EvidenceJournal
-    /// What they are about.
+    /// The app and environment of the feeds.
     package let partition: Partition
     /// The feeds in the order in which they were held, at least one.
     let feeds: [CapturedFeed]
 
     /// The name of the feed that was held first.
     package var id: String { feeds[0].id }
-    /// The gate; nil where the guard had no part in it.
+    /// The guard's gate; nil when the guard did not hold the feeds.
     package var gate: GuardGate? { feeds[0].gate }
-    /// Why, in one sentence.
+    /// The reason for the hold, in one sentence.
     package var cause: String { feeds[0].cause ?? "no cause was noted" }
-    /// Since when.
+    /// The time at which the first feed was held.
     package var since: EpochMilliseconds { feeds[0].closedAt ?? feeds[0].opened }
 }
 
-/// The holds of this host: those of sweeps, and those of its senders, alive or not.
+/// The holds of this host: those of sweeps and of its senders, whether or not the senders are alive.
 package struct Holds {
     private let journals: [EvidenceJournal]
-    /// The journal of the state folder, whose lock is held.
+    /// The journal of the state folder. This process holds the folder's lock.
     let main: EvidenceJournal
 
     /// Takes the lock of the state folder.
     ///
-    /// - Throws: `RunFailure` with exit 4 where another run holds it.
+    /// - Throws: `RunFailure` with exit 4 when another run holds it.
     package init(state: String) throws {
         try self.init(beside: EvidenceJournal(in: StateFolder(state)))
     }
 
-    /// The holds of a journal that is open, and of the senders below its folder.
+    /// Uses a journal that is open already, and the senders' folders below its folder.
     init(beside main: EvidenceJournal) throws {
         self.main = main
         journals =
@@ -59,12 +59,12 @@ package struct Holds {
             }
     }
 
-    /// All holds, the oldest first.
+    /// All holds, oldest first.
     package func all() throws -> [Hold] {
         try journals.flatMap(Self.holds).sorted { ($0.since, $0.id) < ($1.since, $1.id) }
     }
 
-    /// The holds of one journal, in no order.
+    /// The holds of one journal, unordered.
     static func holds(in journal: EvidenceJournal) throws(JournalFailure) -> [Hold] {
         let held = try journal.feeds(.held)
         let alone = held.filter { $0.gate == nil }
@@ -78,9 +78,9 @@ package struct Holds {
         return alone + together
     }
 
-    /// The hold that a feed belongs to, by its name or the beginning of it.
+    /// The hold of a feed, by the feed's name or its beginning.
     ///
-    /// - Throws: `RunFailure` with exit 64 where there is none, or more than one.
+    /// - Throws: `RunFailure` with exit 64 when no hold matches, or more than one.
     package func hold(of feed: String) throws -> Hold {
         guard let beginning = NameBeginning(feed) else {
             throw RunFailure(
@@ -101,8 +101,8 @@ package struct Holds {
         return hold
     }
 
-    /// Drops a hold for a reason. Its feeds stay in the journal for 30 days, and can be replayed as
-    /// long as that.
+    /// Discards a hold and stores the reason. Its feeds stay in the journal for 30 days and can be
+    /// replayed until then.
     package func discard(
         _ hold: Hold, because reason: String, _ context: RunContext
     ) throws -> DiscardReport {
@@ -123,21 +123,22 @@ package struct Holds {
 extension Holds {
     /// Writes metrics after a decision.
     ///
-    /// - Throws: exit 73 where the file cannot be written; the decision stands.
+    /// - Throws: exit 73 when the file cannot be written; the decision is kept.
     package func write(_ metrics: (any JournalPage)?) throws(RunFailure) {
         try metrics?.write(from: main)
     }
 }
 
 extension CapturedFeed {
-    /// The feed that holds its partition comes first, whatever the clock did since.
+    /// The sort key of feeds in a hold. The feed that holds its partition comes first, even if the
+    /// clock was set back.
     fileprivate var holdOrder: (Int, EpochMilliseconds, EpochMilliseconds, String) {
         (gate == .behind ? 1 : 0, closedAt ?? opened, opened, id)
     }
 }
 
-/// Takes the digest of a hold: what a release would do, then per feed every token in order with the latest
-/// time at which it was said to be dead.
+/// Computes the digest of a hold: what a release would do, then for each feed every token in order,
+/// with the latest time at which it was reported dead.
 struct HoldDigest {
     private static let tokensPerBatch = 1_000
 
@@ -151,11 +152,12 @@ struct HoldDigest {
                 policy.deletesAfter.map { "\($0)" } ?? "at once",
                 "\(policy.deletesWithoutRegistrationTime)", "\(policy.skew)",
             ] + terms
-        // With their lengths, so that no two headings run together to the same bytes.
+        // Each part has its length in front, so that different headings never give the same bytes.
         try self.init(heading.map { "\($0.utf8.count):\($0)\n" }.joined() + "\n")
     }
 
-    /// The digest of versions before 1.0, which left out what release does but for the action.
+    /// The digest of versions before 1.0, which covered only the action of a release and not its
+    /// terms.
     init(withoutTerms partition: Partition, _ action: RemovalPolicy.Action) throws {
         let heading = ["pushsweep hold 1", partition.app, partition.environment, action.rawValue]
         try self.init(heading.joined(separator: "\n") + "\n")
@@ -166,7 +168,7 @@ struct HoldDigest {
         try digest.update(Array(heading.utf8))
     }
 
-    /// Takes a feed. The digest of all taken so far, in hex.
+    /// Adds a feed. Returns the digest of all feeds so far, in hex.
     func take(
         _ feed: DecodedFeed, _ body: (TokenEvidence) throws -> Void = { _ in }
     ) throws -> String {
@@ -179,13 +181,13 @@ struct HoldDigest {
             }
             try digest.update(bytes)
         }
-        // No record begins with a byte of ones: times are positive.
+        // Times are positive, so no record begins with a byte of ones.
         try digest.update([0xFF])
         return try digest.hex()
     }
 }
 
-/// What discarding did: one JSON object for scripts. Fields may be added, never renamed.
+/// The result of discarding: one JSON object for scripts. Fields may be added, never renamed.
 package struct DiscardReport: PrintedLines, Codable, Hashable, Sendable {
     /// The run's name.
     package let run: String
@@ -195,14 +197,14 @@ package struct DiscardReport: PrintedLines, Codable, Hashable, Sendable {
     package let app: String
     /// `production` or `sandbox`.
     package let environment: String
-    /// The feeds that were dropped.
+    /// The discarded feeds.
     package let feeds: [String]
-    /// Why, in the words of who did it.
+    /// The reason, in the words of the person who discarded the hold.
     package let reason: String
     /// The exit code.
     package var exit: Int32 = 0
 
-    /// For people.
+    /// The report as text for people.
     package var lines: [String] {
         [
             "\(app)/\(environment): \(feeds.count.counting("held feed")) discarded; within 30 days: "

@@ -3,10 +3,10 @@ import EvidenceJournal
 import TokenHygiene
 import TokenTable
 
-/// Looks closely at a hold: decodes its feeds, takes its digest, and asks the database what would
-/// become of every token now.
+/// Examines a hold: decodes its feeds, computes its digest, and asks the database for the present
+/// outcome of every token.
 package struct HoldPreview {
-    /// Tokens shown of a hold.
+    /// Number of tokens in the sample of a hold.
     private static let sampleSize = 10
     private static let tokensPerBatch = 1_000
 
@@ -15,7 +15,7 @@ package struct HoldPreview {
     private let context: RunContext
     private let policy: RemovalPolicy
 
-    /// Looks at a hold with the settings of now.
+    /// Uses the current settings to examine a hold.
     package init(_ hold: Hold, _ settings: Settings, _ context: RunContext) {
         self.hold = hold
         self.settings = settings
@@ -23,7 +23,7 @@ package struct HoldPreview {
         policy = RemovalPolicy(settings.policy)
     }
 
-    /// Everything there is to know before one decides. Reads only.
+    /// The facts that a person needs for a decision. Only reads.
     ///
     /// - Throws: failures of the journal and of the database.
     package func report() throws -> HoldReport {
@@ -55,7 +55,7 @@ package struct HoldPreview {
 
     private func survey(_ evidence: SortedEvidence, into report: inout HoldReport) throws {
         var stream = evidence.stream()
-        // Tokens are as good as random, so every n-th in their order is a fair sample.
+        // Tokens are close to random, so every n-th in their order is a fair sample.
         let step = max(1, evidence.tokens / Self.sampleSize)
         var place = 0
         while case let batch = try stream.next(Self.tokensPerBatch), !batch.isEmpty {

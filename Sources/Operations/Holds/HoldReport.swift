@@ -2,7 +2,7 @@ import APNsProtocol
 import EvidenceJournal
 import TokenHygiene
 
-/// One hold as a list shows it.
+/// One hold in a list.
 package struct HoldEntry: PrintedLines, Codable, Hashable, Sendable {
     /// The name of the feed that was held first.
     package let hold: String
@@ -10,17 +10,17 @@ package struct HoldEntry: PrintedLines, Codable, Hashable, Sendable {
     package let app: String
     /// `production` or `sandbox`.
     package let environment: String
-    /// Where the feeds came from, without repetition.
+    /// The sources of the feeds, each once.
     package let sources: [String]
-    /// The gate of the guard; nil where the guard had no part in it.
+    /// The guard's gate; nil when the guard did not hold the feeds.
     package let gate: String?
-    /// Why, in one sentence.
+    /// The reason for the hold, in one sentence.
     package let cause: String
-    /// Since when, RFC 3339.
+    /// The time at which the first feed was held, RFC 3339.
     package let since: String
     /// The feeds, in the order in which they were held.
     package let feeds: [String]
-    /// Bytes of all feeds.
+    /// Number of bytes of all feeds.
     package let bytes: Int
 
     /// Describes a hold.
@@ -36,7 +36,7 @@ package struct HoldEntry: PrintedLines, Codable, Hashable, Sendable {
         bytes = hold.feeds.reduce(0) { $0 + $1.bytes }
     }
 
-    /// For people, two lines.
+    /// Two lines of text for people.
     package var lines: [String] {
         [
             "\(hold) \(app)/\(environment) from \(sources.joined(separator: ", ")), since \(since): "
@@ -48,35 +48,35 @@ package struct HoldEntry: PrintedLines, Codable, Hashable, Sendable {
 
 /// All holds: one JSON object for scripts. Fields may be added, never renamed.
 package struct HoldList: PrintedLines, Codable, Hashable, Sendable {
-    /// The oldest first.
+    /// The holds, oldest first.
     package let holds: [HoldEntry]
     /// The exit code.
     package var exit: Int32 = 0
 
-    /// Lists holds.
+    /// Makes the list of some holds.
     package init(_ holds: [Hold]) { self.holds = holds.map(HoldEntry.init) }
 
-    /// For people.
+    /// The list as text for people.
     package var lines: [String] {
         holds.isEmpty ? ["nothing is held"] : holds.flatMap(\.lines)
     }
 }
 
-/// A close look at a hold: one JSON object for scripts. Fields may be added, never renamed.
+/// The details of one hold: one JSON object for scripts. Fields may be added, never renamed.
 package struct HoldReport: PrintedLines, Encodable, Hashable, Sendable {
     /// A token of the hold, redacted.
     package struct Sample: Codable, Hashable, Sendable {
-        /// Its first digits.
+        /// The first digits of the token.
         package let token: String
-        /// Since when it is said to be dead, RFC 3339.
+        /// The time since which it is reported dead, RFC 3339.
         package let time: String
     }
 
-    /// How many tokens are said to be dead for how long.
+    /// The number of tokens whose evidence has an age in a certain range.
     package struct Age: Codable, Hashable, Sendable {
-        /// `under an hour` and so on.
+        /// The range, such as `under an hour`.
         package let age: String
-        /// Tokens.
+        /// Number of tokens.
         package var tokens: Int
     }
 
@@ -86,17 +86,17 @@ package struct HoldReport: PrintedLines, Encodable, Hashable, Sendable {
         ("under a year", 365 * 86_400_000), ("a year and more", .max),
     ]
 
-    /// The hold as a list shows it.
+    /// The hold as the list shows it.
     package let entry: HoldEntry
-    /// `mark` or `delete`: what a release would do, by the settings of now.
+    /// `mark` or `delete`: the action of a release under the current settings.
     package let action: String
-    /// Names exactly this set and what would be done: SHA-256, 64 hex digits.
+    /// Identifies exactly this set and the changes of its release: SHA-256, 64 hex digits.
     package var digest = ""
-    /// Whole tuples of all feeds.
+    /// Number of whole tuples of all feeds.
     package var tuples = 0
-    /// Of them, no usable evidence.
+    /// Tuples among them that are not usable evidence.
     package var quarantined = 0
-    /// Distinct tokens.
+    /// Number of distinct tokens.
     package var tokens = 0
     /// Living rows that would become invalid now.
     package var candidates = 0
@@ -104,21 +104,21 @@ package struct HoldReport: PrintedLines, Encodable, Hashable, Sendable {
     package var living = 0
     /// Tuples that would make at least one living row invalid.
     package var applied = 0
-    /// Tuples whose rows are invalid.
+    /// Tuples whose rows are invalid already.
     package var already = 0
     /// Tuples whose token registered again later.
     package var newer = 0
-    /// Tuples whose token no row carries.
+    /// Tuples whose token is in no row.
     package var unknown = 0
-    /// Tuples about rows that cannot be judged or removed.
+    /// Tuples with rows that cannot be judged or removed.
     package var refused = 0
-    /// Tokens by the age of what was said about them.
+    /// The tokens by age of their evidence.
     package var ages: [Age]
     /// Some of the tokens, redacted.
     package var sample: [Sample] = []
     /// The exit code.
     package var exit: Int32 = 0
-    /// When it was looked at.
+    /// The time at which the hold was examined.
     let taken: EpochMilliseconds
 
     private enum CodingKeys: String, CodingKey {
@@ -126,7 +126,7 @@ package struct HoldReport: PrintedLines, Encodable, Hashable, Sendable {
         case newer, unknown, refused, ages, sample, exit
     }
 
-    /// Writes what a list shows and what the look found into one object.
+    /// Writes the list entry and the details into one JSON object.
     package func encode(to encoder: any Encoder) throws {
         try entry.encode(to: encoder)
         var object = encoder.container(keyedBy: CodingKeys.self)
@@ -144,7 +144,7 @@ package struct HoldReport: PrintedLines, Encodable, Hashable, Sendable {
         try object.encode(exit, forKey: .exit)
     }
 
-    /// Opens the report.
+    /// Makes the report before its counts are known.
     init(_ hold: Hold, action: RemovalPolicy.Action, now: EpochMilliseconds) {
         entry = HoldEntry(hold)
         self.action = action.rawValue
@@ -152,13 +152,13 @@ package struct HoldReport: PrintedLines, Encodable, Hashable, Sendable {
         ages = Self.ages.map { Age(age: $0.name, tokens: 0) }
     }
 
-    /// Counts a token by the milliseconds since it was said to be dead.
+    /// Counts a token by its age: milliseconds since it was reported dead.
     mutating func count(age: Int64) {
         let place = Self.ages.firstIndex { age < $0.upTo } ?? Self.ages.count - 1
         ages[place].tokens += 1
     }
 
-    /// For people.
+    /// The report as text for people.
     package var lines: [String] {
         var lines = [
             "\(entry.app)/\(entry.environment) from \(entry.sources.joined(separator: ", ")), held "

@@ -1,49 +1,48 @@
 import EvidenceJournal
 
-/// The feeds of which a part is no evidence: one JSON object for scripts. Fields may be added, never
-/// renamed.
+/// The feeds with quarantined bytes: one JSON object for scripts. Fields may be added, never renamed.
 package struct QuarantineList: PrintedLines, Codable, Hashable, Sendable {
-    /// Places listed of one feed; a feed of garbage has thousands.
+    /// The most places listed for one feed; a feed of garbage has thousands.
     private static let mostPlaces = 20
 
-    /// One feed.
+    /// One feed with quarantined bytes.
     package struct Entry: Codable, Hashable, Sendable {
-        /// Its name.
+        /// The feed's name.
         package let feed: String
         /// The app's name in the settings.
         package let app: String
         /// `production` or `sandbox`.
         package let environment: String
-        /// Where it came from.
+        /// `host:port` of the gateway, or the path of the file.
         package let source: String
-        /// When it was opened, RFC 3339.
+        /// The time at which it was opened, RFC 3339.
         package let opened: String
-        /// Bytes in all places.
+        /// Number of bytes in all places.
         package let bytes: Int
-        /// How many places there are.
+        /// Number of quarantined places.
         package let places: Int
-        /// The first of them.
+        /// The first places.
         package let first: [Place]
     }
 
-    /// One place.
+    /// One quarantined place.
     package struct Place: Codable, Hashable, Sendable {
-        /// Its first byte in the feed, from 0.
+        /// Offset of its first byte in the feed, from 0.
         package let offset: Int
-        /// Its bytes.
+        /// Number of bytes.
         package let length: Int
-        /// Why it is no evidence.
+        /// Why the bytes are not evidence.
         package let reason: String
     }
 
-    /// The oldest feed first.
+    /// The feeds, oldest first.
     package let feeds: [Entry]
     /// The exit code.
     package var exit: Int32 = 0
 
-    /// Reads what a journal has.
+    /// Reads the quarantine of a journal.
     ///
-    /// - Throws: where the journal cannot be read.
+    /// - Throws: failures to read the journal.
     package init(_ journal: EvidenceJournal) throws(JournalFailure) {
         var feeds: [Entry] = []
         for found in try journal.quarantinedFeeds() {
@@ -60,7 +59,7 @@ package struct QuarantineList: PrintedLines, Codable, Hashable, Sendable {
         self.feeds = feeds
     }
 
-    /// For people.
+    /// The list as text for people.
     package var lines: [String] {
         feeds.isEmpty ? ["nothing is quarantined"] : feeds.flatMap(\.lines)
     }
@@ -79,50 +78,50 @@ extension QuarantineList.Entry {
     }
 }
 
-/// A feed written to a file.
+/// The result of writing a feed to a file.
 package struct QuarantineExport: PrintedLines, Codable, Hashable, Sendable {
     /// The feed's name.
     package let feed: String
-    /// The file.
+    /// The path of the file.
     package let file: String
-    /// Its bytes.
+    /// Number of bytes written.
     package let bytes: Int
     /// The exit code.
     package var exit: Int32 = 0
 
-    /// Writes a feed to a new file, private to its owner.
+    /// Writes a feed to a new file that only its owner may read.
     ///
-    /// - Throws: `JournalFailure` where the feed cannot be read, `RunFailure` where the file cannot be
+    /// - Throws: `JournalFailure` when the feed cannot be read, `RunFailure` when the file cannot be
     ///   written.
     package init(of feed: String, to file: String, from journal: EvidenceJournal) throws {
         bytes = try FeedExport(feed: feed, path: file).write(from: journal)
         (self.feed, self.file) = (feed, file)
     }
 
-    /// For people.
+    /// The result as text for people.
     package var lines: [String] { ["\(file): \(bytes.counting("byte"))"] }
 }
 
-/// A feed whose quarantine was looked at.
+/// The result of discarding the quarantine of a feed.
 package struct QuarantineDiscard: PrintedLines, Codable, Hashable, Sendable {
     /// The feed's name.
     package let feed: String
-    /// How many places were quarantined.
+    /// Number of places that were quarantined.
     package let places: Int
     /// The exit code.
     package var exit: Int32 = 0
 
-    /// Takes the quarantine of a feed back; its bytes go with a later purge.
+    /// Discards the quarantine of a feed; a later purge deletes its bytes.
     ///
-    /// - Throws: `unknownFeed` where the journal has none of this name; else where it cannot be read or
-    ///   written.
+    /// - Throws: `unknownFeed` when the journal has no feed of this name; failures to read or write
+    ///   the journal.
     package init(of feed: String, in journal: EvidenceJournal) throws(JournalFailure) {
         _ = try journal.feed(feed)
         places = try journal.releaseQuarantine(of: feed)
         self.feed = feed
     }
 
-    /// For people.
+    /// The result as text for people.
     package var lines: [String] {
         ["\(feed): \(places.counting("place")) removed from the quarantine"]
     }

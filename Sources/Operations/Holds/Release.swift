@@ -9,14 +9,14 @@ extension SweepPlan {
 }
 
 extension JournalApplier {
-    /// The feeds that a digest names, with what settles them where they are.
+    /// The feeds that a digest names, with the applier of their journal.
     ///
-    /// - Throws: `RunFailure` where no held set has this digest: it changed, or was decided, or its release
-    ///   would now do something else.
+    /// - Throws: `RunFailure` when no held set has this digest: the set changed, was released or
+    ///   discarded, or its release would now do something else.
     func released(by digest: String) throws -> (feeds: [CapturedFeed], applier: JournalApplier) {
         let holds = try Holds(beside: journal).all()
         for hold in holds {
-            // Of an app that the settings no longer name nobody has had a look since.
+            // An app that the settings no longer name cannot have been examined since.
             guard let partition = plan.partitions[hold.partition] else { continue }
             let digests = try HoldDigest(
                 hold.partition, plan.policy, terms: store.terms(of: partition))
@@ -34,7 +34,8 @@ extension JournalApplier {
                 + "look again with: pushsweep holds list")
     }
 
-    /// The place of the feed up to which a hold has a digest; nil where it has another.
+    /// The index of the feed up to which a hold has the digest; nil when no beginning of the hold has
+    /// it.
     private func feed(
         of hold: Hold, with digest: String, _ digests: HoldDigest
     ) throws -> Int? {

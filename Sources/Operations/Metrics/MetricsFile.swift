@@ -1,12 +1,12 @@
 import Foundation
 import Glibc
 
-/// A file that is replaced whole: whoever reads it finds the old content or the new one, never a part.
+/// A file that is replaced as a whole. A reader finds the old content or the new one, never a part.
 struct MetricsFile {
-    /// Where it is.
+    /// The path of the file.
     let path: String
 
-    /// Whoever collects metrics is another user.
+    /// The program that collects metrics runs as another user.
     private static let mode: mode_t = 0o644
 
     private var folder: String {
@@ -14,22 +14,23 @@ struct MetricsFile {
         return folder.isEmpty ? "." : folder
     }
 
-    /// Writes beside the file, syncs, and renames over it, all in one folder that is held open: where
-    /// the folder is another user's, a link put in its place meanwhile leads nowhere. What has the name
-    /// is replaced, so a link under it is not followed either.
+    /// Writes a new file beside the old one, syncs it, and renames it over the old one, all through
+    /// one open folder. When another user owns the folder and puts a link in its place meanwhile, the
+    /// link has no effect. The rename replaces the name itself, so a link under that name is not
+    /// followed either.
     ///
-    /// - Throws: exit 73; the old file is as it was.
+    /// - Throws: exit 73; the old file is unchanged then.
     func replace(with text: String) throws(RunFailure) {
         let place = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
         guard place >= 0 else { throw failure() }
         defer { close(place) }
-        // No collector takes a name that begins with a dot and ends so for metrics.
+        // No collector reads metrics from a file whose name begins with a dot and ends with `.tmp`.
         let name = (path as NSString).lastPathComponent
         let beside = ".\(name).\(UUID().uuidString.prefix(8)).tmp"
         let descriptor = openat(
             place, beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, Self.mode)
         guard descriptor >= 0 else { throw failure() }
-        // Whatever the umask says.
+        // The mode does not depend on the umask.
         var isWritten = fchmod(descriptor, Self.mode) == 0
         var rest = Array(text.utf8)[...]
         while isWritten && !rest.isEmpty {
@@ -46,7 +47,7 @@ struct MetricsFile {
             unlinkat(place, beside, 0)
             throw cause
         }
-        // The name is for the next reader; a folder that cannot be synced has it all the same.
+        // The sync makes the new name durable. Without it the file is replaced all the same.
         _ = fsync(place)
     }
 

@@ -5,21 +5,21 @@ import Glibc
 import SecureTransport
 import TokenHygiene
 
-/// Where metrics go, and what of them the journals do not know.
+/// The path of the metrics file, and the facts for metrics that are not in the journals.
 package struct MetricsPlan: JournalPage {
-    /// The kinds of runs that a journal knows.
+    /// The kinds of runs that a journal records.
     private static let kinds = ["sweep", "replay", "release", "discard", "undo", "send"]
 
-    /// The state folder.
+    /// The path of the state folder.
     let state: String
-    /// The file.
+    /// The path of the metrics file.
     let path: String
     /// The apps of the settings.
     let partitions: [Partition]
-    /// Our own certificates. Their ends are looked up for every page: a sender outlives them.
+    /// Our own certificates. Their ends are read for every page, because a sender may outlive them.
     private let certificates: [(partition: Partition, file: Settings.Certificate)]
 
-    /// What the settings want; nil where they name no file, and for dry runs.
+    /// Takes the plan from the settings; nil when they name no file, and for dry runs.
     package init?(_ settings: Settings, dryRun: Bool = false) {
         guard !dryRun, let path = settings.report.metricsFile else { return nil }
         self.path = path
@@ -30,7 +30,8 @@ package struct MetricsPlan: JournalPage {
         }
     }
 
-    /// When our certificates end. One that cannot be read is left out: the runs that need it say so.
+    /// The ends of our certificates. A certificate that cannot be read is left out; the runs that
+    /// need it report that.
     private var expiries: [Partition: EpochMilliseconds] {
         var expiries: [Partition: EpochMilliseconds] = [:]
         for (partition, certificate) in certificates {
@@ -42,13 +43,14 @@ package struct MetricsPlan: JournalPage {
         return expiries
     }
 
-    /// Replaces the file by what the journals say now: that of the run in hand, and those beside it.
+    /// Replaces the file by the present content of the journals: the one of this run and those beside
+    /// it.
     ///
-    /// - Throws: exit 73 where the file cannot be written, and what stands in the way of reading the
-    ///   own journal.
+    /// - Throws: exit 73 when the file cannot be written, and failures to read this run's journal.
     package func write(from own: EvidenceJournal) throws(RunFailure) {
         do {
-            // Runs end at the same moment; what was read first must not be written last.
+            // Runs may end at the same moment. The page with the older facts must not be written
+            // last.
             try Turn(in: state).hold {
                 try MetricsFile(path: path).replace(with: facts(from: own).text)
             }
@@ -57,10 +59,10 @@ package struct MetricsPlan: JournalPage {
         }
     }
 
-    /// One run at a time, on this host.
+    /// A lock that lets one run of this host write at a time.
     private struct Turn {
-        /// Milliseconds between two tries, and how many there are: two seconds, since a run that is
-        /// told to stop has five to end in, and a stopped process must not keep it from that.
+        /// Milliseconds between two tries, and the number of tries: two seconds in all. A run that
+        /// gets a stop signal has five seconds to end, and a stopped process must not use them up.
         private static let pause: UInt32 = 50
         private static let tries = 40
 
@@ -101,7 +103,7 @@ package struct MetricsPlan: JournalPage {
         for (folder, sender) in folders {
             let before = facts
             do throws(JournalFailure) {
-                // One whose journal was set aside has none until its next run.
+                // A folder whose journal was set aside has no journal until its next run.
                 facts.damagedJournals += try folder.damagedFiles.count
                 guard folder.hasJournal else { continue }
                 try enter(try EvidenceJournal(reading: folder), sender, into: &facts)

@@ -1,14 +1,14 @@
 // The text format that Prometheus reads (Prometheus documentation, "Exposition formats", text-based
-// format 0.0.4), as far as gauges need it. Pure: what is in a page is decided in RunMetrics, how it
-// reaches the disk in MetricsFile.
+// format 0.0.4), as far as gauges need it. The code is pure: RunMetrics decides the content of a
+// page, and MetricsFile writes it to disk.
 
 import Database
 
 /// One metric with its samples.
 struct MetricFamily: Hashable, Sendable {
-    /// One value under its labels.
+    /// One value with its labels.
     struct Sample: Hashable, Sendable {
-        /// Names and values, in the order in which they are printed.
+        /// Names and values of the labels, in printing order.
         let labels: [Label]
         let value: Double
     }
@@ -26,7 +26,7 @@ struct MetricFamily: Hashable, Sendable {
 
     /// The name without the prefix.
     let name: String
-    /// One sentence.
+    /// One sentence for the HELP line.
     let help: String
     private(set) var samples: [Sample] = []
 
@@ -40,16 +40,16 @@ struct MetricFamily: Hashable, Sendable {
         samples.append(Sample(labels: labels, value: value))
     }
 
-    /// Adds a number of things.
+    /// Adds a count.
     mutating func add(_ count: Int, _ labels: [Label] = []) { add(Double(count), labels) }
 }
 
 /// A page of metrics.
 enum MetricsText {
-    /// What every name begins with.
+    /// The prefix of every name.
     static let prefix = "pushsweep_"
 
-    /// The families as a page; those without a sample are left out.
+    /// The families as a page; families without a sample are left out.
     static func page(_ families: [MetricFamily]) -> String {
         families.filter { !$0.samples.isEmpty }.map(text).joined()
     }
@@ -80,7 +80,8 @@ enum MetricsText {
             case "\n": result += #"\n"#
             case "\"" where quotes: result += #"\""#
             case _ where PlainText.hasControlCharacter(String(scalar)):
-                // The format has no word for others: as in our own output, with its backslash escaped.
+                // The format has no escape for other characters. They are written as in our own
+                // output, with the backslash escaped.
                 result += #"\"# + scalar.escaped(asASCII: true)
             default: result.unicodeScalars.append(scalar)
             }

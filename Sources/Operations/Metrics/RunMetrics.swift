@@ -1,55 +1,56 @@
-// What an alert or a dashboard asks about Pushsweep: when did the last run of each kind end, and how;
-// what did it do; what waits, for the next run or for a person; when does a certificate end. The
-// answers come from the journals, which have the reports of all runs, so every file has the last run of
-// every kind, whichever of them has written it.
+// The figures that an alert or a dashboard needs: the end and the result of the last run of each
+// kind, its counts, the feeds that wait for the next run or for a person, and the ends of
+// certificates. They come from the journals, which have the reports of all runs. So every file has
+// the last run of every kind, whichever run has written it.
 //
-// No label has an unbounded set of values: apps and environments are those of the settings and of
-// feeds, reasons are Apple's and ours, and what a peer made up is "other". No token, no path, no host.
+// No label has an unbounded set of values. Apps and environments come from the settings and from
+// feeds, reasons are Apple's and ours, and any other reason of a peer is "other". No label has a
+// token, a path or a host.
 
 import APNsProtocol
 import EvidenceJournal
 import Foundation
 import TokenHygiene
 
-/// What metrics are made of; pure values.
+/// The facts behind the metrics, as pure values.
 struct MetricsFacts: Sendable {
-    /// The last run of a kind with one journal.
+    /// The last run of a kind in one journal.
     struct Run: Sendable {
-        /// `sweep`, `send` and so on.
+        /// The kind, such as `sweep` or `send`.
         let kind: String
         /// The number of the sender's folder; nil for runs of the state folder itself.
         let sender: Int?
         let started: EpochMilliseconds
-        /// Nil while it goes on.
+        /// The time at which it ended; nil until then.
         let ended: EpochMilliseconds?
-        /// Nil while it goes on.
+        /// Its exit code; nil until it has ended.
         let exit: Int32?
-        /// When the last run of this kind that ended with 0 ended; nil where none is known.
+        /// The end of the last run of this kind that ended with 0; nil when none is known.
         let succeeded: EpochMilliseconds?
         /// Its report, one JSON object.
         let summary: String
     }
 
-    /// What waits in the journals, of one partition.
+    /// The feeds of one partition that wait in the journals.
     struct Waiting: Hashable, Sendable {
-        /// Feeds that the next run applies, and their bytes.
+        /// The feeds that the next run applies: their number and their bytes.
         var pending = 0, pendingBytes = 0
-        /// Feeds that a person decides about, and their bytes.
+        /// The feeds that wait for a person's decision: their number and their bytes.
         var held = 0, heldBytes = 0
-        /// Decisions to take.
+        /// Number of holds.
         var holds = 0
     }
 
     var runs: [Run] = []
-    /// What waits, by partition; one entry at least for each app of the settings.
+    /// The waiting feeds by partition, with at least one entry for each app of the settings.
     var waiting: [Partition: Waiting] = [:]
-    /// Feeds with bytes that are no evidence, not looked at yet.
+    /// Number of feeds with quarantined bytes that no person has looked at yet.
     var quarantinedFeeds = 0
-    /// Journals set aside as damaged that lie in the state folders.
+    /// Number of journals in the state folders that were set aside as damaged.
     var damagedJournals = 0
-    /// Journals that could not be read for this.
+    /// Number of journals that could not be read for the metrics.
     var unreadableJournals = 0
-    /// Ends of our own certificates.
+    /// The ends of our own certificates.
     var certificates: [Partition: EpochMilliseconds] = [:]
 }
 
@@ -57,7 +58,7 @@ extension MetricsFacts {
     /// The page of metrics.
     var text: String { MetricsText.page(families) }
 
-    /// All metrics, with and without a sample.
+    /// All metrics, with and without samples.
     var families: [MetricFamily] {
         runFamilies + reportFamilies + waitingFamilies + stateFamilies
     }
@@ -156,12 +157,12 @@ extension MetricsFacts {
 }
 
 extension MetricsFacts.Run {
-    /// A report by the kind of its run.
+    /// The decoded report of a run, by the kind of the run.
     fileprivate enum Report {
         case sweep(SweepReport)
         case send(SendReport)
         case undo(UndoReport)
-        /// Nothing to count, or written by another version.
+        /// A report without counts, or of another version.
         case other
     }
 
@@ -221,7 +222,7 @@ extension SendReport {
             for (reason, count) in app.skipped.sorted(by: { $0.key < $1.key }) {
                 add(count, "skipped", reason)
             }
-            // What is not on Apple's list is a peer's word.
+            // A reason that is not on Apple's list is an unbounded text of the peer.
             let rejected = Dictionary(
                 app.rejected.map { reason, count in
                     if case .other = ProviderReason(reason) { return ("other", count) }

@@ -1,4 +1,4 @@
-// Which of the settings' apps a command is about, as its options --app and --environment say.
+// Selects the apps for a command by its options --app and --environment.
 
 extension Settings {
     /// The apps with their environments, for messages.
@@ -6,9 +6,9 @@ extension Settings {
         apps.isEmpty ? "none" : apps.map { "\($0.partition)" }.joined(separator: ", ")
     }
 
-    /// The apps of some names, in all their environments; all apps where no name is given.
+    /// The apps with the given names, in all their environments; all apps when no name is given.
     ///
-    /// - Throws: usage, where a name is none of the settings.
+    /// - Throws: usage, when the settings have no app of a given name.
     func apps(named names: [String]) throws(RunFailure) -> [App] {
         for name in names where !apps.contains(where: { $0.name == name }) {
             throw RunFailure(
@@ -18,10 +18,9 @@ extension Settings {
         return apps.filter { names.isEmpty || names.contains($0.name) }
     }
 
-    /// The one app that a name and an environment mean; either may be left out while there is no
-    /// other.
+    /// The one app with a name and an environment. Either may be nil as long as only one app matches.
     ///
-    /// - Throws: usage, where they mean none or several.
+    /// - Throws: usage, when no app matches, or several.
     func app(
         named name: String?, in environment: String?, for doing: String
     ) throws(RunFailure) -> App {

@@ -1,6 +1,6 @@
 import EvidenceJournal
 
-/// A count that reports of earlier versions lack; read as 0 there.
+/// A count that reports of earlier versions lack. It is 0 when read from such a report.
 @propertyWrapper
 package struct LaterCount: Codable, Hashable, Sendable {
     /// The count.
@@ -9,12 +9,12 @@ package struct LaterCount: Codable, Hashable, Sendable {
     /// Starts at a number.
     package init(wrappedValue: Int) { self.wrappedValue = wrappedValue }
 
-    /// Reads a bare number.
+    /// Decodes a bare number.
     package init(from decoder: any Decoder) throws {
         wrappedValue = try decoder.singleValueContainer().decode(Int.self)
     }
 
-    /// Writes a bare number.
+    /// Encodes a bare number.
     package func encode(to encoder: any Encoder) throws {
         var container = encoder.singleValueContainer()
         try container.encode(wrappedValue)
@@ -22,33 +22,33 @@ package struct LaterCount: Codable, Hashable, Sendable {
 }
 
 extension KeyedDecodingContainer {
-    /// Reads the count of a report, 0 where the report is from before it.
+    /// Decodes the count, or 0 when the report is older than the count.
     func decode(_ type: LaterCount.Type, forKey key: Key) throws -> LaterCount {
         try decodeIfPresent(type, forKey: key) ?? LaterCount(wrappedValue: 0)
     }
 }
 
-/// What became of evidence, whichever way it came: part of the reports of sweeps and senders. Fields may
-/// be added, never renamed.
+/// Evidence counted by outcome, for both sources of evidence: part of the reports of sweeps and
+/// senders. Fields may be added, never renamed.
 package struct EvidenceCounts: Codable, Hashable, Sendable {
     /// Whole tuples, or answers that called a token dead: the sum of the seven below.
     package var tuples = 0
-    /// Made at least one living row invalid.
+    /// Tuples that made at least one living row invalid.
     package var applied = 0
-    /// Rows invalid before.
+    /// Tuples whose rows were invalid before.
     package var already = 0
-    /// Registered again later.
+    /// Tuples whose token registered again later.
     package var newer = 0
-    /// No row carries the token.
+    /// Tuples whose token is in no row.
     package var unknown = 0
-    /// A row could not be judged, or refused the change.
+    /// Tuples with a row that could not be judged or refused the change.
     @LaterCount package var refused = 0
-    /// Wait for a person.
+    /// Tuples that wait for a person's decision.
     package var held = 0
-    /// No usable evidence.
+    /// Tuples that are not usable evidence.
     package var quarantined = 0
 
-    /// Adds what became of more.
+    /// Adds other counts.
     mutating func add(_ other: EvidenceCounts) {
         tuples += other.tuples
         applied += other.applied

@@ -1,12 +1,12 @@
-// One number tells a script what an operator has to do next, so there is one number per reaction
-// and not one per cause. Where several apply, the one that asks for the most urgent reaction wins.
-// The table is part of the version promise and is printed in every help text.
+// The exit code tells a script what an operator has to do next, so there is one code per reaction and
+// not one per cause. When several apply, the one with the most urgent reaction wins. The table is
+// part of the version promise and is printed in every help text.
 
-/// What a run ends with; values follow sysexits(3) where one fits.
+/// The exit code of a run; values follow sysexits(3) where one fits.
 package enum ExitStatus: Int32, Hashable, Sendable, CaseIterable {
     /// Done, also when there was nothing to do.
     case done = 0
-    /// A removal was stopped and waits for a person; nothing of that set changed.
+    /// The guard stopped a removal, which waits for a person; nothing of that set changed.
     case held = 3
     /// Another run holds the lock of the state folder, or the lease on the token table.
     case locked = 4
@@ -16,7 +16,7 @@ package enum ExitStatus: Int32, Hashable, Sendable, CaseIterable {
     case quarantined = 65
     /// Gateway or database cannot be reached; nothing was read.
     case unreachable = 69
-    /// An invariant broke: a defect of this program.
+    /// An invariant does not hold: a defect of this program.
     case invariant = 70
     /// Output or state cannot be created.
     case cannotCreate = 73
@@ -28,7 +28,7 @@ package enum ExitStatus: Int32, Hashable, Sendable, CaseIterable {
     case protocolBroken = 76
     /// A permission is missing, or a secret file is open to others.
     case permission = 77
-    /// A setting, certificate or table does not fit.
+    /// A setting, certificate or table is wrong or does not match.
     case configuration = 78
 
     /// From most to least urgent.
@@ -37,12 +37,12 @@ package enum ExitStatus: Int32, Hashable, Sendable, CaseIterable {
         .quarantined, .pending, .unreachable, .usage, .locked, .done,
     ]
 
-    /// The more urgent of two.
+    /// The more urgent of two codes.
     package static func worse(_ one: ExitStatus, _ two: ExitStatus) -> ExitStatus {
         byUrgency.first { $0 == one || $0 == two } ?? .invariant
     }
 
-    /// The clause that help texts and documentation print.
+    /// The meaning as a clause for help texts and documentation.
     package var meaning: String {
         switch self {
         case .done: "done, also when there was nothing to do"
@@ -62,7 +62,7 @@ package enum ExitStatus: Int32, Hashable, Sendable, CaseIterable {
         }
     }
 
-    /// The single word of the closing line that says what to do next.
+    /// The word in the closing line that names the next action.
     package var next: String {
         switch self {
         case .done: "none"

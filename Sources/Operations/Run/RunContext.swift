@@ -6,21 +6,21 @@ import Logging
 import SecureTransport
 import TokenHygiene
 
-/// What a job needs from the world: the time, a way to be stopped, somewhere to tell its story.
-/// Tests give their own.
+/// The outside parts that a job uses: the clock, a stop signal, the log and the progress display.
+/// Tests pass their own.
 package struct RunContext: Sendable {
-    /// The present time; used for records and for the bounds of evidence, never for deadlines.
+    /// The present time, for records and for the bounds of evidence, never for deadlines.
     package let now: @Sendable () -> EpochMilliseconds
-    /// Tripped when the run shall stop.
+    /// Tripped when the run must stop.
     package let interrupt: Interrupt
-    /// The story for people, to stderr.
+    /// The log for people, to stderr.
     package let log: Logger
-    /// Shows how far a long job is.
+    /// Shows the progress of a long job.
     package let progress: any ProgressDisplay
     /// The name of this host, for records.
     package let host: String
 
-    /// Bundles what a job needs.
+    /// Bundles the parts that a job uses.
     package init(
         now: @escaping @Sendable () -> EpochMilliseconds = { .current }, interrupt: Interrupt,
         log: Logger, progress: any ProgressDisplay = NoProgress(),
@@ -35,44 +35,45 @@ package struct RunContext: Sendable {
 }
 
 extension EpochMilliseconds {
-    /// The wall clock.
+    /// The time of the wall clock.
     package static var current: EpochMilliseconds {
         EpochMilliseconds(Int64(Date().timeIntervalSince1970 * 1000))
     }
 
-    /// RFC 3339 in UTC with milliseconds, as reports print it.
+    /// The time in RFC 3339, UTC with milliseconds, as reports print it.
     package var rfc3339: String { RFC3339.text(milliseconds: rawValue) }
 }
 
 extension StateFolder {
-    /// The warning about a journal that was set aside; it comes back until somebody has moved it.
+    /// The warning about a journal that was set aside. Every run repeats it until a person has moved
+    /// the file.
     func damage(_ file: String) -> String {
         "\(path)/\(file) is a damaged journal that was set aside and may hold feeds that were not "
             + "applied; keep it for repair elsewhere, and move it out of this folder"
     }
 }
 
-/// Somewhere to show how far a long job is.
+/// A display for the progress of a long job.
 package protocol ProgressDisplay: Sendable {
-    /// Shows a phrase and a count, with the total where it is known.
+    /// Shows a phrase and a count, with the total if it is known.
     func show(_ phrase: String, _ count: Int, of total: Int?)
-    /// Removes what was shown.
+    /// Removes the phrase and the count.
     func clear()
 }
 
-/// Shows nothing: under cron and in tests.
+/// A display that shows nothing: under cron and in tests.
 package struct NoProgress: ProgressDisplay {
     /// Makes the silent display.
     package init() {}
-    /// Shows nothing.
+    /// Does nothing.
     package func show(_ phrase: String, _ count: Int, of total: Int?) {}
-    /// Has nothing to remove.
+    /// Does nothing.
     package func clear() {}
 }
 
 extension Pacing {
-    /// The pacing of a run of some kind that begins now: its time budget counts from here, and its
-    /// pauses are told to people.
+    /// The pacing of a run of some kind that begins now. Its time budget counts from here, and the
+    /// log reports its pauses.
     func began(_ kind: String, _ context: RunContext) -> Pacing {
         var pacing = self
         pacing.throttle.began = monotonic()

@@ -3,27 +3,26 @@ import Database
 import EvidenceJournal
 import SecureTransport
 
-/// Why a job could not do its work: an exit code for scripts, a sentence for people, and the stage
-/// at which it happened.
+/// Why a job failed: an exit code for scripts, a sentence for people, and the stage of the failure.
 package struct RunFailure: Error, Hashable, Sendable, CustomStringConvertible {
-    /// Where on the way from socket to report.
+    /// The stage of the run, on the way from socket to report.
     package enum Stage: String, Hashable, Sendable {
         case settings, state, identity, store, read, send, decode, apply, report
     }
 
-    /// What the run ends with because of this.
+    /// The exit code of a run with this failure.
     package let exit: ExitStatus
-    /// Where it happened.
+    /// The stage of the failure.
     package let stage: Stage
-    /// One sentence: what was being done, to what, what happened, what to do next. Several, one a line,
-    /// where the settings have several mistakes.
+    /// One sentence: the action, its object, the error, and what to do next. When the settings have
+    /// several mistakes, one sentence per line.
     package var description: String { sentences.joined(separator: "\n") }
-    /// The same sentence by sentence, for the output.
+    /// The same, as one element per sentence, for the output.
     package let sentences: [String]
-    /// Why the run ended early though nothing failed, for the closing line; nil for failures.
+    /// Why the run ended early although nothing failed, for the closing line; nil for failures.
     package let reason: StopReason?
 
-    /// States a failure.
+    /// Makes a failure.
     package init(
         _ exit: ExitStatus, _ stage: Stage, _ description: String, reason: StopReason? = nil
     ) {
@@ -39,7 +38,7 @@ package struct RunFailure: Error, Hashable, Sendable, CustomStringConvertible {
         self.reason = reason
     }
 
-    /// Any error of the rooms below, at the stage where it came up.
+    /// The failure for an error of a target below, at the stage where it occurred.
     package static func wrapping(_ error: any Error, at stage: Stage) -> RunFailure {
         switch error {
         case let failure as RunFailure: failure
@@ -58,7 +57,7 @@ package struct RunFailure: Error, Hashable, Sendable, CustomStringConvertible {
 }
 
 extension JournalFailure {
-    /// The exit code that follows from a failure of the local state.
+    /// The exit code for a failure of the local state.
     var exit: ExitStatus {
         switch code {
         case .locked: .locked
@@ -71,8 +70,8 @@ extension JournalFailure {
 }
 
 extension TransportFailure {
-    /// The exit code that follows when a gateway could not be read: 78 where our own side has to
-    /// change, 76 where it speaks another protocol, else 69.
+    /// The exit code for a gateway that could not be read: 78 when our own side has to change, 76
+    /// when it speaks another protocol, else 69.
     package var exit: ExitStatus {
         switch code {
         case .clientCertificateRefused, .credentialsUnusable: .configuration
@@ -83,7 +82,7 @@ extension TransportFailure {
 }
 
 extension IdentityFailure {
-    /// The exit code that follows from a certificate or key of ours that cannot be used.
+    /// The exit code for a certificate or key of ours that cannot be used.
     var exit: ExitStatus {
         switch code {
         case .readableByOthers, .foreign, .unreadable: .permission
@@ -93,7 +92,7 @@ extension IdentityFailure {
 }
 
 extension SettingsFailure {
-    /// The exit code that follows from settings that cannot be used.
+    /// The exit code for settings that cannot be used.
     var exit: ExitStatus {
         switch kind {
         case .permission: .permission
@@ -103,16 +102,15 @@ extension SettingsFailure {
 }
 
 extension StoreFailure {
-    /// The exit code that follows from a failure of the token database.
+    /// The exit code for a failure of the token database.
     var exit: ExitStatus {
         switch code {
         case .unreachable: .unreachable
         case .busy, .readOnly, .commitUnknown, .stopped: .pending
-        // The evidence lies in our own state folder.
+        // The evidence is in our own state folder.
         case .evidence: .journal
         case .permission: .permission
-        // A server that cannot prove who it is stays so until somebody changes a setting or a
-        // certificate.
+        // A server that cannot prove its identity needs a change of a setting or a certificate.
         case .configuration, .untrusted: .configuration
         case .inconsistent: .invariant
         }

@@ -3,18 +3,18 @@ import EvidenceJournal
 import TokenHygiene
 import TokenTable
 
-// One piece for every run that reads gateways or changes rows by plan: sweep, replay, release, undo.
-// Senders do not take part: several of them and a sweep work at the same time by design, each applies
-// only what its own journal holds, and application is idempotent under row locks. See
-// docs/decisions.md.
+// The lease on the token table for every run that reads gateways or changes rows by plan: sweep,
+// replay, release, undo. Senders do not take it. Several senders and a sweep work at the same time by
+// design: each applies only its own journal's feeds, and application is idempotent under row locks.
+// See docs/decisions.md.
 
 extension TokenTable {
-    /// Runs a body under the lease on the token table, which is renewed meanwhile and given back at
-    /// the end, whatever it was. The state folder has to be locked by this run. What the body writes
-    /// is fenced by passing the lease to the store.
+    /// Runs a body under the lease on the token table. The lease is renewed meanwhile and given back
+    /// at the end, however the body ends. This run must hold the lock of the state folder. Passing
+    /// the lease to the store fences the body's writes.
     ///
-    /// - Throws: exit 4 where another run holds the lease, any failure of the database while it is
-    ///   taken, and what the body throws.
+    /// - Throws: exit 4 when another run holds the lease, any failure of the database while the lease
+    ///   is taken, and the errors of the body.
     func underLease<Value>(
         run: String, kind: String, in folder: StateFolder, _ context: RunContext,
         _ body: (Lease) throws -> Value
@@ -42,10 +42,10 @@ extension TokenTable {
         return try body(lease)
     }
 
-    /// Refuses to go on where a run of another host is at work: for runs that change nothing, whose
-    /// account may not take a lease and perhaps not even see it.
+    /// Throws when a run of another host is at work. It is for runs that change nothing, whose
+    /// account may not take a lease and perhaps may not read it.
     ///
-    /// - Throws: exit 4 where another run holds the lease; any failure of reading.
+    /// - Throws: exit 4 when another run holds the lease; any failure of reading.
     func respectLease(in folder: StateFolder) throws {
         guard let holder = try leaseHolder(), holder.home != (try folder.identity()) else { return }
         throw RunFailure(heldBy: holder)
@@ -53,7 +53,7 @@ extension TokenTable {
 }
 
 extension RunFailure {
-    /// Another run has the lease.
+    /// The failure for a lease that another run holds.
     fileprivate init(heldBy holder: LeaseHolder) {
         self.init(
             .locked, .store,

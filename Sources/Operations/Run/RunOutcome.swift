@@ -3,42 +3,42 @@ import Database
 import EvidenceJournal
 import TokenHygiene
 
-/// What the report of every kind of run has, and what its closing line counts.
+/// The common parts of the reports of all kinds of run, with the counts for the closing line.
 package protocol RunReport: PrintedLines, Encodable, Sendable {
-    /// RFC 3339, UTC.
+    /// The time at which the run ended, RFC 3339 in UTC.
     var ended: String { get set }
-    /// What went wrong, in order.
+    /// The failures of the run, in order.
     var problems: [RunProblem] { get set }
-    /// What the run ends with.
+    /// The exit code.
     var exit: Int32 { get set }
-    /// What the closing line of stderr counts.
+    /// The counts in the closing line of stderr.
     var closingCounts: ClosingCounts { get }
-    /// The stage that the closing line names where nothing failed.
+    /// The stage that the closing line names when nothing failed.
     static var lastStage: String { get }
 }
 
 extension RunReport {
-    /// Everything planned had its turn.
+    /// The run completed every step of its plan.
     package static var lastStage: String { "done" }
 }
 
-/// What the closing line of stderr counts; the unit is that of the kind of run.
+/// The counts in the closing line of stderr. The unit depends on the kind of run.
 package struct ClosingCounts: Hashable, Sendable {
-    /// Waits for the next run.
+    /// Number of units that wait for the next run.
     package var pending = 0
-    /// Was brought to the database by this run.
+    /// Number of units that this run applied to the database.
     package var applied = 0
-    /// Waits for a person.
+    /// Number of units that wait for a person.
     package var held = 0
 
-    /// Counts what there is; by default nothing.
+    /// Makes the counts; each is 0 by default.
     package init(pending: Int = 0, applied: Int = 0, held: Int = 0) {
         self.pending = pending
         self.applied = applied
         self.held = held
     }
 
-    /// The closing line of stderr, for scripts. `why` is there where a run ended early though nothing
+    /// The closing line of stderr, for scripts. It has `why` when a run ended early although nothing
     /// failed.
     package func closingLine(
         _ exit: ExitStatus, stage: String, why: StopReason? = nil
@@ -48,37 +48,38 @@ package struct ClosingCounts: Hashable, Sendable {
     }
 }
 
-/// Something that went wrong in a run.
+/// One failure of a run.
 package struct RunProblem: Codable, Hashable, Sendable {
-    /// Where on the way from socket to report.
+    /// The stage of the run, on the way from socket to report.
     package var stage: String
-    /// One sentence.
+    /// The failure in one sentence.
     package var message: String
-    /// Why the run ended early, in a word, where nothing failed.
+    /// One word for the reason why the run ended early although nothing failed.
     package var why: String?
 }
 
-/// What is written anew whenever a run has ended, with what the journal says then.
+/// A page that is written again from the journal's content whenever a run has ended.
 package protocol JournalPage: Sendable {
     /// Replaces the page.
     ///
-    /// - Throws: exit 73 where it cannot be written; what keeps the journal from being read.
+    /// - Throws: exit 73 when it cannot be written; failures to read the journal.
     func write(from journal: EvidenceJournal) throws(RunFailure)
 }
 
-/// What a run ended with: its report, its exit code, and the failures behind both.
+/// The end of a run: its report, its exit code, and the failures behind both.
 package struct RunOutcome<Report: RunReport>: Sendable {
-    /// The result for scripts and people.
+    /// The report for scripts and people.
     package var report: Report
-    /// What the run ends with.
+    /// The exit code.
     package var exit = ExitStatus.done
-    /// What went wrong, in order.
+    /// The failures, in order.
     package var failures: [RunFailure] = []
 
-    /// Opens the outcome of a run.
+    /// Makes the outcome of a run that begins.
     init(report: Report) { self.report = report }
 
-    /// Notes a failure; one that comes up at every step, as of a damaged journal, once.
+    /// Adds a failure. A failure that repeats at every step, such as a damaged journal, is added
+    /// once.
     mutating func fail(_ failure: RunFailure) {
         guard !failures.contains(failure) else { return }
         failures.append(failure)
@@ -89,14 +90,15 @@ package struct RunOutcome<Report: RunReport>: Sendable {
         exit = .worse(exit, failure.exit)
     }
 
-    /// Writes into the report when and with what the run ends.
+    /// Enters the end and the exit code of the run into the report.
     mutating func stamp(at now: EpochMilliseconds) {
         report.ended = now.rfc3339
         report.exit = exit.rawValue
     }
 
-    /// Writes the end of the run into the journal and then, with what the journal says, the metrics.
-    /// Where those cannot be written, what the run did stands, and the record says so too.
+    /// Writes the end of the run into the journal, then the metrics from the journal's content. When
+    /// the metrics cannot be written, the run's changes are kept, and its record includes this
+    /// failure.
     mutating func record(
         as run: String, in journal: EvidenceJournal, _ metrics: (any JournalPage)?,
         at now: () -> EpochMilliseconds

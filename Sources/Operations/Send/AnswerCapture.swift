@@ -2,7 +2,7 @@ import APNsProtocol
 import EvidenceJournal
 import TokenHygiene
 
-/// Keeps what answers say about tokens in the journal, one feed per reason; each is opened with its
+/// Stores the evidence of answers in the journal, one feed per reason. A feed is opened with its
 /// first record and closed when it is to be applied.
 struct AnswerCapture {
     private let journal: EvidenceJournal
@@ -18,10 +18,10 @@ struct AnswerCapture {
         self.source = source
     }
 
-    /// Whether something was kept since the last `close`.
+    /// Whether no record was stored since the last `close`.
     var isEmpty: Bool { captures.isEmpty }
 
-    /// Keeps records; they are on disk when this returns.
+    /// Stores records. They are durable when this returns.
     mutating func keep(
         _ records: [(source: EvidenceSource, record: AnswerRecord)], at now: EpochMilliseconds
     ) throws(JournalFailure) {
@@ -49,7 +49,7 @@ struct AnswerCapture {
         return capture
     }
 
-    /// Ends what was kept so far, so that it can be applied; gives the names of the feeds.
+    /// Closes the open feeds, so that they can be applied. Returns their names.
     mutating func close(at now: EpochMilliseconds) throws(JournalFailure) -> [String] {
         var names: [String] = []
         for capture in captures.values {

@@ -1,12 +1,13 @@
-// What follows from an outcome, for the queue, for the token table and for the batch, decided without
-// touching any of them. The table of answers is APNsProtocol's; here it meets the row: how often it
-// was tried, when it was handed over, what the settings say about unknown outcomes.
+// Decides what follows from an outcome for the queue, for the token table and for the batch, without
+// changing any of them. APNsProtocol defines the meaning of each answer. These rules add the facts of
+// the row: the number of its attempts, the time at which it was handed over, and the settings about
+// unknown outcomes.
 //
-// A BadDeviceToken is the one answer that waits: whether it speaks about the token or about our
-// settings shows only when the environment gate has looked. Until then its row keeps its place, and
-// if the gate shuts it goes back to the queue untouched, like everything that was not sent. A run that
-// ends before the gate has looked decides by the same two rules over the answers it has: where these
-// speak for our settings the result stands, else the row waits for a later run and is tried again.
+// A BadDeviceToken is the only answer that waits. Only the environment gate can tell whether the
+// token or our settings are wrong. Until the gate has decided, the row keeps its place. If the gate
+// shuts, the row goes back to the queue unchanged, like every row that was not sent. A run that ends
+// before the gate has looked decides by the same two rules over the answers it has. When these show
+// that our settings are right, the result is final; else the row is tried again in a later run.
 
 import APNsConnection
 import APNsProtocol
@@ -15,18 +16,18 @@ import TokenHygiene
 
 /// Judges the outcomes of one app's notifications.
 struct DeliveryRules {
-    /// Attempts after which a notification is given up.
+    /// Attempts after which a notification fails for good.
     static let mostAttempts = 10
 
-    /// What becomes of one notification.
+    /// The consequences of one outcome.
     struct Judgement: Hashable, Sendable {
-        /// What to write into the queue; waits for the gate where `isSuspect`.
+        /// The row's result in the queue; it waits for the gate when `isSuspect`.
         var result: DeliveryResult.Outcome
-        /// What it says about the token.
+        /// The evidence about the token.
         var evidence: Evidence?
-        /// Whether the result stands only if the gate stays open.
+        /// Whether the result is final only if the gate stays open.
         var isSuspect = false
-        /// Why nothing more may be sent.
+        /// The reason to stop sending.
         var stop: RunFailure?
     }
 
@@ -45,7 +46,7 @@ struct DeliveryRules {
         self.resendsUnknown = resendsUnknown
     }
 
-    /// Judges one outcome of a row that was tried `attempts` times before and handed over at
+    /// Judges one outcome of a row that had `attempts` attempts before and was handed over at
     /// `handedAt`.
     mutating func judge(
         _ kind: ProviderOutcome.Kind, attempts: Int, handedAt: EpochMilliseconds
@@ -57,14 +58,15 @@ struct DeliveryRules {
                 result: resendsUnknown
                     ? Self.later(60, why, attempts) : .unknown(reason: why))
         case .refused:
-            // At once it would be refused again, and a queue of such rows would never be done.
+            // Sent again at once, it would be refused again, and a queue of such rows would never
+            // end.
             Judgement(result: Self.later(60 << min(attempts, 6), "stream refused", attempts))
         case .untouched: Judgement(result: .returned)
         }
     }
 
-    /// What becomes of a suspect's row, tried `attempts` times before, where too few answers are in to
-    /// tell a bad token from a wrong setting: from an hour to sixteen.
+    /// The result of a suspect's row with `attempts` attempts before, when there are too few answers
+    /// to tell a bad token from a wrong setting. The row waits one hour to sixteen hours.
     static func deferral(reason: String, attempts: Int) -> DeliveryResult.Outcome {
         later(3_600 << min(attempts, 4), reason, attempts)
     }
@@ -111,8 +113,8 @@ struct DeliveryRules {
         }
     }
 
-    /// Without a usable time of APNs' the token was inactive when it answered. The time of handing
-    /// over is a little earlier, so that a device that registered in between keeps its row.
+    /// Without a usable time from APNs, the token was inactive at the time of the answer. The time of
+    /// handing over is a little earlier, so that a device that registered in between keeps its row.
     private static func time(
         _ gone: GoneTime, handedAt: EpochMilliseconds
     ) -> EpochMilliseconds {
@@ -147,8 +149,9 @@ struct DeliveryRules {
 }
 
 extension EnvironmentGate {
-    /// Whether the answers of a run that ended before the first look speak for our settings: APNs
-    /// knew a token, and the share of bad ones is no higher than a healthy population may have.
+    /// Whether the answers of a run that ended before the gate's first look show that our settings
+    /// are right: APNs knew a token, and the share of bad tokens is not too high for a healthy
+    /// population.
     var vouchesForSettings: Bool { known > 0 && !isMismatchLikely }
 
     /// Whether so many of the answers so far call tokens bad that chance does not explain it.
@@ -156,7 +159,7 @@ extension EnvironmentGate {
 }
 
 extension RequestRefusal {
-    /// The reason with which APNs would have refused it.
+    /// The reason with which APNs would have refused the notification.
     var reason: ProviderReason {
         switch self {
         case .emptyPayload: .payloadEmpty

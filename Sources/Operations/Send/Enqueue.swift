@@ -5,35 +5,35 @@ import PushQueue
 import TokenHygiene
 import TokenTable
 
-/// Puts a payload for some tokens into the queue, after checking all that APNs would.
+/// Puts a payload for some tokens into the queue, after the checks that APNs would make.
 package struct Enqueue {
-    /// Whom to send to.
+    /// The recipients of the notifications.
     package enum Recipients: Sendable {
-        /// These tokens, as they are spelled.
+        /// Tokens as text; see `DeviceToken.init(spelling:)` for the accepted forms.
         case tokens([String])
         /// The tokens of these users.
         case users([String])
     }
 
-    /// What was queued.
+    /// The result of queueing.
     package struct Report: Codable, Hashable, Sendable {
         /// The app's name in the settings.
         package let app: String
         /// `production` or `sandbox`.
         package let environment: String
-        /// Notifications put into the queue.
+        /// Number of notifications put into the queue.
         package var queued = 0
-        /// Lines that are no tokens; none of them was queued.
+        /// Number of lines that are not tokens; none of them was queued.
         package var malformed = 0
-        /// Users without a token that could be sent to.
+        /// Number of users without a token that notifications can be sent to.
         package var unreachableUsers = 0
     }
 
-    /// What all notifications share.
+    /// The fields that all the notifications share.
     package struct Content: Sendable {
-        /// The JSON text.
+        /// The payload, JSON in UTF-8.
         package var payload: [UInt8]
-        /// Push type, priority, expiration in seconds, collapse id; nil is the usual value.
+        /// `apns-push-type`; nil for the usual value. The same holds for the next three.
         package var pushType: String?
         /// `apns-priority`.
         package var priority: Int?
@@ -41,17 +41,18 @@ package struct Enqueue {
         package var expiration: Int64?
         /// `apns-collapse-id`.
         package var collapseID: String?
-        /// Milliseconds since 1970 before which it is not sent.
+        /// The time before which the notifications are not sent.
         package var notBefore: EpochMilliseconds?
 
-        /// States the payload.
+        /// Takes the payload; all other fields are nil.
         package init(payload: [UInt8]) { self.payload = payload }
     }
 
-    /// Queues; all or nothing for each call of at most some thousands of tokens.
+    /// Puts the notifications into the queue. A call with at most some thousands of tokens queues all
+    /// of them or none.
     ///
-    /// - Throws: `RunFailure` for a payload that APNs would refuse or an app nobody knows, and what
-    ///   the database says.
+    /// - Throws: `RunFailure` for a payload that APNs would refuse, for an app that the settings do
+    ///   not name, and for failures of the database.
     package static func run(
         _ content: Content, to recipients: Recipients, app name: String?, environment: String?,
         _ settings: Settings

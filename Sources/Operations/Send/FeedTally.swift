@@ -1,10 +1,10 @@
-/// Counts feeds of answers as they stand now. A feed that was held comes up again once it is free, and
-/// one that failed in the next round; what was counted of it before must not be counted twice.
+/// Counts feeds of answers by their present state. A held feed is processed again once it is
+/// released, and a failed one in the next round. Its earlier counts must not be added twice.
 struct FeedTally {
-    /// What was counted of feeds that are not applied.
+    /// The counts of feeds that are not applied.
     private var waiting: [String: EvidenceCounts] = [:]
 
-    /// The entry of a feed without what was counted of it before.
+    /// The entry of a feed, less the counts that were added before.
     mutating func news(in entry: FeedReport) -> FeedReport {
         guard let name = entry.feed else { return entry }
         var news = entry

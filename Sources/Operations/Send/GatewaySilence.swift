@@ -1,37 +1,38 @@
-// What a gateway that answers nothing may cost.
+// Limits the notifications that a gateway without answers may cost.
 //
 // A notification that was on the wire and got no answer is closed as unknown: it may have been
-// delivered, so it is not sent again. A gateway that resets every stream, says nothing, or cuts every
-// connection would close a whole queue that way. So a gateway has to answer before it gets more: until
-// its first answer three notifications are on the wire at once, and after nine without an answer it has
-// failed. Sending stops, and everything else is back in the queue.
+// delivered, so it is not sent again. A gateway that resets every stream, never answers, or cuts
+// every connection would close a whole queue that way. So a gateway has to answer before it gets
+// more. Until its first answer, three notifications are on the wire at once; after nine without an
+// answer it has failed. Sending stops, and all other rows are back in the queue.
 //
-// Later an unknown outcome puts the gateway in doubt. What is on the wire then is waited for, and
-// any answer clears the gateway. Where all of it stays without an answer, the gateway is tried again
-// as at the start: three at once, nine in all. What was on the wire when the doubt began does not count,
-// because a single broken connection leaves that much behind and the next one may be good.
+// Later, an unknown outcome puts the gateway in doubt. The sender waits for the notifications that
+// are on the wire then, and any answer clears the gateway. When all of them stay without an answer,
+// the gateway is tried again as at the start: three at once, nine in all. The notifications that were
+// on the wire when the doubt began do not count, because a single broken connection leaves that many
+// unknown and the next connection may be good.
 //
-// A gateway that answers some and leaves many, connection after connection, has failed too: when the
-// doubt came back for the third time, fifty outcomes are unknown, and there is one for two answers.
+// A gateway that answers some notifications and loses many, connection after connection, has failed
+// too: after the third doubt, with fifty unknown outcomes and at least one for two answers.
 //
-// A gateway that was left and is tried again has three.
+// A gateway that failed and is tried again has three notifications.
 
-/// Counts unknown outcomes since the last answer, and says how many more notifications may be risked.
+/// Counts unknown outcomes since the last answer, and limits the notifications on the wire.
 struct GatewaySilence: Hashable, Sendable {
-    /// Notifications on the wire at once before an answer; all that a renewed try may cost.
+    /// Notifications on the wire at once before an answer, and the most that a renewed try may cost.
     static let probe = 3
-    /// Unknown outcomes without an answer between them at which the gateway has failed.
+    /// Unknown outcomes in a row after which the gateway has failed.
     static let most = 9
 
-    /// Doubts, and unknown outcomes, before their share is looked at.
+    /// The least number of doubts and of unknown outcomes before their share counts.
     private static let (leastDoubts, leastUnknown) = (3, 50)
 
     private enum Phase: Hashable {
         /// The last outcome was an answer.
         case answering
-        /// The last outcome was unknown; others that were on the wire with it are waited for.
+        /// The last outcome was unknown. The sender waits for the others on the wire.
         case doubted
-        /// Single notifications are tried; so many of them were left without an answer.
+        /// A few notifications are tried at a time. The number counts those without an answer.
         case tried(Int)
     }
 
@@ -40,14 +41,14 @@ struct GatewaySilence: Hashable, Sendable {
     private var doubts = 0
     private var answers = 0
     private var unknowns = 0
-    /// Whether it has answered anything in this run.
+    /// Whether the gateway has answered anything in this run.
     private(set) var hasAnswered = false
-    /// Whether the last unknown outcome was a breach of HTTP/2.
+    /// Whether the last unknown outcome was a violation of HTTP/2.
     private(set) var isGarbled = false
     /// The last unknown outcome in a few words.
     private(set) var reason = ""
 
-    /// An answer came.
+    /// Counts an answer.
     mutating func answered() {
         hasAnswered = true
         answers += 1
@@ -55,7 +56,7 @@ struct GatewaySilence: Hashable, Sendable {
         limit = Self.most
     }
 
-    /// An outcome is unknown.
+    /// Counts an unknown outcome.
     mutating func unknown(_ reason: String, isGarbled: Bool) {
         (self.reason, self.isGarbled) = (reason, isGarbled)
         unknowns += 1
@@ -68,19 +69,19 @@ struct GatewaySilence: Hashable, Sendable {
         }
     }
 
-    /// So many notifications are on the wire now.
+    /// Takes the number of notifications on the wire.
     mutating func noteInFlight(_ count: Int) {
         if phase == .doubted && count == 0 { phase = .tried(0) }
     }
 
-    /// The gateway was left, and is tried again.
+    /// Begins a new try of a gateway that has failed.
     mutating func startAgain() {
         phase = .tried(0)
         limit = Self.probe
         (doubts, answers, unknowns) = (0, 0, 0)
     }
 
-    /// How many may be on the wire now; nil for any number.
+    /// How many notifications may be on the wire now; nil for any number.
     var allowance: Int? {
         switch phase {
         case .answering: nil
@@ -89,7 +90,7 @@ struct GatewaySilence: Hashable, Sendable {
         }
     }
 
-    /// Why the gateway has failed, in a clause; nil while it has not.
+    /// Why the gateway has failed, in a clause; nil when it has not failed.
     var failure: String? {
         if case .tried(let count) = phase, count >= limit {
             return "left \(count.counting("notification")) in a row without an answer (\(reason)) "
@@ -105,7 +106,8 @@ struct GatewaySilence: Hashable, Sendable {
         return nil
     }
 
-    /// The exit code of a run that such a gateway ends: what a script can do about it.
+    /// The exit code of a run that ends because of such a gateway. It tells a script what to do about
+    /// it.
     var exit: ExitStatus {
         if isGarbled { .protocolBroken } else { hasAnswered ? .pending : .unreachable }
     }

@@ -1,5 +1,5 @@
-/// A bound on notifications per second: what was not used up is kept for a tenth of a second at
-/// most, so that a pause is not followed by a burst.
+/// A limit on notifications per second. Unused allowance is kept for a tenth of a second at most, so
+/// that no burst follows a pause.
 struct RateLimit: Hashable, Sendable {
     private static let reserve = 0.1
 
@@ -7,10 +7,10 @@ struct RateLimit: Hashable, Sendable {
     private var credit = 0.0
     private var last: Double?
 
-    /// Bounds the rate; at least one per second.
+    /// Limits the rate; at least one per second.
     init(perSecond: Double) { self.perSecond = max(1, perSecond) }
 
-    /// How many may go at a time in seconds of a monotonic clock.
+    /// How many notifications may be sent at a time, in seconds of a monotonic clock.
     mutating func allowance(at now: Double) -> Int {
         if let last { credit += max(0, now - last) * perSecond }
         last = now
@@ -18,6 +18,6 @@ struct RateLimit: Hashable, Sendable {
         return Int(credit)
     }
 
-    /// So many went.
+    /// Subtracts the notifications that were sent.
     mutating func spend(_ count: Int) { credit -= Double(count) }
 }

@@ -1,14 +1,14 @@
-// A run of the sender. Like a sweep it takes its folder and asks the database first, because what
-// comes back from APNs has to be kept and applied:
+// A run of the sender. Like a sweep, it takes its folder and asks the database first, because it has
+// to store and apply the answers of APNs:
 //
 //   1. take a folder of senders, open its journal
 //   2. ask the database whether rows could be claimed and evidence applied
-//   3. apply what senders that are gone have left in their journals, and take over their rows
-//   4. app by app: claim, send, write results; apply what the answers said about tokens
+//   3. apply the feeds that senders that are gone left in their journals, and take over their rows
+//   4. app by app: claim, send, write results; apply the evidence of the answers
 //   5. with --follow: wait for new rows and do 3 and 4 again
 //
-// One app's fault (its certificate, its topic) costs its own turn. A failure of database or journal
-// ends the run.
+// A fault of one app (its certificate, its topic) ends the sending for this app only. A failure of
+// database or journal ends the run.
 
 import APNsConnection
 import APNsProtocol
@@ -21,10 +21,10 @@ import TokenTable
 
 /// One run of the sender.
 package struct Send {
-    /// How long a following run waits when the queue is empty.
+    /// The wait of a sender with --follow when the queue is empty.
     private static let idle = Duration.seconds(1)
-    /// How long until the next look for rows of senders that are gone, and for evidence that could
-    /// not be applied when it came.
+    /// The time between two looks for rows of senders that are gone, and for evidence that could not
+    /// be applied before.
     private static let upkeep = Duration.seconds(30)
 
     private let plan: SendPlan
@@ -44,7 +44,7 @@ package struct Send {
             report: SendReport(run: run, dryRun: plan.dryRun, started: started))
     }
 
-    /// Sends what waits in the queue.
+    /// Sends the notifications in the queue that are due.
     package static func run(_ plan: SendPlan, _ context: RunContext) -> RunOutcome<SendReport> {
         var send = Send(plan, context)
         do {
@@ -112,7 +112,7 @@ package struct Send {
         return store
     }
 
-    /// Applies what senders that are gone have left; see `SenderFolders`.
+    /// Applies the feeds of senders that are gone; see `SenderFolders`.
     private mutating func adoptAbandoned(_ store: TokenTable) {
         let problems = SenderFolders.visitAbandoned(in: plan.state, at: context.now) {
             journal throws(JournalFailure) in
@@ -121,7 +121,7 @@ package struct Send {
             }
             return true
         }
-        // What another sender left cannot be applied; that is no reason not to send.
+        // Sending does not depend on another sender's feeds, so a failure here does not stop it.
         for problem in problems {
             context.log.warning("\(problem)")
             outcome.exit = .worse(outcome.exit, .pending)
@@ -193,8 +193,8 @@ package struct Send {
         for job in jobs { for words in job.warnings() { context.log.warning("\(words)") } }
     }
 
-    /// Writes metrics of a run that goes on. That they cannot be written is told once, and again when
-    /// the run ends.
+    /// Writes the report so far and the metrics while the run continues. A failure to write metrics
+    /// is logged once, and again when the run ends.
     private mutating func tellProgress(_ journal: EvidenceJournal) throws(JournalFailure) {
         guard plan.follows, let metrics = plan.metrics else { return }
         var report = outcome.report
@@ -208,7 +208,7 @@ package struct Send {
         }
     }
 
-    /// Brings what answers said to the token table.
+    /// Applies the evidence of answers to the token table.
     private mutating func apply(_ job: SendJob, _ applier: JournalApplier) throws {
         guard !job.answers.isEmpty else { return }
         for name in try job.closeAnswers() {
@@ -229,7 +229,7 @@ package struct Send {
         }
     }
 
-    /// Ends the connections, whatever happened, and applies the last answers.
+    /// Ends the connections, also after a failure, and applies the last answers.
     private mutating func finish(_ applier: JournalApplier) throws {
         for job in jobs {
             do {

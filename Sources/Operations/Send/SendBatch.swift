@@ -4,39 +4,39 @@ import EvidenceJournal
 import PushQueue
 import TokenHygiene
 
-/// A claim on its way: which of its rows have had an outcome, and what is to be written about them.
+/// A claim in progress, with the outcomes of its rows so far and the results to write.
 struct SendBatch {
     /// The rows.
     var claim: QueueClaim
-    /// When it was handed to the wire, by our clock.
+    /// When it was handed to the wire, by this host's clock.
     var handedAt: EpochMilliseconds
-    /// Its place among the batches on their way.
+    /// Its index among the batches in progress.
     let place: Int
-    /// Rows without an outcome.
+    /// Number of rows without an outcome.
     private(set) var outstanding: Int
-    /// Bytes of the payload of each row.
+    /// Length of each row's payload in bytes.
     let sizes: [Int]
-    /// Results to be written.
+    /// Results to write into the queue.
     private(set) var results: [DeliveryResult] = []
     /// Results that wait for the environment gate.
     private(set) var suspects: [Suspect] = []
-    /// What the results say about tokens; kept before they are written.
+    /// Evidence about tokens from the results. It is stored before they are written.
     private(set) var evidence: [(source: EvidenceSource, record: AnswerRecord)] = []
 
-    /// A result that stands only if the environment gate stays open.
+    /// A result that is final only if the environment gate stays open.
     struct Suspect {
         let result: DeliveryResult
-        /// What becomes of the row where the gate has not seen enough to tell.
+        /// The row's result when the gate has too few answers to decide.
         let deferred: DeliveryResult.Outcome
     }
 
-    /// What is decided about suspects.
+    /// The decision about suspects.
     enum Verdict {
-        /// The tokens are bad: the results stand.
+        /// The tokens are bad: the results are final.
         case bad
-        /// The settings are wrong, or the gate has not spoken and sending stopped: the rows go back.
+        /// The settings are wrong, or sending stopped before the gate decided: the rows go back.
         case returned
-        /// Nobody can tell yet: the rows are tried again later.
+        /// The answers are too few to decide: the rows are tried again later.
         case deferred
     }
 
@@ -48,7 +48,7 @@ struct SendBatch {
         sizes = claim.notifications.map(\.payload.count)
     }
 
-    /// The key under which a provider knows the row at an index.
+    /// The key by which a provider identifies the row at an index.
     static func key(place: Int, index: Int) -> UInt64 { UInt64(place) << 32 | UInt64(index) }
 
     /// The place and index of a key.
@@ -56,11 +56,11 @@ struct SendBatch {
         (Int(key >> 32), Int(key & 0xFFFF_FFFF))
     }
 
-    /// Bytes of all payloads.
+    /// Length of all payloads in bytes.
     var size: Int { sizes.reduce(0, +) }
 
-    /// The rows as a provider takes them; those that APNs would refuse on sight have their result. The
-    /// payloads are the items' from now on.
+    /// The rows as requests for a provider. A row that APNs would certainly refuse gets its result
+    /// instead. The payloads move from the batch into the items.
     mutating func items(_ topic: String) -> [ProviderItem] {
         var items: [ProviderItem] = []
         items.reserveCapacity(claim.notifications.count)
@@ -92,7 +92,7 @@ struct SendBatch {
         return items
     }
 
-    /// Takes what follows for the row at an index.
+    /// Adds the consequences of one row's outcome.
     mutating func decide(_ index: Int, _ judgement: DeliveryRules.Judgement) {
         let row = claim.notifications[index]
         outstanding -= 1
@@ -111,7 +111,7 @@ struct SendBatch {
         }
     }
 
-    /// Decides about the suspects; gives how many wait for a later run.
+    /// Decides about the suspects. Returns how many rows wait for a later run.
     mutating func decide(_ verdict: Verdict) -> Int {
         defer { suspects = [] }
         switch verdict {
@@ -125,20 +125,20 @@ struct SendBatch {
         return 0
     }
 
-    /// Whether nothing of it is left to do.
+    /// Whether every row has its result written and all evidence is stored.
     var isSettled: Bool {
         outstanding == 0 && suspects.isEmpty && results.isEmpty && evidence.isEmpty
     }
 
-    /// The evidence is in the journal.
+    /// Drops the evidence after the journal has stored it.
     mutating func forgetEvidence() { evidence.removeAll(keepingCapacity: true) }
 
-    /// The results are in the queue.
+    /// Drops the results after the queue has stored them.
     mutating func forgetResults() { results.removeAll(keepingCapacity: true) }
 }
 
 extension QueuedNotification {
-    /// Whether another row has the same headers, token and name aside.
+    /// Whether another row has the same headers, apart from token and name.
     fileprivate func hasAttributes(of other: QueuedNotification) -> Bool {
         pushType == other.pushType && priority == other.priority
             && expiration == other.expiration && collapseID == other.collapseID

@@ -1,35 +1,37 @@
-// What a sender holds in memory, and where that ends.
+// Limits a sender's memory.
 //
-// Rows come out of a fast database faster than a slow gateway takes them, and answers of a fast gateway
-// come faster than a slow database writes them. Neither may grow: rows without an outcome are bounded
-// in number and in bytes, whoever is the slow one, and only what comes back makes room. Payloads are
-// what counts: 4 KiB each, 5 KiB for VoIP, against some 200 bytes of everything else about a row. They
-// are let go when a row has its outcome; results wait for the database without them.
+// A fast database returns rows faster than a slow gateway takes them, and a fast gateway answers
+// faster than a slow database writes. Neither may make memory grow. So rows without an outcome are
+// limited in number and in bytes, whichever side is slow, and only outcomes make room. Payloads take
+// the most memory: 4 KiB each, 5 KiB for VoIP, against some 200 bytes for the rest of a row. A
+// payload is freed when its row has an outcome; results wait for the database without payloads.
 //
 //   claimed, not given yet   at most `mostBytes` and one claim, which the scan of the queue bounds
 //   given to connections     at most `mostRows` and `mostBytes`, and one payload
 //   with outcomes            at most the four claims' rows, without payloads
 
-/// Counts what an app's rows without an outcome take.
+/// Counts the rows without an outcome of one app, and their bytes.
 struct SendLoad: Sendable {
-    /// Rows with the connections at once.
+    /// The most rows that the connections may have at once.
     static let mostRows = 2_000
-    /// Bytes of payload that wait, and as many with the connections: a thousand of the largest.
+    /// The most bytes of payload that wait, and the most with the connections: a thousand of the
+    /// largest.
     static let mostBytes = 4 << 20
 
-    /// Rows with the connections.
+    /// Number of rows that the connections have.
     private(set) var rows = 0
     /// Bytes of their payloads.
     private(set) var bytes = 0
-    /// Bytes of payload that are claimed and with no connection.
+    /// Bytes of payloads that are claimed and that no connection has.
     private(set) var waiting = 0
-    /// The most of each so far.
+    /// The maximum of each so far.
     private(set) var peak = (rows: 0, bytes: 0, waiting: 0)
 
     /// Whether more rows may be claimed.
     var mayClaim: Bool { waiting < Self.mostBytes }
 
-    /// How many of some payloads the connections may have, in this order, if they may have `rows` more.
+    /// How many payloads of the given sizes, in this order, the connections may have, with at most
+    /// `rows` more rows.
     func fitting(_ sizes: some Sequence<Int>, rows most: Int) -> Int {
         let room = min(most, Self.mostRows - rows)
         var (count, total) = (0, bytes)
@@ -41,16 +43,16 @@ struct SendLoad: Sendable {
         return count
     }
 
-    /// Payloads of so many bytes are claimed.
+    /// Adds the bytes of claimed payloads.
     mutating func claimed(_ bytes: Int) {
         waiting += bytes
         peak.waiting = max(peak.waiting, waiting)
     }
 
-    /// Payloads that waited are let go.
+    /// Subtracts the bytes of waiting payloads that are freed.
     mutating func dropped(_ bytes: Int) { waiting -= bytes }
 
-    /// Rows go to the connections.
+    /// Moves waiting rows to the connections.
     mutating func given(_ count: Int, _ size: Int) {
         rows += count
         bytes += size
@@ -58,14 +60,14 @@ struct SendLoad: Sendable {
         peak = (max(peak.rows, rows), max(peak.bytes, bytes), peak.waiting)
     }
 
-    /// Rows come back from the connections without an outcome, and wait again.
+    /// Moves rows without an outcome from the connections back to the waiting ones.
     mutating func withdrawn(_ count: Int, _ size: Int) {
         rows -= count
         bytes -= size
         waiting += size
     }
 
-    /// A row has its outcome.
+    /// Subtracts a row that has an outcome.
     mutating func release(_ size: Int) {
         rows -= 1
         bytes -= size

@@ -4,58 +4,58 @@ import Database
 import SecureTransport
 import TokenHygiene
 
-/// One app to send for: what the settings say, resolved to what will happen.
+/// The plan of sending for one app, made from the settings.
 package struct ProviderTarget: Sendable {
-    /// Whose notifications.
+    /// The app and environment of the notifications.
     package let partition: Partition
-    /// The same as the rows of the tables name it.
+    /// The same partition, as the rows of the tables name it.
     package let stored: Partition
     /// The bundle identifier.
     package let topic: String
-    /// Connections to keep open.
+    /// Number of connections to keep open.
     package let connections: Int
-    /// Where and as whom, or why nothing can be sent.
+    /// The gateway and our credential, or why nothing can be sent.
     package let provider: Result<ProviderPlan, RunFailure>
 }
 
-/// What a run of the sender will do.
+/// The plan of a run of the sender.
 package struct SendPlan: Sendable {
-    /// The folder of the local state.
+    /// The path of the state folder.
     package var state: String
-    /// The database with both tables.
+    /// The connection to the database with both tables.
     package var store: StoreSettings
     /// The apps, in the order of the settings.
     package var apps: [ProviderTarget]
-    /// The partitions that the settings know, as the rows of the table name them.
+    /// The partitions of the settings, each with its name in the table's rows.
     package var partitions: [Partition: Partition]
-    /// What is done to stale rows.
+    /// How stale rows are changed.
     package var policy: RemovalPolicy
     /// Limits beyond which a removal is held.
     package var limits: GuardLimits
     /// Whether notifications of unknown outcome are sent again.
     package var resendsUnknown: Bool
-    /// Seconds until others may take over what a silent sender holds.
+    /// Seconds after which others may take over the rows of a sender that no longer renews its lease.
     package var leaseSeconds: Int
-    /// The most rows to claim for each app; nil for all.
+    /// The most rows to claim for each app; nil for no limit.
     package var limit: Int?
-    /// The most notifications per second and app; nil for as many as go.
+    /// The most notifications per second and app; nil for no limit.
     package var rate: Double?
-    /// How long a gateway is left alone that has failed again `outages` times: the first rest doubled as
-    /// often, four times at most.
+    /// The wait before the next try of a gateway that has failed again `outages` times: the first
+    /// wait, doubled each time, at most four times.
     static func rest(_ first: Duration, outages: Int) -> Duration { first * (1 << min(outages, 4)) }
 
-    /// How long a following run leaves a gateway alone that has failed.
+    /// The wait of a sender with --follow before the next try of a failed gateway.
     package var rest = Duration.seconds(60)
-    /// Waits for new rows instead of ending when the queue is empty.
+    /// Whether the sender waits for new rows instead of ending when the queue is empty.
     package var follows = false
-    /// Nothing is claimed or sent.
+    /// True when nothing is claimed or sent.
     package var dryRun = false
-    /// Where metrics go; nil where nobody wants any.
+    /// Where metrics are written; nil where the settings name no file.
     package var metrics: (any JournalPage)?
 
-    /// The plan of sending for the apps of the settings, or for some of them.
+    /// Makes the plan for the apps of the settings, or for those with the given names.
     ///
-    /// - Throws: where no app has a provider, or one is asked for that the settings do not know.
+    /// - Throws: when no app has a provider, or the settings have no app of a given name.
     package init(
         _ settings: Settings, apps names: [String], _ context: RunContext
     ) throws(RunFailure) {
@@ -78,7 +78,7 @@ package struct SendPlan: Sendable {
         leaseSeconds = max(10, Int(settings.send.lease.wholeMilliseconds / 1_000))
     }
 
-    /// How answers in a folder of a sender are applied.
+    /// The plan of applying answers that are in a sender's folder.
     var applyPlan: SweepPlan {
         SweepPlan(
             state: state, store: store, work: .answers, partitions: partitions, policy: policy,
@@ -87,7 +87,7 @@ package struct SendPlan: Sendable {
 }
 
 extension ProviderTarget {
-    /// The provider of an app; nil where the settings name none.
+    /// The provider of an app; nil when the settings name none.
     init?(_ app: Settings.App, _ send: Settings.Send, _ context: RunContext) {
         guard let provider = app.provider else { return nil }
         self.init(
@@ -112,7 +112,8 @@ extension ProviderTarget {
                     host: provider.host, port: UInt16(provider.port),
                     context: try TLSClientContext(
                         trust: provider.ca.map { .file($0) } ?? .system,
-                        // With a token the certificate would win over it and may be of another app.
+                        // With a token key, the certificate would take precedence and could belong to
+                        // another app.
                         identity: app.tokenKey == nil ? try app.identity(at: now()) : nil,
                         alpn: ["h2"]),
                     tokens: try app.tokenKey.map { try source($0, wall: seconds) },

@@ -3,12 +3,12 @@ import Foundation
 import PushQueue
 import TokenHygiene
 
-/// What a run of the sender did, app by app: one JSON object for scripts. Fields may be added, never
-/// renamed.
+/// The result of a run of the sender, app by app: one JSON object for scripts. Fields may be added,
+/// never renamed.
 package struct SendReport: RunReport, Codable, Hashable {
-    /// One app.
+    /// The result of one app.
     package struct App: Codable, Hashable, Sendable {
-        /// Reasons that are counted apart.
+        /// The most reasons that are counted separately.
         private static let mostReasons = 64
 
         /// The app's name in the settings.
@@ -17,45 +17,46 @@ package struct SendReport: RunReport, Codable, Hashable {
         package var environment: String
         /// Rows taken from the queue and not given back: the sum of the six below.
         package var claimed = 0
-        /// Accepted by APNs.
+        /// Rows that APNs accepted.
         package var sent = 0
-        /// Not sent, by reason.
+        /// Rows that were not sent, by reason.
         package var skipped: [String: Int] = [:]
-        /// Answered with 410.
+        /// Rows answered with 410.
         package var gone = 0
-        /// Refused for good, by APNs' reason.
+        /// Rows refused for good, by APNs' reason.
         package var rejected: [String: Int] = [:]
-        /// To be sent again later.
+        /// Rows to be sent again later.
         package var retry = 0
-        /// On the wire without an answer, not to be sent again.
+        /// Rows on the wire without an answer, not to be sent again.
         package var unknown = 0
         /// Rows that were given back to the queue; not part of `claimed`.
         package var returned = 0
-        /// Rows left by senders that are gone: waiting again, to be sent again, closed as unknown.
+        /// Rows left by senders that are gone: waiting again, to be sent again, or closed as unknown.
         package var reclaimed = 0
-        /// Rows deleted by somebody while their notification was under way.
+        /// Rows that were deleted while their notification was under way.
         package var missing = 0
-        /// What the 410 answers did.
+        /// The evidence of 410 answers, by outcome.
         package var evidence = EvidenceCounts()
-        /// Seconds of the thread that serves the queue, by what it did: claiming rows, handing them
-        /// over, waiting for answers, keeping evidence, writing results.
+        /// Seconds of the thread that serves the queue, by stage: claiming rows, handing them over,
+        /// waiting for answers, storing evidence, writing results.
         package var seconds: [String: Double] = [:]
-        /// Why it stopped early, in one sentence.
+        /// Why sending stopped early, in one sentence.
         package var detail: String?
 
-        /// Opens the entry of an app.
+        /// Makes the entry of an app.
         package init(_ partition: Partition) {
             app = partition.app
             environment = partition.environment
         }
 
-        /// Counts one row.
+        /// Counts one row by its outcome.
         mutating func count(_ outcome: DeliveryResult.Outcome) {
             switch outcome {
             case .sent: sent += 1
             case .gone: gone += 1
             case .failed(let reason):
-                // Unknown reasons are a peer's words, and a service runs for weeks.
+                // A peer chooses unknown reasons, and a service runs for weeks, so their number is
+                // limited.
                 let isKnown = rejected[reason] != nil || rejected.count < Self.mostReasons
                 rejected[isKnown ? reason : "other", default: 0] += 1
             case .retry: retry += 1
@@ -68,39 +69,39 @@ package struct SendReport: RunReport, Codable, Hashable {
             claimed += 1
         }
 
-        /// Counts rows that were claimed and not to be sent.
+        /// Counts rows that were claimed and are not to be sent.
         mutating func count(skipped rows: Int, _ reason: SkipReason) {
             skipped[reason.rawValue, default: 0] += rows
             claimed += rows
         }
 
-        /// Counts what became of a feed of answers.
+        /// Adds the counts of a feed of answers.
         mutating func count(_ feed: FeedReport) { evidence.add(feed.counts) }
     }
 
-    /// The run.
+    /// The run's name, a random UUID.
     package let run: String
-    /// Whether nothing was claimed: the counts say what would happen.
+    /// Whether nothing was claimed. The counts are a forecast then.
     package let dryRun: Bool
-    /// When it began, RFC 3339.
+    /// The start of the run, RFC 3339 in UTC.
     package let started: String
-    /// When it ended.
+    /// The end of the run, RFC 3339 in UTC.
     package var ended = ""
-    /// App by app, in the order of the settings.
+    /// The apps, in the order of the settings.
     package var apps: [App] = []
-    /// What went wrong.
+    /// The failures of the run, in order.
     package var problems: [RunProblem] = []
     /// The exit code.
     package var exit: Int32 = 0
 
-    /// Opens the report.
+    /// Makes the report of a run that begins.
     package init(run: String, dryRun: Bool, started: EpochMilliseconds) {
         self.run = run
         self.dryRun = dryRun
         self.started = started.rfc3339
     }
 
-    /// For people.
+    /// The report as text for people.
     package var lines: [String] {
         var lines: [String] = []
         for app in apps {
@@ -133,10 +134,10 @@ package struct SendReport: RunReport, Codable, Hashable {
         return lines
     }
 
-    /// A sender is never done; rows may be due again at any time.
+    /// A sender is never done, because rows may become due at any time.
     package static var lastStage: String { "send" }
 
-    /// Rows of the queue that wait, and what came of 410 answers.
+    /// Rows of the queue that wait, and tuples of 410 answers by outcome.
     package var closingCounts: ClosingCounts {
         apps.reduce(into: ClosingCounts()) { counts, app in
             counts.pending += app.retry + app.returned

@@ -1,17 +1,16 @@
 import PushQueue
 import TokenHygiene
 
-/// What a sender says on stderr about rows that were closed without an answer, and about tokens of
-/// which nobody can tell yet whether they are bad. Each count is told once, and again when it has grown.
+/// The sender's messages on stderr about rows that were closed without an answer, and about suspect
+/// tokens that could not be judged yet. Each count is reported once, and again when it has grown.
 struct SendWords {
-    /// The share of unknown outcomes above which a run is no success: one in ten.
+    /// The divisor for the share of unknown outcomes above which a run fails: one in ten.
     static let toleratedUnknown = 10
 
     private var toldUnknown = 0
     private var toldDeferred = 0
 
-    /// Warnings that are due. `reason` says of the last unknown outcome how it came about, where this run
-    /// saw it.
+    /// The warnings that are due. `reason` says how the last unknown outcome of this run came about.
     mutating func warnings(
         _ entry: SendReport.App, deferred: Int, _ gate: EnvironmentGate, reason: String
     ) -> [String] {
@@ -22,7 +21,7 @@ struct SendWords {
         return words
     }
 
-    /// Failures that the end of a run adds: `exit` is that of unknown outcomes.
+    /// The failures that are added at the end of a run; `exit` is the code for unknown outcomes.
     mutating func shortcomings(
         _ entry: SendReport.App, deferred: Int, _ gate: EnvironmentGate, exit: ExitStatus,
         reason: String
@@ -41,7 +40,7 @@ struct SendWords {
         return failures
     }
 
-    /// Says of rows of senders that are gone how many were closed; nil for none.
+    /// The warning about rows of senders that are gone and were closed; nil when there are none.
     static func warning(_ reclaimed: ReclaimedRows) -> String? {
         guard reclaimed.unknown > 0 else { return nil }
         return
@@ -72,7 +71,7 @@ struct SendWords {
 }
 
 extension SendReport.App {
-    /// Rows that were to be sent and have a result.
+    /// Number of rows that were to be sent and have a result.
     var decided: Int {
         sent + gone + retry + unknown + rejected.values.reduce(0, +)
     }

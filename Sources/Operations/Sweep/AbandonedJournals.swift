@@ -3,10 +3,11 @@ import EvidenceJournal
 import TokenHygiene
 
 extension SenderFolders {
-    /// Opens the journals of senders that are gone, one after the other, and recovers what was being
-    /// read. `body` is lent each of them under its lock, and says whether the next one may follow.
+    /// Opens the journals of senders that are gone, one after the other, and makes their interrupted
+    /// feeds pending. `body` gets each journal under its lock, and returns whether to continue with
+    /// the next.
     ///
-    /// - Returns: what stood in the way of others; one journal's failure costs the others nothing.
+    /// - Returns: the failures of journals; after a failure the next journal is opened.
     static func visitAbandoned(
         in state: String, at now: () -> EpochMilliseconds,
         _ body: (EvidenceJournal) throws(JournalFailure) -> Bool
@@ -21,7 +22,7 @@ extension SenderFolders {
                 problems.append(error)
             }
         }
-        // Until here, so that a folder that was done is not taken by another meanwhile.
+        // The locks are held until here, so that no other process takes a folder meanwhile.
         withExtendedLifetime(folders) {}
         return problems
     }

@@ -4,28 +4,28 @@ import EvidenceJournal
 import SecureTransport
 import TokenHygiene
 
-/// Reads gateways into the journal. From the first byte on, a feed exists there whatever happens to
-/// this run.
+/// Reads gateways into the journal. From its first byte on, a feed is in the journal, however this
+/// run ends.
 struct FeedCollector {
     let journal: EvidenceJournal
     let context: RunContext
     let run: String
 
-    /// What came of asking one gateway.
+    /// The result of reading one gateway.
     enum Outcome {
         /// The feed is in the journal under this name, pending or held.
         case captured(String)
-        /// The list is empty, which the gateway said properly.
+        /// The list is empty, and the gateway ended it properly.
         case empty(CaptureEnd)
-        /// Nothing was read; the reason.
+        /// Nothing was read, with the reason.
         case unreachable(RunFailure, FeedEnd)
-        /// Told to stop before anything was read.
+        /// A stop signal came before anything was read.
         case stopped
     }
 
     /// Reads one gateway to the end of its list.
     ///
-    /// - Throws: only failures of the journal; then what was read is no longer certain.
+    /// - Throws: only failures of the journal; then it is uncertain which bytes are durable.
     func collect(_ source: GatewayPlan) throws -> Outcome {
         let tls: TLSClientContext
         switch source.context {
@@ -77,7 +77,7 @@ struct FeedCollector {
 }
 
 extension FeedEnd {
-    /// The word for a gateway that could not be read at all.
+    /// The report's word for a gateway that could not be read at all.
     fileprivate static func unreachable(_ code: TransportFailure.Code) -> FeedEnd {
         if case .timedOut = code { return .timeout }
         return .refused

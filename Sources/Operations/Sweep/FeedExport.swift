@@ -6,7 +6,7 @@ package struct FeedExport {
     private let feed: String
     private let path: String
 
-    /// Names the feed and the file.
+    /// Takes the name of the feed and the path of the new file.
     package init(feed: String, path: String) {
         self.feed = feed
         self.path = path
@@ -17,7 +17,7 @@ package struct FeedExport {
     /// - Returns: the number of bytes.
     package func write(from journal: EvidenceJournal) throws -> Int {
         try journal.ensureBytes(of: feed)
-        // O_EXCL follows no link and overwrites nothing (open(2)), whoever owns the folder.
+        // O_EXCL follows no link and overwrites nothing (open(2)), also in another user's folder.
         let descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else {
             throw RunFailure(

@@ -2,14 +2,14 @@ import EvidenceJournal
 import Foundation
 import TokenHygiene
 
-/// The raw bytes of a feedback list in a file, as some other reader saved them.
+/// A file with the raw bytes of a feedback list, as another program saved them.
 struct FeedFile {
     private static let bytesPerChunk = 1 << 20
 
     let path: String
     let partition: Partition
 
-    /// Copies the file into the journal, where it is a feed like any other.
+    /// Copies the file into the journal as a feed.
     ///
     /// - Returns: the feed's name.
     func capture(in journal: EvidenceJournal, run: String, _ context: RunContext) throws -> String {
@@ -17,7 +17,7 @@ struct FeedFile {
             throw unusable(String(cString: strerror(errno)))
         }
         defer { try? file.close() }
-        // A folder opens like a file, and its first read fails without a word.
+        // A folder can be opened like a file, but its first read fails without a clear message.
         var facts = stat()
         if fstat(file.fileDescriptor, &facts) == 0, facts.st_mode & S_IFMT == S_IFDIR {
             throw unusable("it is a directory")

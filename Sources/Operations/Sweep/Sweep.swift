@@ -3,13 +3,13 @@
 //   1. take the lock and open the journal: without them nothing may be read
 //   2. ask the database whether evidence could be applied; a missing grant or column must be found
 //      before a feed is spent on it; take the lease, so that no other host does the same
-//   3. apply what an earlier run left pending, oldest first
-//   4. gateway by gateway: read to the journal, then apply from the journal
+//   3. apply the feeds that an earlier run left pending, oldest first
+//   4. gateway by gateway: read into the journal, then apply from the journal
 //   5. remove the rows whose grace period has ended, where the settings name one
-//   6. write down what happened
+//   6. store the run's record
 //
-// A failure of one gateway leaves the others their turn. A failure of the database or the journal
-// ends the reading: what cannot be applied or kept shall stay with the gateways.
+// After a failure of one gateway, the run continues with the others. A failure of the database or the
+// journal ends the reading: lists that cannot be stored or applied must stay with the gateways.
 
 import APNsProtocol
 import Database
@@ -25,7 +25,7 @@ package struct Sweep {
     private let run = UUID().uuidString.lowercased()
     private let started: EpochMilliseconds
     private var outcome: RunOutcome<SweepReport>
-    /// Whether everything planned had its turn.
+    /// Whether every gateway and pending feed was processed.
     private var isWhole = false
 
     private init(_ plan: SweepPlan, _ context: RunContext) {
@@ -38,7 +38,7 @@ package struct Sweep {
                 run: run, kind: plan.work.kind, dryRun: plan.dryRun, started: started))
     }
 
-    /// Reads all gateways of the plan and applies what they say.
+    /// Reads all gateways of the plan and applies their feeds.
     package static func run(_ plan: SweepPlan, _ context: RunContext) -> RunOutcome<SweepReport> {
         var sweep = Sweep(plan, context)
         sweep.keepingJournal()
@@ -67,8 +67,8 @@ package struct Sweep {
         }
     }
 
-    /// No run ends with 0 while evidence waits, whatever kept it from being applied: a stop signal,
-    /// a gateway of another app, an earlier run.
+    /// Makes the exit code nonzero while evidence waits, whatever prevented its application: a stop
+    /// signal, a gateway of another app, an earlier run.
     private mutating func countWaiting(in journal: EvidenceJournal) throws {
         guard !plan.isTrial else { return }
         if context.interrupt.isTripped, outcome.exit == .done, !isWhole {
@@ -98,7 +98,7 @@ package struct Sweep {
         }
     }
 
-    /// Everything that needs the lease, in a dry run without it.
+    /// The steps that need the lease. In a dry run there is none.
     private mutating func applyAndExpire(
         _ left: [CapturedFeed], _ journal: EvidenceJournal, _ store: TokenTable, _ lease: Lease?
     ) throws {
@@ -110,7 +110,7 @@ package struct Sweep {
         if isWhole && !context.interrupt.isTripped { removeExpired(store, lease) }
     }
 
-    /// Applies the answers that senders had kept when they ended, see `SenderFolders`.
+    /// Applies the answers that senders had stored when they ended; see `SenderFolders`.
     private mutating func applyAbandonedSenders(_ store: TokenTable, _ lease: Lease?) {
         guard !plan.dryRun, case .gateways = plan.work else { return }
         let problems = SenderFolders.visitAbandoned(in: plan.state, at: context.now) {
@@ -126,7 +126,7 @@ package struct Sweep {
         for problem in problems { outcome.fail(.wrapping(problem, at: .state)) }
     }
 
-    /// Removes the rows that have stayed marked for as long as the settings want.
+    /// Removes the rows that have stayed marked for the grace period of the settings.
     private mutating func removeExpired(_ store: TokenTable, _ lease: Lease?) {
         let expiry = SweepExpiry(
             store: store, tableExpiry: TableExpiry(store), plan: plan, context: context, run: run,
@@ -143,14 +143,14 @@ package struct Sweep {
         }
     }
 
-    /// Gives everything planned its turn; false when the run has to end before.
+    /// Processes every gateway and pending feed of the plan; false when the run has to end before.
     private mutating func applyPlanned(
         _ left: [CapturedFeed], _ applier: JournalApplier
     ) throws -> Bool {
         let journal = applier.journal
         switch plan.work {
         case .gateways(let sources):
-            // Held feeds come up in every run until somebody has decided.
+            // Every run processes held feeds again until a person has decided about them.
             for feed in try journal.feeds(.held) + left
             where apply(feed, with: applier, resumed: true) { return false }
             let collector = FeedCollector(journal: journal, context: context, run: run)
@@ -172,7 +172,7 @@ package struct Sweep {
         return true
     }
 
-    /// The records of the database are for people; a run does not fail for want of them.
+    /// Records in the database are for people, so a failure to write them does not fail the run.
     private mutating func noteEnd(in store: TokenTable) {
         let hasChanged =
             outcome.report.apps.contains { $0.tuples > 0 }
@@ -197,13 +197,13 @@ package struct Sweep {
             partitions: Array(plan.partitions.values))
         for finding in report.findings
         where finding.severity == .warning || finding.severity == .refusedByCheck {
-            // `check` warns; an hourly run that repeated it would mail it every hour.
+            // `check` warns about these. A warning of an hourly run would send a mail every hour.
             context.log.notice("\(finding)")
         }
         return store
     }
 
-    /// With evidence waiting, an unreachable database means "continue later", not "nothing read".
+    /// When evidence waits, an unreachable database means "continue later", not "nothing read".
     private func storeUnusable(_ error: any Error, pending: Int) -> RunFailure {
         let failure = RunFailure.wrapping(error, at: .store)
         guard pending > 0, failure.exit == .unreachable else { return failure }
@@ -212,9 +212,9 @@ package struct Sweep {
             failure.description + "; waiting for it: \(pending.counting("captured feed"))")
     }
 
-    /// Whether the next list may be asked for, now that it could be applied: the lease is ours and the
-    /// throttle lets us go on. False when told to stop. A list once begun is read to its end, since
-    /// the gateway forgets it.
+    /// Whether the next gateway may be read: this run still has the lease, and the throttle permits
+    /// it. False after a stop signal. A list once begun is read to its end, since the gateway forgets
+    /// it.
     private func mayOpenFeed(_ applier: JournalApplier) throws(StoreFailure) -> Bool {
         let interrupt = context.interrupt
         guard try applier.store.session.waitForThrottle(shouldStop: { interrupt.isTripped })
@@ -249,7 +249,7 @@ package struct Sweep {
         do {
             collected = try collector.collect(source)
         } catch {
-            // What was synced before is in the journal; the next run takes it up.
+            // The bytes synced before are in the journal, and the next run applies them.
             let failure = RunFailure.wrapping(error, at: .read)
             entry.end = FeedEnd.truncated.rawValue
             entry.detail = failure.description
@@ -280,8 +280,8 @@ package struct Sweep {
         }
     }
 
-    /// Applies one captured feed; true when the run has to end, because the database or the
-    /// journal failed or we were told to stop.
+    /// Applies one captured feed; true when the run has to end, because the database or the journal
+    /// failed or a stop signal came.
     @discardableResult
     private mutating func apply(
         _ feed: CapturedFeed, with applier: JournalApplier, resumed: Bool,

@@ -5,45 +5,47 @@ import TokenHygiene
 import TokenTable
 
 extension SweepReport {
-    /// What removal after the grace period did in one app's rows.
+    /// The result of removal after the grace period for one app's rows.
     package struct Removal: Codable, Hashable, Sendable {
         /// The app's name in the settings.
         package var app: String
         /// `production` or `sandbox`.
         package var environment: String
-        /// Rows that have stayed marked for long enough.
+        /// Number of rows whose grace period has ended.
         package var due = 0
-        /// Those removed; none in a dry run.
+        /// Number of rows that were removed; 0 in a dry run.
         package var removed = 0
-        /// Those that are due and stay: they refuse to be removed, or could not be brought back.
+        /// Number of due rows that stay: they refuse to be removed, or could not be restored by an
+        /// undo.
         @LaterCount package var refused = 0
-        /// The name of the changes in the ledger; absent where nothing was removed.
+        /// The name of the removals in the ledger; absent when no row was removed.
         package var feed: String?
-        /// Why the guard lets nothing be removed; absent where it does.
+        /// Why the guard permits no removal; absent when it does.
         package var cause: String?
     }
 }
 
-/// The last step of a sweep under `policy.delete-after`: removes the rows that have stayed marked for
-/// so long, app by app.
+/// The last step of a sweep under `policy.delete-after`: removes the rows whose grace period has
+/// ended, app by app.
 struct SweepExpiry {
     let store: TokenTable
     let tableExpiry: TableExpiry
     let plan: SweepPlan
     let context: RunContext
     let run: String
-    /// When the run began, for the records of the database.
+    /// The start of the run, for its records in the database.
     let started: EpochMilliseconds
-    /// What fences the changes; nil for dry runs.
+    /// The lease that fences the changes; nil for dry runs.
     let lease: Lease?
 
-    /// Whether this plan removes anything after a grace period.
+    /// Whether this plan removes rows after a grace period.
     var isWanted: Bool {
         guard case .gateways = plan.work else { return false }
         return plan.policy.action == .delete && plan.policy.deletesAfter != nil
     }
 
-    /// Removes what is due; `enter` hears of each app, also of one whose removal was cut short.
+    /// Removes the due rows. `enter` gets the result of each app, also when its removal was cut
+    /// short.
     func remove(_ enter: (SweepReport.Removal) -> Void) throws {
         let now = try store.session.databaseTime()
         let partitions = plan.partitions.filter { plan.isAbout($0.key) }
@@ -88,8 +90,8 @@ struct SweepExpiry {
             """)
     }
 
-    /// What the guard has against so many removals at once. The rows are marked already and not among
-    /// the living, of which its limits are shares; both together are what there was.
+    /// The guard's reason against so many removals at once. Its limits are shares of the living rows.
+    /// The due rows are marked already, so they are added to the living ones.
     private func cause(toHold due: Int, of partition: Partition) throws -> String? {
         let proposal = RemovalProposal(
             candidates: due, counts: OutcomeCounts(applied: due), tuples: due, tokens: due)

@@ -7,9 +7,9 @@ import TokenHygiene
 extension SweepPlan {
     /// The plan of a sweep over the gateways of the settings.
     ///
-    /// A certificate that cannot be used costs its own gateway the turn, not the others.
+    /// With a certificate that cannot be used, only its own gateway is not read.
     ///
-    /// - Throws: where the settings name no gateway, or an app is asked for that they do not know.
+    /// - Throws: when the settings name no gateway, or have no app of a given name.
     package init(
         sweeping settings: Settings, apps names: [String], dryRun: Bool, _ context: RunContext
     ) throws(RunFailure) {
@@ -27,7 +27,7 @@ extension SweepPlan {
 
     /// The plan of replaying a file, or a feed of the journal.
     ///
-    /// - Throws: where it is not clear which app and environment the file is about.
+    /// - Throws: when the app and environment of the file are not clear.
     package init(
         replaying file: String?, feed: String?, app: String?, environment: String?,
         settings: Settings, dryRun: Bool
@@ -46,7 +46,7 @@ extension SweepPlan {
         self.init(settings, .file(file, partition), dryRun: dryRun)
     }
 
-    /// The plan of some work on what the settings name.
+    /// The common parts of all plans, from the settings.
     init(_ settings: Settings, _ work: Work, dryRun: Bool) {
         self.init(
             state: settings.state, store: StoreSettings(settings), work: work,
@@ -60,13 +60,13 @@ extension SweepPlan {
 }
 
 extension Settings.App {
-    /// What evidence about this app is about.
+    /// The partition of this app's evidence.
     var partition: Partition { Partition(app: name, environment: environment.rawValue) }
 
-    /// The same as the rows of the table name it.
+    /// The same partition, as the rows of the table name it.
     var storedPartition: Partition { Partition(app: value, environment: environment.rawValue) }
 
-    /// Our certificate, loaded and checked against the time; nil where the settings name none.
+    /// Our certificate, loaded and checked against the time; nil when the settings name none.
     func identity(at now: EpochMilliseconds) throws(IdentityFailure) -> TLSIdentity? {
         guard let certificate else { return nil }
         let identity = try TLSIdentity.load(
@@ -78,7 +78,7 @@ extension Settings.App {
 }
 
 extension GatewayPlan {
-    /// The gateway of an app; nil where the settings name none.
+    /// The gateway of an app; nil when the settings name none.
     init?(_ app: Settings.App, now: EpochMilliseconds) {
         guard let feedback = app.feedback else { return nil }
         var limits = FeedbackReader.Limits()

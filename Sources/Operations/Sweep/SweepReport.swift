@@ -4,29 +4,29 @@ import Foundation
 import TokenHygiene
 import TokenTable
 
-/// What a sweep or a replay did, feed by feed: one JSON object for scripts. Fields may be added,
+/// The result of a sweep or a replay, feed by feed: one JSON object for scripts. Fields may be added,
 /// never renamed.
 package struct SweepReport: RunReport, Codable, Hashable {
     /// The run's name, a random UUID.
     package var run: String
     /// `sweep`, `replay` or `release`.
     package var kind: String
-    /// Whether nothing was to be changed.
+    /// Whether the run was a dry run, which changes nothing.
     package var dryRun: Bool
-    /// RFC 3339, UTC.
+    /// The start of the run, RFC 3339 in UTC.
     package var started: String
-    /// RFC 3339, UTC.
+    /// The end of the run, RFC 3339 in UTC.
     package var ended = ""
     /// One entry per feed.
     package var apps: [FeedReport] = []
     /// One entry per app with rows whose grace period (`policy.delete-after`) has ended.
     package var removals: [Removal] = []
-    /// What went wrong, in order.
+    /// The failures of the run, in order.
     package var problems: [RunProblem] = []
-    /// What the run ends with.
+    /// The exit code.
     package var exit: Int32 = 0
 
-    /// Opens the report of a run.
+    /// Makes the report of a run that begins.
     package init(run: String, kind: String, dryRun: Bool, started: EpochMilliseconds) {
         self.run = run
         self.kind = kind
@@ -34,7 +34,7 @@ package struct SweepReport: RunReport, Codable, Hashable {
         self.started = started.rfc3339
     }
 
-    /// What the guard said, for the run's record: `passed`, `held` with the partitions and gates,
+    /// The guard's result for the run's record: `passed`, `held` with the partitions and gates, or
     /// `released`; at most 255 characters.
     var guardResult: String {
         if kind == "release" { return "released" }
@@ -44,7 +44,7 @@ package struct SweepReport: RunReport, Codable, Hashable {
         return GuardLog.summary(Set(held).sorted())
     }
 
-    /// Tuples.
+    /// The counts of tuples.
     package var closingCounts: ClosingCounts {
         apps.reduce(into: ClosingCounts()) { counts, feed in
             if feed.state == FeedState.pending.rawValue { counts.pending += feed.tuples }

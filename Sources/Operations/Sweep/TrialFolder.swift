@@ -1,16 +1,16 @@
 import EvidenceJournal
 import Foundation
 
-/// A journal of its own for the dry run of a file. The real journal never hears of the feed, so a
-/// trial that is killed leaves nothing that a later run would apply.
+/// A separate journal for the dry run of a file. The feed never enters the real journal, so a killed
+/// trial leaves nothing that a later run would apply.
 final class TrialFolder {
     private static let name = "trial"
 
-    /// The folder, inside the state folder, since the file holds tokens.
+    /// The folder. It is inside the state folder, since the file holds tokens.
     let folder: StateFolder
 
-    /// Makes the folder of a trial, in place of one that was left; nil where the plan is no trial.
-    /// The lock of the state folder keeps two trials apart.
+    /// Makes the folder of a trial, and replaces one that was left; nil when the plan is not a trial.
+    /// The lock of the state folder prevents two trials at once.
     init?(for plan: SweepPlan, in state: StateFolder) throws {
         let path = state.file(Self.name)
         if access(path, F_OK) == 0 { try? FileManager.default.removeItem(atPath: path) }

@@ -1,7 +1,8 @@
-// Drops what is older than the retention: the change ledger, which serves undo and audit, the markers
-// of applied feeds and the records of runs; these two not before the guard has no more use for them. It
-// is a command of its own and no part of the sweep, so that the account that sweeps every hour need not
-// have the right to delete its own tracks; and a ledger that nobody purges costs disk, nothing else.
+// Deletes records older than the retention period: the change ledger, which serves undo and audit,
+// the markers of applied feeds, and the records of runs. The guard reads the last two, so they stay
+// at least as long as it needs them. Purge is a command of its own and not a part of the sweep, so
+// that the account of the hourly sweep does not need the right to delete its own traces. A ledger
+// that is never purged only costs disk space.
 
 import APNsProtocol
 import Database
@@ -10,22 +11,22 @@ import Foundation
 import TokenHygiene
 import TokenTable
 
-/// What a purge did: one JSON object for scripts. Fields may be added, never renamed.
+/// The result of a purge: one JSON object for scripts. Fields may be added, never renamed.
 package struct PurgeReport: PrintedLines, Codable, Hashable, Sendable {
-    /// Whether nothing was to be changed.
+    /// Whether the run was a dry run, which changes nothing.
     package var dryRun: Bool
-    /// RFC 3339, UTC: what began before it is dropped.
+    /// Records that began before this time are deleted; RFC 3339 in UTC.
     package var before: String
-    /// Records of runs dropped; in a dry run, that would be.
+    /// Number of deleted records of runs; in a dry run, of those that would be.
     package var runs = 0
-    /// Entries of the change ledger dropped.
+    /// Number of deleted entries of the change ledger.
     package var changes = 0
-    /// Markers of applied feeds dropped.
+    /// Number of deleted markers of applied feeds.
     package var feeds = 0
-    /// What the run ends with.
+    /// The exit code.
     package var exit: Int32 = 0
 
-    /// The report for people.
+    /// The report as text for people.
     package var lines: [String] {
         [
             "purge: \(dryRun ? "would drop" : "dropped") \(changes.counting("change")) of the ledger, "
@@ -35,11 +36,11 @@ package struct PurgeReport: PrintedLines, Codable, Hashable, Sendable {
     }
 }
 
-/// Drops what is old.
+/// Deletes old records.
 package struct Purge {
-    /// Drops what runs left that began longer ago than the settings say.
+    /// Deletes the records of runs that began longer ago than the retention period of the settings.
     ///
-    /// - Throws: what kept the purge from its end; what is dropped stays dropped.
+    /// - Throws: the failure that ended the purge early. Deleted records stay deleted.
     package static func run(
         _ settings: Settings, dryRun: Bool, _ context: RunContext
     ) throws(RunFailure) -> PurgeReport {
@@ -53,7 +54,7 @@ package struct Purge {
             let store = try TokenTable(
                 StoreSettings(settings), pacing: Pacing(settings).began("purge", context))
             try store.preflight(.purge(isDry: dryRun))
-            // A host whose clock is ahead must not drop what the others need.
+            // A host whose clock is ahead must not delete records that the others need.
             let now = try store.session.databaseTime()
             let cutoff = now.advanced(by: -kept)
             let records = min(cutoff, now.advanced(by: -month))
@@ -72,7 +73,7 @@ package struct Purge {
                 )
             }
             if !dryRun {
-                // What lies on this host was written by its clock.
+                // This host's clock wrote the times in its own journals.
                 let records = context.now().advanced(by: -max(kept, month))
                 try purgeJournals(of: folder, in: settings.state, records, context)
             }
@@ -83,7 +84,8 @@ package struct Purge {
         return report
     }
 
-    /// The journal of the sweeps, and those of senders that are not running; who runs comes another day.
+    /// Purges the journal of the sweeps and those of senders that are not running. A running sender's
+    /// journal is left for a later purge.
     private static func purgeJournals(
         of own: StateFolder, in state: String, _ records: EpochMilliseconds, _ context: RunContext
     ) throws(JournalFailure) {

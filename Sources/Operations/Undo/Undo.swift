@@ -1,9 +1,10 @@
-// Takes back what runs did to rows. It holds the lock of the state folder like every run that changes
-// rows, so it meets no sweep half-way; senders go on, and their rows are left alone where they were
-// newer.
+// Undoes the changes of runs. An undo holds the lock of the state folder like every run that changes
+// rows, so it never meets a sweep half-way. Senders continue, and an undo leaves their newer changes
+// alone.
 //
-// After an undo the feeds stay applied: no later sweep reads them again, so what was taken back stays
-// so until new evidence comes. A token that is really dead is named again, by the gateway or by APNs.
+// After an undo the feeds stay applied, and no later sweep reads them again. So an undone change
+// stays undone until new evidence comes. The gateway or APNs reports a token again if it is really
+// dead.
 
 import APNsProtocol
 import Database
@@ -12,17 +13,17 @@ import Foundation
 import TokenHygiene
 import TokenTable
 
-/// Which changes a person wants taken back.
+/// The changes that a person wants to undo.
 package enum UndoRequest: Hashable, Sendable {
-    /// Those of a run, by its name or the beginning of it.
+    /// The changes of one run, by its name or the beginning of it.
     case run(String)
-    /// Those of every run since.
+    /// The changes of every run since a time.
     case since(EpochMilliseconds)
-    /// Those about one token.
+    /// The changes of one token.
     case token(DeviceToken)
 }
 
-/// One run that takes changes back.
+/// One run that undoes changes.
 package struct Undo {
     private let settings: Settings
     private let wish: UndoRequest
@@ -48,7 +49,7 @@ package struct Undo {
                 started: context.now().rfc3339))
     }
 
-    /// Takes the wished changes back. `page` is written anew at the end.
+    /// Undoes the requested changes. `page` is written again at the end.
     package static func run(
         _ settings: Settings, _ wish: UndoRequest, dryRun: Bool, _ page: (any JournalPage)?,
         _ context: RunContext
@@ -81,7 +82,7 @@ package struct Undo {
         let store: TokenTable
         do {
             store = try TokenTable(StoreSettings(settings), pacing: pacing)
-            // Before the records of ours are read they have to be there.
+            // Our tables have to exist before their records are read.
             try store.preflight(.undo(actions: [], isDry: true))
         } catch {
             throw RunFailure.wrapping(error, at: .store)
@@ -123,7 +124,7 @@ package struct Undo {
             plan, as: record, isDry: dryRun, lease: lease, now: context.now,
             shouldStop: { context.interrupt.isTripped }
         ) { progress in
-            // Entered as it goes, so that a run that ends early tells how far it came.
+            // The report is updated after each step, so that it is right for a run that ends early.
             outcome.report.enter(progress)
             context.progress.show("taking back (changes)", progress.entries, of: plan.entries)
         }
@@ -136,7 +137,7 @@ package struct Undo {
         }
     }
 
-    /// The run that is meant, where a part of its name was given.
+    /// The changes to undo, with the beginning of a run's name resolved to one run.
     private func selection(in store: TokenTable) throws -> UndoSelection {
         switch wish {
         case .since(let time): return .since(time)
@@ -180,15 +181,15 @@ package struct Undo {
 
 /// A run that changed rows, as `undo --list` prints it.
 package struct UndoableRun: PrintedLines, Codable, Hashable, Sendable {
-    /// Its name.
+    /// The run's name.
     package let run: String
-    /// `sweep`, `send`, `undo` and so on.
+    /// The kind of run, such as `sweep`, `send` or `undo`.
     package let kind: String
-    /// RFC 3339, UTC.
+    /// The start of the run, RFC 3339 in UTC.
     package let started: String
-    /// The machine.
+    /// The name of the host that ran it.
     package let host: String
-    /// Entries in the change ledger.
+    /// Number of its entries in the change ledger.
     package let changes: Int
 
     /// One line for people.

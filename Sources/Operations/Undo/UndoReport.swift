@@ -1,39 +1,39 @@
 import TokenHygiene
 import TokenTable
 
-/// What an undo did: one JSON object for scripts. Fields may be added, never renamed.
+/// The result of an undo: one JSON object for scripts. Fields may be added, never renamed.
 package struct UndoReport: RunReport, Codable, Hashable {
-    /// The run's name, a UUID; that of the first attempt where an undo was continued.
+    /// The run's name, a UUID. A continued undo has the name of its first attempt.
     package var run: String
-    /// `undo`.
+    /// The kind of run.
     package var kind = "undo"
-    /// Whether nothing was to be changed.
+    /// Whether the run was a dry run, which changes nothing.
     package var dryRun: Bool
-    /// RFC 3339, UTC.
+    /// The start of the run, RFC 3339 in UTC.
     package var started: String
-    /// RFC 3339, UTC.
+    /// The end of the run, RFC 3339 in UTC.
     package var ended = ""
-    /// Whether an undo that was killed was gone on with.
+    /// Whether the run continued an undo that was interrupted.
     package var resumed = false
-    /// The runs whose changes were looked at, newest first.
+    /// The runs whose changes were examined, newest first.
     package var runs: [String] = []
-    /// Entries of the change ledger looked at: the sum of the next three.
+    /// Examined entries of the change ledger: the sum of the next three.
     package var entries = 0
-    /// Taken back; in a dry run, that would be.
+    /// Entries that were undone; in a dry run, those that would be.
     package var restored = 0
-    /// Whose row was as before already.
+    /// Entries whose row had its earlier state already.
     package var already = 0
-    /// Not taken back, by reason.
+    /// Entries that were not undone, by reason.
     package var kept: [String: Int] = [:]
-    /// Rows and marks changed.
+    /// Number of changed rows and marks.
     package var rowsChanged = 0
-    /// Removed rows that were inserted again.
+    /// Number of removed rows that were inserted again.
     package var inserted = 0
-    /// Rows removed again, by the undo of an undo.
+    /// Number of rows removed again, by the undo of an undo.
     package var removed = 0
-    /// What went wrong, in order.
+    /// The failures of the run, in order.
     package var problems: [RunProblem] = []
-    /// What the run ends with.
+    /// The exit code.
     package var exit: Int32 = 0
 
     mutating func enter(_ progress: UndoProgress) {
@@ -46,7 +46,7 @@ package struct UndoReport: RunReport, Codable, Hashable {
         removed = progress.removed
     }
 
-    /// The report for people.
+    /// The report as text for people.
     package var lines: [String] {
         guard entries > 0 else {
             return [
@@ -73,6 +73,6 @@ package struct UndoReport: RunReport, Codable, Hashable {
         return lines
     }
 
-    /// Entries of the change ledger.
+    /// The counts of ledger entries.
     package var closingCounts: ClosingCounts { ClosingCounts(applied: dryRun ? 0 : restored) }
 }

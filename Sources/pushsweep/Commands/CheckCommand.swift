@@ -2,7 +2,7 @@ import ArgumentParser
 import Glibc
 import Operations
 
-/// `pushsweep check`: what a sweep or a sender would find, without touching a feed or a row.
+/// `pushsweep check`: tests what a sweep or a sender needs, and changes no feed and no row.
 struct CheckCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "check",

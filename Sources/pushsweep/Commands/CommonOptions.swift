@@ -4,13 +4,13 @@ import Logging
 import Operations
 import SecureTransport
 
-/// How a result is printed.
+/// The output format of a result.
 enum OutputFormat: String, ExpressibleByArgument, CaseIterable {
     case text
     case json
 }
 
-/// The options that every subcommand knows.
+/// The options that every subcommand has.
 struct CommonOptions: ParsableArguments {
     @Option(
         name: .long,
@@ -28,7 +28,7 @@ struct CommonOptions: ParsableArguments {
     @Flag(name: .long, help: "Tell the story in detail on stderr, and the result on success too.")
     var verbose = false
 
-    /// The settings that apply.
+    /// The settings from the settings file and the environment.
     func settings() throws -> Settings {
         do {
             return try Settings.load(
@@ -38,7 +38,7 @@ struct CommonOptions: ParsableArguments {
         }
     }
 
-    /// What a job needs from the world.
+    /// The clock, stop signal, log and progress display for a job.
     func context() throws -> RunContext {
         StandardStreams.fillGaps()
         ignoreBrokenPipes()
@@ -48,8 +48,8 @@ struct CommonOptions: ParsableArguments {
             progress: StandardStreams.errorIsTerminal ? TerminalProgress() : NoProgress())
     }
 
-    /// Runs a job and ends the process with its exit code; a failure that keeps the job from
-    /// starting is told in the same way.
+    /// Runs a job and ends the process with its exit code. When the job cannot start, the failure is
+    /// printed in the same way.
     func finish(_ job: (RunContext) throws -> ExitStatus) throws -> Never {
         var code: ExitStatus
         do {
@@ -81,8 +81,9 @@ struct CommonOptions: ParsableArguments {
         }
     }
 
-    /// Prints what a run ended with: the result, which people get to see where it `isWanted`, somebody
-    /// looks or something is to be done; the failures; the closing line. Returns the exit code.
+    /// Prints the end of a run: the result, the failures and the closing line. A text result is
+    /// printed only when `isWanted`, with --verbose, on a terminal, or for an exit code other than 0.
+    /// Returns the exit code.
     func print<Report>(
         _ outcome: RunOutcome<Report>, _ context: RunContext, isWanted: Bool = false
     ) -> ExitStatus {

@@ -3,7 +3,7 @@ import ArgumentParser
 import Foundation
 import Operations
 
-/// `pushsweep demo`: the whole story in a few seconds.
+/// `pushsweep demo`: runs a sweep and a sender against simulated gateways in a few seconds.
 struct DemoCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "demo",

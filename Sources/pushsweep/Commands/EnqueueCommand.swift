@@ -4,7 +4,7 @@ import Foundation
 import Operations
 import TokenHygiene
 
-/// `pushsweep enqueue`: put notifications into the queue.
+/// `pushsweep enqueue`: puts notifications into the queue.
 struct EnqueueCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "enqueue",

@@ -1,7 +1,7 @@
 import ArgumentParser
 import Operations
 
-/// `pushsweep holds`: removals that the guard stopped.
+/// `pushsweep holds`: shows and decides removals that the guard stopped.
 struct HoldsCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "holds",

@@ -3,7 +3,7 @@ import EvidenceJournal
 import Foundation
 import Operations
 
-/// `pushsweep quarantine`: parts of feeds that are no evidence.
+/// `pushsweep quarantine`: parts of feeds that are not evidence.
 struct QuarantineCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "quarantine",
@@ -80,7 +80,7 @@ struct QuarantineCommand: ParsableCommand {
 }
 
 extension CommonOptions {
-    /// The journal of the settings, under its lock.
+    /// The journal of the state folder, opened under its lock.
     fileprivate func journal() throws -> EvidenceJournal {
         try EvidenceJournal(in: StateFolder(try settings().state))
     }

@@ -10,7 +10,7 @@ struct SchemaCommand: ParsableCommand {
         discussion: HelpText.exitStatus,
         subcommands: [Print.self, Apply.self])
 
-    /// `pushsweep schema print`: statements, without touching the database.
+    /// `pushsweep schema print`: prints the statements without a connection to the database.
     struct Print: ParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "print",
@@ -37,7 +37,7 @@ struct SchemaCommand: ParsableCommand {
         }
     }
 
-    /// `pushsweep schema apply`: creates what is missing.
+    /// `pushsweep schema apply`: creates the missing tables.
     struct Apply: ParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "apply",

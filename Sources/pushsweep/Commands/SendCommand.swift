@@ -1,7 +1,7 @@
 import ArgumentParser
 import Operations
 
-/// `pushsweep send`: drain the queue.
+/// `pushsweep send`: sends the notifications in the queue.
 struct SendCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "send",

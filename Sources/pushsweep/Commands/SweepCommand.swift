@@ -46,7 +46,7 @@ struct SweepCommand: ParsableCommand {
     }
 }
 
-/// `pushsweep replay`: a feed that was kept somewhere.
+/// `pushsweep replay`: applies a feed from a file or from the journal.
 struct ReplayCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "replay",

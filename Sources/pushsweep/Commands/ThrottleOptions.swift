@@ -2,7 +2,7 @@ import ArgumentParser
 import Foundation
 import Operations
 
-/// The options of runs that change many rows: when to pause, and when to end early.
+/// The options of runs that change many rows, for pauses and for the time budget.
 struct ThrottleOptions: ParsableArguments {
     @Option(
         name: .long,
@@ -43,7 +43,7 @@ struct ThrottleOptions: ParsableArguments {
             valueName: "file"))
     var stopFile: String?
 
-    /// Settings with what was typed laid over them.
+    /// The settings with these options in place of their values.
     func over(_ settings: Settings) throws(RunFailure) -> Settings {
         var overrides = ThrottleOverrides()
         overrides.maxLag = maxLag

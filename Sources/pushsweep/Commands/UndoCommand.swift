@@ -4,7 +4,7 @@ import Database
 import Operations
 import TokenHygiene
 
-/// `pushsweep undo`: takes back what runs did.
+/// `pushsweep undo`: undoes the changes of runs.
 struct UndoCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "undo",
@@ -94,7 +94,7 @@ struct UndoCommand: ParsableCommand {
     }
 }
 
-/// `pushsweep purge`: drops what is older than the retention.
+/// `pushsweep purge`: deletes records older than the retention period.
 struct PurgeCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "purge",

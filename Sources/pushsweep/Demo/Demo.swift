@@ -1,5 +1,5 @@
-// The main job told as a story, with nothing replaced: real certificates, real TLS and HTTP/2 gateways
-// on loopback, the real settings, journal, database and report. Only the people are made up.
+// A demonstration of the main job with real parts: certificates, TLS and HTTP/2 gateways on loopback,
+// settings, journal, database and report. Only the users are invented.
 
 import APNsProtocol
 import APNsSimulator
@@ -8,7 +8,7 @@ import Operations
 import TokenHygiene
 import TokenTable
 
-/// The demonstration of the main job.
+/// Runs the demonstration.
 struct Demo {
     let context: RunContext
     let now: EpochMilliseconds
@@ -16,7 +16,7 @@ struct Demo {
     let settings: Settings
     private let gateway: FeedbackGateway
 
-    /// Mints certificates, starts the gateways with what they have to say, writes the settings.
+    /// Makes certificates, starts the gateways with their lists and answers, and writes the settings.
     init(folder: String, context: RunContext) throws {
         self.context = context
         now = context.now()
@@ -58,7 +58,7 @@ struct Demo {
         """ + "\n"
     }
 
-    /// Tells the story and returns the exit status of the worst run.
+    /// Runs the demonstration and returns the exit status of the worst run.
     func play() throws -> ExitStatus {
         say("1. A gateway that speaks the feedback protocol listens on 127.0.0.1:\(gateway.port).")
         say("   It asks for a client certificate and hands out its list once:")
@@ -101,6 +101,6 @@ struct Demo {
 
     func say(_ line: String) { StandardStreams.result(line) }
 
-    /// Says a line after an empty one.
+    /// Prints an empty line and a line of text.
     func headline(_ line: String) { StandardStreams.result(["", line]) }
 }

@@ -1,31 +1,31 @@
 import APNsProtocol
 import TokenHygiene
 
-/// One device of the demo: what the table knows of it and what the gateway says.
+/// One device of the demo: its row in the table and the evidence of the gateway.
 struct DemoDevice {
     /// Its user.
     let user: String
     /// Its token.
     let token: DeviceToken
-    /// Days before now at which the token was registered; nil for a token that no row carries.
+    /// Days before now at which the token was registered; nil for a token that is in no row.
     let registered: Double?
     /// Days before now at which the gateway saw it dead, oldest first.
     let dead: [Double]
-    /// What the sweep is to do, in words.
+    /// The expected action of the sweep, in words.
     let why: String
-    /// Hours before now at which APNs found the app gone, if its answer is 410.
+    /// Hours before now at which APNs found the app gone; nil when its answer is not 410.
     var gone: Double?
-    /// What is to become of its notification, in words; nil where none is queued.
+    /// The expected result of its notification, in words; nil when none is queued.
     var sending: String?
 
-    /// A token of a repeated byte pattern, as long as asked for.
+    /// A token of a repeated byte pattern, `count` bytes long.
     private static func token(_ first: UInt8, count: Int = 32) -> DeviceToken {
         let bytes = (0..<count).map { first &+ UInt8(truncatingIfNeeded: $0 &* 7) }
         guard let token = DeviceToken(bytes) else { preconditionFailure("a token has bytes") }
         return token
     }
 
-    /// The devices of the story, in the order in which it is told.
+    /// The devices of the demo, in printing order.
     static let cast: [DemoDevice] = [
         DemoDevice(
             user: "ada", token: token(0x11), registered: 90, dead: [2],

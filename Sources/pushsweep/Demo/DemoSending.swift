@@ -4,7 +4,7 @@ import Foundation
 import Operations
 import TokenHygiene
 
-/// The second half of the story: sending with the table that the sweep left.
+/// The second half of the demo: sends to the tokens that the sweep left in the table.
 extension Demo {
     /// Starts the HTTP/2 gateway, which answers 410 for devices that are gone.
     static func provider(
@@ -21,7 +21,7 @@ extension Demo {
             gateway: ProviderGateway(authentication: .certificate, script: script))
     }
 
-    /// Queues, sends, and shows what came of it.
+    /// Queues and sends notifications, and prints the results.
     func playSending(_ table: DemoTable) throws -> ExitStatus {
         defer { provider.stop() }
         let queued = DemoDevice.cast.filter { $0.sending != nil }

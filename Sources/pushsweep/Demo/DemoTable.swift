@@ -38,7 +38,7 @@ struct DemoTable {
         }
     }
 
-    /// The rows as lines, tokens redacted.
+    /// The rows of the token table as lines, tokens redacted.
     func rows(explaining cast: [DemoDevice] = []) throws -> [String] {
         let rows = try connection.query(
             "SELECT user_id, device_token, registered_at, invalidated_at FROM active_users")
@@ -59,7 +59,7 @@ struct DemoTable {
         }
     }
 
-    /// The queue's rows as lines, with what became of them.
+    /// The rows of the queue as lines, with their results.
     func queue(explaining cast: [DemoDevice]) throws -> [String] {
         let rows = try connection.query(
             "SELECT device_token, state, reason FROM push_queue ORDER BY id")

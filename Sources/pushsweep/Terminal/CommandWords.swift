@@ -1,24 +1,24 @@
 import Glibc
 
-/// What was typed behind the program's name.
+/// The words of the command line after the program's name.
 enum CommandWords {
-    /// The words; nil where they cannot be found, which must not look like a call without any: that is
-    /// a call for help, and ends with 0.
+    /// The words; nil when they cannot be found. That must not look like a call without words, which
+    /// prints the help and ends with 0.
     static var typed: [String]? {
         if !CommandLine.arguments.isEmpty { return Array(CommandLine.arguments.dropFirst()) }
-        // Swift looks for the arguments beside the environment on the stack, whose place it takes
-        // from /proc/self/maps. It finds none without that file, nor when a preloaded library has
-        // set a variable, since the environment lies elsewhere then (setenv(3)).
+        // Swift looks for the arguments beside the environment on the stack, at an address from
+        // /proc/self/maps. It finds none without that file, nor when a preloaded library has set a
+        // variable, since the environment has another address then (setenv(3)).
         let words = ofKernel()
         return words.isEmpty ? nil : Array(words.dropFirst())
     }
 
-    /// Said where there are none.
+    /// The message for words that cannot be found.
     static let absence =
         "reading the command line: neither /proc/self/maps nor /proc/self/cmdline can be opened; "
         + "mount /proc, or allow more open files"
 
-    /// All words, each of which ends with a zero byte, as proc(5) says.
+    /// All words from /proc, where each ends with a zero byte (proc(5)).
     private static func ofKernel() -> [String] {
         let descriptor = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { return [] }
@@ -27,7 +27,7 @@ enum CommandWords {
         var buffer = [UInt8](repeating: 0, count: 4_096)
         while true {
             let count = read(descriptor, &buffer, buffer.count)
-            // Words that were cut off may have been those that hold a run back.
+            // Words that were cut off may be options that restrain a run, such as --dry-run.
             guard count >= 0 else { return [] }
             if count == 0 { break }
             bytes += buffer[..<count]

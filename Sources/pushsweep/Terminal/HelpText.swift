@@ -1,6 +1,6 @@
 import Operations
 
-/// The block about exit codes that every help text carries.
+/// The section about exit codes in every help text.
 enum HelpText {
     static let exitStatus =
         ExitStatus.allCases.reduce(into: "EXIT STATUS\n") { text, code in

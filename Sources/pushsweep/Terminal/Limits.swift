@@ -1,17 +1,18 @@
 import Glibc
 import Operations
 
-/// Limits of the system under which a job would not end as it should.
+/// Limits of the system that a job needs.
 enum Limits {
-    /// Files that may be open at once, at least. A sweep has a dozen open; where the next cannot be
-    /// opened, libraries may end the process without a word.
+    /// The least number of files that may be open at once. A sweep has a dozen open. When another
+    /// cannot be opened, libraries may end the process without a message.
     private static let files: rlim_t = 32
 
-    /// Makes room for the files of a job.
+    /// Raises the limit of open files for a job.
     ///
-    /// - Throws: a failure of the configuration, where not even the hard limit leaves enough.
+    /// - Throws: a failure of the configuration, when even the hard limit is too low.
     static func ensure() throws(RunFailure) {
-        // A file that may not grow any more is an error to be told, and not the end of the process.
+        // A file that reached its size limit must cause an error message, and not the end of the
+        // process.
         signal(SIGXFSZ, SIG_IGN)
         var limit = rlimit()
         let kind = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)

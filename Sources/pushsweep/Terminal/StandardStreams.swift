@@ -3,26 +3,26 @@ import Logging
 import Operations
 import Synchronization
 
-/// The three streams a process is born with: the result goes to stdout, the story to stderr.
+/// The three standard streams: the result goes to stdout, messages go to stderr.
 enum StandardStreams {
-    /// Whether a person is looking at stdout.
+    /// Whether stdout is a terminal.
     static var outputIsTerminal: Bool { isatty(STDOUT_FILENO) == 1 }
-    /// Whether a person is looking at stderr.
+    /// Whether stderr is a terminal.
     static var errorIsTerminal: Bool { isatty(STDERR_FILENO) == 1 }
 
-    /// Opens /dev/null in place of standard streams that the caller closed; otherwise the first
-    /// file or socket opened would take their number and receive our messages.
+    /// Opens /dev/null in place of standard streams that the caller closed. Otherwise the first
+    /// opened file or socket would get their number and receive our messages.
     static func fillGaps() {
         for descriptor in STDIN_FILENO...STDERR_FILENO where fcntl(descriptor, F_GETFD) == -1 {
             _ = open("/dev/null", O_RDWR)
         }
     }
 
-    /// Set once a result could not be written for another reason than a reader that left.
+    /// Set when a result could not be written, except when its reader closed the stream.
     static let resultWasLost = Atomic<Bool>(false)
 
-    /// Writes a line to stdout, whatever is in it: a line break is shown by its name. A closed stdout is a
-    /// quiet end, not an error; a full disk is one.
+    /// Writes one line to stdout with its control characters escaped, so that a line break is printed
+    /// as `\n`. A closed stdout is not an error; a full disk is one.
     static func result(_ line: String) { result(printed: line.printable) }
 
     /// Writes lines to stdout.
@@ -39,15 +39,15 @@ enum StandardStreams {
         }
     }
 
-    /// Writes a line to stderr, whatever is in it.
+    /// Writes one line to stderr with its control characters escaped.
     static func story(_ line: String) { _ = write(line.printable + "\n", to: STDERR_FILENO) }
 
-    /// Writes over the last line of a terminal; nothing but removes it.
+    /// Replaces the last line of a terminal. An empty text removes it.
     static func rewrite(_ line: String) {
         _ = write("\r\u{1B}[K\(line.printable)", to: STDERR_FILENO)
     }
 
-    /// Writes text whole; false where it could not, unless the reader has left.
+    /// Writes the whole text; false when that failed, unless the reader has closed the stream.
     private static func write(_ text: String, to descriptor: Int32) -> Bool {
         var rest = Array(text.utf8)[...]
         while !rest.isEmpty {
@@ -77,8 +77,8 @@ struct StoryLogHandler: LogHandler {
         StandardStreams.story("pushsweep: \(level)\(event.message)\(values)")
     }
 
-    /// The story of a run: everything with `verbose`, notices for a person, else only what needs
-    /// attention, since cron mails every line.
+    /// The log of a run: all messages with `verbose`, notices and above on a terminal, else only
+    /// warnings and errors, since cron mails every line.
     static func logger(verbose: Bool) -> Logger {
         let level: Logger.Level =
             verbose ? .debug : StandardStreams.errorIsTerminal ? .notice : .warning
@@ -86,7 +86,7 @@ struct StoryLogHandler: LogHandler {
     }
 }
 
-/// One line on a terminal that is written over as a job goes on.
+/// One line on a terminal that is replaced while a job makes progress.
 final class TerminalProgress: ProgressDisplay {
     private let last = Mutex<ContinuousClock.Instant?>(nil)
 

@@ -1,6 +1,6 @@
 // SIGTERM and SIGINT ask the run to finish its chunk, record it and end. A run that waits for a
-// stopped database cannot answer, so a second thread ends the process after 4.5 seconds: whatever
-// was read is in the journal by then, and an open transaction is rolled back by its server.
+// stopped database cannot react, so a second thread ends the process after 4.5 seconds. All bytes
+// read are in the journal by then, and the server rolls an open transaction back.
 
 import Glibc
 import Operations
@@ -8,7 +8,7 @@ import SecureTransport
 
 /// Turns stop signals into the interrupt that every wait of the run watches.
 enum StopSignals {
-    /// How long a run may take to end by itself.
+    /// The most time that a run may take to end by itself.
     private static let longestShutdown = Duration.milliseconds(4_500)
 
     // Set once, before the handlers are installed, and only read afterwards.
@@ -21,7 +21,7 @@ enum StopSignals {
         return unsafeBitCast(action.__sigaction_handler.sa_handler, to: Int.self) == 1
     }
 
-    /// A parent's thread may have had these signals blocked, and its child inherits that.
+    /// A thread of the parent may have blocked these signals, and its child inherits that.
     private static func unblock() {
         var mask = sigset_t()
         sigemptyset(&mask)
