@@ -112,7 +112,7 @@ extension EvidenceJournal {
         guard let found else {
             throw JournalFailure(
                 .unknownFeed,
-                "looking for feed \(id): the journal has none of this name; give the whole "
+                "looking for feed \(id.isEmpty ? "''" : id): the journal has none of this name; give the whole "
                     + "one, as quarantine list and check print it and the reports of runs")
         }
         return found

@@ -235,7 +235,8 @@ extension TokenTable {
         let setting = "store.push-queue.table"
         return try session.catalogTable(
             TableName(settings.queue.table, setting: setting), setting: setting,
-            cure: "run `pushsweep schema apply --upgrade`")
+            cure: "run `pushsweep schema apply`, which makes it where an app has a provider or the "
+                + "settings name this table")
     }
 
     /// Which of the tokens are not to be sent to in a partition, and why.

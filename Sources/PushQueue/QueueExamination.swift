@@ -17,9 +17,7 @@ extension TokenTable {
     ) throws(StoreFailure) -> [StoreFinding] {
         let findings = try examineQueue(need, partitions: partitions)
         for finding in findings {
-            if case .failure(let code) = finding.severity {
-                throw StoreFailure(code, finding.sentence)
-            }
+            if let failure = finding.failure { throw failure }
         }
         return findings
     }
@@ -77,6 +75,18 @@ extension TokenTable {
             account = try session.describe().account ?? server.user
         }
         return try queueRights(need, queueLayout(), server).grants(to: account)
+    }
+
+    /// The GRANT that lets the account of this connection add rows; nil for SQLite. Asks for no right on the
+    /// token table.
+    ///
+    /// - Throws: `configuration` if the queue does not fit the settings.
+    func insertGrant() throws(StoreFailure) -> String? {
+        guard case .server(let server) = settings.location else { return nil }
+        let plan = RequiredPrivileges(
+            .enqueue, try queueLayout(), connection.dialect, database: server.database)
+        return plan.grants(to: try session.describe().account ?? server.user)
+            .first { $0.hasPrefix("GRANT INSERT") }
     }
 
     private func queueRights(

@@ -51,10 +51,11 @@ extension TokenTable {
         let layout = try queueLayout()
         let insert = try QueueInsert(layout, connection.dialect, partition)
         for notification in notifications { try insert.check(notification) }
-        let doing = "queueing \(notifications.count) notifications in \(layout.table)"
+        let count = notifications.count
+        let doing = "queueing \(count) notification\(count == 1 ? "" : "s") in \(layout.table)"
         var isCommitting = false
         var lost: SQLFailure?
-        try retries.retrying(doing) { () throws(SQLFailure) in
+        func add() throws(SQLFailure) {
             guard lost == nil else { return }
             try connection.begin()
             let now = try connection.dialect.instant(
@@ -71,12 +72,23 @@ extension TokenTable {
                 lost = error
             }
         }
+        do throws(StoreFailure) {
+            try retries.retrying(doing, add)
+        } catch {
+            throw namingGrant(error)
+        }
         if isCommitting, let lost {
             throw StoreFailure(
                 .commitUnknown,
                 "\(doing): \(lost.message) (\(lost.code)) at the commit, so they may be queued or "
                     + "not; look for them in \(layout.table) before queueing them again")
         }
+    }
+
+    /// The failure with the GRANT that cures it, where the account lacks the right to add rows.
+    private func namingGrant(_ failure: StoreFailure) -> StoreFailure {
+        guard failure.code == .permission, let grant = try? insertGrant() else { return failure }
+        return StoreFailure(.permission, "\(failure.sentence): \(grant)")
     }
 
     /// The tokens that a user may be reached by: those of the user's rows in a partition that are

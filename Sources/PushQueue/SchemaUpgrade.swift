@@ -3,8 +3,8 @@ import TokenTable
 
 extension TokenTable {
     /// What is missing in this database. Existing tables of tokens and notifications are the user's:
-    /// only `upgrading` adds the columns and indexes that make marks and lookups good. Empty when
-    /// nothing is.
+    /// only `upgrading` adds the columns and indexes that make marks and lookups good. The queue is
+    /// missing only where the mapping wants one, or with `upgrading`. Empty when nothing is.
     package func missingSchema(
         upgrading: Bool
     ) throws(StoreFailure) -> SchemaScript {
@@ -21,9 +21,9 @@ extension TokenTable {
             try Catalog(connection: connection).table(name)
         }
         guard existing != nil else {
-            // Whoever keeps a token table of his own and only sweeps has no use for a queue.
-            let isNew = try !hasTokenTable()
-            return isNew || upgrading ? PushsweepTable.pushQueue.creation(dialect, named: name) : []
+            // A queue is of no use to those who only sweep.
+            return settings.queue.isWanted || upgrading
+                ? PushsweepTable.pushQueue.creation(dialect, named: name) : []
         }
         guard upgrading else { return [] }
         let layout = try queueLayout()
@@ -33,13 +33,6 @@ extension TokenTable {
         let index = PushsweepTable.Index(
             name: "pushsweep_open", columns: [closing.name] + partition, isUnique: false)
         return [PushsweepTable.pushQueue.creation(of: index, on: name, dialect)]
-    }
-
-    private func hasTokenTable() throws(StoreFailure) -> Bool {
-        let name = try TableName(settings.mapping.table)
-        return try retries.retrying("reading the schema") { () throws(SQLFailure) in
-            try Catalog(connection: connection).table(name) != nil
-        }
     }
 
     private func missingTokenSchema(_ upgrading: Bool) throws(StoreFailure) -> [String] {

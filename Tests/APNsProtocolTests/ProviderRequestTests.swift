@@ -107,7 +107,7 @@ struct ProviderRequestTests {
             RequestRefusal.unknownPushType(hostile), .malformedTopic(hostile),
         ] {
             #expect(refusal.description.utf8.allSatisfy { $0 >= 0x20 && $0 < 0x7F })
-            #expect(refusal.description.count < 200)
+            #expect(refusal.description.count < 240)
         }
     }
 

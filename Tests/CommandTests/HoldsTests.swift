@@ -86,7 +86,9 @@ struct HoldsTests {
         #expect(!text.output.contains("a5a5a5a5a5"), "a whole token is shown")
 
         let wrong = try release(stage, String(repeating: "0", count: 64))
-        #expect(wrong.exit == 3)
+        #expect(wrong.exit == 64, "what is held has no part in a mistyped digest")
+        #expect(
+            wrong.closingLine == "code=64 stage=state pending=0 applied=0 held=0 next=usage")
         #expect(wrong.error.contains("none has it"), "\(wrong.error)")
         #expect(try marks(stage) == 0)
         // A device comes back between the look and the decision.
@@ -119,6 +121,9 @@ struct HoldsTests {
         let first = try look(stage)
         let second = try stage.sweep()
         #expect(second.exit == 3)
+        let unknown = try stage.run("replay", "--feed", "0a0a0a0a")
+        #expect(unknown.exit == 64, "what is held has no part in a mistyped feed")
+        #expect(unknown.closingLine.hasSuffix("next=usage"))
         #expect(second.app()["resumed"] as? Bool == true)
         #expect(second.app(1)["gate"] as? String == "behind")
         #expect(second.app(1)["held"] as? Int == 4)
@@ -131,6 +136,9 @@ struct HoldsTests {
 
         let released = try release(stage, first["digest"])
         #expect(released.exit == 75, "\(released.error)")
+        #expect(released.json["waiting"] as? Int == 4)
+        #expect(released.closingLine.contains("pending=4 applied=500 "), "\(released.error)")
+        #expect(released.error.contains("4 tuples outside this digest wait for the next sweep"))
         #expect(try marks(stage) == 500)
         let last = try stage.sweep()
         #expect(last.exit == 0, "\(last.error)")

@@ -32,7 +32,9 @@ package enum RequestRefusal: Error, Hashable, Sendable, CustomStringConvertible 
             "the payload has \(bytes) bytes, the limit is \(limit)"
         case .immediateBackground: "a background notification must not have priority 10; use 5 or 1"
         case .unknownPriority(let number): "priority \(number) is none of 10, 5 and 1"
-        case .unknownPushType(let text): "\"\(PlainASCII.text(text))\" is no push type"
+        case .unknownPushType(let text):
+            "\"\(PlainASCII.text(text))\" is no push type; the types are "
+                + PushType.allCases.map(\.rawValue).joined(separator: ", ")
         case .emptyCollapseID: "the collapse id is empty"
         case .collapseIDTooLong(let bytes):
             "the collapse id has \(bytes) bytes, the limit is \(CollapseID.longest)"

@@ -16,15 +16,26 @@ package struct StoreFinding: Hashable, Sendable, CustomStringConvertible {
     package let severity: Severity
     /// One line: what was found, and what to do where something is to be done.
     package let sentence: String
+    /// A clause after the sentence that names the command which tells more; see `StoreFailure.hint`.
+    package let hint: String
 
     /// States a finding.
-    package init(_ severity: Severity, _ sentence: String) {
+    package init(_ severity: Severity, _ sentence: String, hint: String = "") {
         self.severity = severity
         self.sentence = sentence
+        self.hint = hint
     }
 
     /// The finding that a failure amounts to.
-    package init(_ failure: StoreFailure) { self.init(.failure(failure.code), failure.sentence) }
+    package init(_ failure: StoreFailure) {
+        self.init(.failure(failure.code), failure.sentence, hint: failure.hint)
+    }
+
+    /// The failure that the finding amounts to; nil where it forbids nothing.
+    package var failure: StoreFailure? {
+        guard case .failure(let code) = severity else { return nil }
+        return StoreFailure(code, sentence, hint: hint)
+    }
 
     /// The sentence.
     package var description: String { sentence }

@@ -47,13 +47,17 @@ package struct StoreFailure: Error, Hashable, Sendable, CustomStringConvertible 
     package let code: Code
     /// What was being done, to what, what happened, what to do next. One line, no secrets.
     package let sentence: String
+    /// A clause after the sentence that names the command which tells more, with the punctuation before
+    /// it; empty where there is none. `check` leaves it out, since it is that command.
+    package let hint: String
     /// Why the run has to end, where the code is `stopped`.
     package let reason: StopReason?
 
     /// States a failure.
-    package init(_ code: Code, _ sentence: String) {
+    package init(_ code: Code, _ sentence: String, hint: String = "") {
         self.code = code
         self.sentence = sentence
+        self.hint = hint
         reason = nil
     }
 
@@ -61,19 +65,40 @@ package struct StoreFailure: Error, Hashable, Sendable, CustomStringConvertible 
     package init(stopped reason: StopReason, _ sentence: String) {
         code = .stopped
         self.sentence = sentence
+        hint = ""
         self.reason = reason
     }
 
-    /// The sentence.
-    package var description: String { sentence }
+    /// The sentence with its hint.
+    package var description: String { sentence + hint }
 
     /// SQLITE_CANTOPEN, which the driver gives for a file that is not there.
     private static let noDatabaseFile = 14
+
+    /// What to do about errors that one setting or the account itself causes, by the engine's number.
+    /// Numbers below 1000 are those of SQLite.
+    private static func cure(of code: Int) -> String? {
+        switch code {
+        case noDatabaseFile: "make it with `pushsweep schema apply`, or correct store.url"
+        case 26: "correct store.url, or move the file away"
+        case 1044, 1049:
+            "correct the database name in store.url, or give the account rights on it"
+        case 1045, 1698:
+            "check the user in store.url and the password (store.password-file)"
+        case 1130: "correct the host in store.url, or let the account connect from this host"
+        case 1142, 1143: "grant the account this right"
+        case 1820, 1862: "give the account a new password, and write it into store.password-file"
+        case 4151: "unlock the account, or correct the user in store.url"
+        default: nil
+        }
+    }
 
     /// Puts an engine's error into a sentence that begins with what was being done.
     package init(_ failure: SQLFailure, while doing: String) {
         let happened = "\(doing): \(failure.message) (\(failure.code))"
         switch failure.kind {
+        case .permission, .configuration:
+            self = Self.misfit(failure, happened)
         case .conflict, .lost, .overloaded:
             self.init(.busy, "\(happened); run again, nothing is lost")
         case .unreachable:
@@ -85,23 +110,7 @@ package struct StoreFailure: Error, Hashable, Sendable, CustomStringConvertible 
                 "\(happened); \(sent)check host name, CA file and the server's certificate")
         case .readOnly:
             self.init(.readOnly, "\(happened); run again when the database takes changes")
-        case .permission:
-            self.init(
-                .permission, "\(happened); grant the right that `pushsweep check` prints")
-        case .configuration where failure.code == Self.noDatabaseFile:
-            self.init(
-                .configuration,
-                "\(happened); make it with `pushsweep schema apply`, or correct store.url")
-        case .configuration where failure.code == SQLFailure.refusedPlugin:
-            self.init(
-                .configuration,
-                "\(happened); the password was not sent; check that no other server answers in its place, "
-                    + "or give the account another plugin, such as ed25519")
-        case .configuration, .refused:
-            self.init(
-                .configuration,
-                "\(happened); compare the settings under store with the tables, `pushsweep check` "
-                    + "names the difference")
+        case .refused: self = Self.difference(happened)
         case .leaseLost:
             self.init(
                 stopped: .lease,
@@ -109,5 +118,30 @@ package struct StoreFailure: Error, Hashable, Sendable, CustomStringConvertible 
         case .other:
             self.init(.busy, "\(happened); run again, and report this if it repeats")
         }
+    }
+
+    /// Puts an error that repeats until a setting or the account changes into a sentence.
+    private static func misfit(_ failure: SQLFailure, _ happened: String) -> StoreFailure {
+        let code: Code = failure.kind == .permission ? .permission : .configuration
+        if let cure = cure(of: failure.code) { return StoreFailure(code, "\(happened); \(cure)") }
+        if failure.code == SQLFailure.refusedPlugin {
+            return StoreFailure(
+                code,
+                "\(happened); the password was not sent; check that no other server answers in its place, "
+                    + "or give the account another plugin, such as ed25519")
+        }
+        // SQLite has no accounts, so a file that it may not use is one of another user.
+        if code == .permission && failure.code < 1_000 {
+            return StoreFailure(code, "\(happened); give this user the right to the file")
+        }
+        return code == .permission
+            ? StoreFailure(code, "\(happened); grant the account this right")
+            : difference(happened)
+    }
+
+    private static func difference(_ happened: String) -> StoreFailure {
+        StoreFailure(
+            .configuration, "\(happened); compare the settings under store with the tables",
+            hint: ": `pushsweep check` names the difference")
     }
 }

@@ -71,9 +71,11 @@ package struct CheckReport: PrintedLines, Codable, Hashable, Sendable {
         fail(area, failure.exit, failure.description)
     }
 
+    /// Notes a failure; one that several examinations meet, as of a table that is not there, once.
     mutating func fail(_ area: String, _ status: ExitStatus, _ message: String) {
-        findings.append(
-            Finding(area: area, severity: .failure, message: message, exit: status.rawValue))
+        let finding = Finding(
+            area: area, severity: .failure, message: message, exit: status.rawValue)
+        if !findings.contains(finding) { findings.append(finding) }
         exit = ExitStatus.worse(ExitStatus(rawValue: exit) ?? .invariant, status).rawValue
     }
 

@@ -13,7 +13,8 @@ extension Settings {
         for name in names where !apps.contains(where: { $0.name == name }) {
             throw RunFailure(
                 .usage, .settings,
-                "looking for app \(name): the settings name \(appNames); check --app")
+                "looking for app \(name.isEmpty ? "''" : name): the settings name \(appNames); check --app"
+            )
         }
         return apps.filter { names.isEmpty || names.contains($0.name) }
     }

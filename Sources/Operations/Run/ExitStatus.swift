@@ -56,7 +56,8 @@ package enum ExitStatus: Int32, Hashable, Sendable, CaseIterable {
         case .cannotCreate: "cannot create output or state, or too little disk space"
         case .journal: "journal I/O error"
         case .pending: "evidence is durable but not applied; the next run continues"
-        case .protocolBroken: "the gateway broke the protocol, or off without a proper close"
+        case .protocolBroken:
+            "the gateway broke the protocol or ended the connection without a proper close"
         case .permission: "permission: a grant, a file mode"
         case .configuration: "configuration: a setting, a certificate, a table"
         }

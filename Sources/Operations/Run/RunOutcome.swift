@@ -39,12 +39,12 @@ package struct ClosingCounts: Hashable, Sendable {
     }
 
     /// The closing line of stderr, for scripts. It has `why` when a run ended early although nothing
-    /// failed.
+    /// failed. `next` replaces the exit code's usual reaction.
     package func closingLine(
-        _ exit: ExitStatus, stage: String, why: StopReason? = nil
+        _ exit: ExitStatus, stage: String, why: StopReason? = nil, next: ExitStatus? = nil
     ) -> String {
         "code=\(exit.rawValue) stage=\(stage) pending=\(pending) applied=\(applied) held=\(held) "
-            + "next=\(exit.next)" + (why.map { " why=\($0.rawValue)" } ?? "")
+            + "next=\((next ?? exit).next)" + (why.map { " why=\($0.rawValue)" } ?? "")
     }
 }
 

@@ -9,8 +9,11 @@ import TokenTable
 package struct Enqueue {
     /// The recipients of the notifications.
     package enum Recipients: Sendable {
-        /// Tokens as text; see `DeviceToken.init(spelling:)` for the accepted forms.
+        /// Tokens as text; see `DeviceToken.init(spelling:)` for the accepted forms. A text that is no
+        /// token refuses the whole call.
         case tokens([String])
+        /// The tokens in the lines of a file; lines that are none are left out, empty ones are passed over.
+        case lines([String], file: String)
         /// The tokens of these users.
         case users([String])
     }
@@ -33,6 +36,8 @@ package struct Enqueue {
     package struct Content: Sendable {
         /// The payload, JSON in UTF-8.
         package var payload: [UInt8]
+        /// The source of the payload, as messages name it.
+        package var source: String
         /// `apns-push-type`; nil for the usual value. The same holds for the next three.
         package var pushType: String?
         /// `apns-priority`.
@@ -44,38 +49,40 @@ package struct Enqueue {
         /// The time before which the notifications are not sent.
         package var notBefore: EpochMilliseconds?
 
-        /// Takes the payload; all other fields are nil.
-        package init(payload: [UInt8]) { self.payload = payload }
+        /// Takes the payload and the option or file that it came from; all other fields are nil.
+        package init(payload: [UInt8], from source: String) {
+            self.payload = payload
+            self.source = source
+        }
     }
 
-    /// Puts the notifications into the queue. A call with at most some thousands of tokens queues all
-    /// of them or none.
+    /// How many lines or users a warning names.
+    private static let mostNamed = 5
+
+    /// Puts the notifications into the queue, all in one transaction. Warns of lines and users for which
+    /// nothing is queued.
     ///
     /// - Throws: `RunFailure` for a payload that APNs would refuse, for an app that the settings do
-    ///   not name, and for failures of the database.
+    ///   not name, for a text of `tokens` that is no token, and for failures of the database.
     package static func run(
         _ content: Content, to recipients: Recipients, app name: String?, environment: String?,
-        _ settings: Settings
+        _ settings: Settings, _ context: RunContext
     ) throws -> Report {
         let app = try settings.app(
             named: name, in: environment, for: "queueing a notification")
         try check(content, app)
+        var report = Report(app: app.name, environment: app.environment.rawValue)
+        var tokens: [DeviceToken] = []
+        switch recipients {
+        case .tokens(let texts): tokens = try parsed(texts, app)
+        case .lines(let lines, let file):
+            tokens = usable(lines, of: file, &report, context)
+        case .users: break
+        }
         try settings.ensureOwnStore()
         let store = try TokenTable(StoreSettings(settings))
-        var report = Report(app: app.name, environment: app.environment.rawValue)
-        let tokens: [DeviceToken]
-        switch recipients {
-        case .tokens(let texts):
-            tokens = texts.compactMap { try? DeviceToken(spelling: $0) }
-            report.malformed = texts.count - tokens.count
-        case .users(let users):
-            var found: [DeviceToken] = []
-            for user in users {
-                let tokens = try store.tokens(ofUser: user, in: app.storedPartition)
-                if tokens.isEmpty { report.unreachableUsers += 1 }
-                found += tokens
-            }
-            tokens = found
+        if case .users(let users) = recipients {
+            tokens = try living(users, app, store, &report, context)
         }
         try store.enqueue(
             tokens.map {
@@ -86,6 +93,79 @@ package struct Enqueue {
             }, for: app.storedPartition)
         report.queued = tokens.count
         return report
+    }
+
+    /// The tokens of the command line. Messages name the place of a text, never the text.
+    private static func parsed(
+        _ texts: [String], _ app: Settings.App
+    ) throws(RunFailure) -> [DeviceToken] {
+        var tokens: [DeviceToken] = []
+        for (index, text) in texts.enumerated() {
+            do throws(DeviceTokenRefusal) {
+                tokens.append(try DeviceToken(spelling: text))
+            } catch {
+                let place = texts.count == 1 ? "--token" : "--token number \(index + 1)"
+                throw RunFailure(
+                    .usage, .settings,
+                    "queueing a notification for \(app.partition): \(place) is no device token in hex: "
+                        + "\(error); nothing is queued, correct it and run again")
+            }
+        }
+        return tokens
+    }
+
+    /// The tokens of a file's lines; says which lines are none.
+    private static func usable(
+        _ lines: [String], of file: String, _ report: inout Report, _ context: RunContext
+    ) -> [DeviceToken] {
+        var tokens: [DeviceToken] = []
+        var named: [String] = []
+        for (index, line) in lines.enumerated() where line.contains(where: { !$0.isWhitespace }) {
+            if let token = try? DeviceToken(spelling: line) {
+                tokens.append(token)
+                continue
+            }
+            report.malformed += 1
+            if named.count < mostNamed { named.append("\(index + 1)") }
+        }
+        guard report.malformed > 0 else { return tokens }
+        let places = list(named, of: report.malformed, "line")
+        context.log.warning(
+            """
+            queueing a notification for the tokens of \(file): left out \(places), no device token in \
+            hex; correct what is left out and queue it alone
+            """)
+        return tokens
+    }
+
+    /// The tokens of users; says which users have none that can be sent to.
+    private static func living(
+        _ users: [String], _ app: Settings.App, _ store: TokenTable, _ report: inout Report,
+        _ context: RunContext
+    ) throws(StoreFailure) -> [DeviceToken] {
+        var tokens: [DeviceToken] = []
+        var named: [String] = []
+        for user in users {
+            let found = try store.tokens(ofUser: user, in: app.storedPartition)
+            tokens += found
+            guard found.isEmpty else { continue }
+            report.unreachableUsers += 1
+            if named.count < mostNamed { named.append(SettingText.quoted(user)) }
+        }
+        guard report.unreachableUsers > 0 else { return tokens }
+        let who = list(named, of: report.unreachableUsers, "user")
+        context.log.warning(
+            """
+            queueing a notification for \(app.partition): found no living token of \(who); check \
+            --user, and the rows of \(store.settings.mapping.table)
+            """)
+        return tokens
+    }
+
+    /// The noun with the first names, and how many more there are.
+    private static func list(_ named: [String], of count: Int, _ noun: String) -> String {
+        "\(noun)\(count == 1 ? "" : "s") " + named.joined(separator: ", ")
+            + (count > named.count ? " and \(count - named.count) more" : "")
     }
 
     private static func check(
@@ -105,7 +185,9 @@ package struct Enqueue {
         }
         let value = try? JSONSerialization.jsonObject(with: Data(content.payload))
         guard value is [String: Any] else {
-            throw refuse("the payload is no JSON object; APNs takes one with a member \"aps\"")
+            throw refuse(
+                "the payload of \(content.source) is no JSON object; APNs takes one with a member "
+                    + "\"aps\"")
         }
     }
 }

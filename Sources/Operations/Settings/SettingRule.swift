@@ -26,8 +26,15 @@ package struct SettingRule: Sendable {
 
         /// What `pushsweep check` prints where there is no value.
         var shown: String {
-            if case .detected = self { "found in the table" } else { "none" }
+            switch self {
+            case .detected: "found in the table"
+            case Self.systemAuthorities: "the system's authorities"
+            default: "none"
+            }
         }
+
+        /// No file of authorities: those of the system are trusted.
+        static let systemAuthorities = Fallback.absent("the system's authorities")
     }
 
     /// What the sample file does with the setting.

@@ -55,7 +55,7 @@ package enum SettingsTable {
             "Whether the database must show a certificate for its name; off sends all in plain text."
         ),
         SettingRule(
-            "store.tls.ca", .path, .absent("the system's authorities"),
+            "store.tls.ca", .path, .systemAuthorities,
             sample: .written("db-ca.pem"),
             "PEM file of the authorities that may sign the database's certificate."),
         SettingRule(
@@ -256,7 +256,7 @@ package enum SettingsTable {
             "Gateway whose feedback is read; without this group the app has no feed."),
         SettingRule("apps[].feedback.port", .integer(1...65_535), .text("2196"), "Its port."),
         SettingRule(
-            "apps[].feedback.ca", .path, .absent("the system's authorities"),
+            "apps[].feedback.ca", .path, .systemAuthorities,
             sample: .written("gateway-ca.pem"),
             "PEM file of the authorities that may sign its certificate."),
         SettingRule(
@@ -279,7 +279,7 @@ package enum SettingsTable {
             "HTTP/2 gateway to send through; needs a certificate or a token key."),
         SettingRule("apps[].provider.port", .integer(1...65_535), .text("443"), "Its port."),
         SettingRule(
-            "apps[].provider.ca", .path, .absent("the system's authorities"),
+            "apps[].provider.ca", .path, .systemAuthorities,
             sample: .comment("gateway-ca.pem"),
             "PEM file of the authorities of a private gateway."),
         SettingRule(
@@ -290,7 +290,7 @@ package enum SettingsTable {
             "Gateway that still speaks the binary interface."),
         SettingRule("apps[].binary.port", .integer(1...65_535), .text("2195"), "Its port."),
         SettingRule(
-            "apps[].binary.ca", .path, .absent("the system's authorities"),
+            "apps[].binary.ca", .path, .systemAuthorities,
             sample: .comment("gateway-ca.pem"),
             "PEM file of the authorities that may sign its certificate."),
     ]

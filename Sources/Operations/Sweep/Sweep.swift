@@ -70,7 +70,8 @@ package struct Sweep {
     /// Makes the exit code nonzero while evidence waits, whatever prevented its application: a stop
     /// signal, a gateway of another app, an earlier run.
     private mutating func countWaiting(in journal: EvidenceJournal) throws {
-        guard !plan.isTrial else { return }
+        // A mistake in what was typed has changed nothing, so what waits has no part in the answer.
+        guard !plan.isTrial, outcome.exit != .usage else { return }
         if context.interrupt.isTripped, outcome.exit == .done, !isWhole {
             outcome.fail(.stopped)
         }
@@ -168,8 +169,27 @@ package struct Sweep {
             let (feeds, applier) = try applier.released(by: digest)
             for feed in feeds where apply(feed, with: applier, resumed: true) { return false }
             try applier.journal.freeFollowers()
+            try countFollowers(in: applier.journal)
         }
         return true
+    }
+
+    /// Counts what joined the hold after the look at it: the next sweep judges it.
+    private mutating func countFollowers(in journal: EvidenceJournal) throws {
+        let released = Set(outcome.report.apps.compactMap(\.feed))
+        var waiting: [Partition: Int] = [:]
+        for feed in try journal.feeds(.pending) where !released.contains(feed.id) {
+            let books = try FeedDecoding.decode(feed, in: journal, sorting: false).books
+            waiting[feed.partition, default: 0] += books.tuples - books.quarantined
+        }
+        guard !waiting.isEmpty else { return }
+        outcome.report.waiting = waiting.values.reduce(0, +)
+        for (partition, tuples) in waiting.sorted(by: { "\($0.key)" < "\($1.key)" }) {
+            let count = tuples.counting("tuple")
+            context.log.warning(
+                "\(partition): \(count) outside this digest wait for the next sweep, which judges them"
+            )
+        }
     }
 
     /// Records in the database are for people, so a failure to write them does not fail the run.

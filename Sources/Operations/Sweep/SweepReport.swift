@@ -21,6 +21,9 @@ package struct SweepReport: RunReport, Codable, Hashable {
     package var apps: [FeedReport] = []
     /// One entry per app with rows whose grace period (`policy.delete-after`) has ended.
     package var removals: [Removal] = []
+    /// Tuples of feeds that joined the hold after the preview and wait for the next sweep; only after a
+    /// release, and absent where there are none.
+    package var waiting: Int?
     /// The failures of the run, in order.
     package var problems: [RunProblem] = []
     /// The exit code.
@@ -46,7 +49,7 @@ package struct SweepReport: RunReport, Codable, Hashable {
 
     /// The counts of tuples.
     package var closingCounts: ClosingCounts {
-        apps.reduce(into: ClosingCounts()) { counts, feed in
+        apps.reduce(into: ClosingCounts(pending: waiting ?? 0)) { counts, feed in
             if feed.state == FeedState.pending.rawValue { counts.pending += feed.tuples }
             if !dryRun { counts.applied += feed.applied }
             counts.held += feed.held

@@ -141,7 +141,8 @@ extension TokenTable {
                 StoreFinding(
                     .failure(.configuration),
                     "\(fault); run `pushsweep schema apply` with an account that may create tables, then "
-                        + "grant what `pushsweep check` prints")
+                        + "grant this account its rights on them",
+                    hint: ": `pushsweep check` prints the statements")
             }
     }
 

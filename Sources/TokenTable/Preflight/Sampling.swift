@@ -51,6 +51,14 @@ extension TokenTable {
         let list = TokenSample.Spelling.allCases.compactMap { spelling in
             sample.counts[spelling].map { "\(spelling.rawValue): \($0)" }
         }.joined(separator: ", ")
+        guard sample.total > 0 else {
+            return [
+                StoreFinding(
+                    .warning,
+                    "\(layout.table) has no rows; unless no device has registered yet, correct "
+                        + "store.active-users.table or the database in store.url")
+            ]
+        }
         guard spelled > 0 else {
             return [StoreFinding(.ok, "\(column): no tokens among \(sample.total) rows sampled")]
         }

@@ -53,11 +53,6 @@ package struct StoreReport: Hashable, Sendable {
 
     /// The first finding that forbids applying anything.
     package var firstFailure: StoreFailure? {
-        for finding in findings {
-            if case .failure(let code) = finding.severity {
-                return StoreFailure(code, finding.sentence)
-            }
-        }
-        return nil
+        findings.lazy.compactMap(\.failure).first
     }
 }

@@ -25,8 +25,11 @@ struct CommonOptions: ParsableArguments {
             "Print the result as text or as one JSON object per line.", valueName: "text|json"))
     var format = OutputFormat.text
 
-    @Flag(name: .long, help: "Tell the story in detail on stderr, and the result on success too.")
-    var verbose = false
+    @Flag(name: .long, help: CommonOptions.verboseHelp) var verbose = false
+
+    /// What `--verbose` does.
+    static let verboseHelp: ArgumentHelp =
+        "Log progress to stderr, and print the result on success too."
 
     /// The settings from the settings file and the environment.
     func settings() throws -> Settings {

@@ -18,10 +18,19 @@ struct DemoCommand: ParsableCommand {
             \(HelpText.exitStatus)
             """)
 
-    @OptionGroup var common: CommonOptions
+    // Not the common options: the demo has settings of its own, and its story is no JSON.
+    @Flag(name: .long, help: CommonOptions.verboseHelp) var verbose = false
 
     @Flag(name: .long, help: "Keep the folder with certificates, settings, database and journal.")
     var keep = false
+
+    private var common: CommonOptions {
+        var common = CommonOptions()
+        common.config = nil
+        common.format = .text
+        common.verbose = verbose
+        return common
+    }
 
     func run() throws {
         try common.finish { context in

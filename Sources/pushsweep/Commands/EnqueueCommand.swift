@@ -11,8 +11,9 @@ struct EnqueueCommand: ParsableCommand {
         abstract: "Put a payload for some tokens or users into the queue.",
         discussion: """
             The payload is checked as APNs would: a JSON object within the size its push type \
-            allows, a priority and collapse id that go with it. Lines of --tokens-from that are no \
-            tokens are counted and left out; then the exit code is 65.
+            allows, a priority and collapse id that go with it. A --token that is none refuses the whole \
+            command. Lines of --tokens-from that are no tokens are left out, counted and named by their \
+            numbers; then the exit code is 65, as where no --user has a token to send to.
 
             \(HelpText.exitStatus)
             """)
@@ -84,6 +85,13 @@ struct EnqueueCommand: ParsableCommand {
         guard (payload == nil) != (alert == nil) else {
             throw ValidationError("give the notification with either --payload or --alert")
         }
+        guard alert != "" else {
+            throw ValidationError(
+                "--alert is empty; give its text, or the whole JSON with --payload")
+        }
+        guard !user.contains("") else {
+            throw ValidationError("--user is empty; give the id of a user")
+        }
         let ways = [!token.isEmpty, !user.isEmpty, tokensFrom != nil].count { $0 }
         guard ways == 1 else {
             throw ValidationError("name recipients by one of --token, --user and --tokens-from")
@@ -94,8 +102,9 @@ struct EnqueueCommand: ParsableCommand {
     }
 
     func run() throws {
-        try common.finish { _ in
-            var content = Enqueue.Content(payload: try body())
+        try common.finish { context in
+            var content = Enqueue.Content(
+                payload: try body(), from: payload.map { "--payload \($0)" } ?? "--alert")
             content.pushType = pushType
             content.priority = priority
             content.expiration = expiration
@@ -103,7 +112,7 @@ struct EnqueueCommand: ParsableCommand {
             content.notBefore = notBefore.map { EpochMilliseconds($0 * 1_000) }
             let report = try Enqueue.run(
                 content, to: try recipients(), app: app, environment: environment,
-                try common.settings())
+                try common.settings(), context)
             switch common.format {
             case .json: StandardStreams.result(json: report.jsonLine)
             case .text:
@@ -118,10 +127,12 @@ struct EnqueueCommand: ParsableCommand {
                 }
                 StandardStreams.result(line)
             }
-            guard report.malformed > 0 else { return .done }
+            let hasNobody = report.queued == 0 && report.unreachableUsers > 0
+            guard report.malformed > 0 || hasNobody else { return .done }
             let exit = ExitStatus.quarantined
             StandardStreams.story(
-                ClosingCounts(pending: report.queued).closingLine(exit, stage: "enqueue"))
+                ClosingCounts(pending: report.queued).closingLine(
+                    exit, stage: "enqueue", next: hasNobody ? .usage : nil))
             return exit
         }
     }
@@ -138,9 +149,10 @@ struct EnqueueCommand: ParsableCommand {
         guard let tokensFrom else { return .tokens(token) }
         let text = String(
             decoding: try content(of: tokensFrom, "tokens", mostBytes: 1 << 28), as: UTF8.self)
-        return .tokens(
-            text.split(whereSeparator: \.isNewline).map { $0.trimmingCharacters(in: .whitespaces) }
-                .filter { !$0.isEmpty })
+        return .lines(
+            text.split(omittingEmptySubsequences: false, whereSeparator: \.isNewline).map {
+                $0.trimmingCharacters(in: .whitespaces)
+            }, file: tokensFrom == "-" ? "standard input" : tokensFrom)
     }
 
     /// Reads a whole file, which may be a pipe.

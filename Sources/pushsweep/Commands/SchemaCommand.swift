@@ -43,10 +43,12 @@ struct SchemaCommand: ParsableCommand {
             commandName: "apply",
             abstract: "Create what is missing in the token database, and say what was done.",
             discussion: """
-                Creates the tables that pushsweep keeps beside yours, and active_users and \
-                push_queue where there are none. Existing ones are left as they are unless \
-                --upgrade is given: then the token table gains the columns and the index that it \
-                lacks, and the queue the index that finds open rows. Running it again does nothing.
+                Creates the tables that pushsweep keeps beside yours; active_users where there is none; \
+                and push_queue where there is none and an app has a provider, or the settings name \
+                store.push-queue.table. Existing ones are left as they are unless --upgrade is given: then \
+                the token table gains the columns and the index that it lacks, the queue the index \
+                that finds open rows, and push_queue is created without a provider too. Running it again \
+                does nothing.
 
                 \(HelpText.exitStatus)
                 """)

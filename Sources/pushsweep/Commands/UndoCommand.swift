@@ -87,8 +87,10 @@ struct UndoCommand: ParsableCommand {
     }
 
     private func printList(_ settings: Settings) throws -> ExitStatus {
-        for run in try Undo.list(settings) {
-            common.print(run)
+        let runs = try Undo.list(settings)
+        for run in runs { common.print(run) }
+        if runs.isEmpty && common.format == .text {
+            StandardStreams.result("no run changed rows")
         }
         return .done
     }

@@ -33,8 +33,8 @@ extension Demo {
         }
         headline("7. pushsweep enqueue, for \(queued.map(\.user).joined(separator: ", "))")
         let report = try Enqueue.run(
-            Enqueue.Content(payload: Array(#"{"aps":{"alert":"Hello"}}"#.utf8)),
-            to: .tokens(queued.map(\.token.hex)), app: nil, environment: nil, settings)
+            Enqueue.Content(payload: Array(#"{"aps":{"alert":"Hello"}}"#.utf8), from: "the demo"),
+            to: .tokens(queued.map(\.token.hex)), app: nil, environment: nil, settings, context)
         say("   \(report.app)/\(report.environment): queued \(report.queued)")
 
         headline("8. pushsweep send")
