@@ -1,31 +1,31 @@
-/// One thing found out about the database.
+/// One result of examining the database.
 package struct StoreFinding: Hashable, Sendable, CustomStringConvertible {
-    /// How much it matters.
+    /// The consequence of a finding.
     package enum Severity: Hashable, Sendable {
-        /// As it should be.
+        /// No problem.
         case ok
-        /// Works, but somebody should know.
+        /// No obstacle, but the user should know it.
         case warning
-        /// Cannot wrong a row but loses signals: `check` fails on it, a sweep goes on.
+        /// Cannot damage a row but loses signals: `check` fails on it, a sweep continues.
         case refusedByCheck
-        /// Nothing may be applied: code 77 or 78.
+        /// Evidence must not be applied: code 77 or 78.
         case failure(StoreFailure.Code)
     }
 
-    /// How much it matters.
+    /// The consequence of the finding.
     package let severity: Severity
-    /// One line: what was found, and what to do where something is to be done.
+    /// One line: the finding, and the remedy where one is needed.
     package let sentence: String
 
-    /// States a finding.
+    /// Makes a finding from its consequence and its sentence.
     package init(_ severity: Severity, _ sentence: String) {
         self.severity = severity
         self.sentence = sentence
     }
 
-    /// The finding that a failure amounts to.
+    /// The finding for a failure.
     package init(_ failure: StoreFailure) { self.init(.failure(failure.code), failure.sentence) }
 
-    /// The sentence.
+    /// The finding's sentence, without its severity.
     package var description: String { sentence }
 }
