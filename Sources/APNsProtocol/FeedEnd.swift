@@ -2,7 +2,7 @@
 // ended, and whether the bytes end on a tuple boundary. Only both together show whether the list
 // can be complete.
 
-/// How reading from the gateway ended, independently of the bytes.
+/// The end of reading from the gateway, independently of the bytes.
 package enum CaptureEnd: String, Hashable, Sendable, CaseIterable {
     /// The gateway announced the end (TLS close_notify, RFC 8446 section 6.1).
     case closeNotify = "close-notify"
@@ -24,7 +24,7 @@ package enum CaptureEnd: String, Hashable, Sendable, CaseIterable {
     case file
 }
 
-/// How a feed ended. The raw value is the word in reports.
+/// The end of a feed. The raw value is the word in reports.
 package enum FeedEnd: String, Hashable, Sendable, CaseIterable {
     /// On a tuple boundary, and the gateway announced the end.
     case clean

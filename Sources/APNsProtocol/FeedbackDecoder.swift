@@ -13,7 +13,7 @@
 // The bytes from `wholeTupleBytes` on have no decoded tuple; the owner of the raw feed puts exactly
 // these in quarantine.
 
-/// How the bytes of a feed ended.
+/// The end of a feed's bytes relative to its tuples.
 package enum FeedbackEnding: Hashable, Sendable, CustomStringConvertible {
     /// On a tuple boundary.
     case clean

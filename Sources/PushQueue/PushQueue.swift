@@ -66,7 +66,7 @@ package final class PushQueue {
         let start = cursor.position
         guard let taken = try take(scan, limit: max(limit, 1), after: start, &cursor) else {
             guard start > .min else { return nil }
-            // There are no rows behind the mark; before it a row may have become due.
+            // After the mark no row waits; before it a row may have become due.
             guard let taken = try take(scan, limit: max(limit, 1), after: .min, &cursor) else {
                 return nil
             }

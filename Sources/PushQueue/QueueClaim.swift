@@ -131,7 +131,7 @@ struct ClaimRecord {
     /// The database's time, read before any wait for the lock.
     let now: EpochMilliseconds
 
-    /// Reads and locks a claim; nil where there is no such claim.
+    /// Reads and locks a claim; nil where it does not exist.
     static func lock(
         _ id: Int64, _ connection: any SQLConnection
     ) throws(SQLFailure) -> ClaimRecord? {

@@ -42,7 +42,7 @@ struct QueueScan {
         var rows: [ScannedRow] = []
         /// The highest key read; nil where no row was read.
         var last: Int64?
-        /// Whether there are no rows after the batch.
+        /// Whether the batch reaches the end of the queue.
         var isAtEnd = false
     }
 

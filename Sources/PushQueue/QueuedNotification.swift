@@ -49,7 +49,7 @@ package struct NotificationName: Hashable, Sendable {
     }
 }
 
-/// Why a row is not sent. The raw value is stored with it.
+/// The reason why a row is not sent. The raw value is stored with it.
 package enum SkipReason: String, Hashable, Sendable, CaseIterable {
     /// The token is marked, and its device has not registered since.
     case stale

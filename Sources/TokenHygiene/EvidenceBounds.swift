@@ -1,6 +1,6 @@
 import APNsProtocol
 
-/// Why a well-formed feedback tuple is not usable evidence and goes to quarantine.
+/// The reason why a well-formed feedback tuple is not usable evidence and goes to quarantine.
 package enum EvidenceRejection: String, Hashable, Sendable, CaseIterable, CustomStringConvertible {
     /// The tuple has a token of zero bytes.
     case emptyToken = "empty-token"
@@ -37,14 +37,14 @@ package struct EvidenceBounds: Hashable, Sendable {
     /// Bounds that end `lead` milliseconds after `now`.
     package init(now: EpochMilliseconds) { latest = now.advanced(by: Self.lead) }
 
-    /// Why the tuple is not usable as evidence; nil when it is.
+    /// The reason why the tuple is not usable as evidence; nil when it is.
     package func rejection(of tuple: FeedbackTuple) -> EvidenceRejection? {
         guard tuple.token != nil else { return .emptyToken }
         guard tuple.time.rawValue != 0 else { return .zeroTime }
         return rejection(of: EpochMilliseconds(tuple.time))
     }
 
-    /// Why the time is not usable; nil when it is within the bounds.
+    /// The reason why the time is not usable; nil when it is within the bounds.
     package func rejection(of time: EpochMilliseconds) -> EvidenceRejection? {
         if time < Self.earliest { return .tooEarly }
         if time > latest { return .future }

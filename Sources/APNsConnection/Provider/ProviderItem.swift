@@ -13,7 +13,7 @@ package struct ProviderItem: Sendable {
     package let attributes: NotificationAttributes
     /// The JSON of the body, sent unchanged.
     package let payload: [UInt8]
-    /// How often it was put on a stream.
+    /// The number of times it was put on a stream.
     var sends = 0
 
     /// Makes a notification. The caller has checked its payload with `attributes.checkPayload`.

@@ -23,11 +23,11 @@ package enum TokenAcceptance: Hashable, Sendable, CaseIterable {
     /// The token is wrong, or the environment or topic is: BadDeviceToken, DeviceTokenNotForTopic,
     /// binary status 8.
     case bad
-    /// APNs refused the request for another reason. This is no sign that the setting is right.
+    /// APNs refused the request for another reason. This does not show that the setting is right.
     case refused
 }
 
-/// Why the gate stopped the sending.
+/// The reason why the gate stopped the sending.
 package enum EnvironmentSuspicion: Hashable, Sendable, CustomStringConvertible {
     /// So many bad tokens that the host, credential or topic must be wrong.
     case badShare(bad: Int, answers: Int)
@@ -64,7 +64,7 @@ package struct EnvironmentGate: Hashable, Sendable {
     package private(set) var bad = 0
     /// The number of answers about tokens that APNs knew.
     package private(set) var known = 0
-    /// Why the gate is closed; nil while it is open. A closed gate stays closed.
+    /// The reason why the gate is closed; nil while it is open. A closed gate stays closed.
     package private(set) var suspicion: EnvironmentSuspicion?
 
     private var nextLook = EnvironmentGate.firstLook
@@ -91,7 +91,7 @@ package struct EnvironmentGate: Hashable, Sendable {
         return suspicion
     }
 
-    /// How many requests may be without an answer; nil for any number. Before the first test only
+    /// The number of requests that may be without an answer; nil for any. Before the first test only
     /// as many as the test still needs are allowed, so that a wrong setting costs at most 50
     /// notifications.
     package var allowance: Int? {

@@ -19,7 +19,7 @@ package enum GuardGate: String, Hashable, Sendable, CaseIterable {
     case behind
 }
 
-/// Why a feed is held, with the numbers behind the decision.
+/// The reason why a feed is held, with the numbers behind the decision.
 package enum GuardCause: Hashable, Sendable, CustomStringConvertible {
     /// Rows within an hour, and the 99th percentile of the last 30 days' hours.
     case volume(removals: Int, usualPeak: Int)

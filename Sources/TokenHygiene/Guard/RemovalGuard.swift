@@ -140,7 +140,7 @@ package struct RemovalGuard: Hashable, Sendable {
     /// Makes a guard with the limits of the settings.
     package init(_ limits: GuardLimits = GuardLimits()) { self.limits = limits }
 
-    /// Why the feed has to be held; nil where it may be applied.
+    /// The reason why the feed has to be held; nil where it may be applied.
     ///
     /// `living` counts the partition's rows that are not invalid, and may stop at the number it
     /// receives. It is called only above the floor. An error that it throws is passed on.
