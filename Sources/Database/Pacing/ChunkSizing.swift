@@ -3,7 +3,6 @@
 // the last chunk, and halves at once when the engine rolled a chunk back in favour of another
 // transaction. The target is a third of the 150 ms limit for the longest, because on a busy server
 // single chunks take three times the usual time.
-
 //
 // Whole rows are kept in memory until they are in the ledger, so bytes limit a chunk too. A chunk whose
 // rows exceed the limit is given up during the read and redone with fewer tokens, down to one. The bytes
