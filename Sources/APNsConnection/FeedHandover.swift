@@ -1,14 +1,13 @@
-// Between the thread that reads the socket and the thread that syncs the journal: while one half
-// MiB is being made durable, the next one is read. The two buffers are all there are, so what is
-// read and not durable never exceeds 1 MiB, and a slow disk slows the reading down.
+// The connection between the thread that reads the socket and the thread that syncs the journal.
+// While one half MiB is made durable, the next one is read. There are only two buffers, so bytes
+// that are read and not yet durable never exceed 1 MiB, and a slow disk slows the reading down.
 
 import Dispatch
 import Synchronization
 
-/// Room for bytes that are read and not yet durable.
-///
-// Unchecked: a buffer belongs to one thread at a time. The reading thread fills it and lets it go
-// into the handover; the keeping thread takes it out, empties it and gives it back the same way.
+/// A buffer for bytes that are read and not yet durable.
+// Unchecked: a buffer belongs to one thread at a time. The reading thread fills it and passes it
+// into the handover. The keeping thread takes it out, empties it and returns it the same way.
 final class ReadBuffer: @unchecked Sendable {
     private let memory: UnsafeMutableRawBufferPointer
     var count = 0
@@ -32,7 +31,7 @@ final class ReadBuffer: @unchecked Sendable {
 
 /// Passes buffers from a reading to a keeping thread and back.
 final class FeedHandover: Sendable {
-    /// What the keeping thread receives, in order.
+    /// An item for the keeping thread, received in the order sent.
     enum Item: Sendable {
         case bytes(ReadBuffer)
         case end(FeedbackReading)
@@ -48,7 +47,7 @@ final class FeedHandover: Sendable {
     private let itemsReady = DispatchSemaphore(value: 0)
     private let buffersFree: DispatchSemaphore
 
-    /// Makes the two buffers that share the bytes allowed un-synced.
+    /// Makes two buffers of half of `unsyncedBytes` each.
     init(unsyncedBytes: Int) {
         let buffers = (0..<2).map { _ in ReadBuffer(capacity: unsyncedBytes / 2) }
         state = Mutex(State(free: buffers))
@@ -58,14 +57,14 @@ final class FeedHandover: Sendable {
         for _ in buffers { buffersFree.signal() }
     }
 
-    /// For the reading thread: waits for an empty buffer; nil when nobody keeps bytes any more.
+    /// For the reading thread: waits for an empty buffer; nil after `abandon`.
     func emptyBuffer() -> ReadBuffer? {
         buffersFree.wait()
         return state.withLock { $0.isAbandoned ? nil : $0.free.popLast() }
     }
 
-    /// For the reading thread, at the end: waits until all that was let go is durable, or nobody
-    /// keeps it any more.
+    /// For the reading thread, at the end: waits until all sent buffers are durable, or until
+    /// `abandon`.
     func awaitKept() {
         for _ in 0..<2 {
             guard !state.withLock({ $0.isAbandoned }) else { return }
@@ -73,7 +72,7 @@ final class FeedHandover: Sendable {
         }
     }
 
-    /// For the reading thread: lets a buffer, or the end, go.
+    /// For the reading thread: passes a buffer, or the end, to the keeping thread.
     func send(_ item: Item) {
         state.withLock { $0.items.append(item) }
         itemsReady.signal()
@@ -85,14 +84,15 @@ final class FeedHandover: Sendable {
         return state.withLock { $0.items.removeFirst() }
     }
 
-    /// For the keeping thread: gives an emptied buffer back.
+    /// For the keeping thread: returns an emptied buffer.
     func giveBack(_ buffer: ReadBuffer) {
         buffer.count = 0
         state.withLock { $0.free.append(buffer) }
         buffersFree.signal()
     }
 
-    /// For the keeping thread: nothing more is kept, so nothing more shall be read.
+    /// For the keeping thread: stops the handover, because no more bytes are kept; the reading then
+    /// ends.
     func abandon() {
         state.withLock { $0.isAbandoned = true }
         buffersFree.signal()

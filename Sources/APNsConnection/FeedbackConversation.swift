@@ -1,31 +1,32 @@
-// Reading a feed is a short conversation with one rule that outweighs all others: the gateway
-// clears its list while it sends. Before the first byte a lost connection costs nothing and may be
-// tried again; after it, a new connection would get the rest of the list at best and an empty one
-// at worst, and could not tell us which. So tries are counted before the first byte only.
+// Reading a feed is a short conversation with one rule above all others: the gateway clears its list
+// while it sends. Before the first byte a lost connection costs nothing and may be tried again. After
+// it, a new connection would get the rest of the list at best and an empty one at worst, without a sign
+// of which. So only tries before the first byte are counted.
 //
 // States:
-//   resolving   the next try begins: names are looked up afresh, after a pause that grows
+//   resolving   the next try begins: names are looked up again, after a pause that grows
 //   connecting  one address of that try after the other, up to a finished TLS handshake
 //   reading     bytes go to the journal until the feed ends
-//   ended       with what is known about the end
+//   ended       the end of the feed is known
 //
 // A connection that was lost after the handshake and before the first byte may have cleared the
-// list as well. It is tried again, but an empty list on the next try is then not called clean.
+// list as well. It is tried again, but an empty list on the next try does not count as clean then.
 //
-// A refusal that cannot change by itself (certificate, host name, no TLS) ends the conversation at
-// once. The conversation is a value: events in, actions out; `FeedbackReader` performs them.
+// A refusal that cannot change without new settings (certificate, host name, no TLS) ends the
+// conversation at once. The conversation is a value: events in, actions out; `FeedbackReader` performs
+// them.
 
 import APNsProtocol
 import SecureTransport
 
-/// The decisions of reading one feed.
+/// The state machine that decides the steps of reading one feed.
 package struct FeedbackConversation: Equatable, Sendable {
-    /// Connections that may be tried before the first byte.
+    /// The number of connections tried before the first byte.
     package static let tries = 3
 
-    /// What happened.
+    /// An event of the lookup, the connection or the run.
     package enum Event: Equatable, Sendable {
-        /// The name was looked up and has so many addresses, at least one.
+        /// The name was looked up and has `addresses` addresses, at least one.
         case resolved(addresses: Int)
         /// The TLS handshake is finished.
         case connected
@@ -39,23 +40,23 @@ package struct FeedbackConversation: Equatable, Sendable {
         case idle
         /// The byte limit is reached.
         case full
-        /// Our run was told to stop.
+        /// The run received a request to stop.
         case stopped
     }
 
-    /// What to do next.
+    /// The next step.
     package enum Action: Equatable, Sendable {
-        /// Look the name up, after the pause that belongs to this try (1, 2, 3).
+        /// Look the name up, after the pause of this try (1, 2, 3).
         case resolve(attempt: Int)
         /// Connect to the address of this index.
         case connect(address: Int)
-        /// Read on.
+        /// Continue to read.
         case read
-        /// Done: the feed was opened and this is how it ended.
+        /// Done: the feed was opened and ended in this way.
         case finish(CaptureEnd)
         /// Done: the feed was never opened.
         case giveUp(TransportFailure)
-        /// Done: told to stop before the feed was opened.
+        /// Done: a request to stop came before the feed was opened.
         case stop
     }
 
@@ -72,10 +73,10 @@ package struct FeedbackConversation: Equatable, Sendable {
     /// Starts before the first try.
     package init() {}
 
-    /// The first action.
+    /// The action before any event: the first lookup.
     package var start: Action { .resolve(attempt: 1) }
 
-    /// Takes an event and decides what to do next.
+    /// Processes an event and returns the next action.
     package mutating func take(_ event: Event) -> Action {
         switch (state, event) {
         case (.resolving(let attempt), .resolved(let addresses)):
@@ -146,7 +147,7 @@ package struct FeedbackConversation: Equatable, Sendable {
 }
 
 extension TransportFailure {
-    /// Whether trying again cannot help: somebody has to change a certificate, a name or a setting.
+    /// Whether another try cannot help until a certificate, a name or a setting changes.
     package var isFinal: Bool {
         switch code {
         case .certificateUntrusted, .certificateExpired, .certificateNotYetValid,

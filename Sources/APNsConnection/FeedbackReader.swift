@@ -1,49 +1,49 @@
 // Performs a feedback conversation: the socket on a thread of its own, the journal on the caller's.
 //
-// Bytes are lost if we die between reading and syncing them, so the window is bounded: at most
-// 1 MiB or 50 ms of reading (two buffers of half as much) are un-synced, and nothing is once the
-// socket has been idle for 5 ms. The connection is closed after the last byte is durable.
-// While a burst lasts, whole MiBs are committed at once, which is what keeps up with the network;
-// without the 5 ms, each of the gateway's own pauses for breath would cost a sync.
+// Bytes are lost if this process dies between reading and syncing them, so that window is bounded.
+// At most 1 MiB or 50 ms of reading (two buffers of half as much) are un-synced, and nothing is
+// un-synced once the socket has been idle for 5 ms. The connection is closed after the last byte is
+// durable. During a burst whole MiBs are committed at once, which keeps up with the network.
+// Without the 5 ms, each pause of the gateway would cost a sync.
 
 import APNsProtocol
 import SecureTransport
 
-/// What is known after reading a feed.
+/// The result of reading a feed.
 package enum FeedbackReading: Sendable {
     /// The feed was opened; its bytes are in the sink.
     case captured(CaptureEnd, bytes: Int)
-    /// The gateway could not be reached or refused us: no byte was read.
+    /// The gateway could not be reached or refused the connection: no byte was read.
     case unreachable(TransportFailure)
-    /// Told to stop before the feed was opened.
+    /// A request to stop came before the feed was opened.
     case stopped
 }
 
 /// Reads one feedback list from its gateway into a durable sink.
 package struct FeedbackReader: Sendable {
-    /// Bounds of time and size.
+    /// Limits of time and size.
     package struct Limits: Sendable {
-        /// For one address.
+        /// The time to connect to one address.
         package var connect: Duration = .seconds(10)
-        /// For the TLS handshake.
+        /// The time for the TLS handshake.
         package var handshake: Duration = .seconds(10)
-        /// For all tries together, up to the first byte.
+        /// The time for all tries together, up to the first byte.
         package var tries: Duration = .seconds(30)
-        /// Silence after which the list is taken as ended.
+        /// The silence after which the list counts as ended.
         package var idle: Duration = .seconds(30)
-        /// Bytes after which reading stops.
+        /// The number of bytes after which reading stops: 1 GiB.
         package var bytes = 1 << 30
 
-        /// The usual bounds.
+        /// Makes the default limits.
         package init() {}
     }
 
     /// The most bytes that are read and not yet durable: 1 MiB.
     package static let unsyncedBytes = 1 << 20
-    /// The longest time for which reading goes on before it is synced, both buffers together.
+    /// The longest time of reading before a sync, both buffers together.
     package static let unsyncedTime = Duration.milliseconds(50)
 
-    /// How long the socket may be silent before what was read is synced.
+    /// The silence of the socket after which the bytes read are synced.
     package static let batchDelay = Duration.milliseconds(5)
 
     let host: String
@@ -53,7 +53,7 @@ package struct FeedbackReader: Sendable {
     let limits: Limits
     let interrupt: Interrupt
 
-    /// Prepares to read from a gateway; `hostName` is the name its certificate must carry.
+    /// Prepares to read from a gateway. `hostName` is the name that its certificate must have.
     package init(
         host: String, port: UInt16, hostName: String? = nil, context: TLSClientContext,
         limits: Limits = Limits(), interrupt: Interrupt
@@ -66,11 +66,11 @@ package struct FeedbackReader: Sendable {
         self.interrupt = interrupt
     }
 
-    /// Reads the list to its end and hands the raw bytes on, on the caller's thread.
+    /// Reads the list to its end and passes the raw bytes on, on the caller's thread.
     ///
-    /// - Parameter sink: keeps bytes durably before it returns. If it throws, reading stops and the
-    ///   error passes through.
-    /// - Throws: what the sink throws, and `TransportFailure` where no thread can be started.
+    /// - Parameter sink: makes bytes durable before it returns. If it throws, reading stops and the
+    ///   error is passed on.
+    /// - Throws: any error of the sink, and `TransportFailure` where no thread can be started.
     package func read(
         into sink: (UnsafeRawBufferPointer) throws -> Void
     ) throws -> FeedbackReading {
@@ -95,7 +95,7 @@ package struct FeedbackReader: Sendable {
         }
     }
 
-    /// Holds the conversation, on the thread of the socket.
+    /// Runs the conversation, on the thread of the socket.
     private func converse(_ handover: FeedHandover) -> FeedbackReading {
         var conversation = FeedbackConversation()
         var action = conversation.start
@@ -168,12 +168,12 @@ package struct FeedbackReader: Sendable {
     }
 
     /// Reads until the buffer is full, its first byte is 50 ms old, or the socket falls silent.
-    /// Waits long only with an empty buffer. The event is that of the last read.
+    /// Waits long only with an empty buffer. The returned event is that of the last read.
     private func fill(
         _ buffer: ReadBuffer, from connection: TLSConnection, room: Int
     ) -> FeedbackConversation.Event {
         guard room > 0 else { return .full }
-        // The interrupt ends waits; a gateway that never pauses would never be waited for.
+        // The interrupt ends waits only, and reading from a gateway that never pauses has no wait.
         guard !interrupt.isTripped else { return .stopped }
         var sync = Deadline.never
         while true {

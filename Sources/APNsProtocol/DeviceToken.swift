@@ -1,19 +1,19 @@
-// A device token as APNs hands it out: opaque bytes of variable length.
+// A device token as APNs issues it: opaque bytes of variable length.
 //
 // Nearly every token is 32 bytes, a feed may hold millions of them, and they are sorted, compared
-// and hashed far more often than they are printed. So the first 32 bytes live inside the value as
-// four big-endian words: no allocation for today's tokens, and word order is byte order. Longer
-// tokens (Apple announced 100 bytes; 54 and 80 were seen) keep the rest in an array.
+// and hashed far more often than they are printed. So the first 32 bytes are stored inside the
+// value as four big-endian words: today's tokens need no allocation, and word order is byte order.
+// Longer tokens (Apple announced 100 bytes; 54 and 80 were seen) keep the rest in an array.
 //
-// A token is private data: whoever holds it and a certificate can reach one person's device. So
-// `description` shows a prefix only, and the whole spelling has to be asked for by name.
+// A token is private data: together with a certificate it gives access to one person's device. So
+// `description` shows a prefix only; the whole spelling needs an explicit call.
 
 /// An APNs device token: 1 to 65,535 opaque bytes, passed on unmodified.
 ///
 /// Apple: "device tokens are of variable length; do not hard-code their size"
 /// (UIApplicationDelegate, didRegisterForRemoteNotificationsWithDeviceToken).
 package struct DeviceToken: Sendable {
-    /// Bytes kept inside the value; also the usual token length.
+    /// The number of bytes stored inside the value; also the usual token length.
     package static let usualLength = 32
 
     private let head: (UInt64, UInt64, UInt64, UInt64)
@@ -54,7 +54,7 @@ package struct DeviceToken: Sendable {
         UInt64(bigEndian: bytes.loadUnaligned(fromByteOffset: offset, as: UInt64.self))
     }
 
-    /// Lends the first up to 32 bytes and what follows them, without copying.
+    /// Passes the first bytes, at most 32, and the rest to a body without copying.
     private func withHead<R>(_ body: (UnsafeRawBufferPointer) -> R) -> R {
         let words = (
             head.0.bigEndian, head.1.bigEndian, head.2.bigEndian, head.3.bigEndian
@@ -64,7 +64,7 @@ package struct DeviceToken: Sendable {
         }
     }
 
-    /// The raw bytes, as they travel in a feedback tuple.
+    /// The raw bytes, as in a feedback tuple.
     package var bytes: [UInt8] {
         var result: [UInt8] = []
         result.reserveCapacity(count)
@@ -87,7 +87,7 @@ package struct DeviceToken: Sendable {
         }
     }
 
-    /// Writes the canonical spelling, `count * 2` bytes, without a String in between.
+    /// Writes the canonical spelling, `count * 2` bytes, without an intermediate String.
     ///
     /// - Precondition: the buffer has room for them.
     package func writeHex(into buffer: UnsafeMutableRawBufferPointer) {
@@ -126,7 +126,7 @@ extension DeviceToken: Hashable, Comparable, CustomStringConvertible {
         hasher.combine(count)
     }
 
-    /// Byte order as `memcmp` and a binary database column sort it; a prefix comes first.
+    /// Byte order, as in `memcmp` and binary database columns; a prefix sorts first.
     package static func < (left: DeviceToken, right: DeviceToken) -> Bool {
         if left.head != right.head { return left.head < right.head }
         if left.rest != nil || right.rest != nil {
@@ -136,6 +136,6 @@ extension DeviceToken: Hashable, Comparable, CustomStringConvertible {
         return left.count < right.count
     }
 
-    /// The redacted spelling, so that a token that strays into a message stays private.
+    /// The redacted spelling, so that a token in a message by mistake stays private.
     package var description: String { redacted }
 }

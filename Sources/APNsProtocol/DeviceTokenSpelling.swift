@@ -1,14 +1,13 @@
-// Token tables hold tokens as people once printed them: lower and upper case, in groups of eight,
-// in the angle brackets of an NSData description. Those can be read back without guessing. Others
-// cannot: since iOS 13 the description of an NSData leaves the middle bytes out
-// (`{length = 32, bytes = 0xc9d4c07c ... f715defc }`), and keeping "just the hex digits" of it
-// yields 54 digits that look like a token and are none. So only the listed separators are
-// accepted, everything else is refused with the reason, and nothing is ever repaired by dropping
-// characters.
+// Token tables hold tokens in the spellings in which they were once printed: lower and upper case,
+// in groups of eight, in the angle brackets of an NSData description. Those can be read without
+// guessing. Others cannot: since iOS 13 the description of an NSData leaves the middle bytes out
+// (`{length = 32, bytes = 0xc9d4c07c ... f715defc }`). Keeping "just the hex digits" of it yields
+// 54 digits that look like a token and are not one. So only the listed separators are accepted, any
+// other text is refused with the reason, and no text is repaired by dropping characters.
 
-/// Why a stored text is not a device token.
+/// The reason why a stored text is not a device token.
 package enum DeviceTokenRefusal: Error, Hashable, Sendable, CaseIterable, CustomStringConvertible {
-    /// Nothing but spaces.
+    /// The text is empty or has only spaces.
     case blank
     /// The single digit `0` that tutorials store for "no push yet".
     case placeholder
@@ -33,11 +32,11 @@ package enum DeviceTokenRefusal: Error, Hashable, Sendable, CaseIterable, Custom
 }
 
 extension DeviceToken {
-    /// Reads a token from its stored spelling: hex digits of any case, optionally in groups parted
-    /// by spaces, optionally inside `<` and `>`.
+    /// Reads a token from its stored spelling: hex digits of either case, optionally in groups
+    /// separated by spaces, optionally inside `<` and `>`.
     ///
-    /// - Throws: the reason why the text is no token; base64 is refused as `notHex`, because
-    ///   whether a text is base64 cannot be seen from it.
+    /// - Throws: the reason why the text is not a token. Base64 is refused as `notHex`, because a
+    ///   text does not show whether it is base64.
     package init(spelling text: some StringProtocol) throws(DeviceTokenRefusal) {
         try self.init(spelling: Array(text.utf8))
     }

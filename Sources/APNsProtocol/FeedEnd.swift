@@ -1,49 +1,49 @@
-// A feed has no terminator, so how it ended is a judgement over two facts: how the connection (or
-// our own run) ended, and whether the bytes end on a tuple boundary. Only both together say whether
-// the list can be complete.
+// A feed has no terminator, so its end is judged by two facts: how the connection (or this run)
+// ended, and whether the bytes end on a tuple boundary. Only both together show whether the list
+// can be complete.
 
-/// How reading from the gateway ended, before anybody looked into the bytes.
+/// The end of reading from the gateway, independently of the bytes.
 package enum CaptureEnd: String, Hashable, Sendable, CaseIterable {
-    /// The gateway said that this was all (TLS close_notify, RFC 8446 section 6.1).
+    /// The gateway announced the end (TLS close_notify, RFC 8446 section 6.1).
     case closeNotify = "close-notify"
-    /// The connection ended without close_notify: there may have been more.
+    /// The connection ended without close_notify; more bytes may be missing.
     case cut
     /// The gateway reset the connection.
     case reset
-    /// Nothing came for the idle time, and the connection stayed open.
+    /// No byte arrived for the idle time, and the connection stayed open.
     case idle
-    /// TLS broke in the middle of the feed.
+    /// TLS failed in the middle of the feed.
     case broken
     /// The byte limit was reached; the gateway had more.
     case full
-    /// Our own run was told to stop.
+    /// This run received a request to stop.
     case stopped
-    /// Our own run ended without a word: killed, or the power failed.
+    /// This run ended without a record: it was killed, or the power failed.
     case crashed
-    /// The bytes came from a file and are all of it.
+    /// The bytes came from a file and are its whole content.
     case file
 }
 
-/// How a feed ended, in the one word that reports print.
+/// The end of a feed. The raw value is the word in reports.
 package enum FeedEnd: String, Hashable, Sendable, CaseIterable {
-    /// On a tuple boundary, and the gateway said so.
+    /// On a tuple boundary, and the gateway announced the end.
     case clean
     /// On a tuple boundary; the gateway left the connection open and silent.
     case idle
-    /// In the middle, or without the gateway's word that this was all; also where a tuple announced a
-    /// length that cannot be and the feed ended before so many bytes came.
+    /// Inside a tuple, or without the gateway's announcement of the end; also where a tuple
+    /// announced an impossible length and the feed ended before that many bytes came.
     case truncated
-    /// By a reset: whole tuples are good, more may have been lost.
+    /// By a reset: whole tuples are good, more tuples may be lost.
     case reset
-    /// Silence inside a tuple.
+    /// By silence inside a tuple.
     case timeout
-    /// No connection, the gateway refused us, or we could not ask it at all: nothing was read.
+    /// No connection, a refusal by the gateway, or no way to ask it: nothing was read.
     case refused
-    /// The bytes lost step: a tuple announced a length that cannot be, and the feed went on past it.
-    /// What follows the last believable tuple is in quarantine.
+    /// The tuple boundaries are lost: a tuple announced an impossible length, and the feed
+    /// continued after it. The bytes after the last credible tuple are in quarantine.
     case misframed
 
-    /// Judges a captured feed.
+    /// Judges the end of a captured feed from the end of its connection and of its bytes.
     package init(_ capture: CaptureEnd, _ ending: FeedbackEnding) {
         if case .outOfStep = ending {
             self = .misframed
@@ -57,6 +57,6 @@ package enum FeedEnd: String, Hashable, Sendable, CaseIterable {
         }
     }
 
-    /// Whether the list can be taken as complete.
+    /// Whether the list counts as complete.
     package var isComplete: Bool { self == .clean || self == .idle }
 }

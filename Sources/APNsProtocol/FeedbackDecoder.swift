@@ -1,27 +1,28 @@
-// A feed is a bare run of tuples: no header, count, checksum or terminator, and reads cut it
-// anywhere. The only way to stay in step is to believe each length field, so the only defence
-// against a stream that is not in step is to doubt a length.
+// A feed is a plain sequence of tuples without header, count, checksum or terminator, and reads cut
+// it at any byte. Each tuple's boundary follows only from the length field, so the only check of
+// the boundaries is whether a length is plausible.
 //
 // States: between tuples; inside one (`carry` holds its first bytes); and `doubting`, entered when
 // a header announces more than `longestToken` bytes. Such a token is never produced. If the feed
-// ends before the announced bytes came, it was cut inside that tuple; if they all came, the length
-// was a lie or the stream lost step earlier, and since then every boundary is a guess: the decoder
-// is `outOfStep` and decodes nothing more. It never searches for the next plausible header: a
-// wrong resynchronisation invents tokens, and an invented token may be somebody's.
+// ends before the announced bytes came, it was cut inside that tuple. If they all came, the length
+// was false or the boundaries were lost earlier, and every boundary from there on is a guess: the
+// decoder is `outOfStep` and decodes no more tuples. It never searches for the next plausible
+// header, because a wrong resynchronisation produces false tokens, and a false token may be the
+// token of a real device.
 //
-// The bytes from `wholeTupleBytes` on are those without a verdict; whoever keeps the raw feed
-// quarantines exactly them.
+// The bytes from `wholeTupleBytes` on have no decoded tuple; the owner of the raw feed puts exactly
+// these in quarantine.
 
-/// How a decoded feed ended.
+/// The end of a feed's bytes relative to its tuples.
 package enum FeedbackEnding: Hashable, Sendable, CustomStringConvertible {
     /// On a tuple boundary.
     case clean
-    /// Inside the six bytes before a token; the number of bytes present, 1 to 5.
+    /// Inside the six bytes before a token; `present` of them arrived, 1 to 5.
     case truncatedHeader(present: Int)
-    /// Inside a token; bytes present and bytes announced.
+    /// Inside a token; `present` of `announced` bytes arrived.
     case truncatedToken(present: Int, announced: Int)
-    /// A tuple announced an impossible token length and the stream went on past it: nothing from
-    /// this byte offset on can be trusted.
+    /// A tuple announced an impossible token length and the feed continued after it: the bytes from
+    /// this offset on cannot be decoded reliably.
     case outOfStep(offset: Int, announced: Int)
 
     /// One clause for messages and reports.
@@ -42,13 +43,13 @@ package enum FeedbackEnding: Hashable, Sendable, CustomStringConvertible {
     }
 }
 
-/// Decodes a feedback list from bytes cut at any place: a pure value, same bytes in, same tuples
-/// out, whatever the split.
+/// Decodes a feedback list from bytes cut at any place. A pure value: the same bytes give the same
+/// tuples for every split.
 ///
 /// Source: Apple, Binary Provider API (archived), "The Feedback Service".
 package struct FeedbackDecoder: Sendable {
-    /// The longest token believed, in bytes: 100 are documented for the binary interface, longer
-    /// ones are suspicious but not invalid, and a doubtful length must be rare in random bytes.
+    /// The longest accepted token, in bytes. 100 are documented for the binary interface; longer
+    /// ones are suspicious but not invalid. An accepted length must be rare in random bytes.
     package static let longestToken = 256
 
     private enum State: Sendable {
@@ -60,16 +61,17 @@ package struct FeedbackDecoder: Sendable {
     private var state = State.inStep
     private var carry: [UInt8] = []
 
-    /// Bytes of all whole tuples so far; equally the offset at which undecoded bytes begin.
+    /// The number of bytes in all whole tuples so far; also the offset at which undecoded bytes
+    /// begin.
     package private(set) var wholeTupleBytes = 0
 
-    /// All bytes seen so far.
+    /// The number of all bytes received so far.
     package private(set) var bytesSeen = 0
 
     /// Starts at the beginning of a feed.
     package init() {}
 
-    /// Takes the next bytes of the feed and appends the tuples they complete.
+    /// Decodes the next bytes of the feed and appends the tuples they complete.
     package mutating func decode(
         _ bytes: UnsafeRawBufferPointer, into tuples: inout [FeedbackTuple]
     ) {
@@ -84,12 +86,12 @@ package struct FeedbackDecoder: Sendable {
         if case .inStep = state { carry.append(contentsOf: rest) }
     }
 
-    /// Takes the next bytes of the feed; see the form for raw buffers.
+    /// Decodes the next bytes of the feed; see the form for raw buffers.
     package mutating func decode(_ bytes: [UInt8], into tuples: inout [FeedbackTuple]) {
         bytes.withUnsafeBytes { decode($0, into: &tuples) }
     }
 
-    /// What it means that the feed ends here. The decoder can go on afterwards.
+    /// The ending of the feed if no more bytes follow. The decoder can continue afterwards.
     package var ending: FeedbackEnding {
         switch state {
         case .doubting(let present, let announced):
@@ -106,7 +108,7 @@ package struct FeedbackDecoder: Sendable {
         }
     }
 
-    /// Decodes the tuples that lie wholly inside `bytes` and leaves the fragment after them.
+    /// Decodes the tuples that are completely inside `bytes` and leaves the fragment after them.
     private mutating func decodeWhole(
         _ bytes: inout UnsafeRawBufferPointer, into tuples: inout [FeedbackTuple]
     ) {
@@ -127,7 +129,7 @@ package struct FeedbackDecoder: Sendable {
         }
     }
 
-    /// Moves as many bytes as the carried tuple still lacks; returns what is left of `bytes`.
+    /// Moves the missing bytes of the carried tuple; returns the rest of `bytes`.
     private mutating func completeCarry(
         with bytes: UnsafeRawBufferPointer, into tuples: inout [FeedbackTuple]
     ) -> UnsafeRawBufferPointer {

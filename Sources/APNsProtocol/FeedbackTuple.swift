@@ -1,6 +1,6 @@
-/// Whole seconds since 1970-01-01T00:00:00Z as feedback tuples carry them: unsigned, so good until
-/// 2106. A type of its own, because the 410 answer of HTTP/2 counts milliseconds and mixing the two
-/// makes every token look stale, or none.
+/// Whole seconds since 1970-01-01T00:00:00Z as in feedback tuples: unsigned, so valid until 2106. A
+/// type of its own, because the 410 answer of HTTP/2 counts milliseconds, and a confusion of the
+/// two makes every token look stale, or none.
 package struct EpochSeconds: Hashable, Comparable, Sendable {
     /// Seconds since the Unix epoch.
     package let rawValue: UInt32
@@ -8,7 +8,7 @@ package struct EpochSeconds: Hashable, Comparable, Sendable {
     /// Wraps a count of seconds since the Unix epoch.
     package init(_ rawValue: UInt32) { self.rawValue = rawValue }
 
-    /// Whether one time is earlier.
+    /// Whether `left` is the earlier time.
     package static func < (left: EpochSeconds, right: EpochSeconds) -> Bool {
         left.rawValue < right.rawValue
     }
@@ -23,11 +23,11 @@ package struct FeedbackTuple: Hashable, Sendable {
     /// Bytes before the token: time and token length.
     package static let headerLength = 6
 
-    /// When APNs determined that the app was gone.
+    /// The time at which APNs determined that the app was gone.
     package let time: EpochSeconds
 
-    /// The token, or nil where the tuple announced zero bytes: well-formed, but naming nobody, so
-    /// never a database key.
+    /// The token; nil where the tuple announced zero bytes. Such a tuple is well-formed but names
+    /// no device, so it is never a database key.
     package let token: DeviceToken?
 
     /// Makes a tuple; a nil token is the zero-length one.

@@ -1,6 +1,6 @@
-/// Hex digits as bytes, for text that is written or read without a String in between.
+/// Hex digits as bytes, for text that is written or read without an intermediate String.
 package enum HexDigit {
-    /// The value of a digit of either case; nil for all else.
+    /// The value of a digit of either case, 0 to 15; nil for any other byte.
     package static func value(of character: UInt8) -> UInt8? {
         switch character {
         case UInt8(ascii: "0")...UInt8(ascii: "9"): character - UInt8(ascii: "0")

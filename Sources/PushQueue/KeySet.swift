@@ -1,33 +1,30 @@
 import Database
 import TokenTable
 
-// Rows are claimed in the order of their key, so the keys of a batch lie close together: mostly one
-// run of consecutive numbers, with gaps where another app's rows, or rows that are done, stand in
-// between. As runs a thousand of them take a few bytes in the claim's row, and a few BETWEENs in a
-// statement, where a list of a thousand would cost the server more than the rows themselves.
+// Rows are claimed in the order of their key, so the keys of a batch are close together. They
+// mostly form one run of consecutive numbers, with gaps for rows of other apps and finished rows.
+// Stored as runs, a thousand keys take a few bytes in the claim's row and a few BETWEENs in a
+// statement. A list of a thousand keys would cost the server more than the rows themselves.
 
 /// A set of keys of the queue, as runs of consecutive numbers.
 struct KeySet: Hashable, Sendable {
-    /// The runs, in order, none next to another.
+    /// The runs in ascending order; no two runs are adjacent.
     private(set) var runs: [ClosedRange<Int64>] = []
-    /// How many keys there are.
     private(set) var count = 0
 
-    /// The empty set.
     init() {}
 
-    /// Keys in order. One that comes again is taken once.
+    /// Makes a set from keys in ascending order. A repeated key counts once.
     init(sorted keys: some Sequence<Int64>) {
         for key in keys { append(key...key) }
     }
 
-    /// Whether there is no key.
     var isEmpty: Bool { runs.isEmpty }
 
-    /// The keys, in order.
+    /// The keys in ascending order.
     var keys: some Sequence<Int64> { runs.lazy.joined() }
 
-    /// Adds a run that begins at or behind the end of the last one.
+    /// Adds a run that begins at the last run's end or after it.
     private mutating func append(_ run: ClosedRange<Int64>) {
         guard let last = runs.last else {
             runs.append(run)
@@ -48,7 +45,6 @@ struct KeySet: Hashable, Sendable {
         Int(run.upperBound - run.lowerBound) + 1
     }
 
-    /// Whether a key is in the set.
     func contains(_ key: Int64) -> Bool {
         var low = 0
         var high = runs.count
@@ -59,7 +55,7 @@ struct KeySet: Hashable, Sendable {
         return low < runs.count && runs[low].contains(key)
     }
 
-    /// The keys of both.
+    /// The keys that are in either set.
     func union(_ other: KeySet) -> KeySet {
         var all = KeySet()
         let runs = (runs + other.runs).sorted { $0.lowerBound < $1.lowerBound }
@@ -91,7 +87,7 @@ struct KeySet: Hashable, Sendable {
     /// The keys that are in both.
     func intersection(_ other: KeySet) -> KeySet { subtracting(subtracting(other)) }
 
-    /// The runs of these keys where a gap that is full of other keys does not end a run.
+    /// The runs of these keys, where a gap that consists of other keys only does not end a run.
     func runs(passing others: KeySet) -> [ClosedRange<Int64>] {
         guard !others.isEmpty, runs.count > 1 else { return runs }
         let all = union(others).runs
@@ -134,8 +130,8 @@ struct KeySet: Hashable, Sendable {
 }
 
 extension KeySet {
-    /// The set as bytes for the claim's row: for each run the distance from the end of the last
-    /// one and its length less one, as numbers of 7 bits a byte, the lowest first (LEB128).
+    /// The set as bytes for the claim's row. Each run is its distance from the end of the previous
+    /// run and its length less one, as numbers of 7 bits per byte, lowest bits first (LEB128).
     var encoded: [UInt8] {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(runs.count * 3 + 10)
@@ -149,11 +145,11 @@ extension KeySet {
         return bytes
     }
 
-    /// The most keys that a set is read with; a claim has a thousand. What is damaged must not keep
-    /// a sender busy for ever.
+    /// The highest accepted number of keys; a claim has a thousand. Without the limit a damaged
+    /// value could keep a sender busy for ever.
     private static let mostKeys = 1 << 24
 
-    /// Reads what `encoded` wrote; nil for anything else.
+    /// Decodes the bytes of `encoded`; nil for any other bytes.
     init?(encoded bytes: [UInt8]) {
         var rest = bytes[...]
         var end = Int64.min

@@ -3,33 +3,33 @@ import Database
 import TokenHygiene
 import TokenTable
 
-// How several senders on several hosts share one queue, each row is sent by one of them, and none is
-// lost when one is killed:
+// Several senders on several hosts share one queue. Each row is sent by one of them, and no row is lost
+// when a sender is killed:
 //
 //   pending --claim--> claimed --hand over--> (may be on the wire) --results--> sent, gone, failed,
 //      ^                  |                           |                         skipped, unknown, retry
 //      |                  | lease ended               | lease ended
 //      +------------------+                           +--> unknown, or retry under the same apns-id
 //
-// A claim is one row of `pushsweep_claim`: run, lease, the keys of its rows that have no result, and
-// whether its batch was handed to the wire. The queue's own rows know nothing of it and are written
-// once, with their result. So a batch of a thousand is claimed, renewed, handed over or taken away by
-// writing one row. Every transaction that writes results locks the claim's row first and finds out
-// whether it still is ours (the fence), takes the keys out of it, and counts itself there, so that a
-// commit whose answer was lost is neither repeated nor given up.
+// A claim is one row of `pushsweep_claim`: run, lease, the keys of its rows without a result, and
+// whether its batch was handed to the wire. The queue's own rows do not change with a claim; each is
+// written once, with its result. So claiming, renewing, handing over or taking away a batch of a thousand
+// rows writes one row. Every transaction that writes results first locks the claim's row and checks that
+// the claim still belongs to this run (the fence). It then removes the keys from the claim and counts
+// itself there, so that a commit whose answer was lost is neither repeated nor given up.
 //
-// Nobody may claim what another holds, so claims are made one after the other: each replaces the
-// number of the last one in the queue's row of `pushsweep_queue`, then reads what is claimed, then
-// the rows that wait, in this order. A row whose result is committed in between is seen as claimed
-// and left for the next time; in the other order it could be seen as waiting and be sent twice.
+// Claims must not overlap, so they are made one after the other. Each claim replaces the number of the
+// last claim in the queue's row of `pushsweep_queue`, then reads the claimed keys, then reads the waiting
+// rows, in this order. If a result is committed between the two reads, its row appears as claimed and is
+// left for the next claim. In the other order the row could appear as waiting and be sent twice.
 //
-// Tokens are looked up after the claim is committed and before anything is handed over, so nobody waits
-// for it, and what is known to be stale at that time is not sent.
+// Tokens are looked up after the claim is committed and before any row is handed over. So no other sender
+// waits for the lookup, and rows with tokens that are stale at that time are not sent.
 //
-// A claim that was never handed over returns to the queue when its lease ends. One that was has an
-// unknown outcome for every row without a result.
+// A claim that was never handed over returns to the queue when its lease ends. In a claim that was handed
+// over, every row without a result has an unknown outcome.
 
-/// A sender's side of the queue: one connection, one thread.
+/// One sender's access to the queue: one connection, used by one thread.
 package final class PushQueue {
     let store: TokenTable
     let layout: QueueLayout
@@ -37,15 +37,15 @@ package final class PushQueue {
     let statements: QueueStatements
     /// The random part of the queue's `apns-id`s.
     private var space: Int64?
-    /// Claims whose last results are known to be committed and whose rows nobody needs any more.
+    /// Claims whose last results are certainly committed and whose rows are no longer needed.
     var finishedClaims: [Int64] = []
 
     var connection: any SQLConnection { store.connection }
     var dialect: SQLDialect { connection.dialect }
     var name: String { layout.name }
 
-    /// Opens the queue of a store for one run. Throws `configuration` if table and settings do not
-    /// fit.
+    /// Opens the queue of a store for one run. Throws `configuration` if the table does not fit the
+    /// settings.
     package init(_ store: TokenTable, _ lease: QueueLease) throws(StoreFailure) {
         self.store = store
         self.lease = lease
@@ -53,12 +53,12 @@ package final class PushQueue {
         statements = QueueStatements(layout: layout, dialect: store.connection.dialect)
     }
 
-    /// Claims the next at most `limit` rows of a partition that wait and are due, and skips those
-    /// whose token is not to be sent to. Nil: nothing is due for now. A claim without notifications
-    /// had only rows to skip.
+    /// Claims the next rows of a partition that wait and are due, at most `limit`, and skips those
+    /// whose token must not be sent to. Nil: no row is due. A claim without notifications had rows
+    /// to skip only.
     ///
-    /// - Throws: `busy`, `unreachable` and the like after the usual tries; rows of a claim that was
-    ///   committed return to the queue when its lease ends.
+    /// - Throws: `busy`, `unreachable` and similar failures after the usual tries. Rows of a
+    ///   committed claim return to the queue when its lease ends.
     package func claim(
         _ partition: Partition, limit: Int, from cursor: inout QueueCursor
     ) throws(StoreFailure) -> QueueClaim? {
@@ -66,7 +66,7 @@ package final class PushQueue {
         let start = cursor.position
         guard let taken = try take(scan, limit: max(limit, 1), after: start, &cursor) else {
             guard start > .min else { return nil }
-            // Behind the mark there is nothing; before it something may have become due.
+            // After the mark no row waits; before it a row may have become due.
             guard let taken = try take(scan, limit: max(limit, 1), after: .min, &cursor) else {
                 return nil
             }
@@ -75,7 +75,7 @@ package final class PushQueue {
         return try vetted(taken, partition)
     }
 
-    /// Rows of a claim that is committed.
+    /// The answer to a commit was lost; the claim's row shows whether it was committed.
     private struct Taken {
         let id: Int64
         let rows: [ScannedRow]
@@ -90,11 +90,10 @@ package final class PushQueue {
         var planned: [ScannedRow]?
         let rows = try store.retries.retrying("claiming rows of \(name)") {
             () throws(SQLFailure) -> [ScannedRow] in
-            // A commit whose answer was lost: the claim's row tells.
             if let planned, try isCommitted(id) { return planned }
             try connection.begin()
             guard let now = try lockQueue(for: id) else {
-                // It came to be committed after all.
+                // The earlier try was committed after all.
                 connection.rollBack()
                 return planned ?? []
             }
@@ -126,9 +125,9 @@ package final class PushQueue {
         try connection.query("SELECT 1 FROM pushsweep_claim WHERE id = ?", [.integer(id)]).count > 0
     }
 
-    /// Makes other senders wait until this claim is made; gives the time, or nil if it is made
-    /// already. Where an engine does not honour the lock of the SELECT, the UPDATE finds the number
-    /// changed.
+    /// Makes other senders wait until this claim is committed. Returns the time, or nil if the
+    /// claim exists already. Where an engine ignores the lock of the SELECT, the UPDATE detects the
+    /// changed number.
     private func lockQueue(for id: Int64) throws(SQLFailure) -> EpochMilliseconds? {
         let rows = try connection.query(
             "SELECT \(dialect.now), last_claim FROM pushsweep_queue WHERE name = ?"
@@ -144,7 +143,7 @@ package final class PushQueue {
             "UPDATE pushsweep_queue SET last_claim = ? WHERE name = ? AND last_claim = ?",
             [.integer(id), .text(name), rows[0, 1]])
         guard found == 0 else { return now }
-        // Spider answers 0 for statements it hands on, so 0 says nothing: look.
+        // Spider answers 0 for statements it forwards, so 0 proves nothing: read the row again.
         let last = try connection.query(
             "SELECT last_claim FROM pushsweep_queue WHERE name = ?", [.text(name)])
         guard last.scalar?.integer == id else {
@@ -171,7 +170,7 @@ package final class PushQueue {
         }
     }
 
-    /// The queue's random part, made by whoever sends from it first.
+    /// The random part of the queue's `apns-id`s. The first sender of the queue creates it.
     private func apnsSpace() throws(StoreFailure) -> Int64 {
         if let space { return space }
         let known = try store.retries.retrying("naming the notifications of \(name)") {
@@ -199,7 +198,7 @@ package final class PushQueue {
         return known
     }
 
-    /// Looks the tokens of a claim up and skips what is not to be sent.
+    /// Looks up the tokens of a claim and skips the rows that must not be sent.
     private func vetted(
         _ taken: Taken, _ partition: Partition
     ) throws(StoreFailure) -> QueueClaim {
@@ -222,7 +221,7 @@ package final class PushQueue {
 }
 
 extension TokenTable {
-    /// The queue as it is used.
+    /// The queue's settings, resolved against the database.
     func queueLayout() throws(StoreFailure) -> QueueLayout {
         try QueueResolver(
             mapping: settings.queue, environmentValues: settings.mapping.environmentValues,
@@ -239,7 +238,7 @@ extension TokenTable {
                 + "settings name this table")
     }
 
-    /// Which of the tokens are not to be sent to in a partition, and why.
+    /// The tokens of a partition that must not be sent to, with the reasons.
     func refusals(
         of tokens: [DeviceToken], in partition: Partition
     ) throws(StoreFailure) -> [DeviceToken: SkipReason] {
@@ -256,7 +255,7 @@ extension TokenTable {
         }
     }
 
-    /// Rows sorted by whether they may be sent.
+    /// The rows, divided into those that may be sent and those that must not.
     func judged(
         _ rows: [ScannedRow], _ partition: Partition
     ) throws(StoreFailure) -> (

@@ -3,16 +3,16 @@ import Database
 import TokenHygiene
 import TokenTable
 
-/// Who claims, and for how long.
+/// The holder of claims and the length of their lease.
 package struct QueueLease: Hashable, Sendable {
     /// The run, as a UUID in text.
     package let run: String
-    /// The machine.
+    /// The name of the host.
     package let host: String
-    /// Seconds until others may take the rows, unless the lease is renewed.
+    /// Seconds until other senders may take the rows, unless the lease is renewed.
     package let seconds: Int
 
-    /// States a lease.
+    /// Makes the lease of one run on one host.
     package init(run: String, host: String, seconds: Int = 120) {
         self.run = run
         self.host = host
@@ -20,83 +20,84 @@ package struct QueueLease: Hashable, Sendable {
     }
 }
 
-/// Where a sender is in one partition's rows: a low-water mark, so that rows that are done are not
-/// read again for every batch. At the end of the queue it goes back to the start, because a row with
-/// a lower key may have been committed, or have become due, in the meantime.
+/// A sender's position in the rows of one partition: a low-water mark, so that finished rows are
+/// not read again for every batch. At the end of the queue the position returns to the start,
+/// because a row with a lower key may have been committed, or have become due, since then.
 package struct QueueCursor: Hashable, Sendable {
-    /// Rows up to this key were looked at since the start.
+    /// The highest key read since the start.
     var position = Int64.min
 
-    /// Stands at the start.
+    /// Begins at the lowest key.
     package init() {}
 }
 
-/// A batch of rows that nobody else may send until its lease ends.
+/// A batch of rows that only its sender may send until the lease ends.
 package struct QueueClaim: Hashable, Sendable {
-    /// The claim's number in the database.
+    /// The claim's id in `pushsweep_claim`.
     let id: Int64
-    /// The partition.
+    /// The app and environment of all rows of the batch.
     package let partition: Partition
-    /// What is to be sent, in the order of keys.
+    /// The notifications to send, in the order of keys.
     package internal(set) var notifications: [QueuedNotification]
-    /// Rows that were claimed and at once skipped, by reason.
+    /// The number of rows that were claimed and skipped at once, by reason.
     package internal(set) var skipped: [SkipReason: Int] = [:]
     /// Keys of the rows without a result.
     var outstanding: KeySet
-    /// Keys of the rows with a final one.
+    /// Keys of the rows with a final result.
     var finished = KeySet()
     let lease: QueueLease
 
-    /// Lets go of the payload of the notification at an index, which nothing here needs any more.
+    /// Releases the payload of the notification at an index. The caller needs it no longer.
     package mutating func dropPayload(_ index: Int) { notifications[index].payload = [] }
 
-    /// Rows without a result.
+    /// The number of rows without a result.
     package var open: Int { outstanding.count }
 
-    /// All rows claimed.
+    /// The number of all rows claimed, skipped ones included.
     package var claimed: Int { notifications.count + skipped.values.reduce(0, +) }
 }
 
-/// What came of writing results.
+/// The outcome of writing results.
 package enum ResultsOutcome: Hashable, Sendable {
-    /// They are committed; so many rows had been deleted by somebody in the meantime.
+    /// The results are committed; `missing` rows had been deleted from the queue before.
     case recorded(missing: Int)
-    /// The lease had ended and somebody else has taken the rows: nothing was written.
+    /// The lease had ended and another sender has taken the rows. No result was written.
     case leaseLost
 }
 
-/// What became of rows whose sender is gone.
+/// The numbers of rows taken from claims whose lease had ended, by their new state.
 package struct ReclaimedRows: Hashable, Sendable {
-    /// Never handed to the wire: waiting again.
+    /// Rows that were never handed to the wire and wait again.
     package internal(set) var returned = 0
-    /// Outcome unknown, waiting to be sent again under the same `apns-id`.
+    /// Rows of unknown outcome that wait to be sent again under the same `apns-id`.
     package internal(set) var resent = 0
-    /// Outcome unknown, closed.
+    /// Rows of unknown outcome, closed as unknown.
     package internal(set) var unknown = 0
 
-    /// Starts with none.
+    /// Starts with all numbers at 0.
     package init() {}
 }
 
-/// The row of `pushsweep_claim`: the lease of a batch and its fence. Whoever changes rows of the
-/// batch locks it first and looks whether it is still his.
+/// The row of `pushsweep_claim`: the lease of a batch and its fence. A transaction that changes
+/// rows of the batch first locks this row and checks that the claim still belongs to its run.
 struct ClaimRecord {
-    /// Who may do what with the rows.
+    /// The stage of a claim; it decides who may change the rows.
     enum State: String {
-        /// Held by a sender that has not begun to send.
+        /// A sender holds the rows and has not begun to send.
         case held
-        /// Held by a sender that may have sent any of it.
+        /// A sender holds the rows and may have sent any of them.
         case handed
         /// Every row has its result.
         case done
-        /// Taken away after the lease ended. The row stays a day, so that the sender can tell.
+        /// The rows were taken away after the lease ended. The claim's row stays for a day, so that
+        /// its sender can detect that.
         case taken
 
-        /// Whether the claim still has rows.
+        /// Whether the claim still holds rows.
         var isOpen: Bool { self == .held || self == .handed }
     }
 
-    /// The keys that somebody holds in a queue.
+    /// The keys that all open claims hold in a queue.
     static func claimedKeys(
         of queue: String, _ connection: any SQLConnection
     ) throws(SQLFailure) -> KeySet {
@@ -110,7 +111,7 @@ struct ClaimRecord {
         return claimed
     }
 
-    /// The keys in a claim's row.
+    /// Decodes the keys in a claim's row. Throws where they cannot be read.
     static func keys(_ value: SQLValue, of id: Int64) throws(SQLFailure) -> KeySet {
         guard case .bytes(let bytes) = value, let keys = KeySet(encoded: bytes) else {
             throw SQLFailure(
@@ -123,14 +124,14 @@ struct ClaimRecord {
     }
 
     let state: State
-    /// The rows without a result.
+    /// The keys of the rows without a result.
     let keys: KeySet
-    /// The same as they stand there.
+    /// The same keys as encoded in the claim's row.
     let encodedKeys: SQLValue
-    /// The database's time, before any wait for the lock.
+    /// The database's time, read before any wait for the lock.
     let now: EpochMilliseconds
 
-    /// Reads and locks a claim; nil where there is none.
+    /// Reads and locks a claim; nil where it does not exist.
     static func lock(
         _ id: Int64, _ connection: any SQLConnection
     ) throws(SQLFailure) -> ClaimRecord? {
@@ -148,7 +149,7 @@ struct ClaimRecord {
 }
 
 extension EpochMilliseconds {
-    /// The instant so many seconds later.
+    /// The instant `seconds` later.
     func adding(seconds: Int) -> EpochMilliseconds {
         EpochMilliseconds(rawValue + Int64(clamping: seconds) * 1_000)
     }

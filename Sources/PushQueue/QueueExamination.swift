@@ -2,15 +2,16 @@ import Database
 import TokenHygiene
 import TokenTable
 
-// Sending cannot be taken back, so everything that can be known about the queue's table is found out
-// before the first claim, with statements that change nothing. What the token table needs is examined
-// by itself (`examine`): a sender applies evidence too.
+// Sending cannot be undone, so everything that can be checked about the queue's table is checked
+// before the first claim, with statements that change nothing. The token table's needs are examined
+// separately (`examine`), because a sender applies evidence too.
 
 extension TokenTable {
-    /// Examines the queue for a use, and throws the first finding that forbids it. `partitions` are
-    /// those whose rows will be asked for.
+    /// Examines the queue for a use and throws the first finding that forbids it. `partitions` are
+    /// those whose rows the run will send.
     ///
-    /// - Throws: `permission`, `configuration` or `readOnly` as found; any failure of asking.
+    /// - Throws: `permission`, `configuration` or `readOnly` as found; any failure of the
+    ///   examination's own queries.
     @discardableResult
     package func preflightQueue(
         _ need: QueueUse, partitions: [Partition]
@@ -22,10 +23,10 @@ extension TokenTable {
         return findings
     }
 
-    /// Examines the queue for a use and reports all there is to say. Reads no rows, so it costs the
-    /// same for any queue.
+    /// Examines the queue for a use and reports all findings. Reads no rows, so the cost does not
+    /// depend on the queue's length.
     ///
-    /// - Throws: only if the database cannot be asked at all.
+    /// - Throws: only if the database cannot be queried.
     package func examineQueue(
         _ need: QueueUse, partitions: [Partition]
     ) throws(StoreFailure) -> [StoreFinding] {
@@ -58,10 +59,10 @@ extension TokenTable {
         return findings + (try rightsFindings(plan, session.describe().account ?? server.user))
     }
 
-    /// The GRANT statements an account (`name` or `name@host`) needs for a use of the queue, exactly,
-    /// without closing semicolons. For sending they stand beside those of `grants(for:user:)`, since a
-    /// sender looks tokens up and applies what it learns. Unless told otherwise for the account of
-    /// this connection. Empty for SQLite, where the file's mode decides.
+    /// The exact GRANT statements that an account (`name` or `name@host`) needs for a use of the
+    /// queue, without closing semicolons. Sending also needs those of `grants(for:user:)`, because
+    /// a sender looks tokens up and applies evidence. Without `user` the statements are for the
+    /// account of this connection. Empty for SQLite, where the file's mode decides.
     ///
     /// - Throws: `configuration` if the tables do not fit the settings.
     package func queueGrants(
@@ -96,7 +97,7 @@ extension TokenTable {
         if need == .enqueue, let column = try userColumn()?.name {
             users = (try TableName(settings.mapping.table), column)
         }
-        // A dry run on an untouched database does without our tables.
+        // A dry run on a database without side tables does not need them.
         let visible =
             need == .preview ? try previewTables(layout).filter { $0.sight == .readable } : []
         return RequiredPrivileges(
@@ -104,7 +105,7 @@ extension TokenTable {
             visible: visible.map(\.table))
     }
 
-    /// The tables of ours that a preview reads where it may.
+    /// The side tables that a preview reads where the account may.
     private func previewTables(
         _ layout: QueueLayout
     ) throws(StoreFailure) -> [(table: PushsweepTable, sight: TableVisibility)] {
@@ -121,8 +122,8 @@ extension TokenTable {
         return seen
     }
 
-    /// What a preview will not see, since its account may not. Where the table is not there either,
-    /// some servers say the same.
+    /// The tables that a preview cannot read because the account may not. Some servers give the
+    /// same answer where the table does not exist.
     private func blindSpots(
         _ layout: QueueLayout, _ server: StoreLocation.Server
     ) throws(StoreFailure) -> [StoreFinding] {
@@ -142,11 +143,11 @@ extension TokenTable {
     }
 }
 
-/// Looks at a resolved queue for what would lose notifications or surprise somebody.
+/// Checks a resolved queue for conditions that lose notifications or have unexpected effects.
 struct QueueExamination {
     let layout: QueueLayout
     let table: CatalogTable
-    /// Bytes of the longest token to be expected.
+    /// Bytes of the longest token that the queue is expected to hold.
     let longestToken: Int
     let partitions: [Partition]
 
@@ -205,7 +206,7 @@ struct QueueExamination {
         )
     }
 
-    /// Without a column of apps every row would be claimed for each.
+    /// Without an app column every app would claim every row.
     private var sharedRows: StoreFinding? {
         let apps = Set(partitions.map(\.app))
         let environments = Set(partitions.map(\.environment))

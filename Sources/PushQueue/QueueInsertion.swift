@@ -3,24 +3,24 @@ import Database
 import TokenHygiene
 import TokenTable
 
-/// A notification to be put into the queue.
+/// A notification to add to the queue.
 package struct NewNotification: Hashable, Sendable {
-    /// Whom to send to.
+    /// The device token to send to.
     package var token: DeviceToken
-    /// The JSON, as it will be sent.
+    /// The JSON payload, sent unchanged.
     package var payload: [UInt8]
     /// `apns-push-type`; nil: alert.
     package var pushType: String?
-    /// `apns-priority`; nil: the type's usual one.
+    /// `apns-priority`; nil: the push type's default.
     package var priority: Int?
     /// `apns-expiration` in seconds since 1970; nil: none.
     package var expiration: Int64?
     /// `apns-collapse-id`; nil: none.
     package var collapseID: String?
-    /// The time before which it is not sent; nil: at once.
+    /// The earliest time to send it; nil: at once.
     package var notBefore: EpochMilliseconds?
 
-    /// States a notification.
+    /// Makes a notification; each nil leaves the choice to the defaults.
     package init(
         token: DeviceToken, payload: [UInt8], pushType: String? = nil, priority: Int? = nil,
         expiration: Int64? = nil, collapseID: String? = nil, notBefore: EpochMilliseconds? = nil
@@ -36,14 +36,15 @@ package struct NewNotification: Hashable, Sendable {
 }
 
 extension TokenTable {
-    /// Rows of one statement.
+    /// Rows per INSERT statement.
     private static let rowsPerInsert = 100
 
-    /// Puts notifications for one partition into the queue, all of them or none, in one transaction.
-    /// A commit whose answer was lost is not repeated, since that could queue everything twice.
+    /// Adds notifications for one partition to the queue, all of them or none, in one transaction.
+    /// A commit whose answer was lost is not repeated, because that could add all notifications
+    /// twice.
     ///
-    /// - Throws: `configuration` where the queue has no column for what is asked, or no room;
-    ///   `commitUnknown` where nobody can tell whether they are queued.
+    /// - Throws: `configuration` where the queue has no column for a requested value, or the value
+    ///   does not fit; `commitUnknown` where the commit's answer was lost.
     package func enqueue(
         _ notifications: [NewNotification], for partition: Partition
     ) throws(StoreFailure) {
@@ -94,7 +95,7 @@ extension TokenTable {
     /// The tokens that a user may be reached by: those of the user's rows in a partition that are
     /// not stale, each once.
     ///
-    /// - Throws: `configuration` if the token table has no column of users.
+    /// - Throws: `configuration` if the token table has no user column.
     package func tokens(
         ofUser user: String, in partition: Partition
     ) throws(StoreFailure) -> [DeviceToken] {
@@ -125,7 +126,7 @@ extension TokenTable {
         return tokens.filter { refusals[$0] == nil }
     }
 
-    /// The column of users; nil where the token table has none.
+    /// The user column; nil where the token table has none.
     func userColumn() throws(StoreFailure) -> PartitionColumn? {
         let columns = ColumnResolver(
             table: try catalogTable(), dialect: connection.dialect, group: "store.active-users")
@@ -141,7 +142,7 @@ extension TokenTable {
 }
 
 extension PartitionColumn {
-    /// The value of a user; nil where a column of numbers can hold none such.
+    /// The user as a value of the column; nil where a number column cannot hold it.
     fileprivate func value(for user: String) -> SQLValue? {
         isInteger ? Int64(user).map(SQLValue.integer) : .text(user)
     }
@@ -167,8 +168,8 @@ struct QueueInsert {
         self.partition = values
     }
 
-    /// Refuses what the table has no column for: dropped silently, it would be sent otherwise than
-    /// asked.
+    /// Refuses a value that the table has no column for. Without the value the notification would
+    /// be sent differently from the request.
     func check(_ notification: NewNotification) throws(StoreFailure) {
         let options = layout.options
         let notBefore = layout.delivery.isInRow ? layout.delivery.notBefore.name : nil
@@ -195,7 +196,7 @@ struct QueueInsert {
         }
     }
 
-    /// The statement that adds some rows.
+    /// The INSERT statement for some rows.
     func statement(
         for notifications: ArraySlice<NewNotification>, now: EpochMilliseconds
     ) -> (sql: String, values: [SQLValue]) {
@@ -235,7 +236,7 @@ struct QueueInsert {
 }
 
 extension TokenColumn {
-    /// A token as this column has it: bytes, or lower-case hex.
+    /// A token in the column's encoding: bytes, or lower-case hex.
     func stored(_ token: DeviceToken) -> SQLValue {
         guard encoding == .hex else { return .bytes(token.bytes) }
         return isBinary ? .bytes(Array(token.hex.utf8)) : .text(token.hex)

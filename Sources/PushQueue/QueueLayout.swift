@@ -4,31 +4,29 @@ import TokenTable
 
 /// The queue as the store uses it: the mapping of the settings, resolved against the database.
 struct QueueLayout: Hashable, Sendable {
-    /// The table.
     let table: TableName
-    /// Its name in our own tables, the same however the settings spell it.
+    /// Its name in the side tables, the same for every spelling in the settings.
     let name: String
-    /// The column of whole numbers that names a row.
+    /// The integer column that identifies a row.
     let key: String
-    /// The token.
     let token: TokenColumn
-    /// The JSON to send.
+    /// The column of the JSON to send.
     let payload: String
-    /// Whether the payload's column holds bytes rather than text.
+    /// Whether the payload column holds bytes rather than text.
     let payloadIsBinary: Bool
-    /// The app, where the table tells.
+    /// The app column, where the table has one.
     let app: PartitionColumn?
-    /// The environment, where the table tells.
+    /// The environment column, where the table has one.
     let environment: PartitionColumn?
-    /// The columns of push type, priority, expiration and collapse identifier, where there are any.
+    /// The columns of push type, priority, expiration and collapse id, where the table has them.
     let options: Options
-    /// When a row was queued, where the table tells.
+    /// The time at which a row was queued, where the table has it.
     let queuedAt: TimeColumn?
-    /// When a row was sent, where the table tells.
+    /// The time at which a row was sent, where the table has it.
     let sentAt: TimeColumn?
-    /// Where the state of a row's delivery stands.
+    /// The columns of a row's delivery state.
     let delivery: DeliveryColumns
-    /// The index that finds open rows without reading closed ones, where there is one.
+    /// The index that finds open rows without reading closed ones, where the table has one.
     let openIndex: String?
 
     /// The columns of the `apns-` headers.
@@ -38,11 +36,11 @@ struct QueueLayout: Hashable, Sendable {
         let expiration: String?
         let collapseID: String?
 
-        /// Those there are.
+        /// The names of the columns that the table has.
         var names: [String] { [pushType, priority, expiration, collapseID].compactMap { $0 } }
     }
 
-    /// The condition that selects a partition, its columns under an alias.
+    /// The condition that selects a partition, with an alias for the table.
     func partitionCondition(
         _ partition: Partition, _ dialect: SQLDialect
     ) throws(StoreFailure) -> (sql: String, values: [SQLValue]) {
@@ -57,14 +55,14 @@ struct QueueLayout: Hashable, Sendable {
     }
 }
 
-/// Where the state of each row's delivery stands: in the row, or in `pushsweep_delivery` under the
-/// row's key. The columns mean the same in both.
+/// The columns of each row's delivery state: in the row itself, or in `pushsweep_delivery` under
+/// the row's key. The columns have the same meaning in both.
 struct DeliveryColumns: Hashable, Sendable {
     /// The table that has the columns.
     let table: TableName
-    /// Its column of the row's key.
+    /// The table's column that holds the row's key.
     let key: String
-    /// The queue's name in the side table; nil where the columns stand in the queue's own rows.
+    /// The queue's name in the side table; nil where the columns are in the queue's own rows.
     let queue: String?
     let state: String
     let attempts: String
@@ -72,10 +70,10 @@ struct DeliveryColumns: Hashable, Sendable {
     let notBefore: TimeColumn
     let answeredAt: TimeColumn
 
-    /// Whether the columns stand in the queue's own rows.
+    /// Whether the columns are in the queue's own rows.
     var isInRow: Bool { queue == nil }
 
-    /// The columns of `pushsweep_delivery`.
+    /// The columns of the side table `pushsweep_delivery`.
     static func beside(_ queue: String, _ dialect: SQLDialect) -> DeliveryColumns {
         DeliveryColumns(
             table: TableName(name: PushsweepTable.delivery.name), key: "queue_key",

@@ -2,19 +2,20 @@ import Database
 import TokenHygiene
 import TokenTable
 
-/// What the queue is about to be used for, so that exactly the rights for it are asked for.
+/// The use of the queue, which decides the rights it needs.
 package enum QueueUse: Hashable, Sendable {
-    /// Looking only: dry runs. SELECT suffices.
+    /// Reading only, for dry runs. SELECT is enough.
     case preview
     /// Claiming rows and writing results.
     case send
-    /// Adding rows, for tokens or users.
+    /// Adding rows for tokens or users.
     case enqueue
 }
 
 extension RequiredPrivileges {
-    /// Plans for a queue. `database` is where unqualified tables are; `users` the token table's column
-    /// of users, if they are to be looked up; `visible` the tables of ours that a preview reads.
+    /// The rights that a use of the queue needs. `database` holds the tables without a qualified
+    /// name. `users` is the token table's user column, if users are looked up. `visible` are the
+    /// side tables that a preview reads.
     init(
         _ need: QueueUse, _ layout: QueueLayout, _ dialect: SQLDialect, database: String,
         users: (table: TableName, column: String)? = nil, visible: [PushsweepTable] = []

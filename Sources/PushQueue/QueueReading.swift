@@ -2,25 +2,25 @@ import Database
 import TokenHygiene
 import TokenTable
 
-/// What a run would do with the rows that are due now, found out without claiming any.
+/// The effect that a run would have on the rows due now, determined without claiming any.
 package struct QueuePreview: Hashable, Sendable {
-    /// Rows that would be sent.
+    /// The number of rows that a run would send.
     package internal(set) var sendable = 0
-    /// Rows that would be skipped, by reason.
+    /// The number of rows that a run would skip, by reason.
     package internal(set) var skipped: [SkipReason: Int] = [:]
-    /// Whether every row that is due was looked at.
+    /// Whether the preview read every row that is due.
     package internal(set) var isComplete = false
 
-    /// Rows looked at.
+    /// The number of rows that the preview read.
     package var rows: Int { sendable + skipped.values.reduce(0, +) }
 }
 
 extension TokenTable {
-    /// Rows read at once.
+    /// Rows per read.
     private static let previewBatch = 2_000
 
-    /// Looks at the first at most `limit` rows of a partition that are due, as a claim would. Reads
-    /// only, and needs no right but SELECT.
+    /// Judges the first rows of a partition that are due, at most `limit`, as a claim would. Reads
+    /// only and needs no right except SELECT.
     package func previewClaims(
         _ partition: Partition, limit: Int = .max, shouldStop: () -> Bool = { false }
     ) throws(StoreFailure) -> QueuePreview {
@@ -49,12 +49,12 @@ extension TokenTable {
         return preview
     }
 
-    /// Whether `pushsweep_delivery` is there and may be read.
+    /// Whether `pushsweep_delivery` exists and the account may read it.
     func canReadDelivery() throws(StoreFailure) -> Bool {
         try session.canRead("pushsweep_delivery", "queue_key, state, answered_at")
     }
 
-    /// Whether `pushsweep_claim` is there and may be read.
+    /// Whether `pushsweep_claim` exists and the account may read it.
     private func canReadClaims() throws(StoreFailure) -> Bool {
         try session.canRead("pushsweep_claim", "queue, state, row_keys")
     }

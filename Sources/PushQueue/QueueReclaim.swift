@@ -3,13 +3,13 @@ import TokenHygiene
 import TokenTable
 
 extension PushQueue {
-    /// Words stored with rows whose sender is gone.
+    /// The reason stored with rows whose claim ran out.
     private static let reason = "no answer before the lease ended"
 
     /// Takes the rows of claims whose lease has ended. Rows that were never handed to the wire wait
-    /// again; of the others nobody knows, and they are sent again under the same `apns-id` where
-    /// `resendUnknown` says so, else closed as unknown. To be called before the first claim and now
-    /// and then.
+    /// again. The outcome of the other rows is unknown: with `resendUnknown` they are sent again
+    /// under the same `apns-id`, else they are closed as unknown. To be called before the first
+    /// claim and at intervals after it.
     package func reclaimExpired(resendUnknown: Bool) throws(StoreFailure) -> ReclaimedRows {
         let claims = try expiredClaims()
         var reclaimed = ReclaimedRows()
@@ -55,7 +55,7 @@ extension PushQueue {
             }
             guard let state = ClaimRecord.State(rawValue: rows[0, 0].text ?? ""), state.isOpen
             else {
-                // Ours, by a commit whose answer was lost, or another's.
+                // Taken by this run, in a commit whose answer was lost, or by another run.
                 if rows[0, 3].text != lease.run { taken = nil }
                 return connection.rollBack()
             }
@@ -67,7 +67,7 @@ extension PushQueue {
             let keys = try ClaimRecord.keys(rows[0, 1], of: id)
             var change = QueueStatements.Change(state: .pending)
             var count = keys.count
-            // What was never handed over was never written either.
+            // Rows that were never handed over have not been written either.
             if state == .handed {
                 change = QueueStatements.Change(
                     state: resendUnknown ? .retry : .unknown, reason: Self.reason, isAttempt: true)

@@ -1,10 +1,10 @@
 import Database
 import TokenTable
 
-/// Lays the queue's mapping over its table as the database describes it.
+/// Resolves the queue's mapping against its table as the database describes it.
 struct QueueResolver {
     let mapping: QueueMapping
-    /// What the environment column holds for `production` and `sandbox`.
+    /// The environment column's values for `production` and `sandbox`.
     let environmentValues: [String: String]
     let table: CatalogTable
     let dialect: SQLDialect
@@ -13,7 +13,7 @@ struct QueueResolver {
         ColumnResolver(table: table, dialect: dialect, group: "store.push-queue")
     }
 
-    /// The layout the store works with.
+    /// The layout, with all columns found and checked.
     func layout() throws(StoreFailure) -> QueueLayout {
         let payload = try columns.required(mapping.payload, setting: "payload")
         guard payload.isText || payload.isBinary || payload.type.isEmpty else {
@@ -35,7 +35,7 @@ struct QueueResolver {
             openIndex: closing.flatMap { table.index(leading: $0.name) }?.name)
     }
 
-    /// Rows are sent in the order of their key, and claims keep runs of it.
+    /// The key column. Rows are sent in its order, and claims store runs of its values.
     private func key() throws(StoreFailure) -> String {
         let usual = ["message_id", "id"].first { table.column($0) != nil }
         guard let name = mapping.key ?? usual ?? table.primaryKey.first else {
@@ -72,7 +72,7 @@ struct QueueResolver {
     ) throws(StoreFailure) -> String? {
         guard let column = try columns.optional(mapped, setting: setting) else { return nil }
         if column.isInteger { return column.name }
-        // A column that happens to have the usual name is somebody else's.
+        // An unmapped column may have the usual name for another purpose.
         if case .detect = mapped { return nil }
         throw columns.refusal(
             "column \(column.name) holds no whole numbers; correct store.push-queue.\(setting)")
@@ -86,7 +86,7 @@ struct QueueResolver {
             setting: setting)
     }
 
-    /// Uses the columns of the row if it has all five.
+    /// The delivery columns of the row if it has all five; else those of the side table.
     private func delivery() throws(StoreFailure) -> DeliveryColumns {
         let mapped = [
             ("state", mapping.state), ("attempts", mapping.attempts), ("reason", mapping.reason),
@@ -118,7 +118,7 @@ struct QueueResolver {
 }
 
 extension CatalogTable {
-    /// An index that begins with a column.
+    /// An index whose first column is `name`.
     func index(leading name: String) -> CatalogIndex? {
         indexes.first { $0.columns.first?.lowercased() == name.lowercased() }
     }

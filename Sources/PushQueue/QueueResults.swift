@@ -4,10 +4,10 @@ import TokenHygiene
 import TokenTable
 
 extension PushQueue {
-    /// Writes down that a batch is about to be handed to the wire, and renews its lease. False: the
-    /// lease had ended and others have the rows, so nothing of it may be sent.
+    /// Records that a batch is about to be handed to the wire, and renews its lease. False: the
+    /// lease had ended and other senders have the rows, so no row of the batch may be sent.
     ///
-    /// - Throws: any failure; then nothing of the batch may be sent either.
+    /// - Throws: any failure; then no row of the batch may be sent either.
     package func handOver(_ claim: QueueClaim) throws(StoreFailure) -> Bool {
         try store.retries.retrying("handing over rows of \(name)") { () throws(SQLFailure) in
             try connection.begin()
@@ -26,8 +26,8 @@ extension PushQueue {
         }
     }
 
-    /// Prolongs the leases of all claims of this run, however many batches they are. To be called
-    /// well before `QueueLease.seconds` are over, by any thread with a queue of its own.
+    /// Renews the leases of all claims of this run by one UPDATE. To be called well before
+    /// `QueueLease.seconds` have passed, by any thread with its own queue.
     package func renewLeases() throws(StoreFailure) {
         try store.retries.retrying("renewing the leases of run \(lease.run)") {
             () throws(SQLFailure) in
@@ -40,13 +40,13 @@ extension PushQueue {
         }
     }
 
-    /// Writes results of a claim down, all of them or none, in one transaction. Each row takes one
-    /// result, the first; what is no row of the claim is passed over. The claim's own row says which
-    /// rows have none yet, so after a commit whose answer was lost nothing is written twice, by this
-    /// call or a later one that brings the same results and more.
+    /// Writes results of a claim, all of them or none, in one transaction. Each row takes its first
+    /// result; results of rows outside the claim are ignored. The claim's own row lists the rows
+    /// without a result. So after a commit whose answer was lost no result is written twice, by
+    /// this call or by a later one with the same results and more.
     ///
-    /// - Throws: any failure that outlasts the tries; the same results may be handed in again with
-    ///   the same claim.
+    /// - Throws: any failure that outlasts the tries; the same results may be passed again with the
+    ///   same claim.
     package func record(
         _ results: [DeliveryResult], of claim: inout QueueClaim
     ) throws(StoreFailure) -> ResultsOutcome {
@@ -85,9 +85,9 @@ extension PushQueue {
         return outcome
     }
 
-    /// Takes the rows that have a result now out of a claim, unless somebody else has changed it
-    /// where an engine does not honour its lock. A claim that is done stays until the next
-    /// transaction, for its commit may be the one whose answer is lost.
+    /// Removes the rows that now have a result from a claim. Detects a change by another sender
+    /// where an engine does not honour the lock. A finished claim stays until the next transaction,
+    /// because its commit may be the one whose answer is lost.
     private func update(
         _ id: Int64, _ record: ClaimRecord, rest: KeySet
     ) throws(SQLFailure) {
@@ -97,7 +97,7 @@ extension PushQueue {
             "UPDATE pushsweep_claim SET state = ?, row_keys = ? WHERE id = ? AND row_keys = ?",
             [.text(state.rawValue), keys, .integer(id), record.encodedKeys])
         guard found == 0 else { return }
-        // Spider answers 0 for statements it hands on, so 0 says nothing: look.
+        // Spider answers 0 for statements it forwards, so 0 proves nothing: read the row again.
         let known = try connection.query(
             "SELECT row_keys FROM pushsweep_claim WHERE id = ?", [.integer(id)])
         guard known.scalar == keys else {
@@ -105,8 +105,8 @@ extension PushQueue {
         }
     }
 
-    /// Writes the results of rows that have none; gives how many rows there were no more, and the
-    /// rows that have a final result now.
+    /// Writes the results of rows that have none. Returns the number of rows that no longer exist,
+    /// and the rows that now have a final result.
     private func close(
         _ groups: ResultGroups, of open: KeySet, _ finished: KeySet, now: EpochMilliseconds
     ) throws(SQLFailure) -> (missing: Int, finished: KeySet) {
@@ -114,7 +114,7 @@ extension PushQueue {
         var missing = 0
         for group in groups.groups {
             let keys = group.keys.intersection(open)
-            // A row that goes back was never written.
+            // A row that is returned was never written.
             guard group.outcome != .returned, !keys.isEmpty else { continue }
             let change = QueueStatements.Change(group.outcome, now: now)
             missing +=
@@ -132,8 +132,8 @@ extension PushQueue {
         }
     }
 
-    /// Lets go of all rows of a claim that have no result yet and were not handed to the wire, so
-    /// that anybody may claim them at once.
+    /// Releases the rows of a claim that have no result yet and were not handed to the wire, so
+    /// that any sender may claim them at once.
     package func giveBack(
         _ keys: [Int64], of claim: inout QueueClaim
     ) throws(StoreFailure) -> ResultsOutcome {
@@ -141,14 +141,15 @@ extension PushQueue {
     }
 }
 
-/// Results with the same consequence together, for they are one statement.
+/// Results grouped by outcome, because each outcome is one statement.
 struct ResultGroups {
-    /// The groups, the largest last: others are out of its way then.
+    /// The groups, the largest last: by then the other groups are finished, and its runs may pass
+    /// over them.
     private(set) var groups: [(outcome: DeliveryResult.Outcome, keys: KeySet)] = []
-    /// The keys of all.
+    /// The keys of all groups.
     let all: KeySet
 
-    /// Sorts results of rows in a set; the first of each row counts.
+    /// Groups the results of the rows in a set; the first result of each row counts.
     init(_ results: [DeliveryResult], of rows: KeySet) {
         let ordered = results.indices.sorted {
             (results[$0].key, $0) < (results[$1].key, $1)

@@ -3,20 +3,22 @@ import Database
 import TokenHygiene
 import TokenTable
 
-/// A row of the queue as it was found waiting.
+/// A waiting row of the queue as read.
 struct ScannedRow {
     let notification: QueuedNotification?
     let key: Int64
 }
 
-/// Reads rows that wait to be sent, in the order of their keys.
+/// Reads waiting rows in the order of their keys.
 struct QueueScan {
-    /// The most bytes of one batch; tokens and payloads of 2,000 usual rows have a fifth of it.
+    /// The highest number of bytes in one batch. Tokens and payloads of 2,000 usual rows have a
+    /// fifth of it.
     static let mostBytes = 4 * 1_024 * 1_024
 
     let layout: QueueLayout
     let dialect: SQLDialect
-    /// Whether the states may be read; a dry run does without where the side table is missing.
+    /// Whether the delivery states may be read; a dry run works without them where the side table
+    /// is missing.
     var readsDelivery = true
     private let partition: (sql: String, values: [SQLValue])
     private let inexact: [(column: String, value: SQLValue)]
@@ -36,17 +38,16 @@ struct QueueScan {
         self.inexact = inexact
     }
 
-    /// What was read.
     struct Batch {
         var rows: [ScannedRow] = []
-        /// The highest key read; nil where nothing was.
+        /// The highest key read; nil where no row was read.
         var last: Int64?
-        /// Whether there is nothing behind.
+        /// Whether the batch reaches the end of the queue.
         var isAtEnd = false
     }
 
-    /// Reads at most `limit` rows behind a key, without those that somebody holds. Rows of another
-    /// app that a collation takes for this one are passed over.
+    /// Reads at most `limit` rows after a key, without those that open claims hold. Rows of another
+    /// app that the column's collation equates with this one are skipped.
     func read(
         after position: Int64, limit: Int, except claimed: KeySet, now: EpochMilliseconds,
         space: Int64, _ connection: any SQLConnection
@@ -73,7 +74,8 @@ struct QueueScan {
         return batch
     }
 
-    /// Key, token, payload, attempts, options, and what has to be compared once more.
+    /// Key, token, payload, attempts, options, and the columns that are compared again after
+    /// reading.
     private var columns: [String] {
         let delivery = layout.delivery
         let attempts =
@@ -122,7 +124,8 @@ struct QueueScan {
         return ("\(sql) ORDER BY \(key) LIMIT \(limit)", values)
     }
 
-    /// What others hold is not even read where it lies in long runs; the rest is passed over here.
+    /// Long runs of claimed keys are excluded in the statement; the other claimed keys are skipped
+    /// after reading.
     private static func longRuns(
         of claimed: KeySet, after position: Int64
     ) -> [ClosedRange<Int64>] {
@@ -138,7 +141,7 @@ struct QueueScan {
             + "OR \(name(delivery.notBefore.name)) <= ?)"
     }
 
-    /// Left to choose, MariaDB may read the whole table by its key to find the few open rows.
+    /// Without the hint MariaDB may read the whole table by its key to find the few open rows.
     private var indexHint: String {
         guard dialect.engine == .mariaDB, let index = layout.openIndex else { return "" }
         return " FORCE INDEX (\(dialect.quoted(index)))"

@@ -3,14 +3,16 @@ import Database
 import TokenHygiene
 import TokenTable
 
-// Results are written to rows by key, and only to rows that have no final one. A list of a thousand
-// keys costs the server as much as the rows, so keys are named by runs. What lies in a gap between
-// two runs and has a final result of the same claim cannot be touched by the statement anyway; so
-// where 960 of 1,000 rows were sent, the other 40 are written first and the 960 are one run.
+// Results are written to rows by key, and only to rows without a final result. A list of a thousand
+// keys costs the server as much as the rows, so the statements name keys by runs. A row in a gap
+// between two runs that has a final result of the same claim cannot be changed by the statement
+// anyway. So where 960 of 1,000 rows were sent, the other 40 are written first and the 960 are one
+// run.
 
-/// The statements that change the state of rows, wherever it stands.
+/// The statements that change the delivery state of rows, in the queue or in the side table.
 struct QueueStatements {
-    /// The most runs of a statement: each row that is looked at is compared with half of them.
+    /// The highest number of runs in a statement: each row read is compared with half of them on
+    /// average.
     private static let mostRuns = 30
 
     let layout: QueueLayout
@@ -20,16 +22,16 @@ struct QueueStatements {
 
     private func name(_ column: String) -> String { dialect.quoted(column) }
 
-    /// What a set of rows becomes.
+    /// The new state of a set of rows.
     struct Change: Hashable {
         var state: DeliveryState
         var reason: String?
         var notBefore: EpochMilliseconds?
-        /// Whether it was an attempt.
+        /// Whether the change counts as an attempt to send.
         var isAttempt = false
     }
 
-    /// Gives rows a state and returns how many of them there are. `finished` are rows with a final
+    /// Sets the state of rows and returns how many of them exist. `finished` are rows with a final
     /// result.
     func close(
         _ keys: KeySet, as change: Change, finished: KeySet = KeySet(), now: EpochMilliseconds,
@@ -45,7 +47,8 @@ struct QueueStatements {
                 found += try insert(change, now, into: queue, rows, connection)
             }
         }
-        // Spider answers 0 for statements it hands on, so too few says nothing: look.
+        // Spider answers 0 for statements it forwards, so a low number proves nothing: count the
+        // rows.
         if found < keys.count {
             found = max(found, try count(keys, in: change.state, connection))
         }
@@ -68,7 +71,7 @@ struct QueueStatements {
             values + rows.values)
     }
 
-    /// Makes the rows of the side table that are not there yet.
+    /// Inserts the missing rows into the side table.
     private func insert(
         _ change: Change, _ now: EpochMilliseconds, into queue: String, _ rows: Fragment,
         _ connection: any SQLConnection
@@ -90,8 +93,8 @@ struct QueueStatements {
                 + "WHERE \(rows.sql) AND d.queue_key IS NULL", values + rows.values)
     }
 
-    /// Keeps SQLite from the index of open rows, which it prefers to the keys: it would read all
-    /// that wait for every batch.
+    /// Keeps SQLite from using the index of open rows, which it prefers to the keys: with it every
+    /// batch would read all waiting rows.
     private var unindexed: String { dialect.engine == .sqlite ? "+" : "" }
 
     private func markSent(
@@ -112,7 +115,8 @@ struct QueueStatements {
         try states(of: keys, connection)[state.rawValue] ?? 0
     }
 
-    /// How many of some rows are in each state; those that the side table does not know are in none.
+    /// The number of the given rows in each state. Rows without an entry in the side table are not
+    /// counted.
     func states(
         of keys: KeySet, _ connection: any SQLConnection
     ) throws(SQLFailure) -> [String: Int] {
@@ -130,7 +134,7 @@ struct QueueStatements {
         return counts
     }
 
-    /// A piece of a statement with its values.
+    /// A part of a statement with its values.
     typealias Fragment = (sql: String, values: [SQLValue])
 
     private func assignments(_ change: Change, now: EpochMilliseconds) -> Fragment {
@@ -145,7 +149,7 @@ struct QueueStatements {
             set(delivery.notBefore.name, delivery.notBefore.value(notBefore))
         }
         if change.isAttempt {
-            // A column that holds no more must not cost a batch its results.
+            // A full counter column must not make the results of a batch fail.
             let attempts = name(delivery.attempts)
             sql += ", \(attempts) = CASE WHEN \(attempts) < 100 THEN \(attempts) + 1 "
             sql += "ELSE \(attempts) END"
@@ -160,15 +164,15 @@ struct QueueStatements {
         return (sql, values)
     }
 
-    /// Reasons are a peer's words: printable ASCII, at most 64 of it.
+    /// Reasons are a peer's text: printable ASCII, at most 64 characters.
     private func reason(_ change: Change) -> SQLValue {
         guard let reason = change.reason else { return .null }
         let bytes = reason.utf8.prefix(64).map { (0x20..<0x7F).contains($0) ? $0 : 0x3F }
         return .text(String(decoding: bytes, as: UTF8.self))
     }
 
-    /// Names rows by key, for one statement after the other: by runs, over gaps that `passable` rows
-    /// fill, or by lists where these would be too many.
+    /// Conditions that name rows by key, one for each statement: by runs over gaps that consist of
+    /// `passable` rows, or by lists where there would be too many runs.
     private func conditions(
         _ column: String, _ keys: KeySet, _ passable: KeySet = KeySet()
     ) -> [Fragment] {
@@ -189,7 +193,7 @@ struct QueueStatements {
         }
     }
 
-    /// Says the bounds first: SQLite then reads the keys between them instead of another index.
+    /// Puts the bounds first: SQLite then reads the keys between them instead of another index.
     private static func within(
         _ bounds: ClosedRange<Int64>, _ inner: Fragment, _ column: String
     ) -> Fragment {

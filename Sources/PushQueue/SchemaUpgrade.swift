@@ -13,7 +13,7 @@ extension TokenTable {
                 + missingSideTables())
     }
 
-    /// The queue, or the index that tells its open rows from those that are done.
+    /// The statement for the queue, or for the index that separates its open rows from closed ones.
     private func missingQueueSchema(_ upgrading: Bool) throws(StoreFailure) -> [String] {
         let dialect = connection.dialect
         let name = try TableName(settings.queue.table, setting: "store.push-queue.table")
@@ -74,7 +74,8 @@ extension TokenTable {
                 statements += table.creation(dialect)
                 continue
             }
-            // These tables are ours, so what an older version lacks is added without being asked.
+            // The side tables belong to this program, so columns that an older version lacks are
+            // added without `upgrading`.
             for column in table.columns where known.column(column.name) == nil {
                 statements.append(table.addition(of: column, to: name, dialect))
             }
@@ -82,12 +83,12 @@ extension TokenTable {
         return statements
     }
 
-    /// Executes what is missing and returns it. A second call finds nothing to do. Nothing is tried
-    /// again by itself: adding a column or an index twice is an error, so after a lost connection the
-    /// catalog has to be read before anything else is said.
+    /// Executes the missing statements and returns them. A second call finds none missing. No
+    /// statement is retried: adding a column or an index twice is an error, so after a lost
+    /// connection the catalog has to be read again first.
     ///
     /// - Throws: `permission` where the account may not change the schema; statements before the
-    ///   refused one stand (servers commit each by itself).
+    ///   refused one remain in effect (servers commit each by itself).
     @discardableResult
     package func applySchema(upgrading: Bool) throws(StoreFailure) -> SchemaScript {
         let script = try missingSchema(upgrading: upgrading)
@@ -112,7 +113,7 @@ extension TokenTable {
 }
 
 extension TableMapping {
-    /// Whether a column of ours is looked for under its usual name.
+    /// Whether the settings leave this column's name to detection.
     fileprivate func isDetected(_ name: String) -> Bool {
         [registeredAt.column, invalidatedAt.column, reason].contains(.detect(name))
     }

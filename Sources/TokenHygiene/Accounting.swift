@@ -1,9 +1,9 @@
-// Every tuple read ends in exactly one place, and so does every byte. The books are kept so that a
-// mistake anywhere on the way (a lost chunk, a double count over a retry) shows as a difference,
-// which ends the run with code 70 before anything is called applied.
+// Every tuple read is counted in exactly one place, and so is every byte. A mistake on the way,
+// such as a lost chunk or a double count over a retry, shows as a difference between the sums. A
+// difference ends the run with code 70 before a feed is reported as applied.
 
-/// What became of the statements about tokens of one partition. Each statement counts once, however
-/// many rows carry its token.
+/// The outcomes of the statements about tokens of one partition. Each statement counts once, even
+/// if several rows carry its token.
 package struct OutcomeCounts: Hashable, Sendable, Codable {
     /// Made at least one living row invalid.
     package var applied = 0
@@ -14,11 +14,11 @@ package struct OutcomeCounts: Hashable, Sendable, Codable {
     package var newer = 0
     /// No row carries the token.
     package var unknown = 0
-    /// A row that carries the token could not be judged, or refused the change; others with the same
-    /// token may have been changed.
+    /// A row that carries the token could not be judged, or refused the change. Other rows with the
+    /// same token may have been changed.
     package var refused = 0
 
-    /// Starts at nothing, or at given counts.
+    /// Starts with the given counts, each 0 by default.
     package init(
         applied: Int = 0, already: Int = 0, newer: Int = 0, unknown: Int = 0, refused: Int = 0
     ) {
@@ -29,12 +29,12 @@ package struct OutcomeCounts: Hashable, Sendable, Codable {
         self.refused = refused
     }
 
-    /// All statements counted.
+    /// The sum of the five counts.
     package var total: Int { applied + already + newer + unknown + refused }
 
-    /// Counts one token with all its statements by the verdicts on the rows that carry it: none for
-    /// an unknown token. Only the latest statement can have changed a row; the earlier ones found
-    /// it invalid already.
+    /// Counts one token with all its statements by the verdicts on the rows that carry it. There
+    /// are no verdicts for an unknown token. Only the latest statement can have changed a row; the
+    /// earlier ones count as already invalid.
     package mutating func count(_ evidence: TokenEvidence, verdicts: some Sequence<Verdict>) {
         var invalidated = false
         var stale = false
@@ -67,7 +67,7 @@ package struct OutcomeCounts: Hashable, Sendable, Codable {
         left.refused += right.refused
     }
 
-    /// Takes away what was counted of some statements.
+    /// Subtracts the counts of some of the statements.
     package static func -= (left: inout OutcomeCounts, right: OutcomeCounts) {
         left.applied -= right.applied
         left.already -= right.already
@@ -77,27 +77,28 @@ package struct OutcomeCounts: Hashable, Sendable, Codable {
     }
 }
 
-/// The books of one captured feed.
+/// The counts of bytes and tuples of one captured feed.
 package struct FeedAccounting: Hashable, Sendable {
     /// Bytes read from the gateway.
     package var bytes = 0
     /// Bytes of whole tuples.
     package var tupleBytes = 0
-    /// Bytes after the last whole tuple, kept raw.
+    /// Bytes after the last whole tuple, kept raw in quarantine.
     package var quarantinedBytes = 0
-    /// Whole tuples.
+    /// The number of whole tuples.
     package var tuples = 0
-    /// Whole tuples that are no usable evidence.
+    /// Whole tuples that are not usable evidence.
     package var quarantined = 0
-    /// Tuples whose application waits for a person.
+    /// Tuples that wait for a person to release them.
     package var held = 0
-    /// Tuples judged against the token table.
+    /// Outcomes of the tuples that were judged against the token table.
     package var outcome = OutcomeCounts()
 
-    /// Starts empty.
+    /// Starts with all counts at 0.
     package init() {}
 
-    /// Says which sum does not add up, or nil when every byte and every tuple has its place.
+    /// The sum that does not add up, as a clause; nil when every byte and every tuple is accounted
+    /// for.
     package var imbalance: String? {
         if bytes != tupleBytes + quarantinedBytes {
             return "\(bytes) bytes were read, but \(tupleBytes) lie in whole tuples and "

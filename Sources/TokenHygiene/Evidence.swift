@@ -1,25 +1,26 @@
 import APNsProtocol
 
-/// The app on one side of APNs that a token belongs to: a token says nothing outside it, since
-/// tokens of production and sandbox never interchange and each belongs to one topic (Apple, Binary
-/// Provider API). Evidence touches rows of its own partition only.
+/// The app and the environment of APNs that a token belongs to. A token has no meaning outside its
+/// partition: tokens of production and sandbox are not interchangeable, and each belongs to one
+/// topic (Apple, Binary Provider API). Evidence changes rows of its own partition only.
 package struct Partition: Hashable, Sendable, CustomStringConvertible {
     /// The app's name in the settings.
     package let app: String
     /// `production` or `sandbox`.
     package let environment: String
 
-    /// Names a partition.
+    /// Makes the partition of an app's name in the settings and an environment, without checking
+    /// them.
     package init(app: String, environment: String) {
         self.app = app
         self.environment = environment
     }
 
-    /// `app/environment`, as messages and reports print it.
+    /// `app/environment`, as in messages and reports.
     package var description: String { "\(app)/\(environment)" }
 }
 
-/// Where a statement that a token is dead came from. The raw value is stored with the mark.
+/// The source of a statement that a token is dead. The raw value is stored with the mark.
 package enum EvidenceSource: String, Hashable, Sendable, CaseIterable {
     /// A tuple of the feedback service, port 2196.
     case feedback
@@ -29,17 +30,17 @@ package enum EvidenceSource: String, Hashable, Sendable, CaseIterable {
     case expiredToken = "ExpiredToken"
 }
 
-/// What is known about one token after all its statements in one feed were laid together: the
-/// latest time wins, the number of statements is kept so that every one is accounted for.
+/// The combined evidence about one token from all its statements in one feed. The latest time wins.
+/// The number of statements is kept so that each one is accounted for.
 package struct TokenEvidence: Hashable, Sendable {
-    /// The token.
+    /// The token that the statements name.
     package let token: DeviceToken
-    /// The latest time at which the token was said to be dead.
+    /// The latest time at which APNs found the token dead.
     package let time: EpochMilliseconds
-    /// How many statements this stands for, at least 1.
+    /// The number of combined statements, at least 1.
     package let statements: Int
 
-    /// Lays down what is known about a token.
+    /// Makes the evidence about one token from its latest time and its number of statements.
     package init(token: DeviceToken, time: EpochMilliseconds, statements: Int = 1) {
         self.token = token
         self.time = time
@@ -47,9 +48,10 @@ package struct TokenEvidence: Hashable, Sendable {
     }
 }
 
-/// Evidence in token order, each token once, handed out in batches. Two walks over it see the same
-/// tokens in the same order, so a walk can stop after a token and go on there another day.
+/// Evidence in token order, each token once, in batches. Two passes over it give the same tokens in
+/// the same order, so a pass can stop after a token and continue from it on another day.
 package protocol EvidenceStream {
-    /// The next at most `limit` tokens; empty at the end.
+    /// The next tokens, at most `limit`; empty at the end. Throws where the evidence cannot be
+    /// read.
     mutating func next(_ limit: Int) throws -> [TokenEvidence]
 }

@@ -1,14 +1,14 @@
 import APNsProtocol
 
-/// Why a well-formed feedback tuple is no usable evidence and goes to quarantine.
+/// The reason why a well-formed feedback tuple is not usable evidence and goes to quarantine.
 package enum EvidenceRejection: String, Hashable, Sendable, CaseIterable, CustomStringConvertible {
-    /// The tuple named no token.
+    /// The tuple has a token of zero bytes.
     case emptyToken = "empty-token"
-    /// Time 0: the gateway did not know.
+    /// Time 0: the gateway did not know the time.
     case zeroTime = "zero-time"
-    /// Before push notifications existed.
+    /// A time before `EvidenceBounds.earliest`, when push notifications did not exist.
     case tooEarly = "too-early"
-    /// Further ahead of our clock than any honest clock is.
+    /// A time after `EvidenceBounds.latest`, further ahead of this host's clock than clocks differ.
     case future = "future"
 
     /// One clause for messages and reports.
@@ -22,29 +22,29 @@ package enum EvidenceRejection: String, Hashable, Sendable, CaseIterable, Custom
     }
 }
 
-/// The times at which a token can have been found dead: from June 2009, when Apple opened the
-/// service, to a day past now. The only use of the wall clock in judging evidence; a unit mistake
-/// (milliseconds read as seconds, or the reverse) falls outside it by decades.
+/// The times at which APNs can have found a token dead: from June 2009, when Apple opened the
+/// service, to one day from now. Judging evidence uses the wall clock for nothing else. A mistaken
+/// unit (milliseconds read as seconds, or the reverse) is out of these bounds by decades.
 package struct EvidenceBounds: Hashable, Sendable {
-    /// 2009-06-01T00:00:00Z.
+    /// The earliest accepted time: 2009-06-01T00:00:00Z.
     package static let earliest = EpochMilliseconds(1_243_814_400_000)
-    /// How far APNs' clock may run ahead of ours: 24 hours in milliseconds.
+    /// The accepted lead of APNs' clock over this host's: 24 hours in milliseconds.
     package static let lead: Int64 = 24 * 3_600_000
 
-    /// The latest time believed.
+    /// The latest accepted time.
     package let latest: EpochMilliseconds
 
-    /// Bounds around the present moment.
+    /// Bounds that end `lead` milliseconds after `now`.
     package init(now: EpochMilliseconds) { latest = now.advanced(by: Self.lead) }
 
-    /// Why this tuple is unusable, or nil when it is evidence.
+    /// The reason why the tuple is not usable as evidence; nil when it is.
     package func rejection(of tuple: FeedbackTuple) -> EvidenceRejection? {
         guard tuple.token != nil else { return .emptyToken }
         guard tuple.time.rawValue != 0 else { return .zeroTime }
         return rejection(of: EpochMilliseconds(tuple.time))
     }
 
-    /// Why this time is unusable, or nil when it is believable.
+    /// The reason why the time is not usable; nil when it is within the bounds.
     package func rejection(of time: EpochMilliseconds) -> EvidenceRejection? {
         if time < Self.earliest { return .tooEarly }
         if time > latest { return .future }

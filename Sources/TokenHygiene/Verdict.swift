@@ -1,34 +1,34 @@
 import APNsProtocol
 
-// The one question: does this evidence make this row stale?
+// The decision whether evidence makes a row stale.
 //
-// Evidence says "dead at T" by APNs' clock; the row says "registered at R" by the provider's. A
-// token can come back: the user installs the app again and gets the same token. So evidence counts
-// only if it is not older than the registration:
+// Evidence has a time T by APNs' clock, at which the token was dead. The row has a time R of its
+// registration by the provider's clock. A token can come back: the user installs the app again and gets
+// the same token. So evidence counts only if it is not older than the registration:
 //
 //   R > T              the device came back after the signal: keep, for marks and deletes alike.
 //   R < T - skew       certainly stale.
 //   T - skew <= R <= T the order is unknown: clocks differ, and a feedback time covers a whole
 //                      second. A mark is reversible and a later registration overrides it, so it is
-//                      set; a delete is not, so the row stays.
-//   R unknown          as above; deleted only when the settings say so in so many words.
+//                      set; a delete is not reversible, so the row stays.
+//   R unknown          as above; deleted only when the settings explicitly allow it.
 //
-// A mark carries T itself. A row is stale iff it has a mark and no later registration, so nobody
-// has to clear marks: a re-registration revives the row by being later. Evidence later than an
-// existing mark moves the mark forward, so that any order of the same evidence leaves the same row.
+// A mark carries T itself. A row is stale if and only if it has a mark and no later registration. Marks
+// need no clearing: a re-registration revives the row because it is later. Evidence later than an
+// existing mark moves the mark forward, so the same evidence in any order leaves the same row.
 //
 // Sources: Apple, Binary Provider API (archived), "The Feedback Service": use the time to check
 // that the device has not re-registered since; Apple, Communicating with APNs: stop until the
 // device registers with a later timestamp.
 
-/// What a row of the token table tells about one token.
+/// The two times of a token table's row that decide whether it is stale.
 package struct RegisteredToken: Hashable, Sendable {
-    /// When the device last registered this token; nil where the table does not say.
+    /// When the device last registered this token; nil where the table has no such time.
     package let registeredAt: EpochMilliseconds?
-    /// When the token was said to be dead, if the row carries a mark.
+    /// The time of the mark: when the token was found dead. Nil for a row without a mark.
     package let invalidatedAt: EpochMilliseconds?
 
-    /// Takes down a row's two times.
+    /// Makes the state of a row from its two times.
     package init(registeredAt: EpochMilliseconds?, invalidatedAt: EpochMilliseconds?) {
         self.registeredAt = registeredAt
         self.invalidatedAt = invalidatedAt
@@ -42,42 +42,43 @@ package struct RegisteredToken: Hashable, Sendable {
     }
 }
 
-/// How a registration stands to a piece of evidence.
+/// The order of a registration and a piece of evidence.
 package enum RegistrationOrder: Hashable, Sendable {
-    /// Certainly before it.
+    /// The registration is certainly before the evidence.
     case before
-    /// At the same time or within the skew: nobody can tell.
+    /// Both have the same time or differ by less than the skew, so the order is unknown.
     case undecided
-    /// After it.
+    /// The registration is after the evidence.
     case after
     /// The table has no registration time.
     case unknown
 }
 
-/// What is done to rows found stale, and how sure one must be.
+/// The action on stale rows, and the certainty it requires.
 package struct RemovalPolicy: Hashable, Sendable {
-    /// What a stale row is subjected to.
+    /// The action on a stale row.
     package enum Action: String, Hashable, Sendable, CaseIterable {
-        /// The row keeps standing and carries the time of the evidence. Reversible.
+        /// The row stays and carries the time of the evidence. Reversible.
         case mark
-        /// The row is removed; its content goes to the change ledger.
+        /// The row is deleted; the ledger keeps its content.
         case delete
     }
 
-    /// The difference between honest clocks, and the second a feedback time stands for.
+    /// The default skew in milliseconds: it covers the difference of synchronized clocks and the
+    /// whole second of a feedback time.
     package static let usualSkew: Int64 = 2_000
 
-    /// What is done to stale rows.
+    /// The action on stale rows.
     package let action: Action
     /// Whether rows without a registration time may be deleted.
     package let deletesWithoutRegistrationTime: Bool
-    /// Milliseconds before the evidence within which the order is taken as unknown.
+    /// Milliseconds before the evidence within which the order counts as unknown.
     package let skew: Int64
-    /// Milliseconds for which a row that is to be removed stays marked before; nil: it is removed at
+    /// The milliseconds for which a row stays marked before it is deleted; nil: it is deleted at
     /// once.
     package let deletesAfter: Int64?
 
-    /// States a policy; the usual one marks.
+    /// Makes a policy; the default policy marks.
     package init(
         action: Action = .mark, deletesWithoutRegistrationTime: Bool = false,
         skew: Int64 = RemovalPolicy.usualSkew, deletesAfter: Int64? = nil
@@ -88,10 +89,10 @@ package struct RemovalPolicy: Hashable, Sendable {
         self.deletesAfter = deletesAfter
     }
 
-    /// Whether evidence removes rows itself, and does not only mark them.
+    /// Whether evidence deletes rows directly instead of marking them first.
     package var deletesAtOnce: Bool { action == .delete && deletesAfter == nil }
 
-    /// How a registration stands to evidence of time `time`.
+    /// The order of the registration `registeredAt` and evidence of time `time`.
     package func order(
         of registeredAt: EpochMilliseconds?, to time: EpochMilliseconds
     ) -> RegistrationOrder {
@@ -100,7 +101,7 @@ package struct RemovalPolicy: Hashable, Sendable {
         return registeredAt < time.advanced(by: -skew) ? .before : .undecided
     }
 
-    /// The verdict on one row.
+    /// The verdict of evidence with the time `time` on one row.
     package func verdict(on row: RegisteredToken, dead time: EpochMilliseconds) -> Verdict {
         let order = order(of: row.registeredAt, to: time)
         if order == .after { return .newer }
@@ -109,8 +110,8 @@ package struct RemovalPolicy: Hashable, Sendable {
         return mark >= time ? .already : .advance
     }
 
-    /// Whether a marked row's time is up: the mark is old enough, and a row as sure to be stale as
-    /// one that is removed at once.
+    /// Whether a marked row is due for deletion at `now`: the mark is old enough, and the row is as
+    /// certainly stale as one that is deleted at once.
     package func isDue(_ row: RegisteredToken, at now: EpochMilliseconds) -> Bool {
         guard action == .delete, let deletesAfter, let mark = row.invalidatedAt,
             mark <= now.advanced(by: -deletesAfter)
@@ -123,22 +124,22 @@ package struct RemovalPolicy: Hashable, Sendable {
     }
 }
 
-/// What evidence means for one row.
+/// The consequence of evidence for one row.
 package enum Verdict: Hashable, Sendable, CaseIterable {
     /// Stale: set the mark to the time of the evidence.
     case mark
     /// Stale, and sure enough to remove the row.
     case delete
-    /// Stale already, by earlier evidence: move the mark forward. Counts as already invalid.
+    /// Already stale by earlier evidence: move the mark forward. Counts as already invalid.
     case advance
-    /// Stale already by this or later evidence: nothing to do.
+    /// Already stale by this or later evidence: no change.
     case already
-    /// Registered again after the evidence: keep.
+    /// The token registered again after the evidence: keep the row.
     case newer
 
-    /// Whether the row has to be changed.
+    /// Whether the verdict changes the row.
     package var changesRow: Bool { self == .mark || self == .delete || self == .advance }
 
-    /// Whether this verdict makes a living row invalid.
+    /// Whether the verdict makes a living row invalid.
     package var invalidates: Bool { self == .mark || self == .delete }
 }

@@ -1,19 +1,18 @@
-/// The notifications in flight on one connection, by slot. A slot is given out again only after its
-/// notification has had its outcome, so an answer never meets another one's notification.
+/// The notifications in flight on one connection, by slot. A slot is reused only after its
+/// notification has an outcome, so an answer is never assigned to another notification.
 struct InFlightRequests {
     private struct Entry {
         let item: ProviderItem
-        /// Which provider token it was sent with.
+        /// The serial of the provider token it was sent with.
         let tokenSerial: Int?
     }
 
     private var entries: [Entry?] = []
     private var free: [Int] = []
 
-    /// Whether nothing is in flight.
     var isEmpty: Bool { free.count == entries.count }
 
-    /// Keeps a notification; gives its slot.
+    /// Stores a notification and returns its slot.
     mutating func insert(_ item: ProviderItem, tokenSerial: Int?) -> UInt64 {
         let entry = Entry(item: item, tokenSerial: tokenSerial)
         guard let slot = free.popLast() else {
@@ -24,7 +23,7 @@ struct InFlightRequests {
         return UInt64(slot)
     }
 
-    /// Takes a notification out by its slot; nil for one that is not in use.
+    /// Removes a notification by its slot and returns it; nil for an unused slot.
     mutating func take(_ slot: UInt64) -> (item: ProviderItem, tokenSerial: Int?)? {
         guard let slot = Int(exactly: slot), entries.indices.contains(slot),
             let entry = entries[slot]
@@ -34,10 +33,10 @@ struct InFlightRequests {
         return (entry.item, entry.tokenSerial)
     }
 
-    /// Forgets a notification that was not sent after all.
+    /// Removes a notification that was not sent.
     mutating func remove(_ slot: UInt64) { _ = take(slot) }
 
-    /// Takes all out.
+    /// Removes all notifications and returns them.
     mutating func removeAll() -> [ProviderItem] {
         defer { self = InFlightRequests() }
         return entries.compactMap { $0?.item }

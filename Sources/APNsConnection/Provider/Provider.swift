@@ -1,18 +1,18 @@
-// A provider as a sender uses it: notifications in, outcomes out, each under the caller's key and
-// each exactly once, whatever happens to connections. Behind it are a few threads, each with a
-// connection of its own, and a mailbox.
+// A provider as a sender uses it: notifications in, outcomes out. Each notification has the
+// caller's key and gets exactly one outcome, even when connections fail. It consists of a mailbox
+// and a few threads, each with its own connection.
 
 import SecureTransport
 
 /// The connections to one gateway under one credential.
 package final class Provider: Sendable {
-    /// Where and as whom.
+    /// The gateway, the credential and the limits.
     package let plan: ProviderPlan
     private let mailbox = ProviderMailbox()
     private let interrupt: Interrupt
     private let threads: [WorkerThread]
 
-    /// Starts `connections` threads; none connects before there is something to send.
+    /// Starts `connections` threads. A thread connects when there is a notification to send.
     ///
     /// - Throws: `io` where no thread can be started.
     package init(_ plan: ProviderPlan, connections: Int) throws(TransportFailure) {
@@ -40,22 +40,23 @@ package final class Provider: Sendable {
         self.threads = threads
     }
 
-    /// Gives notifications; keys must differ from all without an outcome.
+    /// Passes notifications to the connections. Their keys must differ from those of all
+    /// notifications without an outcome.
     package func give(_ items: [ProviderItem]) { mailbox.give(items) }
 
-    /// Waits for outcomes; empty when the time came first.
+    /// Waits for outcomes; empty when `milliseconds` pass without one.
     package func outcomes(within milliseconds: Int) -> [ProviderOutcome] {
         mailbox.outcomes(within: milliseconds)
     }
 
-    /// Takes back what is on no connection yet.
+    /// Removes and returns the notifications that no connection has taken.
     package func withdraw() -> [ProviderItem] { mailbox.withdraw() }
 
-    /// Why no connection goes on; nil while one does.
+    /// The reason why no connection works; nil while one does.
     package var failure: ProviderFailure? { mailbox.failure }
 
-    /// Ends all connections: in good order once nothing is in flight, at once with `abruptly`. After
-    /// it every notification that was not withdrawn has its outcome.
+    /// Ends all connections: orderly once nothing is in flight, or immediately with `abruptly`.
+    /// Afterwards every notification that was not withdrawn has its outcome.
     package func stop(abruptly: Bool = false) {
         mailbox.stop()
         if abruptly { interrupt.trip() }

@@ -1,17 +1,17 @@
-// Performs what ProviderConversation decides: one thread, one connection at a time. The thread takes
-// notifications while the session has room, waits for answers, and hands them over in batches; it
-// connects when the first notification waits and keeps the connection for as long as it is good.
+// Performs the decisions of ProviderConversation: one thread, one connection at a time. The thread
+// takes notifications while the session has room, waits for answers, and delivers them in batches.
+// It connects when the first notification waits, and keeps the connection for as long as it works.
 
 import APNsProtocol
 import SecureTransport
 
 /// One connection after another to a provider, on one thread.
 struct ProviderConnection: ~Copyable {
-    /// How long to wait for something to do before the connection is asked for a sign of life.
+    /// The wait for work after which the connection is checked for activity of the peer.
     private static let idleMilliseconds = 1_000
-    /// How long one exchange waits, so that a request to stop is seen.
+    /// The time of one exchange; it limits the delay before a request to stop has effect.
     private static let exchange = Duration.milliseconds(200)
-    /// Exchanges for which a connection that was given up rests while others go on: half a minute.
+    /// The rest, in exchanges, of a connection that gave up while others work: half a minute.
     private static let rest = 150
 
     private let plan: ProviderPlan
@@ -24,13 +24,13 @@ struct ProviderConnection: ~Copyable {
     private var done: [ProviderOutcome] = []
     private var writer: ProviderRequestWriter
     private var lastFailure: ProviderFailure?
-    /// Why nothing more can be sent; thrown when what is in flight is home.
+    /// The reason why no more can be sent; thrown when nothing is in flight.
     private var fault: ProviderFailure?
     /// Whether it gave up connecting and has had no answer since.
     private var isResting = false
-    /// Why the present connection is left though the peer keeps it open.
+    /// The reason for leaving the present connection although the peer keeps it open.
     private var unanswered: ProviderFailure?
-    /// When a peer that allows no stream has had its time.
+    /// The time limit for a peer that allows no stream.
     private var blockedUntil: Deadline?
 
     init(_ plan: ProviderPlan, _ mailbox: ProviderMailbox, _ interrupt: Interrupt) {
@@ -41,7 +41,8 @@ struct ProviderConnection: ~Copyable {
         writer = ProviderRequestWriter(plan)
     }
 
-    /// Sends until told to stop, or until the provider has to be given up; then why.
+    /// Sends until a request to stop, or until the provider has to be given up; then returns the
+    /// reason.
     mutating func run() -> ProviderFailure? {
         while true {
             do {
@@ -51,12 +52,12 @@ struct ProviderConnection: ~Copyable {
                 break
             }
         }
-        // Nothing of this was processed; whoever goes on may send it.
+        // APNs processed none of these; another connection may send them.
         deliver(again.map { ProviderOutcome(key: $0.key, kind: .untouched) })
         again = []
         if let session {
             session.close(deadline: .in(.seconds(1)))
-            // The session knows best what of its requests never left.
+            // Only the session knows which of its requests were never sent.
             take(session)
             deliver(done)
         }
@@ -69,7 +70,7 @@ struct ProviderConnection: ~Copyable {
         return mailbox.isStopping ? nil : lastFailure
     }
 
-    /// One round; false when the thread is to end.
+    /// One round of sending and receiving; false when the thread must end.
     private mutating func step() throws(ProviderFailure) -> Bool {
         if mailbox.isStopping && (interrupt.isTripped || flight.isEmpty) { return false }
         guard let session else {
@@ -91,8 +92,8 @@ struct ProviderConnection: ~Copyable {
         return try exchange(session, until: .in(Self.exchange))
     }
 
-    /// Without room only the peer can move things on. It has as long as for an answer; then the
-    /// connection counts as one that does not work.
+    /// Without room for a stream only the peer can make progress possible. It has as long as for an
+    /// answer; then the connection counts as failed.
     private mutating func awaitRoom(
         _ session: HTTP2ClientSession
     ) throws(ProviderFailure) -> Bool {
@@ -190,13 +191,14 @@ struct ProviderConnection: ~Copyable {
         }
     }
 
-    /// Whether the gateway refused our certificate. Under TLS 1.3 that shows only after requests went out,
-    /// and a server that asks for one reads none of them before (RFC 8446, 4.4.2.4).
+    /// Whether the gateway refused this host's certificate. Under TLS 1.3 the refusal arrives only
+    /// after requests were sent, and a server that asks for a certificate reads none of them before
+    /// (RFC 8446, 4.4.2.4).
     private static func isTurnedAway(_ session: HTTP2ClientSession) -> Bool {
         session.closed?.failure?.code == .clientCertificateRefused
     }
 
-    /// Keeps why the connection is left, for the message when the provider is given up.
+    /// Stores the reason for leaving the connection, for the message when the provider is given up.
     private mutating func noteUnanswered(_ why: HTTP2Outcome.Unknown, _ isBroken: Bool) {
         unanswered = ProviderFailure(
             isBroken ? .protocolBroken : .unanswering,
@@ -255,7 +257,7 @@ struct ProviderConnection: ~Copyable {
         return try pause()
     }
 
-    /// Waits before the next connection; false when there is to be none.
+    /// Waits before the next connection; false when there must be no next one.
     private mutating func pause() throws(ProviderFailure) -> Bool {
         switch conversation.ended() {
         case .milliseconds(0): return true
@@ -266,7 +268,7 @@ struct ProviderConnection: ~Copyable {
         }
     }
 
-    /// While other connections go on, this one tries again after a rest; the last one to fail ends
+    /// While other connections work, this one tries again after a rest. The last one to fail ends
     /// the sending.
     private mutating func rest() throws(ProviderFailure) -> Bool {
         deliver(again.map { ProviderOutcome(key: $0.key, kind: .untouched) })
@@ -284,7 +286,7 @@ struct ProviderConnection: ~Copyable {
         return true
     }
 
-    /// It works again, or ends: others may rest now.
+    /// The connection works again, or ends: other connections may rest now.
     private mutating func wakeUp() {
         if isResting { mailbox.resume() }
         isResting = false
@@ -308,8 +310,8 @@ struct ProviderConnection: ~Copyable {
         return try pause()
     }
 
-    /// Connects to the first address that takes us; names are looked up anew each time, since APNs
-    /// moves (Apple, "Communicating with APNs").
+    /// Connects to the first address that accepts the connection. Names are looked up again each
+    /// time, because APNs changes its addresses (Apple, "Communicating with APNs").
     private func open() throws(TransportFailure) -> HTTP2ClientSession {
         var failure: TransportFailure?
         for address in try NameResolution.resolve(host: plan.host, port: plan.port) {
@@ -336,10 +338,9 @@ struct ProviderConnection: ~Copyable {
 }
 
 extension HTTP2Outcome.Unknown {
-    /// Whether the peer broke HTTP.
     fileprivate var isBreach: Bool { self == .malformedAnswer || self == .headersTooLarge }
 
-    /// A few words for the queue and for reports.
+    /// A short clause for the queue and for reports.
     fileprivate var clause: String {
         switch self {
         case .reset(let code): "stream reset (\(code))"

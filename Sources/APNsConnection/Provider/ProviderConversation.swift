@@ -1,47 +1,48 @@
-// What a connection to APNs decides, as a value: outcomes in, decisions out. The thread that owns
-// the socket performs them.
+// The decisions about a connection to APNs, as a value: outcomes in, decisions out. The thread that
+// owns the socket performs them.
 //
-// A notification is sent again, here and at once, only when APNs certainly has not acted on it: its
-// stream was refused or lay above the last one of a GOAWAY, the connection was at its end, or the
-// credential was refused and another one can be had. All else goes back to the caller, who knows
-// what the settings say about it.
+// A notification is sent again at once only when APNs certainly has not processed it: its stream
+// was refused or had a number above the last one of a GOAWAY, the connection was at its end, or the
+// credential was refused and another one is available. Every other outcome goes to the caller,
+// which applies the settings.
 //
-// States of a connection: probing (one stream, until APNs has taken our provider token once: Apple,
-// "Sending notification requests to APNs"), open, draining (nothing new is sent; what is in flight
-// comes home), ended.
+// States of a connection: probing (one stream, until APNs has accepted the provider token once:
+// Apple, "Sending notification requests to APNs"), open, draining (no new notification is sent;
+// those in flight are completed), ended.
 //
-// A notification without an answer is lost to us: it may have been delivered, so it is not sent again.
-// What a gateway that answers nothing can cost is therefore bounded by what we put on the wire. A
-// connection begins with three streams and gains one with each answer, so that a gateway never costs
-// many more notifications than it answers. An outcome that is unknown takes the
-// connection back to three streams, and three of these in a row end it.
+// A notification without an answer is lost: it may have been delivered, so it is not sent again.
+// The cost of a gateway that answers nothing is therefore bounded by the notifications on the wire.
+// A connection begins with three streams and gains one with each answer, so a gateway never costs
+// many more notifications than it answers. An unknown outcome takes the connection back to three
+// streams, and three of these in a row end it.
 //
-// Between two connections there is a pause that doubles while none of them
-// brings an answer, because rapid connecting counts as an attack, and after some of these the
-// provider is given up.
+// Between two connections there is a pause, because APNs treats rapid connecting as an attack. The
+// pause doubles while no connection brings an answer, and after some of these the provider is given
+// up.
 
 import APNsProtocol
 
-/// Decides for one connection after another.
+/// The state machine for one connection after another.
 struct ProviderConversation: Hashable, Sendable {
-    /// Streams we want on a connection.
+    /// The highest number of streams used on a connection.
     static let fullStreams = 1_000
-    /// Times a notification is put on a stream before it goes back to the caller.
+    /// The highest number of times a notification is put on a stream before it goes back to the
+    /// caller.
     static let mostSends = 5
     /// Connections in a row without an answer before the provider is given up.
     static let mostFailures = 3
     /// Pauses in a row on a connection that refuses all streams before it counts as failed.
     static let mostRefusalPauses = 5
-    /// Streams of a connection before its first answer, and after an unknown outcome.
+    /// The number of streams before a connection's first answer, and after an unknown outcome.
     static let firstStreams = 3
-    /// Streams that each answer adds.
+    /// The number of streams that each answer adds.
     static let streamsPerAnswer = 1
     /// Unknown outcomes in a row after which a connection is left.
     static let mostUnknown = 3
-    /// Answers on a connection after whose end the next one may follow at once.
+    /// The number of answers on a connection from which on the next one may follow its end at once.
     static let answersOfGoodConnection = 10
 
-    /// What happens to a notification.
+    /// The next step for a notification.
     enum Decision: Hashable, Sendable {
         /// Its outcome goes to the caller.
         case deliver
@@ -51,19 +52,18 @@ struct ProviderConversation: Hashable, Sendable {
         case sendWithNewToken
     }
 
-    /// What happens after a connection ended.
+    /// The next step after a connection ended.
     enum Pause: Hashable, Sendable {
-        /// Connect again after so many milliseconds, before jitter.
+        /// Connect again after this many milliseconds, before jitter.
         case milliseconds(Int)
-        /// Give the provider up.
         case giveUp
     }
 
     private let usesToken: Bool
-    /// Whether nothing new is to be put on this connection.
+    /// Whether no new notification may be put on this connection.
     private(set) var isDraining = false
     private var isProven: Bool
-    /// Answers on the present connection.
+    /// The number of answers on the present connection.
     private var answers = 0
     private var failures = 0
     private var refusals = 0
@@ -72,19 +72,20 @@ struct ProviderConversation: Hashable, Sendable {
     private var unknowns = 0
     private var refusalPauses = 0
 
-    /// Begins before the first connection.
+    /// Begins before the first connection. Only connections with a provider token begin with
+    /// probing.
     init(usesToken: Bool) {
         self.usesToken = usesToken
         isProven = !usesToken
     }
 
-    /// How many streams may be used now.
+    /// The number of streams that may be used now.
     var streams: Int {
         guard isProven else { return 1 }
         return max(1, min(window, Self.fullStreams >> min(refusals, 10)))
     }
 
-    /// A new connection is up.
+    /// Resets the state for a new connection.
     mutating func connected() {
         isDraining = false
         isProven = !usesToken
@@ -98,10 +99,10 @@ struct ProviderConversation: Hashable, Sendable {
     /// Whether the connection is left because it answered nothing.
     var isUnanswering: Bool { unknowns >= Self.mostUnknown }
 
-    /// Nothing new is to be put on this connection.
+    /// Stops new notifications on this connection.
     mutating func drain() { isDraining = true }
 
-    /// An answer came to a notification that was sent so often.
+    /// Decides after an answer to a notification that was sent `sends` times.
     mutating func answered(_ meaning: AnswerMeaning, sends: Int) -> Decision {
         let mayRepeat = sends < Self.mostSends
         switch meaning {
@@ -129,14 +130,14 @@ struct ProviderConversation: Hashable, Sendable {
         }
     }
 
-    /// A notification was on the wire and nobody can say what became of it.
+    /// Counts a notification that was on the wire and got no answer.
     mutating func outcomeUnknown() {
         unknowns += 1
         window = Self.firstStreams
         if isUnanswering { isDraining = true }
     }
 
-    /// APNs did not process a notification that was sent so often.
+    /// Decides after APNs did not process a notification that was sent `sends` times.
     mutating func notProcessed(refused: Bool, sends: Int) -> Decision {
         if refused { refusals = min(refusals + 1, 10) }
         return sends < Self.mostSends ? .sendAgain : .deliver
@@ -146,13 +147,13 @@ struct ProviderConversation: Hashable, Sendable {
     /// nothing since; 0 for none.
     var refusalPause: Int { refusals == 0 ? 0 : min(10 << refusals, 5_000) }
 
-    /// Such a pause was made.
+    /// Counts one `refusalPause`.
     mutating func pausedForRefusals() {
         refusalPauses += 1
         if refusalPauses >= Self.mostRefusalPauses { isDraining = true }
     }
 
-    /// The connection has ended or could not be made.
+    /// Decides after the connection has ended or could not be made.
     mutating func ended() -> Pause {
         defer { answers = 0 }
         guard answers == 0 else {
@@ -162,6 +163,7 @@ struct ProviderConversation: Hashable, Sendable {
         return failures >= Self.mostFailures ? .giveUp : .milliseconds(250 << failures)
     }
 
-    /// The caller wants another try after the provider was given up: a single one, until it answers.
+    /// Allows one more connection after the provider was given up; more follow only if it brings an
+    /// answer.
     mutating func startAgain() { failures = Self.mostFailures - 1 }
 }

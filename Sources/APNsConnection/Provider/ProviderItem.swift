@@ -3,20 +3,20 @@ import SecureTransport
 
 /// A notification given to the connections of a provider.
 package struct ProviderItem: Sendable {
-    /// The caller's own key, under which the outcome comes back.
+    /// The caller's own key; the outcome has the same key.
     package let key: UInt64
-    /// Whom it is for.
+    /// The device token to send to.
     package let token: DeviceToken
-    /// Its name, the same at every attempt.
+    /// The value of `apns-id`, the same at every attempt.
     package let id: APNsID
-    /// What it shares with others.
+    /// The header values, shared with other notifications.
     package let attributes: NotificationAttributes
-    /// The JSON, as it goes into the body.
+    /// The JSON of the body, sent unchanged.
     package let payload: [UInt8]
-    /// How often it was put on a stream already.
+    /// The number of times it was put on a stream.
     var sends = 0
 
-    /// Names a notification; its payload was checked with `attributes.checkPayload`.
+    /// Makes a notification. The caller has checked its payload with `attributes.checkPayload`.
     package init(
         key: UInt64, token: DeviceToken, id: APNsID, attributes: NotificationAttributes,
         payload: [UInt8]
@@ -29,45 +29,47 @@ package struct ProviderItem: Sendable {
     }
 }
 
-/// What one notification came to.
+/// The outcome of one notification.
 package struct ProviderOutcome: Hashable, Sendable {
-    /// The kinds of outcome.
+    /// The kind of an outcome.
     package enum Kind: Hashable, Sendable {
         /// APNs answered.
         case answered(ProviderAnswer)
-        /// It was on the wire and nobody can say what became of it; why, in a few words.
+        /// It was on the wire and got no answer, so its outcome is unknown; the value is the reason
+        /// as a short clause.
         case unknown(String)
-        /// The same, and in place of an answer the gateway broke HTTP/2; how, in a few words.
+        /// It was on the wire, and in place of an answer the gateway broke HTTP/2; the value is the
+        /// breach as a short clause.
         case garbled(String)
-        /// The gateway refused its stream again and again, and did not process it.
+        /// The gateway refused its stream at every try, and did not process it.
         case refused
-        /// It certainly was not processed, however often it was tried.
+        /// It certainly was not processed, whatever the number of tries.
         case untouched
     }
 
-    /// The caller's key.
+    /// The key from `ProviderItem`.
     package let key: UInt64
-    /// What it came to.
+    /// The kind, with the answer or the reason.
     package let kind: Kind
 }
 
-/// Why no connection of a provider can go on.
+/// The reason why no connection of a provider works.
 package struct ProviderFailure: Error, Hashable, Sendable, CustomStringConvertible {
-    /// What has to change before it can.
+    /// The kind of failure; it decides what has to change before sending can continue.
     package enum Code: Hashable, Sendable {
-        /// The gateway cannot be reached, or ends every connection: later may be better.
+        /// The gateway cannot be reached, or ends every connection. A later try may succeed.
         case unreachable
-        /// The gateway takes notifications and answers none: later may be better.
+        /// The gateway takes notifications and answers none. A later try may succeed.
         case unanswering
         /// The gateway broke TLS or HTTP/2.
         case protocolBroken
-        /// Our certificate, key or clock is wrong.
+        /// The certificate, key or clock of this host is wrong.
         case credential
     }
 
-    /// What has to change.
+    /// The kind of failure.
     package let code: Code
-    /// One line.
+    /// The failure in one line, for messages and reports.
     package let description: String
 
     init(_ code: Code, _ description: String) {

@@ -1,21 +1,21 @@
-// Between the thread that reads the queue and those that hold connections: notifications go one
-// way, outcomes the other, both in batches, because waking a thread costs as much as sending a
-// notification. Whoever finds more than one batch waiting takes all of it.
+// The mailbox between the thread that reads the queue and those that hold connections.
+// Notifications go one way and outcomes the other, both in batches, because waking a thread costs
+// as much as sending a notification. A thread that finds several batches takes all of them.
 
 import Dispatch
 import Synchronization
 
-/// What the threads of one provider share.
+/// The state that the threads of one provider share.
 final class ProviderMailbox: Sendable {
     private struct State {
         var waiting: [ProviderItem] = []
-        /// Of `waiting`, those taken already.
+        /// The number of leading elements of `waiting` that are already taken.
         var taken = 0
         var outcomes: [ProviderOutcome] = []
         var isStopping = false
         var failure: ProviderFailure?
         var workers = 0
-        /// Of the workers, those that gave up connecting and have had no answer since.
+        /// The number of workers that gave up connecting and have had no answer since.
         var resting = 0
     }
 
@@ -23,10 +23,10 @@ final class ProviderMailbox: Sendable {
     private let itemsReady = DispatchSemaphore(value: 0)
     private let outcomesReady = DispatchSemaphore(value: 0)
 
-    /// A connection's thread begins.
+    /// Registers the thread of a connection.
     func enter() { state.withLock { $0.workers += 1 } }
 
-    /// A connection's thread ends, with the failure that ended it.
+    /// Removes the thread of a connection, with the failure that ended it.
     func leave(_ failure: ProviderFailure?) {
         state.withLock {
             $0.workers -= 1
@@ -35,9 +35,9 @@ final class ProviderMailbox: Sendable {
         outcomesReady.signal()
     }
 
-    /// A connection's thread waits while others go on; false if all others wait or have ended. One that
-    /// `isResting` already has had no answer since, so it counts as waiting while it tries again: two
-    /// that wait by turns would otherwise go on for ever.
+    /// Lets a connection's thread wait while others work; false if all others wait or have ended. A
+    /// thread that `isResting` has had no answer since its last rest, so it counts as waiting while
+    /// it tries again. Otherwise two threads that wait in turn would never end.
     func rest(isResting: Bool) -> Bool {
         state.withLock { state in
             let resting = state.resting + (isResting ? 0 : 1)
@@ -47,14 +47,14 @@ final class ProviderMailbox: Sendable {
         }
     }
 
-    /// A thread that rested has an answer, or ends.
+    /// Ends the rest of a thread that has an answer, or that ends.
     func resume() { state.withLock { $0.resting -= 1 } }
 
-    /// For the caller: gives notifications.
+    /// For the caller: adds notifications.
     func give(_ items: [ProviderItem]) {
         let workers = state.withLock { state in
-            // What was taken goes as soon as that is half of it, so the list stays as long as what
-            // waits, and moving the rest costs each notification one move.
+            // Taken elements are removed as soon as they are half of the list. So the list stays as
+            // long as the waiting ones, and moving the rest costs each notification one move.
             if state.taken >= state.waiting.count / 2 {
                 state.waiting.removeFirst(state.taken)
                 state.taken = 0
@@ -65,7 +65,7 @@ final class ProviderMailbox: Sendable {
         for _ in 0..<min(workers, items.count) { itemsReady.signal() }
     }
 
-    /// For the caller: takes back what no connection has taken.
+    /// For the caller: removes and returns the notifications that no connection has taken.
     func withdraw() -> [ProviderItem] {
         state.withLock { state in
             defer {
@@ -76,7 +76,8 @@ final class ProviderMailbox: Sendable {
         }
     }
 
-    /// For the caller: no more will be given; the threads end when nothing is in flight.
+    /// For the caller: declares that no more notifications follow; the threads end when nothing is
+    /// in flight.
     func stop() {
         let workers = state.withLock { state in
             state.isStopping = true
@@ -85,7 +86,7 @@ final class ProviderMailbox: Sendable {
         for _ in 0..<max(1, workers) { itemsReady.signal() }
     }
 
-    /// For the caller: waits for outcomes; empty when the time came first or a thread ended.
+    /// For the caller: waits for outcomes; empty when the time ran out or a thread ended.
     func outcomes(within milliseconds: Int) -> [ProviderOutcome] {
         let ready = take()
         if !ready.isEmpty || milliseconds <= 0 { return ready }
@@ -101,37 +102,37 @@ final class ProviderMailbox: Sendable {
         }
     }
 
-    /// Why the threads ended, once none goes on.
+    /// The failure that ended the threads; nil while one of them works.
     var failure: ProviderFailure? {
         state.withLock { $0.workers == $0.resting ? $0.failure : nil }
     }
 
-    /// For a connection: how many notifications wait.
+    /// For a connection: the number of waiting notifications.
     var count: Int { state.withLock { $0.waiting.count - $0.taken } }
 
-    /// Whether the threads shall end.
+    /// Whether the caller has called `stop`.
     var isStopping: Bool { state.withLock { $0.isStopping } }
 
-    /// For a connection: takes at most so many notifications.
+    /// For a connection: takes notifications, at most `limit`.
     func take(_ limit: Int) -> [ProviderItem] {
         guard limit > 0 else { return [] }
         return state.withLock { state in
             let end = min(state.waiting.count, state.taken + limit)
             defer {
                 state.taken = end
-                // What was taken is nobody's here any more, nor are its payloads.
+                // Taken notifications and their payloads leave the mailbox.
                 if end == state.waiting.count { (state.waiting, state.taken) = ([], 0) }
             }
             return Array(state.waiting[state.taken..<end])
         }
     }
 
-    /// For a connection with nothing to do: waits until there may be something.
+    /// For a connection without work: waits until there may be some.
     func awaitItems(within milliseconds: Int) {
         _ = itemsReady.wait(timeout: .now() + .milliseconds(milliseconds))
     }
 
-    /// For a connection: hands outcomes over.
+    /// For a connection: passes outcomes to the caller.
     func deliver(_ outcomes: [ProviderOutcome]) {
         guard !outcomes.isEmpty else { return }
         let wasEmpty = state.withLock { state in

@@ -1,42 +1,41 @@
 import APNsProtocol
 import SecureTransport
 
-/// How to reach a provider's gateway, and as whom.
+/// The address of a provider's gateway, the credential, and the limits.
 package struct ProviderPlan: Sendable {
-    /// Bounds of time.
+    /// Limits of time.
     package struct Limits: Sendable {
-        /// For one address.
+        /// The time to connect to one address.
         package var connect: Duration = .seconds(10)
-        /// For the TLS handshake.
+        /// The time for the TLS handshake.
         package var handshake: Duration = .seconds(10)
-        /// For one notification, from its stream's opening to its answer.
+        /// The time for one notification, from the opening of its stream to its answer.
         package var request: Duration = .seconds(30)
-        /// A factor of the pauses between connections; less than 1 only where no stranger's gateway is
-        /// on the other side.
+        /// A factor of the pauses between connections. Less than 1 only for a gateway of one's own.
         package var pace = 1.0
 
-        /// The usual bounds.
+        /// Makes the default limits.
         package init() {}
     }
 
-    /// The gateway.
+    /// The gateway's host name or address.
     package let host: String
     /// Its port: 443, or 2197 (Apple, "Sending notification requests to APNs").
     package let port: UInt16
-    /// The name its certificate must carry.
+    /// The name that its certificate must have.
     package let hostName: String
-    /// Trusted authorities and our certificate; must offer `h2`.
+    /// Trusted authorities and this host's certificate; must offer `h2`.
     package let context: TLSClientContext
-    /// Where provider tokens come from; nil where the certificate is the credential.
+    /// The source of provider tokens; nil where the certificate is the credential.
     package let tokens: ProviderTokenSource?
-    /// Bounds of time.
+    /// The limits of time.
     package let limits: Limits
     /// The wall clock, for `retry-after` and for messages.
     package let now: @Sendable () -> EpochSeconds
-    /// Hears what happens to connections, in sentences for people; from any thread.
+    /// Receives messages about connections, as sentences for people; called from any thread.
     package let story: @Sendable (String) -> Void
 
-    /// Plans a provider.
+    /// Makes a plan; without `hostName` the certificate must have the name `host`.
     package init(
         host: String, port: UInt16, hostName: String? = nil, context: TLSClientContext,
         tokens: ProviderTokenSource?, limits: Limits = Limits(),
@@ -53,10 +52,10 @@ package struct ProviderPlan: Sendable {
         self.story = story
     }
 
-    /// `host:port`.
+    /// `host:port`, for messages.
     package var name: String { "\(host):\(port)" }
 
-    /// What all requests with the same attributes share, laid out for the session.
+    /// The common part of all requests with the same attributes, encoded for the session.
     func template(
         _ attributes: NotificationAttributes, _ token: ProviderToken?
     ) -> HTTP2RequestTemplate {

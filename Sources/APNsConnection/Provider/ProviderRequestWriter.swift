@@ -1,19 +1,19 @@
 import APNsProtocol
 import SecureTransport
 
-/// Writes requests for one connection: what notifications share is laid out once per attributes and
-/// provider token, the rest goes as bytes into a buffer that is used again and again.
+/// Writes requests for one connection. The common part of notifications is encoded once per
+/// attributes and provider token; the rest goes as bytes into a buffer that is reused.
 struct ProviderRequestWriter {
-    /// The fields of answers that are looked at.
+    /// The header fields of answers that are read.
     static let keptFields = ["retry-after", "date"]
-    /// Their places in that list.
+    /// The indices in `keptFields`.
     static let retryAfter = 0
     static let date = 1
-    /// Layouts kept; a queue whose every row has a collapse id of its own would need one each.
+    /// The number of templates kept. A queue whose every row has its own collapse id would need one
+    /// each.
     private static let mostTemplates = 64
 
     private let plan: ProviderPlan
-    /// The provider token in use.
     private(set) var token: ProviderToken?
     private var templates: [NotificationAttributes: HTTP2RequestTemplate] = [:]
     private var last: (attributes: NotificationAttributes, template: HTTP2RequestTemplate)?
@@ -26,7 +26,7 @@ struct ProviderRequestWriter {
         request = HTTP2Request(HTTP2RequestTemplate([]))
     }
 
-    /// Takes the provider token that is due.
+    /// Gets the provider token that is due.
     mutating func renewToken() throws(ProviderFailure) {
         guard let tokens = plan.tokens else { return }
         do throws(SigningFailure) {
@@ -36,7 +36,7 @@ struct ProviderRequestWriter {
         }
     }
 
-    /// Takes another provider token after APNs called one expired.
+    /// Gets another provider token after APNs called one expired.
     mutating func replaceToken(
         serial: Int?, serverTime: EpochSeconds?
     ) throws(ProviderFailure) {

@@ -4,25 +4,25 @@ import Synchronization
 
 /// A signed provider token, as all connections of a team and key send it.
 package struct ProviderToken: Hashable, Sendable {
-    /// Counts the tokens of one source from 1, so that a refusal can be told from one of an older
-    /// token.
+    /// The number of the token within its source, from 1. It distinguishes the refusal of this
+    /// token from that of an older one.
     package let serial: Int
     /// The value of the `authorization` header: `bearer` and the token. A secret.
     package let authorization: String
-    /// The `iat` in it.
+    /// The claim `iat` of the token.
     package let issuedAt: EpochSeconds
 }
 
-/// Where the connections of one team and key get their provider token: one text for all of them,
-/// signed once and renewed in time. Threads may ask at the same time.
+/// The source of the provider tokens of one team and key. All connections share one text, signed
+/// once and renewed in time. Safe to call from several threads.
 package final class ProviderTokenSource: Sendable {
-    /// What the tokens are made with.
+    /// The signing key and the ids of key and team.
     package struct Credential: Sendable {
         fileprivate let key: SigningKey
-        /// With a time of no meaning.
+        /// The claims with a placeholder for the time.
         fileprivate let claims: ProviderTokenClaims
 
-        /// Names a key by Apple's ten-character ids of it and of its team. Throws
+        /// Makes a credential from a key, its ten-character id and that of its team. Throws
         /// `ProviderTokenRefusal`.
         package init(key: SigningKey, keyID: String, teamID: String) throws(ProviderTokenRefusal) {
             self.key = key
@@ -31,12 +31,12 @@ package final class ProviderTokenSource: Sendable {
         }
     }
 
-    /// The clocks asked: one for ages, one for `iat`.
+    /// The clocks of a source: one for ages, one for `iat`.
     package struct Clocks: Sendable {
         let monotonic: @Sendable () -> ContinuousClock.Instant
         let wall: @Sendable () -> EpochSeconds
 
-        /// Takes clocks; the monotonic one must go on while the machine sleeps.
+        /// Makes the pair of clocks; the monotonic one must advance while the machine sleeps.
         package init(
             monotonic: @escaping @Sendable () -> ContinuousClock.Instant = {
                 ContinuousClock.now
@@ -56,12 +56,12 @@ package final class ProviderTokenSource: Sendable {
     private let clocks: Clocks
     private let held = Mutex<Held?>(nil)
 
-    /// A source that has made no token yet.
+    /// Makes a source that has signed no token yet.
     package init(_ credential: Credential, clocks: Clocks) {
         (self.credential, self.clocks) = (credential, clocks)
     }
 
-    /// The token to send now; made or renewed if due. Throws `SigningFailure`.
+    /// The token to send now; signed or renewed if due. Throws `SigningFailure`.
     package func token() throws(SigningFailure) -> ProviderToken {
         try held.withLock { (held) throws(SigningFailure) in
             let now = clocks.monotonic()
@@ -74,16 +74,16 @@ package final class ProviderTokenSource: Sendable {
         }
     }
 
-    /// The token to go on with after APNs answered ExpiredProviderToken to `refused`. `serverTime`
-    /// is the `date` of that answer, where it has one. Throws `ProviderClockFault` when the token
-    /// is too young to have expired, or `SigningFailure`.
+    /// The token to use after APNs answered ExpiredProviderToken to `refused`. `serverTime` is the
+    /// `date` of that answer, where it has one. Throws `ProviderClockFault` when the token is too
+    /// young to have expired, or `SigningFailure`.
     package func token(
         afterExpiryOf refused: ProviderToken, serverTime: EpochSeconds?
     ) throws -> ProviderToken {
         try held.withLock { held in
             let now = clocks.monotonic()
             guard let present = held else { return try renew(&held, now) }
-            // Answers to requests under way when another connection had it renewed.
+            // These answer requests that were in flight when another connection had it renewed.
             guard present.token.serial == refused.serial else { return present.token }
             guard ProviderTokenPolicy.decision(expiredAtAge: now - present.madeAt) == .renew else {
                 throw clockFault(present.token, serverTime)

@@ -1,26 +1,26 @@
-// The name of one notification, chosen by us.
+// The name of one notification, chosen by this program.
 //
-// APNs echoes it in the answer, and only with a name of our own that is stored before the first
-// attempt can a notification of unknown outcome be sent again without becoming another one. It is
-// sixteen bytes in the queue and a lower-case UUID on the wire; a hundred thousand of them are
-// written per second, so the text is made in the caller's buffer.
+// APNs repeats it in the answer. Only a name that is stored before the first attempt lets a
+// notification of unknown outcome be sent again without becoming another one. It is sixteen bytes
+// in the queue and a lower-case UUID on the wire. A hundred thousand of them are written per
+// second, so the text is written into the caller's buffer.
 
 /// The value of `apns-id`: 16 bytes, spelled as a lower-case UUID, 8-4-4-4-12 hex digits.
 /// Sources: Apple, "Sending notification requests to APNs"; RFC 9562 section 4.
 package struct APNsID: Hashable, Sendable, CustomStringConvertible {
-    /// Bytes of the spelling.
+    /// The number of bytes of the spelling.
     package static let textLength = 36
 
     private let high: UInt64
     private let low: UInt64
 
-    /// Makes a name of its two halves in big-endian order.
+    /// Makes a name from its two halves in big-endian order.
     package init(high: UInt64, low: UInt64) {
         self.high = high
         self.low = low
     }
 
-    /// Takes 16 bytes; nil for any other number.
+    /// Makes a name from 16 bytes; nil for any other number.
     package init?(bytes: [UInt8]) {
         guard bytes.count == 16 else { return nil }
         self = bytes.withUnsafeBytes { raw in
@@ -43,10 +43,10 @@ package struct APNsID: Hashable, Sendable, CustomStringConvertible {
         return random(using: &generator)
     }
 
-    // Not generic over collections: one from another module would not be specialized, and costs
-    // more than all else that is done with an answer.
-    /// Reads the spelling APNs uses: 36 bytes, lower-case digits; nil for any other. With
-    /// `anyCase`, as APNs does of others, upper-case digits too.
+    // Not generic over collections: a generic initializer would not be specialized in other
+    // modules, and would cost more than all other processing of an answer.
+    /// Reads the spelling of APNs: 36 bytes, lower-case digits; nil for any other text. With
+    /// `anyCase` upper-case digits are accepted too, as APNs accepts them in requests.
     package init?(text: UnsafeRawBufferPointer, anyCase: Bool = false) {
         guard text.count == Self.textLength else { return nil }
         var (high, low, digits) = (UInt64(0), UInt64(0), 0)
@@ -81,7 +81,7 @@ package struct APNsID: Hashable, Sendable, CustomStringConvertible {
         self.init(text: Array(text.utf8)[...], anyCase: anyCase)
     }
 
-    /// The 16 bytes.
+    /// The 16 bytes, big-endian.
     package var bytes: [UInt8] {
         withUnsafeBytes(of: (high.bigEndian, low.bigEndian)) { Array($0) }
     }
@@ -104,7 +104,7 @@ package struct APNsID: Hashable, Sendable, CustomStringConvertible {
         }
     }
 
-    /// The spelling.
+    /// The spelling as a lower-case UUID.
     package var description: String {
         var text = [UInt8](repeating: 0, count: Self.textLength)
         text.withUnsafeMutableBytes { writeText(into: $0) }

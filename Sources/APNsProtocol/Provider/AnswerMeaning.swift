@@ -1,55 +1,55 @@
-// What an answer says about the token, the request, and everything else in the batch.
+// The consequence of an answer for the token, the request, and the rest of the batch.
 //
 // One refused notification can mean one dead token or two million wrongly built requests, and the
-// status alone does not tell which. The table below is the only place that decides; it is a
-// function of the answer and of nothing else, so that it can be tested reason by reason. Two rules
-// stand above it: only a 410 is evidence against a token, and what is not understood is evidence of
-// nothing. An answer whose reason does not belong to its status contradicts itself and is not
-// understood.
+// status alone does not tell them apart. The table below is the only place that decides. It depends
+// on the answer only, so that it can be tested reason by reason. Two rules have priority: only a
+// 410 is evidence against a token, and an answer that is not understood is evidence of nothing. An
+// answer whose reason does not belong to its status contradicts itself and is not understood.
 //
 // Sources: Apple, "Handling notification responses from APNs"; Apple, "Communicating with APNs"
 // (archived).
 
-/// What to make of an answer.
+/// The consequence of an answer.
 package enum AnswerMeaning: Hashable, Sendable {
-    /// APNs took the notification. It is not delivered yet, and the token not proven alive.
+    /// APNs accepted the notification. It is not delivered yet, and the token is not proven alive.
     case accepted
-    /// The token is inactive: evidence, to be compared with the registration.
+    /// The token is inactive: evidence that is compared with the registration.
     case gone(GoneTime)
     /// BadDeviceToken or DeviceTokenNotForTopic: this token is wrong, or the host, or the topic.
-    /// Counted, never a removal.
+    /// Counted, but never a reason to remove a row.
     case suspectToken
-    /// This request is built wrongly; it fails again until that is fixed.
+    /// This request is built wrongly and fails again until that is fixed.
     case requestFault
-    /// The settings are wrong: the topic. Every request of the batch fails alike: stop it.
+    /// The topic in the settings is wrong. Every request of the batch fails the same way: stop it.
     case configurationFault
-    /// The certificate or provider token is wrong. Every request fails alike.
+    /// The certificate or provider token is wrong. Every request fails the same way.
     case credentialFault(CredentialRemedy)
-    /// Too many notifications to this token: send it later, after so many seconds if given.
+    /// Too many notifications to this token: send it later, after this many seconds if given.
     case throttled(after: UInt32?)
-    /// The provider token was renewed too often: keep the present one for 20 minutes at least.
-    /// The request was not processed and can be sent again.
+    /// The provider token was renewed too often: keep the present one for at least 20 minutes. The
+    /// request was not processed and can be sent again.
     case keepProviderToken(after: UInt32?)
-    /// APNs has trouble: wait 15 minutes or as long as it says, then again, with back-off.
+    /// A server error of APNs: wait for the given seconds or 15 minutes, then try again with
+    /// back-off.
     case serverTrouble(after: UInt32?)
-    /// This connection is at its end: send again on another one.
+    /// This connection is ending: send again on another one.
     case reconnect
-    /// None of the answers APNs gives: no verdict on anything.
+    /// Not an answer that APNs gives: no conclusion about anything.
     case notUnderstood
 }
 
-/// When a token was found inactive.
+/// The time at which a token was found inactive.
 package enum GoneTime: Hashable, Sendable {
     /// APNs named the time: milliseconds since the Unix epoch.
     case confirmed(milliseconds: Int64)
-    /// APNs named no usable time: the answer's receipt is the earliest time that is known. Mark with
-    /// it; delete nothing that was registered after the request was sent.
+    /// APNs named no usable time: the receipt of the answer is the earliest known time. Mark with
+    /// it; delete no row that was registered after the request was sent.
     case atReceipt
 }
 
-/// What may cure a refused credential.
+/// The possible remedy for a refused credential.
 package enum CredentialRemedy: Hashable, Sendable {
-    /// Nothing but another certificate, key or setting: stop the run.
+    /// None but another certificate, key or setting: stop the run.
     case none
     /// A new provider token, if this one is old enough for that; else this host's clock is wrong.
     case newToken
@@ -58,9 +58,9 @@ package enum CredentialRemedy: Hashable, Sendable {
 }
 
 extension ProviderAnswer {
-    /// What this answer means.
+    /// The consequence of this answer, by its status and reason.
     package var meaning: AnswerMeaning {
-        // A reason that belongs to another status is no better than none.
+        // A reason that belongs to another status counts as no reason.
         let reason = body.reason.flatMap { $0.status == status ? $0 : nil }
         let contradictsItself = body.reason?.status.map { $0 != status } ?? false
         switch status {
@@ -80,7 +80,7 @@ extension ProviderAnswer {
         }
     }
 
-    /// The time of a 410. One under a reason we do not know may be of another kind.
+    /// The time of a 410. With an unknown reason the time may have another meaning.
     private func goneTime(_ reason: ProviderReason?) -> GoneTime {
         guard reason != nil, case .milliseconds(let time) = body.timestamp else {
             return .atReceipt

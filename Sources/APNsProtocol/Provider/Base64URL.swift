@@ -1,6 +1,6 @@
-/// Base64 with the alphabet for URLs and without padding (RFC 4648 section 5), as a JWT is made of.
+/// Base64 with the alphabet for URLs and without padding (RFC 4648 section 5), as used in a JWT.
 package enum Base64URL {
-    /// Appends the spelling of bytes.
+    /// Appends the spelling of some bytes, without padding.
     package static func encode(_ bytes: some Sequence<UInt8>, into text: inout [UInt8]) {
         var (held, count) = (UInt32(0), 0)
         for byte in bytes {
@@ -16,8 +16,8 @@ package enum Base64URL {
         }
     }
 
-    /// The bytes behind a spelling; nil for any character outside the alphabet, padding included, a
-    /// length that no bytes have, and unused bits other than zero.
+    /// Decodes a spelling; nil for any character outside the alphabet, padding included, for an
+    /// impossible length, and for unused bits other than zero.
     package static func decode(_ text: some Sequence<UInt8>) -> [UInt8]? {
         var bytes: [UInt8] = []
         var (held, count) = (UInt32(0), 0)
@@ -30,7 +30,7 @@ package enum Base64URL {
                 bytes.append(UInt8(truncatingIfNeeded: held >> UInt32(count)))
             }
         }
-        // Six bits left over would be a character that says nothing.
+        // Six remaining bits would be a character without any byte.
         guard count < 6, held & (1 << UInt32(count) - 1) == 0 else { return nil }
         return bytes
     }

@@ -1,17 +1,17 @@
 // Reads one JSON object (RFC 8259) of few and simple members: the answers of APNs, and the two
 // halves of a provider token.
 //
-// Where a wrong time means wrong removals, "roughly JSON" is not good enough: a general decoder
-// turns 1.7e12 into an integer, takes the last of two timestamps without a word, or stops the
-// process on 2^63. So the rules are ours and strict: one object, nothing after it; a key that is
-// asked for stands there at most once; an integer is digits, without fraction, exponent or quotes.
-// Values of other kinds are stepped over, in a loop, so that nesting costs no stack.
+// Wrong times cause wrong removals, so approximate JSON parsing is not good enough. A general
+// decoder turns 1.7e12 into an integer, silently takes the last of two timestamps, or stops the
+// process on 2^63. So the rules here are strict: one object, nothing after it; a key that is used
+// occurs at most once; an integer is digits, without fraction, exponent or quotes. Values of other
+// kinds are skipped in a loop, so that nesting costs no stack.
 
-/// The value of a member, as far as anybody here cares.
+/// The value of a member; only the kinds used here are distinguished.
 package enum JSONScalar: Hashable, Sendable {
-    /// A string.
+    /// A string, with its escapes resolved.
     case text(String)
-    /// A number written as an integer that fits.
+    /// A number written as an integer that fits into 64 bits.
     case integer(Int64)
     /// Any other value.
     case other
@@ -21,17 +21,17 @@ package enum JSONScalar: Hashable, Sendable {
 package struct JSONObject: Sendable {
     private let members: [(key: String, value: JSONScalar)]
 
-    /// Reads the one object that the bytes are; nil where they are anything else.
+    /// Reads bytes that are exactly one object; nil for any other bytes.
     package init?(_ bytes: UnsafeRawBufferPointer) {
         var scanner = JSONScanner(bytes)
         guard let members = scanner.members() else { return nil }
         self.members = members
     }
 
-    /// Whether a key stands there several times, so that nobody can say which one is meant.
+    /// Whether a key occurs more than once, so that its value is undefined.
     package func isAmbiguous(_ key: String) -> Bool { members.count { $0.key == key } > 1 }
 
-    /// The value of a key; nil where it is absent.
+    /// The value of a key's first occurrence; nil where the key is absent.
     package subscript(key: String) -> JSONScalar? { members.first { $0.key == key }?.value }
 }
 
@@ -40,7 +40,7 @@ private struct JSONScanner {
     private let bytes: UnsafeRawBufferPointer
     private var position = 0
 
-    /// Deeper values make the object unreadable. APNs nests nothing.
+    /// The deepest nesting accepted; deeper values make the object unreadable. APNs nests nothing.
     private static let deepest = 32
 
     init(_ bytes: UnsafeRawBufferPointer) { self.bytes = bytes }
@@ -62,7 +62,7 @@ private struct JSONScanner {
         mutating get { peek() == nil }
     }
 
-    /// The next byte that is no white space, not consumed.
+    /// The next byte other than white space, not consumed.
     private mutating func peek() -> UInt8? {
         while position < bytes.count {
             switch bytes[position] {
@@ -87,7 +87,7 @@ private struct JSONScanner {
         return Self.integer(bytes[start..<position]).map(JSONScalar.integer) ?? .other
     }
 
-    /// The number, if this text is one in digits and fits.
+    /// The text as a number, if it is an integer in digits that fits.
     private static func integer(_ text: Slice<UnsafeRawBufferPointer>) -> Int64? {
         let isNegative = text.first == UInt8(ascii: "-")
         var value: Int64 = 0
@@ -101,9 +101,9 @@ private struct JSONScanner {
         return isNegative ? -value : value
     }
 
-    /// Steps over one value of any kind; false where there is none.
+    /// Skips one value of any kind; false where there is none.
     private mutating func skipValue() -> Bool {
-        // The closing brackets still owed.
+        // The closing brackets still expected.
         var open: [Unicode.Scalar] = []
         while true {
             guard let byte = peek() else { return false }
@@ -124,7 +124,7 @@ private struct JSONScanner {
             default:
                 guard skipScalar() else { return false }
             }
-            // A value is complete; close what it completes.
+            // A value is complete; close the objects and arrays that it completes.
             while let closing = open.last, take(closing) { open.removeLast() }
             guard let closing = open.last else { return true }
             guard take(","), closing == "]" || skipKey() else { return false }
@@ -133,7 +133,7 @@ private struct JSONScanner {
 
     private mutating func skipKey() -> Bool { peek() != nil && string() != nil && take(":") }
 
-    /// Steps over a number, `true`, `false` or `null` (RFC 8259 sections 3 and 6).
+    /// Skips a number, `true`, `false` or `null` (RFC 8259 sections 3 and 6).
     private mutating func skipScalar() -> Bool {
         let start = position
         while position < bytes.count, Self.isScalar(bytes[position]) { position += 1 }
@@ -176,8 +176,8 @@ private struct JSONScanner {
         return rest.isEmpty
     }
 
-    /// A string, its escapes resolved; nil where it is none or unfinished. Escapes beyond ASCII
-    /// become `?`: no key and no value that matters here has one.
+    /// A string with its escapes resolved; nil where there is no string or it is unfinished.
+    /// Escapes beyond ASCII become `?`, because no key and no value that is used has one.
     private mutating func string() -> String? {
         guard take("\"") else { return nil }
         let start = position
@@ -195,7 +195,7 @@ private struct JSONScanner {
         return nil
     }
 
-    /// The rare string with escapes, in a buffer of its own.
+    /// Reads a string with escapes, which is rare, into a buffer of its own.
     private mutating func escapedString(from start: Int) -> String? {
         var text = Array(bytes[start..<position])
         while position < bytes.count {
@@ -213,7 +213,7 @@ private struct JSONScanner {
         return nil
     }
 
-    /// What follows a backslash (RFC 8259 section 7).
+    /// The byte of the escape after a backslash (RFC 8259 section 7).
     private mutating func escape() -> UInt8? {
         guard position < bytes.count else { return nil }
         let kind = bytes[position]

@@ -1,25 +1,25 @@
-/// Why APNs refused a notification: the `reason` of an answer.
-/// Source: Apple, "Handling notification responses from APNs", all 32 of it.
+/// The `reason` of an answer, for which APNs refused a notification.
+/// Source: Apple, "Handling notification responses from APNs", all 32 reasons.
 package enum ProviderReason: Hashable, Sendable {
     /// 400: the collapse id is longer than 64 bytes or malformed.
     case badCollapseID
     /// 400: the token is malformed, or of the other environment.
     case badDeviceToken
-    /// 400: `apns-expiration` is no time.
+    /// 400: `apns-expiration` is not a valid time.
     case badExpirationDate
-    /// 400: `apns-id` is no UUID.
+    /// 400: `apns-id` is not a UUID.
     case badMessageID
-    /// 400: `apns-priority` is none of 10, 5, 1, or 10 for `background`.
+    /// 400: `apns-priority` is not 10, 5 or 1, or it is 10 for `background`.
     case badPriority
     /// 400: the topic does not exist.
     case badTopic
     /// 400: the token belongs to another topic.
     case deviceTokenNotForTopic
-    /// 400: a header came twice.
+    /// 400: a header occurred twice.
     case duplicateHeaders
     /// 400: the connection was idle too long.
     case idleTimeout
-    /// 400: `apns-push-type` is unknown or does not suit.
+    /// 400: `apns-push-type` is unknown or does not fit the notification.
     case invalidPushType
     /// 400: the path names no token.
     case missingDeviceToken
@@ -59,22 +59,22 @@ package enum ProviderReason: Hashable, Sendable {
     case tooManyProviderTokenUpdates
     /// 429: too many notifications to one token in a row.
     case tooManyRequests
-    /// 500.
+    /// 500: APNs had an internal error.
     case internalServerError
-    /// 503.
+    /// 503: APNs is not available.
     case serviceUnavailable
-    /// 503, or in GOAWAY: the server is going down.
+    /// 503, or in GOAWAY: the server is shutting down.
     case shutdown
-    /// None of Apple's list; printable ASCII, at most 64 characters.
+    /// A reason outside Apple's list: printable ASCII, at most 64 characters.
     case other(String)
 
-    /// A reason by APNs' spelling of it. Any other text is `other`, cut to 64 characters and with
-    /// `?` for what is not printable ASCII.
+    /// The reason with APNs' spelling. Any other text is `other`, cut to 64 characters and with `?`
+    /// for characters other than printable ASCII.
     package init(_ text: String) {
         self = Self.bySpelling[text] ?? .other(PlainASCII.text(text))
     }
 
-    /// The status that APNs gives with this reason; nil for one it does not list.
+    /// The status that APNs gives with this reason; nil for a reason outside its list.
     package var status: Int? {
         switch self {
         case .badCollapseID, .badDeviceToken, .badExpirationDate, .badMessageID, .badPriority,
@@ -138,10 +138,10 @@ extension ProviderReason: CustomStringConvertible {
         uniqueKeysWithValues: spellings.map { ($0.1, $0.0) })
     private static let toSpelling = Dictionary(uniqueKeysWithValues: spellings)
 
-    /// Apple's 32 reasons.
+    /// Apple's 32 reasons, in the order of its list.
     package static let listed = spellings.map(\.0)
 
-    /// APNs' spelling, as answers, reports and the queue hold it.
+    /// APNs' spelling, as in answers, reports and the queue.
     package var description: String {
         if case .other(let text) = self { return text }
         return Self.toSpelling[self] ?? ""

@@ -1,25 +1,25 @@
-// One notification as APNs wants it over HTTP/2.
+// One notification as APNs requires it over HTTP/2.
 //
-// Everything APNs would refuse on sight is refused here, before it costs a stream: 4xx answers make
-// APNs lower the number of streams and in the end drop the connection. What all notifications of a
-// batch share (topic, type, priority, expiration) is checked and spelled once, in
-// `NotificationAttributes`; what differs for each (path, apns-id) is written into the caller's
-// buffer as bytes.
+// Notifications that APNs would certainly refuse are refused here, before they cost a stream: 4xx
+// answers make APNs lower the number of streams and finally drop the connection. The common values
+// of a batch (topic, type, priority, expiration) are checked and spelled once, in
+// `NotificationAttributes`. The values of each notification (path, apns-id) are written into the
+// caller's buffer as bytes.
 
-/// What many notifications share: the values of the `apns-` headers except `apns-id`.
+/// The values of the `apns-` headers except `apns-id`, which many notifications share.
 package struct NotificationAttributes: Hashable, Sendable {
     /// The topic with the suffix of the type.
     package let topic: APNsTopic
-    /// The kind of notification.
+    /// The push type.
     package let type: PushType
-    /// How urgent it is.
+    /// The value of `apns-priority`.
     package let priority: NotificationPriority
-    /// How long APNs keeps it; nil leaves the header out and the choice to APNs.
+    /// The value of `apns-expiration`; nil leaves the header out and the choice to APNs.
     package let expiration: NotificationExpiration?
-    /// What it replaces on the device.
+    /// The value of `apns-collapse-id`; nil: the notification replaces no other.
     package let collapseID: CollapseID?
 
-    /// Checks that the values go together; a nil priority is the type's usual one. Throws
+    /// Checks that the values fit together; a nil priority is the type's default. Throws
     /// `immediateBackground` or `topicWithoutSuffix`.
     package init(
         topic: APNsTopic, type: PushType = .alert, priority: NotificationPriority? = nil,
@@ -36,8 +36,8 @@ package struct NotificationAttributes: Hashable, Sendable {
         self.collapseID = collapseID
     }
 
-    /// Reads the values as a queue's columns hold them; nil is the usual value. Throws the refusal
-    /// of the first value that is wrong.
+    /// Reads the values of a queue's columns; nil is the default. Throws the refusal of the first
+    /// wrong value.
     package init(
         bundleID: String, type: String?, priority: Int?, expiration: UInt32?, collapseID: String?
     ) throws(RequestRefusal) {
@@ -57,8 +57,8 @@ package struct NotificationAttributes: Hashable, Sendable {
             collapseID: collapseID.map { (text) throws(RequestRefusal) in try CollapseID(text) })
     }
 
-    /// The header fields, names in lower case (RFC 9113 section 8.2). Each says whether the HPACK
-    /// table should remember it (Apple, "Sending notification requests to APNs": all but
+    /// The header fields, names in lower case (RFC 9113 section 8.2). Each field states whether the
+    /// HPACK table may keep it (Apple, "Sending notification requests to APNs": all but
     /// `apns-expiration` and `apns-collapse-id`, which change too often).
     package var fields: [ProviderField] {
         var fields = [
@@ -77,7 +77,7 @@ package struct NotificationAttributes: Hashable, Sendable {
         return fields
     }
 
-    /// Checks a payload of so many bytes. Throws `emptyPayload` or `payloadTooLarge`.
+    /// Checks the length of a payload in bytes. Throws `emptyPayload` or `payloadTooLarge`.
     package func checkPayload(bytes count: Int) throws(RequestRefusal) {
         guard count > 0 else { throw .emptyPayload }
         guard count <= type.payloadLimit else {
@@ -86,16 +86,16 @@ package struct NotificationAttributes: Hashable, Sendable {
     }
 }
 
-/// One header field.
+/// One header field of a request.
 package struct ProviderField: Hashable, Sendable {
-    /// Lower-case name.
+    /// The name in lower case.
     package let name: String
-    /// Value, printable ASCII.
+    /// The value, printable ASCII.
     package let value: String
-    /// Whether HPACK's dynamic table may remember it (RFC 7541 section 6.2).
+    /// Whether HPACK's dynamic table may keep it (RFC 7541 section 6.2).
     package let isIndexed: Bool
 
-    /// Makes a field.
+    /// Makes a field, by default one that HPACK's table may keep.
     package init(_ name: String, _ value: String, isIndexed: Bool = true) {
         self.name = name
         self.value = value
@@ -105,15 +105,15 @@ package struct ProviderField: Hashable, Sendable {
 
 /// `:path` of a notification: `/3/device/` and the token in lower-case hex.
 package enum ProviderPath {
-    /// What comes before the token.
+    /// The part of the path before the token.
     package static let prefix = "/3/device/"
 
-    /// The bytes of the path to a token.
+    /// The number of bytes in the path to a token.
     package static func length(of token: DeviceToken) -> Int {
         prefix.utf8.count + token.count * 2
     }
 
-    /// Writes the path and says how many bytes it has.
+    /// Writes the path and returns its number of bytes.
     ///
     /// - Precondition: the buffer has room for `length(of:)` bytes.
     @discardableResult

@@ -1,4 +1,4 @@
-/// Why a provider token cannot be made or is not one.
+/// The reason why a provider token cannot be made or a text is not one.
 package enum ProviderTokenRefusal: Error, Hashable, Sendable, CustomStringConvertible {
     /// The key id is not ten capital letters and digits.
     case keyID(String)
@@ -18,17 +18,17 @@ package enum ProviderTokenRefusal: Error, Hashable, Sendable, CustomStringConver
     }
 }
 
-/// What a provider token says: a JSON Web Token (RFC 7519) signed with ES256.
+/// The claims of a provider token: a JSON Web Token (RFC 7519) signed with ES256.
 /// Source: Apple, "Establishing a token-based connection to APNs".
 package struct ProviderTokenClaims: Hashable, Sendable {
-    /// The key that signs: `kid` of the header, ten characters.
+    /// The id of the signing key: `kid` of the header, ten characters.
     package let keyID: String
-    /// Whose key it is: the claim `iss`, ten characters.
+    /// The id of the key's team: the claim `iss`, ten characters.
     package let teamID: String
-    /// The claim `iat`, in seconds. APNs takes a token for an hour from then on.
+    /// The claim `iat`, in seconds. APNs accepts a token for an hour from then on.
     package private(set) var issuedAt: EpochSeconds
 
-    /// States the claims. Throws `keyID` or `teamID`.
+    /// Checks and stores the claims. Throws `keyID` or `teamID`.
     package init(
         keyID: String, teamID: String, issuedAt: EpochSeconds
     ) throws(ProviderTokenRefusal) {
@@ -39,14 +39,15 @@ package struct ProviderTokenClaims: Hashable, Sendable {
         self.issuedAt = issuedAt
     }
 
-    /// The same claims with another time.
+    /// The same claims with another `iat`.
     package func issued(at time: EpochSeconds) -> ProviderTokenClaims {
         var claims = self
         claims.issuedAt = time
         return claims
     }
 
-    /// What is signed: header and claims in base64url with a dot between (RFC 7515 section 5.1).
+    /// The signed bytes: header and claims in base64url with a dot between them (RFC 7515 section
+    /// 5.1).
     package var signingInput: [UInt8] {
         var text: [UInt8] = []
         Base64URL.encode(#"{"alg":"ES256","kid":"\#(keyID)"}"#.utf8, into: &text)
@@ -73,20 +74,20 @@ package struct ProviderTokenClaims: Hashable, Sendable {
     }
 }
 
-/// A provider token taken apart, its signature not yet checked.
+/// A provider token parsed into its parts, its signature not yet checked.
 package struct ReceivedProviderToken: Hashable, Sendable {
-    /// What it says.
+    /// The claims in the token.
     package let claims: ProviderTokenClaims
     /// The bytes that were signed.
     package let signingInput: [UInt8]
-    /// The signature as it came.
+    /// The signature as received, not checked.
     package let signature: [UInt8]
 
-    /// A longer text is not taken apart; Apple's have about 200 bytes.
+    /// The most bytes of a text that is parsed; Apple's tokens have about 200.
     private static let longest = 4_096
 
-    /// Takes a token apart; nil unless it has three parts, `alg` ES256, a `kid`, an `iss` and an
-    /// `iat` that is a whole number of seconds.
+    /// Parses a token; nil unless it has three parts, `alg` ES256, a `kid`, an `iss` and an `iat`
+    /// that is a whole number of seconds.
     package init?(_ text: [UInt8]) {
         let parts = text.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
         guard text.count <= Self.longest, parts.count == 3,

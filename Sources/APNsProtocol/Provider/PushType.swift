@@ -1,32 +1,32 @@
-/// The value of `apns-push-type`: what a notification does on the device. Required for watchOS 6
-/// and later, recommended elsewhere; it decides the topic's suffix and the payload's limit.
+/// The value of `apns-push-type`: the effect of a notification on the device. Required for watchOS
+/// 6 and later, recommended elsewhere. It decides the topic's suffix and the payload's limit.
 /// Source: Apple, "Sending notification requests to APNs".
 package enum PushType: String, Hashable, Sendable, CaseIterable {
     /// Shows an alert, plays a sound or sets a badge.
     case alert
-    /// Wakes the app without telling the user; never with priority 10.
+    /// Wakes the app without showing anything to the user; never with priority 10.
     case background
     /// Updates a watchOS complication.
     case complication
     /// Updates a control.
     case controls
-    /// Tells a File Provider extension of changes.
+    /// Informs a File Provider extension of changes.
     case fileProvider = "fileprovider"
     /// Starts, updates or ends a Live Activity.
     case liveActivity = "liveactivity"
-    /// Asks for the location; needs a provider token, certificates do not cover it.
+    /// Asks for the location; needs a provider token, because certificates do not cover it.
     case location
-    /// Tells a managed device to contact its management server; the topic is the UID in the
-    /// subject of the MDM certificate.
+    /// Asks a managed device to contact its management server. The topic is the UID in the subject
+    /// of the MDM certificate.
     case mdm
-    /// Tells of a Push to Talk transmission.
+    /// Announces a Push to Talk transmission.
     case pushToTalk = "pushtotalk"
     /// Announces a call.
     case voip
     /// Updates a widget.
     case widgets
 
-    /// What follows the bundle id in the topic; empty where the topic is the bundle id itself.
+    /// The part of the topic after the bundle id; empty where the topic is the bundle id itself.
     package var topicSuffix: String {
         switch self {
         case .alert, .background, .mdm: ""
@@ -41,39 +41,39 @@ package enum PushType: String, Hashable, Sendable, CaseIterable {
         }
     }
 
-    /// The largest payload in bytes: 5120 for VoIP, 4096 for all else.
+    /// The largest payload in bytes: 5120 for VoIP, 4096 for all other types.
     package var payloadLimit: Int { self == .voip ? 5120 : 4096 }
 }
 
 /// The value of `apns-priority`. Source: Apple, "Sending notification requests to APNs".
 package enum NotificationPriority: UInt8, Hashable, Sendable, CaseIterable {
-    /// At once; APNs' default. Not allowed with `background`.
+    /// Send at once; APNs' default. Not allowed with `background`.
     case immediate = 10
-    /// When the device's power allows.
+    /// Send when the device's power allows.
     case conserving = 5
-    /// Power before all else; may never wake the device.
+    /// Saving power has priority; the notification never wakes the device.
     case lowest = 1
 
-    /// The priority that a push type has when nothing is said: 10, but 5 where 10 is forbidden.
+    /// The default priority of a push type: 10, but 5 where 10 is forbidden.
     package static func usual(for type: PushType) -> NotificationPriority {
         type == .background ? .conserving : .immediate
     }
 }
 
-/// The value of `apns-expiration`: how long APNs keeps a notification for a device that is away,
-/// at most 30 days. Source: Apple, "Sending notification requests to APNs".
+/// The value of `apns-expiration`: how long APNs keeps a notification for a device that is not
+/// reachable, at most 30 days. Source: Apple, "Sending notification requests to APNs".
 package enum NotificationExpiration: Hashable, Sendable {
     /// One attempt, never stored: header value 0.
     case once
-    /// Kept until this time.
+    /// APNs keeps it until this time.
     case until(EpochSeconds)
 
-    /// Seconds since the Unix epoch as the header carries them; time 0 means `once` there.
+    /// Reads seconds since the Unix epoch as in the header; 0 there means `once`.
     package init(headerValue: UInt32) {
         self = headerValue == 0 ? .once : .until(EpochSeconds(headerValue))
     }
 
-    /// What the header carries.
+    /// The value for the header, in seconds since the Unix epoch; 0 for `once`.
     package var headerValue: UInt32 {
         switch self {
         case .once: 0

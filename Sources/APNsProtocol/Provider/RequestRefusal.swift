@@ -1,27 +1,27 @@
-/// Why a notification is not sent: APNs would refuse it, and every refusal slows the connection
-/// down for the others (Apple, "Handling notification responses from APNs").
+/// The reason why a notification is not sent: APNs would refuse it, and every refusal slows the
+/// connection down for the others (Apple, "Handling notification responses from APNs").
 package enum RequestRefusal: Error, Hashable, Sendable, CustomStringConvertible {
-    /// No payload; APNs says PayloadEmpty.
+    /// No payload. APNs answers PayloadEmpty.
     case emptyPayload
-    /// More bytes than the push type allows; APNs says PayloadTooLarge.
+    /// More bytes than the push type allows. APNs answers PayloadTooLarge.
     case payloadTooLarge(bytes: Int, limit: Int)
-    /// A `background` notification with priority 10; APNs says BadPriority.
+    /// A `background` notification with priority 10. APNs answers BadPriority.
     case immediateBackground
-    /// A priority other than 10, 5 and 1; APNs says BadPriority.
+    /// A priority other than 10, 5 and 1. APNs answers BadPriority.
     case unknownPriority(Int)
-    /// A push type that is none of Apple's; APNs says InvalidPushType.
+    /// A push type outside Apple's list. APNs answers InvalidPushType.
     case unknownPushType(String)
-    /// A collapse id of no bytes; APNs says BadCollapseId.
+    /// An empty collapse id. APNs answers BadCollapseId.
     case emptyCollapseID
-    /// A collapse id over 64 bytes; APNs says BadCollapseId.
+    /// A collapse id over 64 bytes. APNs answers BadCollapseId.
     case collapseIDTooLong(bytes: Int)
-    /// A collapse id with a character that no header value can carry; APNs says BadCollapseId.
+    /// A collapse id with a character that a header value cannot have. APNs answers BadCollapseId.
     case unprintableCollapseID
-    /// No topic; APNs says MissingTopic.
+    /// No topic. APNs answers MissingTopic.
     case emptyTopic
-    /// A topic with a character that none has; APNs says BadTopic.
+    /// A topic with a character that topics cannot have. APNs answers BadTopic.
     case malformedTopic(String)
-    /// A topic that does not end as the push type demands; APNs says BadTopic.
+    /// A topic without the suffix that the push type requires. APNs answers BadTopic.
     case topicWithoutSuffix(topic: String, suffix: String)
 
     /// One clause for messages and reports.
@@ -49,8 +49,8 @@ package enum RequestRefusal: Error, Hashable, Sendable, CustomStringConvertible 
     }
 }
 
-/// Text of unknown origin made safe to print: printable ASCII, at most 64 characters, `?` for the
-/// rest. Peers and databases must not write control characters to a terminal.
+/// Makes text of unknown origin safe to print: printable ASCII, at most 64 characters, `?` for the
+/// rest. Text of peers and databases must not bring control characters to a terminal.
 enum PlainASCII {
     static let longest = 64
 

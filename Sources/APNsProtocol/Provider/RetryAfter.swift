@@ -1,10 +1,10 @@
-// `Retry-After` is either seconds or a date (RFC 9110 section 10.2.3), and a date comes in one of
-// three forms (section 5.6.7). No text of Apple's mentions the header, but gateways in front of
-// APNs send it, and waiting too short for one makes matters worse.
+// `Retry-After` is either seconds or a date (RFC 9110 section 10.2.3), and a date has one of three
+// forms (section 5.6.7). Apple's documents do not mention the header, but gateways in front of APNs
+// send it, and a wait that is too short makes the overload worse.
 
-/// Reads the value of a `Retry-After` header.
+/// Parses the value of a `Retry-After` header.
 package enum RetryAfter {
-    /// Seconds from `now`; 0 for a date that has passed, nil where the value is neither form.
+    /// The seconds from `now`; 0 for a date that has passed, nil where the value has neither form.
     package static func seconds(_ value: [UInt8], now: EpochSeconds) -> UInt32? {
         guard value.count <= 64 else { return nil }
         let text = String(decoding: value, as: UTF8.self)
@@ -22,7 +22,8 @@ package enum HTTPDate {
         "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
     ]
 
-    /// Seconds since the Unix epoch. `now` decides the century of two-digit years.
+    /// Parses a date to seconds since the Unix epoch; nil for any other text. `now` decides the
+    /// century of two-digit years.
     package static func seconds(_ text: String, now: EpochSeconds) -> Int64? {
         let words = text.split(separator: " ", omittingEmptySubsequences: true)
         switch words.count {

@@ -1,26 +1,26 @@
-/// What the database says about one table.
+/// One table as the database describes it.
 package struct CatalogTable: Hashable, Sendable {
     /// The name the settings gave, with its schema where they gave one.
     package let name: TableName
     /// The name as the database itself spells it, without the schema of the connection: the same
-    /// for everybody, however their settings write it.
+    /// for every spelling in the settings.
     package let canonicalName: String
-    /// In the order of the table.
+    /// The columns in the order of the table.
     package let columns: [CatalogColumn]
-    /// In the order in which the database lists them.
+    /// The indexes in the order of the database's list.
     package let indexes: [CatalogIndex]
-    /// The engine that keeps it; nil for SQLite.
+    /// The storage engine of the table; nil for SQLite.
     package var engine: CatalogEngine?
 
-    /// A column by name; both engines ignore the case of column names.
+    /// The column with a name in any case, because both engines ignore the case; nil without one.
     package func column(_ name: String) -> CatalogColumn? {
         columns.first { $0.name.lowercased() == name.lowercased() }
     }
 
-    /// The columns of the primary key.
+    /// The names of the primary key's columns, in the table's order.
     package var primaryKey: [String] { columns.filter { $0.isPrimary }.map(\.name) }
 
-    /// Whether at most one row has given values in these columns.
+    /// Whether at most one row has the same values in these columns.
     package func isUnique(_ names: [String]) -> Bool {
         let names = Set(names.map { $0.lowercased() })
         let primary = Set(primaryKey.map { $0.lowercased() })
@@ -36,7 +36,7 @@ package struct CatalogTable: Hashable, Sendable {
 package struct CatalogEngine: Hashable, Sendable {
     /// Its name, such as `InnoDB`.
     package let name: String
-    /// Whether a rolled back transaction leaves nothing behind.
+    /// Whether a rolled back transaction leaves no changes.
     package let hasTransactions: Bool
 }
 
@@ -46,25 +46,25 @@ package struct CatalogColumn: Hashable, Sendable {
     package let name: String
     /// The type's name in lower case, without length.
     package let type: String
-    /// The most characters (or bytes, in a binary column) a value can have; nil: no limit known.
+    /// The most characters (or bytes, in a binary column) of a value; nil: no limit known.
     package let length: Int?
-    /// The collation; nil for columns that are no text.
+    /// The collation; nil for columns that are not text.
     let collation: String?
-    /// The character set of a server's text; nil for columns that are no text.
+    /// The character set of a server's text; nil for columns that are not text.
     package var characterSet: String?
-    /// The type as it was declared, members of an ENUM among it; empty where it is not known.
+    /// The type as declared, with the members of an ENUM; empty where it is not known.
     package var declaration = ""
-    /// Digits of fraction of a time column.
+    /// Fractional digits of the second in a time column, 0 to 6.
     let fraction: Int
-    /// Whether it takes NULL.
+    /// Whether it accepts NULL.
     package let isNullable: Bool
     let isPrimary: Bool
-    /// Whether the database computes it from others.
+    /// Whether the database computes it from other columns.
     package let isGenerated: Bool
-    /// Whether the engine sets it to the present at every change of the row.
+    /// Whether the engine sets it to the present time at every change of the row.
     package let movesItself: Bool
 
-    /// Whether it holds whole numbers.
+    /// Whether it has an integer type.
     package var isInteger: Bool {
         ["tinyint", "smallint", "mediumint", "int", "integer", "bigint"].contains(type)
             || type.contains("int") && !type.contains("point")
@@ -83,22 +83,22 @@ package struct CatalogColumn: Hashable, Sendable {
 package struct CatalogIndex: Hashable, Sendable {
     /// The name, as an index hint takes it.
     package let name: String
-    /// Whether no two rows share its values.
+    /// Whether no two rows have the same values in its columns.
     package let isUnique: Bool
-    /// Its columns in order.
+    /// The names of its columns in the index's order.
     package let columns: [String]
 }
 
-/// Asks the database about its tables.
+/// Reads the descriptions of tables from the database.
 package struct Catalog {
     let connection: any SQLConnection
 
-    /// Reads over a connection.
+    /// Reads over an open connection.
     package init(connection: any SQLConnection) {
         self.connection = connection
     }
 
-    /// What a table consists of; nil where there is none that the account can see.
+    /// The description of a table; nil where the account sees no such table.
     package func table(_ name: TableName) throws(SQLFailure) -> CatalogTable? {
         let columns: [CatalogColumn]
         let indexes: [CatalogIndex]
@@ -183,7 +183,7 @@ package struct Catalog {
         var indexes: [CatalogIndex] = []
         for row in 0..<rows.count {
             let index = rows[row, 0].text ?? ""
-            // An index over part of a column proves nothing about whole values.
+            // An index over part of a column does not make whole values unique.
             let isUnique = rows[row, 1].count == 0 && rows[row, 3] == .null
             let column = rows[row, 2].text ?? ""
             if let last = indexes.last, last.name == index {
@@ -207,7 +207,7 @@ package struct Catalog {
             let parts = declared.split(whereSeparator: { "(), ".contains($0) })
             return CatalogColumn(
                 name: rows[row, 0].text ?? "", type: parts.first.map(String.init) ?? "",
-                // SQLite keeps values of any length whatever the declaration says.
+                // SQLite stores values of any length, whatever the declaration.
                 length: nil, collation: nil, fraction: 3, isNullable: rows[row, 2].count == 0,
                 isPrimary: rows[row, 3].count != 0, isGenerated: (rows[row, 4].count ?? 0) > 1,
                 movesItself: false)
@@ -234,7 +234,7 @@ package struct Catalog {
 }
 
 extension CatalogTable {
-    /// The index that serves a lookup by token alone, or by token within app and environment.
+    /// The index for a lookup by token alone, or by token within app and environment.
     package func index(onToken token: String, after leading: [String] = []) -> CatalogIndex? {
         let token = token.lowercased()
         let leading = Set(leading.map { $0.lowercased() })

@@ -1,24 +1,24 @@
 /// Finds the columns that a group of settings names, in a table as the database describes it, and
-/// refuses those that cannot hold what they are named for.
+/// refuses columns that cannot hold the intended values.
 package struct ColumnResolver {
     let table: CatalogTable
     let dialect: SQLDialect
-    /// The group that messages name, such as `store.active-users`.
+    /// The group of settings in messages, such as `store.active-users`.
     let group: String
 
-    /// Lays settings over `table`; `group` is where they stand, such as `store.active-users`.
+    /// Resolves settings against `table`; `group` is their place, such as `store.active-users`.
     package init(table: CatalogTable, dialect: SQLDialect, group: String) {
         self.table = table
         self.dialect = dialect
         self.group = group
     }
 
-    /// What is thrown about the table.
+    /// The failure to throw about the table: `configuration`, with the reason.
     package func refusal(_ reason: String) -> StoreFailure {
         StoreFailure(.configuration, "reading the layout of \(table.name): \(reason)")
     }
 
-    /// A column that has to be there.
+    /// A column that must exist. Throws `configuration` where it does not.
     package func required(_ name: String, setting: String) throws(StoreFailure) -> CatalogColumn {
         if let column = table.column(name) { return column }
         let names = table.columns.prefix(20).map(\.name).joined(separator: ", ")
@@ -27,7 +27,8 @@ package struct ColumnResolver {
                 + "\(group).\(setting) or grant SELECT on the column")
     }
 
-    /// A column that may be missing unless it was named.
+    /// A column that may be missing unless the settings name it. Throws `configuration` where a
+    /// named one is missing.
     package func optional(
         _ column: OptionalColumn, setting: String
     ) throws(StoreFailure) -> CatalogColumn? {
@@ -38,7 +39,8 @@ package struct ColumnResolver {
         }
     }
 
-    /// The column of tokens.
+    /// The token column with its encoding. Throws `configuration` where the column cannot hold
+    /// tokens.
     package func token(
         _ name: String, _ encoding: TokenEncoding?
     ) throws(StoreFailure) -> TokenColumn {
@@ -60,7 +62,8 @@ package struct ColumnResolver {
             mixesTextAndBytes: dialect.engine == .sqlite && !column.isText)
     }
 
-    /// A column of apps or environments.
+    /// A column of apps or environments; nil without one. Throws `configuration` where a named one
+    /// is missing.
     package func partition(
         _ mapped: OptionalColumn, setting: String, values: [String: String]
     ) throws(StoreFailure) -> PartitionColumn? {
@@ -72,16 +75,16 @@ package struct ColumnResolver {
         }
         return .init(
             name: column.name, isInteger: column.isInteger,
-            // Other collations, ordinary `_bin` ones among them, ignore spaces at the end.
+            // Other collations, ordinary `_bin` ones included, ignore spaces at the end.
             isExact: column.isInteger || column.collation?.contains("nopad_bin") == true,
             values: values)
     }
 
-    /// The column of reasons, which are words. One that merely has the usual name and holds something
-    /// else is somebody else's.
+    /// The column of reasons, which are text. A column that has the default name and another type
+    /// belongs to the user's data and is not used.
     package func reason(_ mapped: OptionalColumn) throws(StoreFailure) -> CatalogColumn? {
         guard let column = try optional(mapped, setting: "reason") else { return nil }
-        // SQLite keeps text in a column of any type.
+        // SQLite stores text in a column of any type.
         let holdsText = column.isText || dialect.engine == .sqlite
         if holdsText && !column.isGenerated { return column }
         if case .detect = mapped { return nil }
@@ -90,7 +93,8 @@ package struct ColumnResolver {
                 + "make it VARCHAR(32), or leave reason out of \(group)")
     }
 
-    /// A column of times.
+    /// A time column with its storage; nil without one. Throws `configuration` where the column
+    /// cannot hold times.
     package func time(
         _ mapped: TimeMapping, setting: String
     ) throws(StoreFailure) -> TimeColumn? {
@@ -99,7 +103,8 @@ package struct ColumnResolver {
         let isClock = ["datetime", "timestamp"].contains(column.type)
         switch (mapped.type, dialect.engine) {
         case (nil, .mariaDB) where isClock, (.datetime, .mariaDB) where isClock:
-            // The session's zone is UTC, and a TIMESTAMP is converted to it whatever was declared.
+            // The session's zone is UTC, and a TIMESTAMP is converted to it whatever zone was
+            // declared.
             let own = column.type == "timestamp" ? 0 : offset
             return TimeColumn(
                 name: column.name, storage: .wallClock(fraction: column.fraction, offset: own))

@@ -1,15 +1,17 @@
-/// A column that says which partition a row belongs to.
+/// A column with the app or the environment of a row.
 package struct PartitionColumn: Hashable, Sendable {
-    /// The name, in the database's own case.
+    /// The name as the database spells it.
     package let name: String
-    /// Whether it holds whole numbers.
+    /// Whether it has an integer type.
     package let isInteger: Bool
-    /// Whether equality in SQL is equality of characters; else rows are compared once more.
+    /// Whether equality in SQL is equality of characters; if not, rows are compared again after
+    /// reading.
     package let isExact: Bool
-    /// What the column holds for a word of the settings, where it differs.
+    /// The column's value for a word of the settings, where they differ.
     let values: [String: String]
 
-    /// The value the column holds for an app or environment of the settings.
+    /// The column's value for an app or environment of the settings. Throws `configuration` for a
+    /// word where the column holds numbers.
     package func value(for word: String) throws(StoreFailure) -> SQLValue {
         let text = values[word] ?? word
         guard isInteger else { return .text(text) }

@@ -2,16 +2,16 @@
 package struct TableName: Hashable, Sendable, CustomStringConvertible {
     /// The schema; nil for the database of the store's address.
     package let schema: String?
-    /// The table.
+    /// The table's name without the schema.
     package let name: String
 
-    /// States a name; without a schema it is looked for in the connection's database.
+    /// Makes a name; without a schema the table is in the connection's database.
     package init(schema: String? = nil, name: String) {
         self.schema = schema
         self.name = name
     }
 
-    /// Reads `table` or `schema.table`.
+    /// Parses `table` or `schema.table`. Throws `configuration`, with `setting` in the message.
     package init(
         _ text: String, setting: String = "store.active-users.table"
     ) throws(StoreFailure) {
@@ -32,7 +32,7 @@ package struct TableName: Hashable, Sendable, CustomStringConvertible {
             && !identifier.unicodeScalars.contains { $0.value < 0x20 }
     }
 
-    /// The name as it stands in a statement.
+    /// The name as an SQL identifier, quoted.
     package func sql(_ dialect: SQLDialect) -> String {
         let quoted = dialect.quoted(name)
         return schema.map { "\(dialect.quoted($0)).\(quoted)" } ?? quoted

@@ -1,23 +1,24 @@
 import Foundation
 
-// What a change to a row of the token table does to other rows. A foreign key of another table may remove
-// or empty rows with it (ON DELETE CASCADE, SET NULL), and a trigger may write anywhere. The ledger knows
-// nothing of those rows, so an undo could not bring them back.
+// The effects of a change to the token table on other rows. A foreign key of another table may
+// remove or empty rows with it (ON DELETE CASCADE, SET NULL), and a trigger may write to any table.
+// The ledger has no entries for those rows, so an undo could not restore them.
 //
-// Servers show a foreign key to accounts that have some right on the table which has it, and that table may
-// stand in any schema. An account with rights on the token table alone sees none, so what it does not see
-// proves nothing; `seesKeys` says whether it sees the tables of all schemas. Rights by a role, and names
-// with quotes, make the lists of privileges no help, so the account is asked for a table that every server
-// has and that only a right on all tables shows: `mysql.db`. Triggers of a table MariaDB shows to every
-// account that may read it.
+// Servers show a foreign key to accounts with some right on the table that has it, and that table
+// may be in any schema. An account with rights on the token table alone sees none, so an empty list
+// proves nothing; `seesKeys` shows whether the account sees the tables of all schemas. Rights by a
+// role, and names with quotes, make the lists of privileges unusable for this. So the query asks
+// for a table that every server has and that only a right on all tables makes visible: `mysql.db`.
+// MariaDB shows the triggers of a table to every account that may read it.
 
-/// What stands beside the token table and changes with its rows.
+/// The foreign keys and triggers that act when rows of the token table change.
 package struct TableReach: Hashable, Sendable {
     /// A foreign key of another table that refers to this one.
     package struct Key: Hashable, Sendable {
-        /// The table that has it.
+        /// The name of the table that has it.
         package let table: String
-        /// What it does when a row is removed, in capitals: `CASCADE`, `SET NULL`, `RESTRICT` and so on.
+        /// The action when a row is removed, in capitals: `CASCADE`, `SET NULL`, `RESTRICT` and so
+        /// on.
         package let rule: String
 
         /// Whether removing a row changes rows of that table.
@@ -34,19 +35,20 @@ package struct TableReach: Hashable, Sendable {
 
     /// The foreign keys of other tables that refer to this one.
     package var keys: [Key] = []
-    /// The triggers that changes of its rows run.
+    /// The triggers that run when its rows change.
     package var triggers: [Trigger] = []
     /// Whether the account sees the foreign keys of all tables of all schemas.
     package var seesKeys = true
 }
 
 extension Catalog {
-    /// Whether changing a row of a table runs triggers.
+    /// Whether changing a row of a table runs triggers. Throws any failure of the query.
     package func hasUpdateTriggers(_ name: TableName) throws(SQLFailure) -> Bool {
         try triggers(of: name).contains { $0.event == "UPDATE" }
     }
 
-    /// What changes with rows of a table.
+    /// The foreign keys and triggers that act when rows of a table change. Throws any failure of
+    /// the query.
     package func reach(of name: TableName) throws(SQLFailure) -> TableReach {
         switch connection.dialect.engine {
         case .mariaDB: try serverReach(name)
@@ -97,7 +99,6 @@ extension Catalog {
         return reach
     }
 
-    /// Foreign keys by table and rule.
     private static func keys(_ rows: SQLRows) -> [TableReach.Key] {
         (0..<rows.count).map {
             TableReach.Key(
@@ -117,10 +118,10 @@ extension Catalog {
         return reach
     }
 
-    /// What closes each kind of quote.
+    /// The closing character of each kind of quote.
     private static let quotes: [Character: Character] = ["\"": "\"", "`": "`", "[": "]", "'": "'"]
 
-    /// A statement without its comments, which may hold any words.
+    /// A statement without its comments, which may contain any words.
     private static func uncommented(_ sql: String) -> String {
         var kept = ""
         var rest = sql[...]
@@ -140,8 +141,8 @@ extension Catalog {
         return kept
     }
 
-    /// The event in the text of a trigger: its first bare word of three, since names in quotes may be
-    /// any words.
+    /// The event in the text of a trigger: the first of the three event words outside quotes,
+    /// because names in quotes may be any words.
     static func event(ofTrigger sql: String) -> String {
         var word = ""
         var closing: Character?
@@ -160,7 +161,7 @@ extension Catalog {
                 word = ""
             }
         }
-        // One that cannot be read may be about anything.
+        // A trigger that cannot be parsed may be for any event.
         return "DELETE"
     }
 }

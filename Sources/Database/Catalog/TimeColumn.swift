@@ -1,41 +1,42 @@
 import APNsProtocol
 
-// A time column is read conservatively, because one reading too early deletes a living device:
+// A time column is read conservatively, because a registration read as too early deletes a living device:
 //
 //   no value             NULL, a zero date, an epoch count of 0: the time is unknown.
-//   finer than our unit  rounded up for registrations, so that 10.7009 s is later than 10.700 s.
-//   unreadable           text that is no date, a date that does not exist, milliseconds that would lie
-//                        before March 1973 (so they are seconds), seconds that would lie after the year
-//                        5000 (so they are milliseconds): a registration counts as later than anything,
-//                        and the row is refused, which keeps it as it is; a mark counts as none.
+//   finer than 1 ms      rounded up for registrations, so that 10.7009 s is later than 10.700 s.
+//   unreadable           text that is not a date, a date that does not exist, milliseconds from before
+//                        March 1973 (so they are seconds), seconds from after the year 5000 (so they are
+//                        milliseconds). A registration then counts as later than any time, and the row
+//                        is refused and stays unchanged; a mark counts as none.
 //
-// What is written is floored to what the column can hold. MySQL rounds fractions that do not fit:
-// a mark would move up to half a second past its evidence, and the next run would find it changed.
+// Values are rounded down to the column's precision before they are written. MySQL rounds fractions that
+// do not fit: a mark would move up to half a second past its evidence, and the next run would see a change.
 
-/// One time column of the user's table: its name and how instants stand in it.
+/// One time column of the user's table: its name and the storage of its values.
 package struct TimeColumn: Hashable, Sendable {
-    /// How instants stand in a column.
+    /// The storage of instants in a column.
     package enum Storage: Hashable, Sendable {
         /// DATETIME or TIMESTAMP with this many digits of fraction (0 to 6), on a clock this many
         /// seconds ahead of UTC.
         case wallClock(fraction: Int, offset: Int)
         /// ISO 8601 text with milliseconds, on a clock this many seconds ahead of UTC.
         case text(offset: Int)
-        /// Seconds since 1970.
+        /// Seconds since 1970-01-01T00:00:00Z.
         case epochSeconds
-        /// Milliseconds since 1970.
+        /// Milliseconds since 1970-01-01T00:00:00Z.
         case epochMilliseconds
     }
 
-    /// The column's name.
+    /// The name as the database spells it.
     package let name: String
-    /// How instants stand in it.
+    /// The storage of its instants.
     package let storage: Storage
 
-    /// Milliseconds below this would lie before March 1973: they are seconds.
+    /// The lowest plausible number of milliseconds: smaller ones are from before March 1973 and
+    /// count as seconds.
     package static let leastMilliseconds: Int64 = 100_000_000_000
 
-    /// When the device registered; nil where the row does not say.
+    /// The registration time in a value, rounded up; nil where the row has none.
     package func registration(_ value: SQLValue) -> EpochMilliseconds? {
         switch reading(value, rounding: .up) {
         case .none: nil
@@ -44,12 +45,12 @@ package struct TimeColumn: Hashable, Sendable {
         }
     }
 
-    /// When the token was found dead; nil where the row does not say.
+    /// The mark time in a value, rounded down; nil where the row has none.
     package func mark(_ value: SQLValue) -> EpochMilliseconds? {
         if case .instant(let instant) = reading(value, rounding: .down) { instant } else { nil }
     }
 
-    /// Whether a value stands there that is no time.
+    /// Whether the value is neither empty nor a valid time.
     package func isUnreadable(_ value: SQLValue) -> Bool {
         reading(value, rounding: .down) == .unreadable
     }
@@ -71,7 +72,7 @@ package struct TimeColumn: Hashable, Sendable {
         case (.wallClock(_, let offset), .wallClock(let clock)),
             (.text(let offset), .wallClock(let clock)):
             return .instant(instant(clock, offset, rounding))
-        // The driver spells dates that do not exist.
+        // The driver returns dates that do not exist as text.
         case (.wallClock, .text(let text)):
             return text.hasPrefix("0000-00-00") ? .none : .unreadable
         case (.text(let offset), .text(let text)):
@@ -112,7 +113,7 @@ package struct TimeColumn: Hashable, Sendable {
         return EpochMilliseconds(overflow ? .min : floored)
     }
 
-    /// The value to store for an instant, which `floor` has passed.
+    /// The value to store for an instant that `floor` has rounded.
     package func value(_ time: EpochMilliseconds) -> SQLValue {
         switch storage {
         case .wallClock(_, let offset): .wallClock(clock(time, offset))

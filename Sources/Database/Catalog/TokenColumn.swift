@@ -1,34 +1,34 @@
 import APNsProtocol
 
-// A token is looked up by equality on its column, so that an index serves, and what comes back is
-// read again and compared byte by byte: collations merge upper and lower case and ignore spaces at
-// the end, and no collation decides here which row is meant.
+// A token is looked up by equality on its column, so that an index can be used. The rows found are
+// then compared byte by byte: collations ignore the difference of upper and lower case and spaces
+// at the end, and must not decide which row is meant.
 //
-// Hex text whose collation tells case apart is searched in all-lower and all-upper spelling, the two
-// that programs write. A row spelled in any other way (groups, angle brackets) is not found; such
-// rows are counted by the sample that `check` takes.
+// Hex text with a case-sensitive collation is searched in all-lower and all-upper spelling, the two
+// that programs write. A row with any other spelling (groups, angle brackets) is not found; the
+// sample of `check` counts such rows.
 
 /// The token column of the user's table.
 package struct TokenColumn: Hashable, Sendable {
-    /// The column's name.
+    /// The name as the database spells it.
     package let name: String
-    /// How tokens are spelled in it.
+    /// The encoding of the column's tokens.
     package let encoding: TokenEncoding
     /// Whether the column has a binary type, so that even hex text is bound as bytes.
     package let isBinary: Bool
-    /// Whether equality tells upper from lower case.
+    /// Whether equality is case-sensitive.
     package let tellsCaseApart: Bool
 
-    /// Whether hex text may stand there as text or as bytes, which never equal each other: a column of
-    /// SQLite that is not declared to hold text keeps whichever was bound.
+    /// Whether hex text may be stored as text or as bytes, which are never equal: a column of
+    /// SQLite that is not declared to hold text keeps the bound type.
     var mixesTextAndBytes = false
 
-    /// How many values a token is searched by.
+    /// The number of values by which a token is searched, 1 to 4.
     package var spellings: Int {
         encoding == .hex ? (tellsCaseApart ? 2 : 1) * (mixesTextAndBytes ? 2 : 1) : 1
     }
 
-    /// Appends the values to search a token by.
+    /// Appends the values by which a token is searched.
     package func appendSearchValues(for token: DeviceToken, to values: inout [SQLValue]) {
         switch encoding {
         case .binary: values.append(.bytes(token.bytes))
@@ -44,7 +44,8 @@ package struct TokenColumn: Hashable, Sendable {
         if !isBinary { values.append(.text(hex)) }
     }
 
-    /// Whether no search finds a value because it is hex text kept as bytes where text is searched.
+    /// Whether a value cannot be found because it is hex text stored as bytes, where text is
+    /// searched.
     package func isMisplaced(_ value: SQLValue) -> Bool {
         guard encoding == .hex, !isBinary, !mixesTextAndBytes, case .bytes = value else {
             return false
@@ -52,7 +53,8 @@ package struct TokenColumn: Hashable, Sendable {
         return token(value) != nil
     }
 
-    /// The token a stored value stands for; nil for NULL, placeholders and anything that is none.
+    /// The token in a stored value; nil for NULL, placeholders and any other value that is not a
+    /// token.
     package func token(_ value: SQLValue) -> DeviceToken? {
         switch (encoding, value) {
         case (.binary, .bytes(let bytes)): DeviceToken(bytes)

@@ -1,7 +1,7 @@
 import CMariaDB
 
-/// The columns of a result in the form libmariadb fetches them into. Variable-length columns get a
-/// slot of bounded size; the rare longer value is fetched again by itself.
+/// The columns of a result in the form into which libmariadb fetches them. Variable-length columns
+/// get a slot of bounded size; a longer value, which is rare, is fetched again separately.
 final class MariaDBColumns {
     private enum Form {
         case integer(isUnsigned: Bool)
@@ -11,13 +11,13 @@ final class MariaDBColumns {
         case bytes
     }
 
-    /// Room for a variable-length value before it is fetched by itself: tokens, keys and names fit.
+    /// Bytes of the slot for a variable-length value: tokens, keys and names fit.
     private static let slot = 512
 
     let count: Int
-    /// The columns' names, in order.
+    /// The names of the columns, in order.
     let names: [String]
-    /// What `mysql_stmt_bind_result` copies.
+    /// The binds, which `mysql_stmt_bind_result` copies.
     let binds: UnsafeMutablePointer<MYSQL_BIND>
     private let forms: [Form]
     private let memory: UnsafeMutableRawPointer
@@ -66,7 +66,7 @@ final class MariaDBColumns {
             .integer(isUnsigned: field.flags & UInt32(UNSIGNED_FLAG) != 0)
         case MYSQL_TYPE_FLOAT, MYSQL_TYPE_DOUBLE: .real
         case MYSQL_TYPE_DATETIME, MYSQL_TYPE_TIMESTAMP: .wallClock
-        // These carry the binary character set although what they send is text.
+        // These have the binary character set although their values are text.
         case MYSQL_TYPE_DECIMAL, MYSQL_TYPE_NEWDECIMAL, MYSQL_TYPE_DATE, MYSQL_TYPE_NEWDATE,
             MYSQL_TYPE_TIME, MYSQL_TYPE_JSON:
             .text
@@ -74,10 +74,10 @@ final class MariaDBColumns {
         }
     }
 
-    /// The number of character set `binary`.
+    /// The number of the character set `binary`.
     private static let binaryCharacterSet: UInt32 = 63
 
-    /// The value of a column in the row just fetched.
+    /// The value of a column in the row fetched last.
     func value(
         _ column: Int, of statement: UnsafeMutablePointer<MYSQL_STMT>
     ) throws(SQLFailure) -> SQLValue {

@@ -2,39 +2,39 @@ import CMariaDB
 import Glibc
 
 // A connection through libmariadb. The library's defaults are unsafe for a batch job: plaintext,
-// any certificate, no timeouts, and a server may ask for local files. So every option is set
-// here, whatever its default, and after connecting the cipher is asked for: with verification on,
-// a connection without one is an error even if the library thought otherwise. The order inside the
-// library is capability check, TLS handshake, certificate and host name check, credentials; so a
-// wrong peer never sees a credential.
+// any certificate, no timeouts, and a server may request local files. So every option is set here,
+// whatever its default. After connecting the cipher is checked: with verification on, a connection
+// without a cipher is an error even if the library reports success. The order inside the library is
+// capability check, TLS handshake, certificate and host name check, credentials; so a wrong peer
+// never receives a credential.
 //
 // Confinement: libmariadb allows a handle in one thread at a time and keeps no state per thread
-// besides the OpenSSL error queue, which OpenSSL (1.1 and later) frees by itself when a thread ends;
-// its thread_init and thread_end are therefore called by nobody. `library` runs the only global
-// initialisation once.
+// besides the OpenSSL error queue, which OpenSSL (1.1 and later) frees by itself when a thread
+// ends. So thread_init and thread_end are not called. `library` runs the only global initialization
+// once.
 
-/// A connection to MariaDB, MySQL or whatever speaks their protocol.
+/// A connection to MariaDB, MySQL or another server with their protocol.
 package final class MariaDBConnection: SQLConnection {
-    /// What MariaDB and MySQL spell differently.
+    /// The SQL dialect of MariaDB and MySQL.
     package let dialect = SQLDialect.mariaDB
 
     private let settings: StoreSettings
     private let endpoint: StoreLocation.Server
     private var handle: UnsafeMutablePointer<MYSQL>?
     private var statements = StatementCache<MariaDBStatement>(capacity: 64)
-    /// Bytes of the longest statement that the server takes.
+    /// Bytes of the longest statement that the server accepts.
     package private(set) var mostBytes = 1_048_576
 
-    /// The ways to authenticate that a server may ask for. Others send the password as it is, to whoever
-    /// asks (mysql_clear_password, dialog), or are none of ours. Of these two send it inside verified TLS
-    /// only, or under the server's key.
+    /// The authentication methods that a server may request. Other methods send the password in
+    /// plain text to any peer (mysql_clear_password, dialog), or are not supported here. Two of
+    /// these send it only inside verified TLS or encrypted with the server's key.
     private static let plugins =
         "mysql_native_password,client_ed25519,parsec,caching_sha2_password,sha256_password"
 
-    /// Initialises the library, once per process.
+    /// Whether the library is initialized, once per process.
     private static let library: Bool = mysql_server_init(0, nil, nil) == 0
 
-    /// Remembers where to connect; `connect` does it.
+    /// Stores the endpoint and the settings; `connect` opens the connection.
     package init(_ endpoint: StoreLocation.Server, _ settings: StoreSettings) {
         self.endpoint = endpoint
         self.settings = settings
@@ -48,7 +48,7 @@ package final class MariaDBConnection: SQLConnection {
         handle = nil
     }
 
-    /// Connects and sets the session up; see `SQLConnection.connect`. Throws `SQLFailure`.
+    /// Connects and prepares the session; see `SQLConnection.connect`. Throws `SQLFailure`.
     package func connect() throws(SQLFailure) {
         disconnect()
         guard Self.library, let handle = mysql_init(nil) else {
@@ -122,7 +122,7 @@ package final class MariaDBConnection: SQLConnection {
         }
     }
 
-    /// The library would wait for who writes into a pipe.
+    /// Refuses a CA file that is a pipe, because the library would wait for a writer.
     private func checkRegular(_ ca: String?) throws(SQLFailure) {
         var facts = stat()
         guard let ca, stat(ca, &facts) == 0, facts.st_mode & S_IFMT != S_IFREG else { return }
@@ -143,16 +143,17 @@ package final class MariaDBConnection: SQLConnection {
             kind: .untrusted, code: 2026, message: "the connection came up without encryption")
     }
 
-    /// What every session takes for a value that fits its column.
+    /// The SQL mode of every session: a value that does not fit its column is an error.
     package static let strictMode =
         "STRICT_TRANS_TABLES,STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION,ERROR_FOR_DIVISION_BY_ZERO,"
         + lenientMode
-    /// The same where a value that does not fit is changed: for rows that are compared afterwards.
+    /// The SQL mode that changes a value that does not fit, for rows that are compared afterwards.
     package static let lenientMode = "NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES"
 
-    /// READ COMMITTED, so that FOR UPDATE takes no gap locks, which would make registrations of
-    /// other tokens wait; times in UTC; a value that does not fit is an error, never shortened; a row
-    /// whose number is 0 is inserted with it, and one with a date that does not exist comes back with it.
+    /// READ COMMITTED, so that FOR UPDATE takes no gap locks, which would block registrations of
+    /// other tokens. Times are in UTC. A value that does not fit is an error, never shortened. A
+    /// row whose number is 0 is inserted with 0, and a row with a date that does not exist is
+    /// restored with that date.
     private func prepareSession() throws(SQLFailure) {
         try run(
             """
@@ -177,12 +178,13 @@ package final class MariaDBConnection: SQLConnection {
             state: String(cString: mysql_sqlstate(handle)))
     }
 
-    /// Prepares and runs a statement that returns rows, and fetches them all.
+    /// Prepares and runs a statement that returns rows, and fetches all of them.
     package func query(_ sql: String, _ parameters: [SQLValue]) throws(SQLFailure) -> SQLRows {
         try query(sql, parameters, mostBytes: .max)
     }
 
-    /// Prepares and runs a statement that returns rows, and fetches so many bytes of them.
+    /// Prepares and runs a statement that returns rows, and fetches rows until they have more than
+    /// `mostBytes` bytes.
     package func query(
         _ sql: String, _ parameters: [SQLValue], mostBytes: Int
     ) throws(SQLFailure) -> SQLRows {
@@ -191,7 +193,7 @@ package final class MariaDBConnection: SQLConnection {
         return try statement.fetch(mostBytes: mostBytes)
     }
 
-    /// Prepares and runs a statement that changes rows; returns how many it found.
+    /// Prepares and runs a statement that changes rows; returns the number of rows it found.
     package func execute(_ sql: String, _ parameters: [SQLValue]) throws(SQLFailure) -> Int {
         let statement = try prepared(sql)
         try statement.execute(parameters)
@@ -206,18 +208,18 @@ package final class MariaDBConnection: SQLConnection {
         return statement
     }
 
-    /// Runs a statement as it stands, unprepared.
+    /// Runs a statement unprepared.
     package func run(_ sql: String) throws(SQLFailure) {
         let handle = try opened()
         guard mysql_real_query(handle, sql, UInt(sql.utf8.count)) == 0 else {
             throw lastFailure(handle)
         }
-        // Results of no interest have to be taken off the wire all the same.
+        // Unused results have to be read from the connection too.
         if let result = mysql_store_result(handle) { mysql_free_result(result) }
     }
 
-    /// Runs a statement without limit on the time until its answer. A peer that vanishes is found
-    /// out by TCP keep-alive.
+    /// Runs a statement without a time limit for its answer. TCP keep-alive detects a peer that
+    /// vanishes.
     package func runSchemaChange(_ sql: String) throws(SQLFailure) {
         let handle = try opened()
         var unlimited: UInt32 = 0
@@ -229,7 +231,7 @@ package final class MariaDBConnection: SQLConnection {
         try run(sql)
     }
 
-    /// What the connection is made of, for `check`.
+    /// The server's version, encryption, time zone and account, for `check`.
     package func describe() throws(SQLFailure) -> ServerDescription {
         let handle = try opened()
         let rows = try query("SELECT VERSION(), @@session.time_zone, CURRENT_USER()")

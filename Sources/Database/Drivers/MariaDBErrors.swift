@@ -1,22 +1,22 @@
 import CMariaDB
 
 // Error numbers of servers (mysqld_error.h, and those of Galera, Spider, group replication) and of
-// the client library (errmsg.h), sorted by what can be done about them. Numbers missing here are
-// `other`: never retried blindly, never called a fault of the settings.
+// the client library (errmsg.h), classified by the possible reaction. Numbers missing here are
+// `other`: never retried without a check, and never reported as an error of the settings.
 
 extension SQLFailure {
-    /// Sorts an error of libmariadb.
+    /// Classifies an error of libmariadb.
     static func mariaDB(
         code: UInt32, message: String, state: String = "", whileConnecting: Bool = false
     ) -> SQLFailure {
         var kind = kind(ofMariaDB: Int(code))
-        // A trigger may give its SIGNAL any number; class 45 says that it was one.
+        // A trigger may give its SIGNAL any number; SQLSTATE class 45 identifies it as a SIGNAL.
         if state.hasPrefix("45") { kind = .refused }
-        // Inside TLS the end of a connection is an error of TLS to the library, at whatever step it came:
-        // it shows nothing about who the server is.
+        // Inside TLS the library reports the end of a connection as a TLS error, at any step. That
+        // error proves nothing about the server's identity.
         if kind == .untrusted && ends.contains(where: message.contains) { kind = .lost }
-        // A connection that ends without notice shows as a TLS error once it stands, and a server
-        // that goes away during the handshake is as absent as one that never answers.
+        // A connection that ends without notice shows as a TLS error once it is open, and a server
+        // that ends it during the handshake is as absent as one that never answers.
         if kind == .untrusted && !whileConnecting { kind = .lost }
         if kind == .lost && whileConnecting { kind = .unreachable }
         return SQLFailure(
@@ -25,8 +25,8 @@ extension SQLFailure {
             message: words[code] ?? message)
     }
 
-    /// Words of our own for errors whose own words hold what must not be printed: 1062 quotes a value, and
-    /// for 5010 the library prints memory that it has used for something else meanwhile.
+    /// Messages of this program for errors whose own messages must not be printed: 1062 quotes a
+    /// value, and for 5010 the library prints memory that it has reused since.
     private static let words: [UInt32: String] = [
         1062: "duplicate entry for a unique key",
         5010:
@@ -34,14 +34,15 @@ extension SQLFailure {
             + "none of ours",
     ]
 
-    /// The library was asked for another plugin than those it may use.
+    /// The server requested an authentication plugin other than the allowed ones.
     static let refusedPlugin = 5010
 
-    /// How OpenSSL and the system call the end of a connection.
+    /// The words of OpenSSL and the system for the end of a connection.
     private static let ends = ["unexpected eof", "reset by peer", "Broken pipe", "timed out"]
 
-    /// Whether the error shows that it came up while the server was to prove who it is: the library checks
-    /// that before it sends who we are. An alert of the server may come later than that (RFC 8446, 4.4).
+    /// Whether the error occurred while the server was to prove its identity: the library checks
+    /// that before it sends the account. An alert of the server may come later than that (RFC 8446,
+    /// 4.4).
     var isOfVerification: Bool {
         let words = ["certificate", "Certificate", "SSL is required", "without encryption"]
         return !message.contains("alert") && words.contains(where: message.contains)

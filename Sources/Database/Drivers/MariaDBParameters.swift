@@ -1,10 +1,10 @@
 import CMariaDB
 
-/// The values of a statement in the form libmariadb sends them from: an array of binds pointing
-/// into one arena, which grows to the largest execution and is used again by the next.
+/// The values of a statement in the form from which libmariadb sends them: an array of binds that
+/// point into one arena. The arena grows to the largest execution and is reused by the next.
 final class MariaDBParameters {
     let count: Int
-    /// What `mysql_stmt_bind_param` copies.
+    /// The binds, which `mysql_stmt_bind_param` copies.
     let binds: UnsafeMutablePointer<MYSQL_BIND>
     private var arena: UnsafeMutableRawPointer
     private var capacity: Int
@@ -22,7 +22,7 @@ final class MariaDBParameters {
         arena.deallocate()
     }
 
-    /// Lays the values down; as many as there are places.
+    /// Writes the values into the arena; their number must equal the number of places.
     func fill(_ values: [SQLValue]) {
         let needed = values.reduce(0) { $0 + Self.room(for: $1) }
         if needed > capacity {
@@ -37,7 +37,7 @@ final class MariaDBParameters {
         }
     }
 
-    /// Bytes a value takes in the arena, so that the next one is aligned to 8.
+    /// Bytes of a value in the arena, rounded up so that the next one is aligned to 8.
     private static func room(for value: SQLValue) -> Int {
         switch value {
         case .null: 0
@@ -75,7 +75,7 @@ final class MariaDBParameters {
                 bind.buffer_length = UInt($0.count)
             }
         case .bytes(let bytes), .rawText(let bytes):
-            // BLOB, not STRING: a string would be taken for utf8mb4 text and converted.
+            // BLOB, not STRING: a string would count as utf8mb4 text and be converted.
             if case .bytes = value {
                 bind.buffer_type = MYSQL_TYPE_BLOB
             } else {
@@ -94,7 +94,7 @@ final class MariaDBParameters {
 }
 
 extension MYSQL_TIME {
-    /// A reading in the form the binary protocol carries.
+    /// A reading in the form of the binary protocol.
     init(_ clock: WallClock) {
         let fields = clock.fields
         self.init()
@@ -108,8 +108,8 @@ extension MYSQL_TIME {
         time_type = MYSQL_TIMESTAMP_DATETIME
     }
 
-    /// A date that does not exist, as the server prints and takes it: `2024-00-00 11:22:33.000000`, or
-    /// the bare zero date.
+    /// A date that does not exist, as the server prints and accepts it: `2024-00-00
+    /// 11:22:33.000000`, or the bare zero date.
     var impossibleDate: String {
         func digits(_ number: some BinaryInteger, _ width: Int) -> String {
             let text = String(number)

@@ -1,7 +1,7 @@
 import CMariaDB
 
-/// One prepared statement with the memory its parameters and columns travel through. Everything
-/// allocated in C style lives exactly as long as this object.
+/// One prepared statement with the memory of its parameters and columns. All C allocations live
+/// exactly as long as this object.
 final class MariaDBStatement {
     private let handle: UnsafeMutablePointer<MYSQL>
     private let statement: UnsafeMutablePointer<MYSQL_STMT>
@@ -60,7 +60,7 @@ final class MariaDBStatement {
         return count == .max ? 0 : Int(clamping: count)
     }
 
-    /// Takes all rows off the wire, and keeps those up to the one that makes them more than
+    /// Reads all rows from the connection, and keeps those up to the one with which they exceed
     /// `mostBytes`.
     func fetch(mostBytes: Int) throws(SQLFailure) -> SQLRows {
         guard let columns else { return SQLRows(width: 1) }
@@ -75,7 +75,7 @@ final class MariaDBStatement {
                     rows.append(try columns.value(column, of: statement))
                 }
                 if rows.bytes > mostBytes {
-                    // Takes the others off the wire one by one and drops them.
+                    // Reads the other rows one by one and drops them.
                     mysql_stmt_free_result(statement)
                     return rows
                 }
@@ -83,8 +83,8 @@ final class MariaDBStatement {
                 mysql_stmt_free_result(statement)
                 return rows
             default:
-                // An error among the rows, such as a lock that was not to be had, is left on the
-                // connection and not copied to the statement (Connector/C 3.3).
+                // An error among the rows, such as a lock that was not available, stays on the
+                // connection and is not copied to the statement (Connector/C 3.3).
                 let failure =
                     mysql_stmt_errno(statement) != 0
                     ? Self.failure(statement)

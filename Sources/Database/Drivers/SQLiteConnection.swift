@@ -2,19 +2,19 @@ import Foundation
 import GRDB
 import GRDBSQLite
 
-// SQLite through GRDB. The queue is used as a plain connection: every statement is one hop onto it,
-// transactions are opened and closed by the store as on any server, which GRDB calls unsafe only
-// because two users of the queue could mix their statements; the store is confined to one thread
-// and owns its queue. Values travel by length, see SQLiteStatement.
+// SQLite through GRDB. The queue is used as a plain connection: every statement is one dispatch to
+// it, and the store opens and closes transactions as on any server. GRDB calls that unsafe only
+// because two users of a queue could mix their statements; the store is confined to one thread and
+// owns its queue. Values are passed by length, see SQLiteStatement.
 //
 // `synchronous=FULL` because a chunk that was reported as applied must outlive a power cut: the
-// journal drops evidence on the strength of it. Write-ahead logging, which lets the application
-// read and register while a chunk is written, is set when this program makes the file; a file that
-// somebody else made keeps the journal mode its owner chose.
+// journal drops evidence on the strength of that report. Write-ahead logging lets the application
+// read and register while a chunk is written. It is set when this program creates the file; an
+// existing file keeps the journal mode that its owner chose.
 
 /// A connection to a SQLite file.
 package final class SQLiteConnection: SQLConnection {
-    /// What SQLite spells differently.
+    /// The SQL dialect of SQLite.
     package let dialect = SQLDialect.sqlite
 
     private let path: String
@@ -22,10 +22,10 @@ package final class SQLiteConnection: SQLConnection {
     private let settings: StoreSettings
     private var queue: DatabaseQueue?
     private var statements = StatementCache<SQLiteStatement>(capacity: 64)
-    /// Whether the file keeps text as UTF-8.
+    /// Whether the file stores text as UTF-8.
     private var isUTF8 = true
 
-    /// Remembers the file; `connect` opens it, and makes it only where `creates` says so.
+    /// Stores the path; `connect` opens the file, and creates it only if `creates` is true.
     package init(path: String, creates: Bool, _ settings: StoreSettings) {
         self.path = path
         self.creates = creates
@@ -60,9 +60,9 @@ package final class SQLiteConnection: SQLConnection {
 
     deinit { statements.removeAll() }
 
-    /// Makes the file for its owner alone, since it will hold whole tokens; SQLite would leave the
-    /// mode to the process. The files beside it take theirs from this one. Whatever goes wrong shows
-    /// again, and better told, when SQLite opens the file.
+    /// Creates the file with access for its owner only, because it will hold whole tokens; SQLite
+    /// would leave the mode to the process. The files beside it get the mode of this one. An error
+    /// here occurs again, with a better message, when SQLite opens the file.
     private static func makeFile(_ path: String) {
         let descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
         if descriptor >= 0 { close(descriptor) }
@@ -70,12 +70,13 @@ package final class SQLiteConnection: SQLConnection {
 
     private static func isFile(_ path: String) -> Bool { access(path, F_OK) == 0 }
 
-    /// Prepares and runs a statement that returns rows, and fetches them all.
+    /// Prepares and runs a statement that returns rows, and fetches all of them.
     package func query(_ sql: String, _ parameters: [SQLValue]) throws(SQLFailure) -> SQLRows {
         try query(sql, parameters, mostBytes: .max)
     }
 
-    /// Prepares and runs a statement that returns rows, and fetches so many bytes of them.
+    /// Prepares and runs a statement that returns rows, and fetches rows until they have more than
+    /// `mostBytes` bytes.
     package func query(
         _ sql: String, _ parameters: [SQLValue], mostBytes: Int
     ) throws(SQLFailure) -> SQLRows {
@@ -84,7 +85,7 @@ package final class SQLiteConnection: SQLConnection {
         }
     }
 
-    /// Prepares and runs a statement that changes rows; returns how many it found.
+    /// Prepares and runs a statement that changes rows; returns the number of rows it found.
     package func execute(_ sql: String, _ parameters: [SQLValue]) throws(SQLFailure) -> Int {
         try perform { database in try self.prepared(sql, database).run(parameters) }
     }
@@ -99,17 +100,17 @@ package final class SQLiteConnection: SQLConnection {
         return statement
     }
 
-    /// Runs a statement as it stands, unprepared.
+    /// Runs a statement unprepared.
     package func run(_ sql: String) throws(SQLFailure) {
         try perform { try $0.execute(sql: sql) }
     }
 
-    /// Whether a transaction is open.
+    /// Whether a transaction is open; false also where that cannot be read.
     package var isInTransaction: Bool {
         (try? perform { $0.isInsideTransaction }) ?? false
     }
 
-    /// Whether a deferred foreign key is broken now.
+    /// Whether a deferred foreign key is violated now.
     package var hasBrokenKeys: Bool {
         let isBroken = try? perform { database -> Bool in
             var count: CInt = 0
@@ -121,7 +122,7 @@ package final class SQLiteConnection: SQLConnection {
         return isBroken ?? false
     }
 
-    /// What the connection is made of, for `check`.
+    /// The version of SQLite, for `check`.
     package func describe() throws(SQLFailure) -> ServerDescription {
         let version = try query("SELECT sqlite_version()").scalar?.text ?? ""
         return ServerDescription(

@@ -1,13 +1,13 @@
 import GRDBSQLite
 
-// GRDB hands text over as C strings: what follows a NUL is lost on the way in and on the way out, and
-// bytes that are no UTF-8 are replaced by U+FFFD. A key that was cut is the key of another row, and a
-// before-image with a replaced byte brings another row back. So values travel here by length, as the
-// bytes that stand in the file; GRDB opens the file and keeps the connection.
+// GRDB passes text as C strings: the bytes after a NUL are lost in both directions, and bytes that
+// are not UTF-8 are replaced by U+FFFD. A key that was cut is the key of another row, and a
+// before-image with a replaced byte restores a different row. So values are passed here by length,
+// as the bytes in the file; GRDB opens the file and owns the connection.
 //
-// SQLite stores text in the encoding of the file. It converts UTF-16 to UTF-8 when asked for text, and
-// then puts U+FFFD where half a character stands. Nobody can tell such a replacement from a U+FFFD that
-// was stored, so in a UTF-16 file text that contains one counts as text that is no UTF-8.
+// SQLite stores text in the encoding of the file. It converts UTF-16 to UTF-8 on reading, and puts
+// U+FFFD in the place of half a character. Such a replacement cannot be distinguished from a stored
+// U+FFFD. So in a UTF-16 file, text that contains one counts as text that is not UTF-8.
 
 /// One prepared statement of SQLite. Used on the connection's thread only.
 final class SQLiteStatement {
@@ -17,7 +17,7 @@ final class SQLiteStatement {
 
     /// Prepares a statement on an open connection, which has to outlive this object.
     ///
-    /// - Throws: what SQLite says about the text.
+    /// - Throws: SQLite's error about the statement.
     init(_ connection: OpaquePointer, _ sql: String, isUTF8: Bool) throws(SQLFailure) {
         var statement: OpaquePointer?
         let code = sqlite3_prepare_v2(connection, sql, -1, &statement, nil)
@@ -41,9 +41,9 @@ final class SQLiteStatement {
         .sqlite(code: sqlite3_errcode(connection), message: Self.message(connection))
     }
 
-    /// Runs the statement, and takes rows until they have more than `mostBytes` bytes.
+    /// Runs the statement, and reads rows until they have more than `mostBytes` bytes.
     ///
-    /// - Throws: what SQLite says.
+    /// - Throws: SQLite's error.
     func rows(_ values: [SQLValue], mostBytes: Int) throws(SQLFailure) -> SQLRows {
         try bind(values)
         defer { reset() }
@@ -54,9 +54,9 @@ final class SQLiteStatement {
         return rows
     }
 
-    /// Runs the statement to its end; returns how many rows it found.
+    /// Runs the statement to its end; returns the number of rows it found.
     ///
-    /// - Throws: what SQLite says.
+    /// - Throws: SQLite's error.
     func run(_ values: [SQLValue]) throws(SQLFailure) -> Int {
         try bind(values)
         defer { reset() }
@@ -64,7 +64,7 @@ final class SQLiteStatement {
         return Int(sqlite3_changes(connection))
     }
 
-    /// Whether there is another row.
+    /// Advances to the next row; false at the end.
     private func step() throws(SQLFailure) -> Bool {
         switch sqlite3_step(statement) {
         case SQLITE_ROW: return true
@@ -73,7 +73,8 @@ final class SQLiteStatement {
         }
     }
 
-    /// Leaves the statement as prepared; repeats the error of the last step, which was thrown then.
+    /// Resets the statement for its next use. The call repeats the error of the last step, which
+    /// was thrown then.
     private func reset() {
         sqlite3_reset(statement)
         sqlite3_clear_bindings(statement)
@@ -148,7 +149,7 @@ final class SQLiteStatement {
         }
     }
 
-    /// The length is asked for after the bytes, as SQLite wants it.
+    /// The length is read after the bytes, in the order that SQLite requires.
     private func bytes(_ start: UnsafeRawPointer?, _ column: CInt) -> [UInt8] {
         let count = Int(sqlite3_column_bytes(statement, column))
         return Array(UnsafeRawBufferPointer(start: start, count: start == nil ? 0 : count))
@@ -162,7 +163,7 @@ final class SQLiteStatement {
 }
 
 extension SQLFailure {
-    /// Sorts an error of SQLite by its primary code (https://www.sqlite.org/rescode.html).
+    /// Classifies an error of SQLite by its primary code (https://www.sqlite.org/rescode.html).
     static func sqlite(code: CInt, message: String) -> SQLFailure {
         let primary = code & 0xFF
         let kind: Kind =

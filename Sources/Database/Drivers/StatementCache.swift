@@ -1,5 +1,5 @@
-/// Prepared statements by their text, the least recently used one dropped for a new one. The store
-/// pads its IN lists to a few sizes, so a run of any length uses a few dozen texts.
+/// Prepared statements by their text; a new one replaces the least recently used one. The store
+/// pads its IN lists to a few lengths, so a run of any length uses a few dozen texts.
 struct StatementCache<Statement> {
     private var entries: [String: (statement: Statement, used: Int)] = [:]
     private var clock = 0

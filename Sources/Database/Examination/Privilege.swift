@@ -1,18 +1,19 @@
-// Which rights are needed is known to whoever plans the statements. How a right is proved is the same for all:
-// by a statement that needs exactly it and changes nothing.
+// The code that plans the statements determines the rights they need. The proof of a right is the
+// same for all: a statement that needs exactly this right and changes nothing.
 
 /// One grant, and the statement that proves it.
 package struct Privilege: Hashable, Sendable {
-    /// What it is for, as the middle of a sentence.
+    /// The purpose, as the middle of a sentence.
     package let purpose: String
-    /// `SELECT (a, b), UPDATE (c)`.
+    /// The privileges in SQL, such as `SELECT (a, b), UPDATE (c)`.
     package let privileges: String
-    /// The table, with its schema.
+    /// The table in SQL, with its schema.
     package let table: String
-    /// Fails without the right and changes nothing with it; empty where no statement tells.
+    /// A statement that fails without the right and changes nothing with it; empty where no
+    /// statement can prove the right.
     package let probe: String
 
-    /// States a right.
+    /// Makes a right with the statement that proves it.
     package init(purpose: String, privileges: String, table: String, probe: String) {
         self.purpose = purpose
         self.privileges = privileges
@@ -34,7 +35,8 @@ extension Privilege {
             probe: "UPDATE \(table.sql(dialect)) SET \(assignments) WHERE 1 = 0")
     }
 
-    /// The right to read columns of a table, all of them if nil; `lock` ends the statement.
+    /// The right to read columns of a table, all of them if nil; `lock` is the end of the
+    /// statement.
     package static func reading(
         _ columns: [String]?, of table: TableName, _ dialect: SQLDialect, lock: String
     ) -> Privilege {
@@ -45,7 +47,7 @@ extension Privilege {
             probe: "SELECT \(list ?? "*") FROM \(table.sql(dialect)) WHERE 1 = 0\(lock)")
     }
 
-    /// Rights on a table of ours.
+    /// The rights on a side table.
     package static func sideTable(
         _ own: PushsweepTable, _ privileges: [String], _ database: String, _ dialect: SQLDialect
     ) -> Privilege {
@@ -55,7 +57,7 @@ extension Privilege {
         let column = columns.last ?? ""
         let probe: String
         if privileges.contains("UPDATE") {
-            // Needs all three rights in one statement that inserts no row.
+            // Requires all three rights in one statement that inserts no row.
             probe =
                 "INSERT INTO \(name) (\(list)) SELECT \(list) FROM \(name) AS source WHERE 1 = 0 "
                 + "ON DUPLICATE KEY UPDATE \(column) = VALUES(\(column))"
@@ -71,8 +73,9 @@ extension Privilege {
 }
 
 extension Privilege {
-    /// The GRANT statement that gives this right to `name` or `name@host`, as CURRENT_USER() spells
-    /// it: the last `@` separates the host, names may have others. Without closing semicolon.
+    /// The GRANT statement for this right and the account `name` or `name@host`, as CURRENT_USER()
+    /// spells it: the last `@` separates the host, names may contain others. Without closing
+    /// semicolon.
     package func grant(to user: String) -> String {
         let at = user.unicodeScalars.lastIndex(of: "@")
         let name = at.map { String(user.unicodeScalars[..<$0]) } ?? user
@@ -80,7 +83,7 @@ extension Privilege {
         return "GRANT \(privileges) ON \(table) TO \(Self.literal(name))@\(Self.literal(host))"
     }
 
-    /// A text in quotes; escaped by scalars, since a quote may carry a combining mark.
+    /// A text in quotes; escaped by scalars, because a combining mark may follow a quote.
     private static func literal(_ text: String) -> String {
         var literal = String.UnicodeScalarView(["'"])
         for scalar in text.unicodeScalars {

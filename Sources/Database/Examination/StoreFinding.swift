@@ -1,20 +1,20 @@
-/// One thing found out about the database.
+/// One result of examining the database.
 package struct StoreFinding: Hashable, Sendable, CustomStringConvertible {
-    /// How much it matters.
+    /// The consequence of a finding.
     package enum Severity: Hashable, Sendable {
-        /// As it should be.
+        /// No problem.
         case ok
-        /// Works, but somebody should know.
+        /// No obstacle, but the user should know it.
         case warning
-        /// Cannot wrong a row but loses signals: `check` fails on it, a sweep goes on.
+        /// Cannot damage a row but loses signals: `check` fails on it, a sweep continues.
         case refusedByCheck
-        /// Nothing may be applied: code 77 or 78.
+        /// Evidence must not be applied: code 77 or 78.
         case failure(StoreFailure.Code)
     }
 
-    /// How much it matters.
+    /// The consequence of the finding.
     package let severity: Severity
-    /// One line: what was found, and what to do where something is to be done.
+    /// One line: the finding, and the remedy where one is needed.
     package let sentence: String
     /// A clause after the sentence that names the command which tells more; see `StoreFailure.hint`.
     package let hint: String
@@ -37,6 +37,6 @@ package struct StoreFinding: Hashable, Sendable, CustomStringConvertible {
         return StoreFailure(code, sentence, hint: hint)
     }
 
-    /// The sentence.
+    /// The finding's sentence, without its severity.
     package var description: String { sentence }
 }

@@ -1,8 +1,8 @@
 extension DatabaseSession {
-    /// Asks what the throttle of this session would ask, and who holds a lease: what keeps runs apart
-    /// and slows them down.
+    /// Examines the throttle's sources for this session and the holder of a lease: the conditions
+    /// that keep runs apart and slow them down.
     ///
-    /// - Throws: only failures of looking at the lease.
+    /// - Throws: only failures of reading the lease.
     package func examineThrottle(lease name: String) throws(StoreFailure) -> [StoreFinding] {
         var findings: [StoreFinding] = []
         if let holder = try leaseHolder(of: name) {
@@ -36,17 +36,18 @@ extension DatabaseSession {
         return findings
     }
 
-    /// The GRANT statement for reading the server's own replica lag; empty where nobody asks for it.
-    /// Named replicas need the same, each on its own server.
+    /// The GRANT statement for reading the server's own replica lag; empty where the throttle does
+    /// not need it. Named replicas need the same, each on its own server.
     ///
-    /// - Throws: any failure of asking the server what it is.
+    /// - Throws: any failure of reading the server's description.
     package func lagGrants() throws(StoreFailure) -> [String] {
         let throttle = pacing.throttle
         guard throttle.maxLag != nil, case .server(let server) = settings.location else {
             return []
         }
         let description = try describe()
-        // MariaDB has a right of its own for it since 10.5.9, and REPLICATION CLIENT lost it.
+        // MariaDB has a separate right for it since 10.5.9, and REPLICATION CLIENT no longer
+        // includes it.
         let privileges =
             description.version.hasPrefix("MariaDB") ? "REPLICA MONITOR" : "REPLICATION CLIENT"
         let right = Privilege(

@@ -1,40 +1,41 @@
 import APNsProtocol
 
-// Two hosts with the same settings must not read the same gateways at once: each would get half of
-// the list. A kernel lock keeps runs of one host apart, this lease those of several. It is one row of
-// `pushsweep_lease` per token table:
+// Two hosts with the same settings must not read the same gateways at the same time: each would get half
+// of the list. A kernel lock separates runs of one host, and this lease separates those of several. It is
+// one row of `pushsweep_lease` per token table:
 //
 //   free --take: fence + 1--> held --renew--> held --give back--> free
 //                             held, and not renewed for its time --take: fence + 1--> held by another
 //
-// All times are the database's. Taking is one guarded UPDATE that names the fence it has read, and a
-// second look decides who has it; so it asks nothing of an engine but that an UPDATE of one row is
-// atomic, and a commit whose answer was lost is found out by reading.
+// All times are the database's. Taking is one guarded UPDATE that names the fence read before, and a
+// second read shows which run has the lease. So an engine only has to make an UPDATE of one row atomic,
+// and reading detects a commit whose answer was lost.
 //
-// Time only decides who may take. Who may commit is decided by the fence: a run that was suspended
-// for an hour believes in its lease. So every transaction of a run renews the lease as its last
-// statement, and finds no row when the fence has moved on. It is an UPDATE and not a locking read,
-// because a multi-primary cluster sees only writes of others' transactions, and it comes last,
-// because two connections of one run would wait for each other from there to the COMMIT.
+// Time only decides which run may take the lease. The fence decides which run may commit, because a run
+// that was suspended for an hour still assumes that it has the lease. So every transaction of a run renews
+// the lease as its last statement, and finds no row when the fence has changed. It is an UPDATE and not a
+// locking read, because a multi-primary cluster detects only writes of other transactions. It comes last,
+// because from there to the COMMIT two connections of one run would wait for each other.
 //
-// A killed run leaves its lease behind. Its own host need not wait for the end: who holds the lock of
-// the same state folder knows that no other run of that folder lives.
+// A killed run leaves its lease behind. Its own host need not wait for the end: a run that holds the lock
+// of the same state folder proves that no other run of that folder is alive.
 
-/// Who asks for the lease.
+/// The run that requests the lease.
 package struct LeaseApplicant: Hashable, Sendable {
-    /// What it will do: `sweep`, `replay`, `undo` and so on; one word.
+    /// The kind of run in one word: `sweep`, `replay`, `undo` and so on.
     package let kind: String
     /// The run, as a UUID in text.
     package let run: String
-    /// The state folder whose lock it holds, as a UUID in text. Its holder may take over at once what
-    /// another run of the same folder left.
+    /// The state folder whose lock the run holds, as a UUID in text. Another run of the same folder
+    /// may take over its lease at once after it was killed.
     package let home: String
-    /// The machine.
+    /// The name of the host.
     package let host: String
-    /// Seconds until others may take the lease, unless it is renewed.
+    /// Seconds until other runs may take the lease, unless it is renewed.
     package let seconds: Int
 
-    /// States an applicant. A minute is short enough to wait for and long enough for a busy server.
+    /// Makes an applicant. The default of a minute is short enough to wait for and long enough for
+    /// a busy server.
     package init(kind: String, run: String, home: String, host: String, seconds: Int = 60) {
         self.kind = kind
         self.run = run
@@ -43,35 +44,35 @@ package struct LeaseApplicant: Hashable, Sendable {
         self.seconds = max(1, seconds)
     }
 
-    /// What the row says about the holder: `sweep@host run=… home=… since=…`.
+    /// The text for the row's `owner`: `sweep@host run=… home=… since=…`.
     func owner(since: String) -> String {
-        // The column has 255 characters, of which 150 are left for the host.
+        // The column has 255 characters, of which 150 are reserved for the host.
         let host = host.prefix(150).map { $0 == " " ? "_" : $0 }
         return "\(kind)@\(String(host)) run=\(run) home=\(home) since=\(since)"
     }
 }
 
-/// The lease as a run holds it: what its transactions have to find unchanged.
+/// The lease as held by a run; its transactions require that the row has not changed.
 package struct Lease: Hashable, Sendable {
-    /// The row's name.
+    /// The name of the lease, the key of its row.
     let name: String
     /// The number of this holding; the next one has a higher number.
     package let fence: Int64
-    /// What the row says about the holder.
+    /// The `owner` text in the row.
     let owner: String
-    /// Seconds that a renewal lasts.
+    /// The seconds from a renewal to the end of the lease.
     package let seconds: Int
 
-    /// Renews the lease and makes sure that it is still ours; inside a transaction it stays so until
-    /// the COMMIT.
+    /// Renews the lease and checks that it still belongs to this run; inside a transaction it
+    /// remains so until the COMMIT.
     ///
-    /// - Throws: `leaseLost` where another run has taken it or somebody has given it away.
+    /// - Throws: `leaseLost` where another run has taken the lease or it was given back.
     package func hold(_ connection: any SQLConnection) throws(SQLFailure) {
         let dialect = connection.dialect
         let found = try connection.execute(
             "UPDATE pushsweep_lease SET expires_at = \(dialect.now(adding: seconds)) "
                 + "WHERE name = ? AND fence = ? AND owner = ?", key)
-        // Spider answers 0 for statements it hands on, so 0 says nothing: look.
+        // Spider answers 0 for statements it forwards, so 0 proves nothing: read the row again.
         if found > 0 { return }
         let row = try LeaseRow.read(name, connection)
         if row?.fence == fence && row?.owner == owner { return }
@@ -81,27 +82,27 @@ package struct Lease: Hashable, Sendable {
                 + (row?.holder.map { ", \($0) does" } ?? ""))
     }
 
-    /// Values for name, fence and owner.
+    /// The values for name, fence and owner.
     var key: [SQLValue] { [.text(name), .integer(fence), .text(owner)] }
 }
 
-/// Who holds the lease, as the database tells.
+/// The holder of the lease, as stored in the database.
 package struct LeaseHolder: Hashable, Sendable, CustomStringConvertible {
-    /// Kind of run, host and name of the run, as far as the row can be read.
+    /// Kind of run, host and id of the run, as far as the row can be read.
     let owner: String
-    /// When others may take it.
+    /// The time from which on other runs may take it.
     let until: EpochMilliseconds?
-    /// Whether that has passed.
+    /// Whether that time has passed.
     let isExpired: Bool
 
-    /// A part of what the row says about the owner.
+    /// One part of the owner text.
     private func part(_ name: String) -> Substring? {
         owner.split(separator: " ").compactMap { $0.droppingPrefix("\(name)=") }.first
     }
 
-    /// The run.
+    /// The id of the run, a UUID in text; nil where the row cannot be read.
     package var run: String? { part("run").map(String.init) }
-    /// The state folder of the run.
+    /// The state folder of the run, a UUID in text; nil where the row cannot be read.
     package var home: String? { part("home").map(String.init) }
 
     /// `sweep on host-a (run …) since … until … unless renewed`.
@@ -116,15 +117,15 @@ package struct LeaseHolder: Hashable, Sendable, CustomStringConvertible {
     }
 }
 
-/// The row of the lease.
+/// The row of the lease with its database time.
 struct LeaseRow {
     let owner: String?
     let fence: Int64
     let expires: EpochMilliseconds?
-    /// The database's time.
+    /// The database's time of the read.
     let now: EpochMilliseconds
 
-    /// Reads the row; nil where there is none.
+    /// Reads the row; nil where it does not exist.
     static func read(_ name: String, _ connection: any SQLConnection) throws(SQLFailure)
         -> LeaseRow?
     {
@@ -140,7 +141,7 @@ struct LeaseRow {
             now: try dialect.instant(rows[0, 3]))
     }
 
-    /// Who holds it, whether or not the time is over; nil where nobody does.
+    /// The holder, whether or not its time has passed; nil for a free lease.
     var holder: LeaseHolder? {
         owner.map {
             LeaseHolder(owner: $0, until: expires, isExpired: expires.map { $0 <= now } ?? true)

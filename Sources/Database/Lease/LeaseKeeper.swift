@@ -1,15 +1,15 @@
 import Foundation
 
-// A run may wait for a silent gateway, sort a large feed or pause for a busy server longer than its
-// lease lasts. So a thread renews it, over a connection of its own that is opened when it is first
-// needed: most runs are over by then. It decides nothing. If it cannot reach the database, or finds
-// the lease lost, the next transaction of the run finds out by itself.
+// A run may wait for a silent gateway, sort a large feed or pause for a busy server for longer than
+// its lease lasts. So a thread renews the lease, over its own connection, which is opened at the
+// first renewal: most runs have ended by then. The thread decides nothing. If it cannot reach the
+// database, or finds the lease lost, the next transaction of the run detects that by itself.
 
-/// Renews a lease until told to stop.
+/// Renews a lease until `stop`.
 package final class LeaseKeeper: Sendable {
     private let stopped = DispatchSemaphore(value: 0)
 
-    /// Starts renewing, three times as often as would do.
+    /// Starts the thread. It renews after each third of the lease's time.
     package init(_ lease: Lease, _ settings: StoreSettings, pacing: Pacing = Pacing()) {
         let pause = lease.seconds * 1_000 / 3
         let stopped = stopped
@@ -20,7 +20,7 @@ package final class LeaseKeeper: Sendable {
         }
     }
 
-    /// Renews whenever `isDue` comes back with true; ends with its false, or when the lease is lost.
+    /// Renews whenever `isDue` returns true; ends when it returns false, or when the lease is lost.
     static func keep(
         _ lease: Lease, _ settings: StoreSettings, _ pacing: Pacing, isDue: () -> Bool
     ) {
@@ -36,7 +36,7 @@ package final class LeaseKeeper: Sendable {
         }
     }
 
-    /// Ends the renewing. Does not wait for a renewal that is on its way: it finds nothing to renew
-    /// once the lease is given back.
+    /// Ends the renewing. Does not wait for a renewal in progress, which finds no row after the
+    /// lease is given back.
     package func stop() { stopped.signal() }
 }

@@ -1,17 +1,18 @@
 import APNsProtocol
 
-/// What came of asking for the lease.
+/// The answer to a request for the lease.
 package enum LeaseAnswer: Hashable, Sendable {
-    /// The applicant has it.
+    /// The applicant has the lease.
     case taken(Lease)
-    /// Another run has it.
+    /// Another run has the lease.
     case held(LeaseHolder)
 }
 
 extension DatabaseSession {
-    /// Takes the lease, where it is free, has ended, or was left by a run of the same state folder.
+    /// Takes the lease if it is free, has ended, or was left by a run of the same state folder.
     ///
-    /// - Throws: any failure of the database; the lease may then have been taken, and ends by itself.
+    /// - Throws: any failure of the database; the lease may then have been taken, and ends by
+    ///   itself.
     package func takeLease(
         _ applicant: LeaseApplicant, on name: String
     ) throws(StoreFailure) -> LeaseAnswer {
@@ -21,7 +22,7 @@ extension DatabaseSession {
                 throw SQLFailure(kind: .conflict, code: 0, message: "the lease is new")
             }
             if let holder = row.holder {
-                // Ours, by an answer that was lost.
+                // Taken by this run, with an answer that was lost.
                 if holder.run == applicant.run { return .taken(lease(row, applicant, name)) }
                 guard holder.isExpired || holder.home == applicant.home else {
                     return .held(holder)
@@ -42,7 +43,7 @@ extension DatabaseSession {
             name: name, fence: row.fence, owner: row.owner ?? "", seconds: applicant.seconds)
     }
 
-    /// Makes the row, free, so that taking has one form only.
+    /// Inserts the row of a free lease, so that taking has one form only.
     private func insertLease(_ name: String) throws(SQLFailure) {
         do throws(SQLFailure) {
             _ = try connection.execute(
@@ -52,9 +53,9 @@ extension DatabaseSession {
         }
     }
 
-    /// Takes the place of what was read, if it still stands there. Taking always raises the fence, and
-    /// giving back leaves it, so the fence alone tells whether another was faster; only an ended lease
-    /// may have been renewed in the meantime.
+    /// Replaces the holder that was read, if the row has not changed. Taking always raises the
+    /// fence, and giving back keeps it, so the fence alone shows whether another run was faster.
+    /// Only an ended lease may have been renewed since.
     private func replace(
         _ row: LeaseRow, _ applicant: LeaseApplicant, _ name: String
     ) throws(SQLFailure) {
@@ -74,7 +75,7 @@ extension DatabaseSession {
         _ = try connection.execute(sql, values)
     }
 
-    /// Renews a lease, and makes sure that it is still ours.
+    /// Renews a lease, and checks that it still belongs to this run.
     ///
     /// - Throws: `stopped` where another run has it; any failure of the database.
     package func renew(_ lease: Lease) throws(StoreFailure) {
@@ -83,7 +84,8 @@ extension DatabaseSession {
         }
     }
 
-    /// Gives a lease back. What cannot be given back ends by itself, so this asks twice at the most.
+    /// Gives a lease back, with at most two tries, because a lease that is not given back ends by
+    /// itself.
     ///
     /// - Throws: any failure of the database.
     package func giveBack(_ lease: Lease) throws(StoreFailure) {
@@ -98,8 +100,8 @@ extension DatabaseSession {
         }
     }
 
-    /// Who holds the lease now; nil where nobody does, and where the account may not see it, as that
-    /// of a dry run need not.
+    /// The present holder of the lease; nil for a free lease, and where the account may not read
+    /// the row, as in a dry run.
     package func leaseHolder(of name: String) throws(StoreFailure) -> LeaseHolder? {
         guard try canRead("pushsweep_lease", "owner, fence, expires_at") else { return nil }
         let holder = try retries.retrying("looking at the lease on \(name)") {

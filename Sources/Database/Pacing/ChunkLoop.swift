@@ -1,29 +1,30 @@
-// Every long change is made chunk by chunk, each in a transaction that also moves a marker. Whatever
-// goes wrong inside a chunk, what follows is the same: give the transaction up, connect anew if need
-// be, read the marker, and go on from there. So a commit whose answer was lost needs no special case,
-// the marker tells, and numbers of affected rows are never added up over retries.
+// Every long change is made chunk by chunk, each in a transaction that also moves a marker. After
+// any failure inside a chunk the steps are the same: roll the transaction back, connect again if
+// needed, read the marker, and continue from there. So a commit whose answer was lost needs no
+// special case, because the marker shows its outcome. Numbers of affected rows are never added up
+// over retries.
 
-/// What came of one try of a chunk.
+/// The outcome of one try of a chunk.
 package enum ChunkOutcome<Progress> {
-    /// It is committed: so many entries, whose rows had so many bytes.
+    /// The chunk is committed, with its number of entries and the bytes of their rows.
     case committed(Progress, entries: Int, bytes: Int)
-    /// Nothing was done, its rows are too large to be held together: so many entries were asked for,
-    /// so many rows read.
+    /// Nothing was changed, because the rows are too large to be held together: the number of
+    /// entries requested and of rows read.
     case tooLarge(entries: Int, rows: Int)
 }
 
-/// Tries a chunk until it is committed, sizes the next one by the time it took, and leaves others
-/// their turn in between.
+/// Tries a chunk until it is committed, sizes the next one by the time it took, and leaves time for
+/// other writers in between.
 package struct ChunkLoop {
     private let connection: any SQLConnection
     private let pacing: Pacing
     private let retries: RetryPolicy
     private let isolation: RowIsolation
     private var sizing: ChunkSizing
-    /// Milliseconds the last committed chunk took.
+    /// The milliseconds that the last committed chunk took.
     private var lastTransaction = 0.0
 
-    /// `isolation` is shared with what writes rows.
+    /// Makes the loop for one change. `isolation` is shared with the code that writes rows.
     package init(
         _ connection: any SQLConnection, _ pacing: Pacing,
         _ isolation: RowIsolation = RowIsolation()
@@ -35,14 +36,14 @@ package struct ChunkLoop {
         sizing = ChunkSizing(first: pacing.firstChunk)
     }
 
-    /// Entries in the next chunk.
+    /// The number of entries in the next chunk.
     package var size: Int { sizing.size }
 
-    /// Commits one chunk after `start`. `chunk` is told how many entries to take and makes a whole
-    /// transaction of them; `marker` reads what is committed.
+    /// Commits one chunk after `start`. `chunk` receives the number of entries and runs a whole
+    /// transaction with them; `marker` reads the committed progress.
     ///
-    /// - Returns: the progress behind the chunk, or whatever else the marker shows to have been
-    ///   committed meanwhile.
+    /// - Returns: the progress after the chunk, or other progress that the marker shows as
+    ///   committed since.
     package mutating func commit<Progress: Equatable>(
         after start: Progress, doing: String, markerOf subject: String,
         _ chunk: (Int) throws(SQLFailure) -> ChunkOutcome<Progress>,
@@ -77,7 +78,7 @@ package struct ChunkLoop {
         }
     }
 
-    /// Connects anew where needed and reads what was committed.
+    /// Connects again where needed and reads the committed progress.
     private func resume<Progress>(
         after failure: SQLFailure, _ doing: String, _ subject: String,
         _ marker: () throws(SQLFailure) -> Progress
@@ -96,8 +97,8 @@ package struct ChunkLoop {
         }
     }
 
-    /// Leaves a gap as long as a writer that has waited for the last chunk sleeps before it asks
-    /// again: SQLite's busy handler by then sleeps about half of what it has slept already.
+    /// Waits as long as a writer sleeps between two tries after waiting for the last chunk:
+    /// SQLite's busy handler by then sleeps about half of the time that it has slept already.
     package func letOthersWrite() {
         guard connection.dialect.writersPoll else { return }
         let pause = Int(min(lastTransaction / 2, 50))

@@ -1,22 +1,23 @@
-/// Limits on figures of a server's status: `Threads_running=25,wsrep_local_recv_queue=100`, or a
+/// Limits on values of a server's status: `Threads_running=25,wsrep_local_recv_queue=100`, or a
 /// number alone for `Threads_running`. The spelling is that of gh-ost and pt-online-schema-change.
 package struct LoadLimits: Hashable, Sendable, CustomStringConvertible {
-    /// The figure that a number alone is about: statements at work on the server, ours among them.
+    /// The variable for a number alone: the statements running on the server, including this
+    /// program's.
     static let usual = "Threads_running"
 
-    /// The most of one figure.
+    /// The limit of one variable.
     struct Limit: Hashable, Sendable {
         /// A variable of SHOW GLOBAL STATUS.
         let name: String
-        /// Above this is too much.
+        /// The highest allowed value.
         let most: Double
     }
 
     let limits: [Limit]
 
-    /// Reads limits.
+    /// Parses limits.
     ///
-    /// - Throws: what is wrong with the text, to be read after the name of the setting.
+    /// - Throws: the error in the text, as the end of a sentence that begins with the setting.
     package init(_ text: String) throws(SettingRefusal) {
         var limits: [Limit] = []
         for part in text.split(separator: ",", omittingEmptySubsequences: false) {
@@ -37,7 +38,7 @@ package struct LoadLimits: Hashable, Sendable, CustomStringConvertible {
         self.limits = limits
     }
 
-    /// Names go into a statement as they are, so they are letters, digits and underscores.
+    /// Names go into a statement unquoted, so they may have letters, digits and underscores only.
     private static func isName(_ text: String) -> Bool {
         (1...64).contains(text.utf8.count)
             && text.utf8.allSatisfy { PlainText.isAlphanumeric($0) || $0 == UInt8(ascii: "_") }
@@ -51,17 +52,17 @@ package struct LoadLimits: Hashable, Sendable, CustomStringConvertible {
         return Double(text)
     }
 
-    /// The limits as they can be written again.
+    /// The limits in the spelling that `init` accepts.
     package var description: String {
         limits.map { "\($0.name)=\(Self.text($0.most))" }.joined(separator: ",")
     }
 
-    /// A figure without a needless fraction.
+    /// A number without a needless fraction.
     static func text(_ number: Double) -> String {
         Int64(exactly: number).map(String.init) ?? String(number)
     }
 
-    /// The first figure above its limit, in words; nil where all is well.
+    /// The first variable above its limit, in words; nil where none is.
     func excess(_ status: [String: Double]) -> String? {
         for limit in limits {
             guard let figure = status[limit.name.lowercased()], figure > limit.most else {

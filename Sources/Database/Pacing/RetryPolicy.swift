@@ -1,22 +1,22 @@
-/// Tries what can fail in passing again, a few times, with pauses.
+/// Repeats operations that can fail temporarily, a few times, with pauses.
 package struct RetryPolicy {
     let connection: any SQLConnection
     let pacing: Pacing
 
-    /// Tries on a connection, as often and with such pauses as the pacing says.
+    /// Repeats on a connection, with the tries and pauses of the pacing.
     package init(connection: any SQLConnection, pacing: Pacing) {
         self.connection = connection
         self.pacing = pacing
     }
 
-    /// Throws what there is to say when trying again is of no use, else pauses.
+    /// Throws the failure when another try cannot help, else pauses.
     func giveUp(
         on failure: SQLFailure, after attempt: Int, doing: String
     ) throws(StoreFailure) {
         let tries =
             switch failure.kind {
             case .conflict, .lost, .overloaded, .unreachable: pacing.tries
-            // Another node may have become the one that takes changes.
+            // Another node may have become the writable one.
             case .readOnly: 2
             case .untrusted, .permission, .configuration, .refused, .leaseLost, .other: 1
             }
@@ -24,8 +24,8 @@ package struct RetryPolicy {
         pacing.sleep(pacing.pause(after: attempt))
     }
 
-    /// Runs a transaction or a read until it works; connects anew after a loss. `failure` is what
-    /// went wrong before.
+    /// Runs a transaction or a read until it succeeds; connects again after a loss. `failure` is
+    /// that of an earlier try. Throws `StoreFailure` after the last try.
     package func retrying<R>(
         _ doing: String, after failure: SQLFailure? = nil, _ body: () throws(SQLFailure) -> R
     ) throws(StoreFailure) -> R {

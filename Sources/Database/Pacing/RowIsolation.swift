@@ -1,19 +1,18 @@
-// One statement changes hundreds of rows, and one row that cannot be changed fails it: a trigger signals
-// an error, a foreign key holds the row, a value does not fit. The chunk is then rolled back and done
-// again row by row, and the rows that are refused are left out and named; the next chunk is done in one
-// piece again.
+// One statement changes hundreds of rows, and one row that cannot be changed makes it fail: a trigger
+// signals an error, a foreign key protects the row, a value does not fit. The chunk is then rolled back and
+// redone row by row, and refused rows are left out and named. The next chunk is done together again.
 //
 //   together --refused, or twice not found--> row by row --commit--> together
 //
 // Two refusals are worse than a failed statement. A trigger of SQLite may end the whole transaction
-// (RAISE(ROLLBACK)): the row is remembered and passed over in the next try. A foreign key of SQLite may be
-// checked at COMMIT only, which names no row: row by row it is looked at after each. Should a commit be
-// refused all the same, the chunk shrinks until one entry is left, and its rows are refused.
+// (RAISE(ROLLBACK)): the row is remembered and skipped in the next try. A foreign key of SQLite may be
+// checked at COMMIT only, which names no row: row by row it is checked after each. If a commit is refused
+// all the same, the chunk shrinks until one entry is left, and its rows are refused.
 //
 // A trigger may also give its SIGNAL the number of a deadlock. A deadlock ends the transaction, a SIGNAL
-// does not: so the second time a savepoint goes first, and where that can be gone back to the row refused.
+// does not. So the second try sets a savepoint first. Where the rollback to it succeeds, the row refused.
 
-/// Which rows of a chunk are refused, over all tries of the chunk. Confined to the store's thread.
+/// The refused rows of a chunk, over all tries of the chunk. Confined to the store's thread.
 package final class RowIsolation {
     /// Whether rows are changed one by one.
     package private(set) var isOn = false
@@ -24,25 +23,25 @@ package final class RowIsolation {
     /// Whether a statement of the chunk failed with a deadlock.
     private var hadDeadlock = false
 
-    /// Nothing is refused yet.
+    /// Starts without refused rows, with whole chunks.
     package init() {}
 
-    /// How many of so many entries the next try may take.
+    /// The number of entries that the next try may take, at most `entries`.
     func limited(_ entries: Int) -> Int { min(entries, most ?? entries) }
 
-    /// Asks for another try, row by row.
+    /// Requests another try, row by row.
     package func isolate() {
         isOn = true
         wantsRetry = true
     }
 
-    /// Notes that a statement failed; a failure that speaks of a row asks for another try, row by row.
+    /// Records that a statement failed; a failure about a row requests another try, row by row.
     package func note(_ failure: SQLFailure, isAboutRow: Bool = false) {
         if RowRefusal(failure) != nil || isAboutRow && failure.mayBeAboutRow { isolate() }
     }
 
-    /// Runs a statement that changes many rows. A deadlock that did not end the transaction asks for
-    /// another try, row by row.
+    /// Runs a statement that changes many rows. A deadlock that did not end the transaction
+    /// requests another try, row by row.
     package func watching<R>(
         _ connection: any SQLConnection, _ statement: () throws(SQLFailure) -> R
     ) throws(SQLFailure) -> R {
@@ -57,21 +56,21 @@ package final class RowIsolation {
         }
     }
 
-    /// Whether a deadlock is the SIGNAL of a trigger, because the transaction stands. Asked behind
-    /// `SAVEPOINT pushsweep_row`, which it goes back to.
+    /// Whether a deadlock is the SIGNAL of a trigger, because the transaction is still open. Called
+    /// after `SAVEPOINT pushsweep_row`, to which it rolls back.
     package func isSignal(_ failure: SQLFailure, _ connection: any SQLConnection) -> Bool {
         guard failure.isDeadlock else { return false }
         return (try? connection.run("ROLLBACK TO SAVEPOINT pushsweep_row")) != nil
     }
 
-    /// Notes that a statement did not find all of its rows. The first time another transaction may have
-    /// changed one.
+    /// Records that a statement did not find all of its rows. At the first miss another transaction
+    /// may have changed a row.
     package func noteMiss() {
         misses += 1
         if misses > 1 && !isOn { isolate() }
     }
 
-    /// Notes that the commit of so many entries was refused because of `rows`.
+    /// Records that the commit of `entries` entries was refused because of `rows`.
     package func noteCommit(_ failure: SQLFailure, entries: Int, rows: [String]) {
         guard let refusal = RowRefusal(failure) else { return }
         if !isOn {
@@ -90,16 +89,16 @@ package final class RowIsolation {
         wantsRetry = true
     }
 
-    /// Why a row is passed over; nil for one that is to be tried.
+    /// The reason for skipping a row; nil for one that is to be tried.
     package func refusal(of row: String) -> RowRefusal? { remembered[row] }
 
-    /// Whether the chunk is to be tried again at once, because the next try differs from the last one.
+    /// Whether to try the chunk again at once, because the next try differs from the last one.
     func takesRetry() -> Bool {
         defer { wantsRetry = false }
         return wantsRetry
     }
 
-    /// Goes back to whole chunks.
+    /// Returns to whole chunks.
     func committed() {
         isOn = false
         misses = 0

@@ -1,27 +1,28 @@
-/// Why one row was not changed although the evidence says that its token is dead. The row stays as it is.
+/// The reason why one row was not changed although the evidence makes it stale. The row stays
+/// unchanged.
 package enum RowRefusal: String, Hashable, Sendable, CaseIterable {
     /// A trigger signalled an error.
     case trigger
     /// Rows of another table refer to the row, and their foreign key restricts its removal.
     case referenced
-    /// The changed row would refer to a row of another table that is not there.
+    /// The changed row would refer to a row of another table that does not exist.
     case dangling
-    /// A CHECK of the table does not hold for the changed row.
+    /// A CHECK of the table is violated by the changed row.
     case check
-    /// A unique key has the new value in another row.
+    /// Another row has the new value of a unique key.
     case taken
-    /// A value does not fit its column, or a column takes no NULL.
+    /// A value does not fit its column, or a column does not accept NULL.
     case value
-    /// The database does not find the row by the key that it gave for it.
+    /// The database does not find the row by the key that it returned for it.
     case unmatched
-    /// The row's time of registration cannot be read, so nobody can tell whether the device came back.
+    /// The row's registration cannot be read, so it is unknown whether the device came back.
     case registration
-    /// A value of the row cannot be kept byte by byte, or the row is too large for one statement, so a
-    /// removed row could not be brought back.
+    /// A value of the row cannot be kept byte by byte, or the row is too large for one statement,
+    /// so a removed row could not be restored.
     case inexact
-    /// The statement fails for this row and for no other: mostly in a trigger.
+    /// The statement fails for this row and for no other, mostly in a trigger.
     case failure
-    /// The row's key is longer than the column of the ledger that would have to name it.
+    /// The row's key is longer than the ledger's column for it.
     case key
 
     /// The middle of a sentence about the row.
@@ -42,7 +43,7 @@ package enum RowRefusal: String, Hashable, Sendable, CaseIterable {
         }
     }
 
-    /// Reads what the database says about one changed row; nil for a failure that says nothing about
+    /// Classifies the database's error about one changed row; nil for a failure that is not about
     /// the row.
     package init?(_ failure: SQLFailure) {
         switch failure.code {
@@ -53,13 +54,13 @@ package enum RowRefusal: String, Hashable, Sendable, CaseIterable {
         case 3_819, 4_025: self = .check
         case 1_048, 1_264, 1_265, 1_292, 1_300, 1_364, 1_366, 1_406, 1_411, 1_690: self = .value
         case 19: self = Self.sqlite(failure.message)
-        // Whatever else was refused carries the number that a trigger gave its SIGNAL.
+        // Any other refusal has the number that a trigger gave its SIGNAL.
         default: self = .trigger
         }
     }
 
-    /// SQLITE_CONSTRAINT of any kind. The words are those of SQLite's source, and a trigger's RAISE may
-    /// have any.
+    /// Classifies SQLITE_CONSTRAINT of any kind. The texts are those of SQLite's source, and a
+    /// trigger's RAISE may have any.
     private static func sqlite(_ message: String) -> RowRefusal {
         if message.hasPrefix("FOREIGN KEY") { return .referenced }
         if message.hasPrefix("CHECK") { return .check }
@@ -70,12 +71,12 @@ package enum RowRefusal: String, Hashable, Sendable, CaseIterable {
 }
 
 extension SQLFailure {
-    /// Whether the server says that two transactions waited for each other (ER_LOCK_DEADLOCK), for which
-    /// it ends one of them.
+    /// Whether the server reports that two transactions waited for each other (ER_LOCK_DEADLOCK),
+    /// of which it ends one.
     var isDeadlock: Bool { kind == .conflict && code == 1_213 }
 
-    /// Whether a failed change of one row may be the row's fault. Passing trouble is not, nor is a disk or
-    /// a table that takes no change at all.
+    /// Whether the row may be the cause of a failed change of one row. Temporary failures are not,
+    /// nor is a disk or a table that accepts no change at all.
     package var mayBeAboutRow: Bool {
         switch kind {
         case .refused, .configuration, .permission: true

@@ -1,60 +1,61 @@
 import Foundation
 
-// A sweep that follows a quarter's silence may have millions of rows to mark, on a server with
-// customers. Chunks keep its locks short; the throttle keeps its pace bearable. Between two chunks,
-// never inside a transaction, it looks at what it was asked to look at, once a second at the most:
+// A sweep after a quarter without one may have millions of rows to mark, on a server in production. Chunks
+// keep its locks short, and the throttle limits its load. Between two chunks, never inside a transaction,
+// it checks the configured conditions, at most once a second:
 //
-//   go on --over max-lag or max-load--> pause --back below--> go on
-//         --over critical-load, past the time budget, stop file--> stop
-//                                       pause --ten minutes----> stop
+//   continue --over max-lag or max-load--> pause --back below--> continue
+//            --over critical-load, past the time budget, stop file--> stop
+//                                          pause --ten minutes----> stop
 //
-// To stop costs nothing: what was read is in the journal, the marker says how far it is applied, and
-// the next run goes on. So whatever lasts too long ends the run instead of holding the lease.
+// Stopping costs nothing: the evidence is in the journal, the marker stores the progress, and the next run
+// continues. So a condition that lasts too long ends the run instead of keeping the lease.
 //
-// Who asks for nothing pays one look for the stop file and no query.
+// Without limits the throttle only checks for the stop file and sends no query.
 
-/// When a run pauses and when it ends early; by default never.
+/// The conditions under which a run pauses or ends early; by default none.
 package struct Throttle: Sendable {
-    /// Seconds a replica may lag.
+    /// The seconds that a replica may lag.
     package var maxLag: Double?
-    /// Load beyond which the run pauses.
+    /// The load above which the run pauses.
     package var maxLoad: LoadLimits?
-    /// Load beyond which the run ends.
+    /// The load above which the run ends.
     package var criticalLoad: LoadLimits?
-    /// Milliseconds the run may last.
+    /// The milliseconds that the run may last.
     package var timeBudget: Double?
     /// A file whose presence ends the run.
     package var stopFile: String?
-    /// The replicas whose lag counts; none: the server's own.
+    /// The replicas whose lag counts; empty: the server's own lag.
     package var replicas: [StoreSettings] = []
-    /// When the run began, on the clock of the pacing; nil: it has no budget yet.
+    /// The start of the run on the pacing's clock, in milliseconds; nil: the budget does not count
+    /// yet.
     package var began: Double?
-    /// Hears when a run pauses, and why, and when it goes on.
+    /// Receives messages about the start of a pause, with its reason, and its end.
     package var story: @Sendable (String) -> Void = { _ in }
-    /// Takes the place of asking servers.
+    /// Replaces the queries to servers, for tests.
     package var scripted: (@Sendable () -> ThrottleReading)?
 
-    /// Starts without limits.
+    /// Makes a throttle without limits.
     package init() {}
 
-    /// Milliseconds between two looks at servers.
+    /// Milliseconds between two checks of servers.
     static let interval = 1_000.0
-    /// Milliseconds a pause lasts until the next look; a stop signal is heard as often.
+    /// Milliseconds of a pause until the next check of limits and stop signal.
     static let pause = 500
     /// Milliseconds of pausing after which the run ends.
     static let longestPause = 600_000.0
 
-    /// Whether servers have to be asked.
+    /// Whether the limits need queries to servers.
     package var asksServers: Bool { maxLag != nil || maxLoad != nil || criticalLoad != nil }
 
-    /// What to do about a reading.
+    /// The consequence of a reading.
     enum Decision: Hashable, Sendable {
         case goOn
         case pause(StopReason, String)
         case stop(StopReason, String)
     }
 
-    /// What there is to do without asking a server; nil: nothing stands in the way.
+    /// The decision without a query to a server; nil: no obstacle.
     func ending(at now: Double) -> Decision? {
         if let stopFile, access(stopFile, F_OK) == 0 {
             return .stop(.stopFile, "the stop file \(stopFile) is there")
@@ -66,7 +67,7 @@ package struct Throttle: Sendable {
         return nil
     }
 
-    /// What to do about a reading, the most urgent first.
+    /// The consequence of a reading; the most urgent limit decides.
     func decide(_ reading: ThrottleReading) -> Decision {
         if let excess = criticalLoad?.excess(reading.status) {
             return .stop(.criticalLoad, "\(excess) (critical-load)")
@@ -91,28 +92,28 @@ package struct Throttle: Sendable {
     static func seconds(_ seconds: Double) -> String { "\(LoadLimits.text(seconds)) s" }
 }
 
-/// What servers say about how they are.
+/// The values read from servers for the limits.
 package struct ThrottleReading: Hashable, Sendable {
-    /// One replica.
+    /// The lag of one replication.
     package struct Lag: Hashable, Sendable {
-        /// Its address, or which replication of the server.
+        /// The replica's address, or the name of the server's replication.
         package let name: String
-        /// Seconds behind; nil where replication stands still or nobody answers.
+        /// The seconds behind; nil where replication has stopped or the replica does not answer.
         package let seconds: Double?
 
-        /// States a lag.
+        /// Makes the lag of one replication.
         package init(name: String, seconds: Double?) {
             self.name = name
             self.seconds = seconds
         }
     }
 
-    /// Figures of SHOW GLOBAL STATUS by name in lower case.
+    /// Values of SHOW GLOBAL STATUS by variable name in lower case.
     package var status: [String: Double]
-    /// One entry per replication.
+    /// The lags, one per replication.
     package var lags: [Lag]
 
-    /// States a reading.
+    /// Makes a reading; by default an empty one.
     package init(status: [String: Double] = [:], lags: [Lag] = []) {
         self.status = status
         self.lags = lags

@@ -1,5 +1,4 @@
-/// Where a store stops between two chunks to look whether it may go on. Belongs to its store's
-/// thread.
+/// The throttle's check between two chunks of a store. Confined to the store's thread.
 package final class ThrottleGate {
     private let throttle: Throttle
     private let pacing: Pacing
@@ -13,10 +12,9 @@ package final class ThrottleGate {
         nextLook = pacing.monotonic()
     }
 
-    /// Comes back with true as soon as the run may go on, with false when it is told to stop while it
-    /// pauses.
+    /// Returns true as soon as the run may continue, and false when `shouldStop` ends a pause.
     ///
-    /// - Throws: `stopped` where the run has to end, any failure of asking the server.
+    /// - Throws: `stopped` where the run has to end; any failure of a query to a server.
     package func pass(shouldStop: () -> Bool) throws(StoreFailure) -> Bool {
         try end(throttle.ending(at: pacing.monotonic()), after: nil)
         guard throttle.asksServers, pacing.monotonic() >= nextLook else { return true }

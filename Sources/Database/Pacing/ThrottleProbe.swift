@@ -1,11 +1,12 @@
-/// Asks servers how they are. Belongs to its store's thread, and keeps its connections to replicas.
+/// Reads the throttle's values from servers. Confined to the store's thread; keeps its connections
+/// to replicas.
 final class ThrottleProbe {
     private let throttle: Throttle
     private let connection: any SQLConnection
     private let retries: RetryPolicy
     private let location: StoreLocation
     private var replicas: [(settings: StoreSettings, connection: any SQLConnection)?]
-    /// The statement that tells the lag of a server, once found out.
+    /// The statement for a server's lag, by server, once it is known.
     private var statements: [String: String] = [:]
 
     init(
@@ -19,11 +20,11 @@ final class ThrottleProbe {
         replicas = Array(repeating: nil, count: throttle.replicas.count)
     }
 
-    /// Reads what the limits are about, and nothing else.
+    /// Reads only the values that have limits.
     ///
-    /// - Throws: `configuration` where a server cannot know what is asked, `permission` where the
-    ///   account may not; any failure of the store's own server. A replica that does not answer is
-    ///   one that does not replicate.
+    /// - Throws: `configuration` where a server does not have a value, `permission` where the
+    ///   account may not read it; any failure of the store's own server. A replica that does not
+    ///   answer counts as one that does not replicate.
     func read() throws(StoreFailure) -> ThrottleReading {
         if let scripted = throttle.scripted { return scripted() }
         guard connection.dialect.engine == .mariaDB else {
@@ -113,7 +114,7 @@ final class ThrottleProbe {
         return connection
     }
 
-    /// The lag of every replication of a server; empty where it is no replica.
+    /// The lag of every replication of a server; empty where the server is not a replica.
     private func lags(
         of connection: any SQLConnection, _ name: String
     ) throws(SQLFailure) -> [ThrottleReading.Lag] {
@@ -129,7 +130,7 @@ final class ThrottleProbe {
         }
     }
 
-    /// MariaDB tells of all its replications by a statement of its own, MySQL by one that was renamed
+    /// MariaDB lists all its replications by a statement of its own, MySQL by one that was renamed
     /// in 8.0.22.
     private func replicationStatus(
         _ connection: any SQLConnection, _ name: String
@@ -156,7 +157,7 @@ final class ThrottleProbe {
 }
 
 extension SQLValue {
-    /// A number however it is spelled; nil for anything else.
+    /// A number in any representation; nil for any other value.
     fileprivate var figure: Double? {
         switch self {
         case .integer(let number): Double(number)

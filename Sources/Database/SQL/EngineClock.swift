@@ -1,8 +1,8 @@
-// Periods are counted by the database's clock, since hosts disagree. Each engine spells its clock in its own way,
-// and nowhere but here.
+// Periods are counted by the database's clock, because the clocks of hosts differ. The spelling of
+// the clock depends on the engine and is defined only here.
 
 extension SQLDialect {
-    /// The present in UTC by the database's clock, in milliseconds.
+    /// An SQL expression for the present in UTC by the database's clock, in milliseconds.
     package var now: String {
         switch engine {
         case .mariaDB: "UTC_TIMESTAMP(3)"
@@ -10,7 +10,7 @@ extension SQLDialect {
         }
     }
 
-    /// The present and so many seconds.
+    /// An SQL expression for the present plus a number of seconds.
     package func now(adding seconds: Int) -> String {
         switch engine {
         case .mariaDB: "UTC_TIMESTAMP(3) + INTERVAL \(seconds) SECOND"
@@ -18,7 +18,7 @@ extension SQLDialect {
         }
     }
 
-    /// The moment so many hours ago.
+    /// An SQL expression for the moment a number of hours ago.
     package func past(hours: Int) -> String {
         switch engine {
         case .mariaDB: "\(now) - INTERVAL \(hours) HOUR"

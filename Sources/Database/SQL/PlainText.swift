@@ -1,6 +1,7 @@
-/// What the texts of settings are made of, wherever they are read.
+/// Character classes and small parsers for the texts of settings.
 package enum PlainText {
-    /// Control characters have no place in a setting and disturb logs, C strings and terminals.
+    /// Whether a text has control characters. They have no use in a setting and disturb logs, C
+    /// strings and terminals.
     package static func hasControlCharacter(_ text: some StringProtocol) -> Bool {
         text.unicodeScalars.contains { scalar in
             switch scalar.properties.generalCategory {
@@ -39,7 +40,7 @@ package enum PlainText {
         }
     }
 
-    /// What a hex digit of any case stands for.
+    /// The value of a hex digit of either case, 0 to 15; nil for any other byte.
     static func hexDigit(_ byte: UInt8) -> UInt8? {
         switch byte {
         case UInt8(ascii: "0")...UInt8(ascii: "9"): byte - UInt8(ascii: "0")
@@ -49,14 +50,15 @@ package enum PlainText {
         }
     }
 
-    /// Reads digits only: Swift's own parser also takes signs, which no setting needs.
+    /// Parses a number of digits only: Swift's own parser also accepts signs, which no setting
+    /// needs.
     package static func wholeNumber(_ text: some StringProtocol) -> Int? {
         guard !text.isEmpty, text.utf8.allSatisfy({ $0 >= 0x30 && $0 <= 0x39 }) else { return nil }
         return Int(text)
     }
 
-    /// Makes a path absolute without looking at the disk, so that a folder that does not exist yet
-    /// can be named.
+    /// Makes a path absolute without reading the disk, so that a setting can name a folder that
+    /// does not exist yet.
     package static func absolutePath(
         _ path: String, folder: String
     ) throws(SettingRefusal) -> String {
@@ -72,18 +74,18 @@ package enum PlainText {
 }
 
 extension StringProtocol where SubSequence == Substring {
-    /// What follows a prefix, or nil.
+    /// The text after a prefix; nil where it does not begin with the prefix.
     package func droppingPrefix(_ prefix: String) -> Substring? {
         hasPrefix(prefix) ? dropFirst(prefix.count) : nil
     }
 }
 
-/// Why the text of a setting was refused, as the end of a sentence that begins with the setting.
-/// Whoever read the text knows where it stood and begins the sentence.
+/// The reason why the text of a setting was refused, as the end of a sentence that begins with the
+/// setting. The reader of the text knows its setting and begins the sentence.
 package struct SettingRefusal: Error, Hashable, Sendable {
-    /// `must be ...`, with what to write instead.
+    /// `must be ...`, with the correct form.
     package let reason: String
 
-    /// States the end of the sentence.
+    /// Makes a refusal from the end of the sentence.
     package init(_ reason: String) { self.reason = reason }
 }

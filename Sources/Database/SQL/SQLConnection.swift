@@ -1,19 +1,20 @@
-/// A conversation with one database, the least that the store needs. The two drivers are thin:
-/// they bind, run and fetch, and say what kind of trouble an error is. They decide nothing.
+/// A connection to one database, with the least that the store needs. The two drivers only bind,
+/// run, fetch and classify errors. They decide nothing.
 ///
 /// A connection is used by one thread at a time and is not Sendable.
 package protocol SQLConnection: AnyObject {
-    /// What this engine spells differently.
+    /// The SQL dialect of the engine.
     var dialect: SQLDialect { get }
 
-    /// Connects, or connects anew after the connection was lost; what was open before is gone.
+    /// Connects, or connects again after the connection was lost; open statements and transactions
+    /// are lost. Throws `SQLFailure`.
     func connect() throws(SQLFailure)
 
-    /// Runs a statement that returns rows.
+    /// Runs a statement that returns rows. Throws `SQLFailure`.
     func query(_ sql: String, _ parameters: [SQLValue]) throws(SQLFailure) -> SQLRows
 
-    /// Runs a statement that returns rows, and takes no more of them once they have more than
-    /// `mostBytes` bytes. So a result with more was cut short and is of no use.
+    /// Runs a statement that returns rows, and stops reading once they have more than `mostBytes`
+    /// bytes. A result with more bytes is incomplete and must not be used.
     func query(
         _ sql: String, _ parameters: [SQLValue], mostBytes: Int
     ) throws(SQLFailure) -> SQLRows
@@ -25,65 +26,66 @@ package protocol SQLConnection: AnyObject {
     /// settings, transaction control, DDL.
     func run(_ sql: String) throws(SQLFailure)
 
-    /// Whether a transaction is open. Asked after a failure only: a trigger of SQLite may have ended it.
+    /// Whether a transaction is open. Used after a failure only: a trigger of SQLite may have ended
+    /// it.
     var isInTransaction: Bool { get }
 
-    /// Bytes of the longest statement that the server takes, values included.
+    /// Bytes of the longest statement that the server accepts, values included.
     var mostBytes: Int { get }
 
-    /// Whether a foreign key that is checked at COMMIT only is broken now.
+    /// Whether a foreign key that is checked at COMMIT only is violated now.
     var hasBrokenKeys: Bool { get }
 
-    /// Runs a statement that changes the schema, and waits for it as long as it takes: an index over
-    /// a large table takes minutes.
+    /// Runs a statement that changes the schema, without a time limit: an index over a large table
+    /// takes minutes.
     func runSchemaChange(_ sql: String) throws(SQLFailure)
 
-    /// What the connection is made of, for `check`.
+    /// The server's version, encryption, time zone and account, for `check`.
     func describe() throws(SQLFailure) -> ServerDescription
 }
 
 extension SQLConnection {
-    /// Takes all rows: right where memory is of no concern.
+    /// Reads all rows, for drivers without a limit of memory.
     package func query(
         _ sql: String, _ parameters: [SQLValue], mostBytes: Int
     ) throws(SQLFailure) -> SQLRows {
         try query(sql, parameters)
     }
 
-    /// Servers leave a transaction open when a statement is refused.
+    /// True, because servers leave a transaction open when a statement is refused.
     package var isInTransaction: Bool { true }
 
-    /// No limit that a row could meet.
+    /// No limit that a row could reach.
     package var mostBytes: Int { .max }
 
-    /// Servers check foreign keys at once.
+    /// False, because servers check foreign keys at once.
     package var hasBrokenKeys: Bool { false }
 
-    /// Runs it like any other statement: right where answers are waited for without limit anyway.
+    /// Runs it like any other statement, for drivers without a time limit for answers.
     package func runSchemaChange(_ sql: String) throws(SQLFailure) { try run(sql) }
 
-    /// Opens the transaction of a chunk.
+    /// Begins the transaction of a chunk.
     package func begin() throws(SQLFailure) { try run(dialect.begin) }
 
-    /// Makes the transaction's changes permanent.
+    /// Commits the transaction. Throws `SQLFailure`; a lost answer leaves the outcome unknown.
     package func commit() throws(SQLFailure) { try run("COMMIT") }
 
-    /// Gives the transaction up. A failure is of no interest: either the connection is gone, and
-    /// with it the transaction, or there was none.
+    /// Rolls the transaction back. A failure is ignored: either the connection is lost, and the
+    /// transaction with it, or there was no transaction.
     package func rollBack() { try? run("ROLLBACK") }
 
-    /// Runs a statement without parameters that returns rows.
+    /// Runs a statement without parameters that returns rows. Throws `SQLFailure`.
     package func query(_ sql: String) throws(SQLFailure) -> SQLRows { try query(sql, []) }
 }
 
-/// What the other end says about itself.
+/// The server's description of itself.
 package struct ServerDescription: Hashable, Sendable {
     /// Engine and version, such as `MariaDB 10.11.6`.
     package let version: String
     /// TLS version and cipher; nil without TLS.
     package let encryption: String?
-    /// The session's time zone.
+    /// The session's time zone, as the server names it.
     package let timeZone: String
-    /// The account the server sees; nil for a file.
+    /// The account as the server sees it; nil for a file.
     package let account: String?
 }

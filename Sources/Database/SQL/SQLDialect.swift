@@ -1,4 +1,4 @@
-/// What the engines spell differently. The store writes everything else once, in SQL that MariaDB
+/// The differences between the engines. The store writes everything else once, in SQL that MariaDB
 /// 10.6, MySQL 8, Galera, Spider, TiDB and Vitess all run.
 package struct SQLDialect: Hashable, Sendable {
     /// The two families of engines.
@@ -7,37 +7,37 @@ package struct SQLDialect: Hashable, Sendable {
         case sqlite
     }
 
-    /// The family.
+    /// The family to which the engine belongs.
     package let engine: Engine
-    /// The character around identifiers.
+    /// The quote around identifiers.
     let quote: Unicode.Scalar
-    /// Opens a transaction that will write.
+    /// The statement that begins a transaction that will write.
     let begin: String
-    /// Ends a SELECT whose rows are going to be changed.
+    /// The end of a SELECT whose rows will be changed.
     package let rowLock: String
-    /// Whether one statement for many rows is cheaper than many prepared ones. SQLite runs in our
-    /// own process, so its statements travel nowhere.
+    /// Whether one statement for many rows is cheaper than many prepared ones. SQLite runs in this
+    /// process, so its statements have no transfer cost.
     package let changesRowsInBatches: Bool
-    /// Whether writers wait by asking again now and then instead of in a queue. One that commits
-    /// and begins again at once then keeps all others out: with SQLite a registration was measured
-    /// to wait 4 of the 5 seconds that an application took.
+    /// Whether writers wait by polling instead of in a queue. A writer that commits and begins
+    /// again at once then blocks all others: with SQLite a registration was measured to wait 4 of
+    /// the 5 seconds that an application took.
     let writersPoll: Bool
 
-    /// MariaDB, MySQL and what speaks their protocol.
+    /// The dialect of MariaDB, MySQL and servers with their protocol.
     package static let mariaDB = SQLDialect(
         engine: .mariaDB, quote: "`", begin: "START TRANSACTION", rowLock: " FOR UPDATE",
         changesRowsInBatches: true, writersPoll: false)
 
-    /// SQLite. BEGIN IMMEDIATE takes the write lock at once: a transaction that reads first and
-    /// writes later can fail with SQLITE_BUSY without waiting.
+    /// The dialect of SQLite. BEGIN IMMEDIATE takes the write lock at once: a transaction that
+    /// reads first and writes later can fail with SQLITE_BUSY without waiting.
     static let sqlite = SQLDialect(
         engine: .sqlite, quote: "\"", begin: "BEGIN IMMEDIATE", rowLock: "",
         changesRowsInBatches: false, writersPoll: true)
 
-    /// An identifier as it stands in a statement, whatever characters it has.
+    /// A quoted SQL identifier for a name with any characters.
     package func quoted(_ name: String) -> String {
-        // By scalars: servers know no characters, and a quote with a combining mark after it is one
-        // character that equals no quote.
+        // By scalars: servers do not combine characters, and a quote with a combining mark after it
+        // is one Swift character that differs from a quote.
         var quoted = String.UnicodeScalarView([quote])
         for scalar in name.unicodeScalars {
             if scalar == quote { quoted.append(quote) }
@@ -47,8 +47,8 @@ package struct SQLDialect: Hashable, Sendable {
         return String(quoted)
     }
 
-    /// Inserts one row or overwrites the other columns of the row with the same key. Needs INSERT
-    /// and UPDATE only, where REPLACE would need DELETE.
+    /// A statement that inserts rows or overwrites the other columns of a row with the same key. It
+    /// needs INSERT and UPDATE only, where REPLACE would need DELETE.
     package func upsert(_ table: String, key: [String], columns: [String], rows: Int = 1) -> String
     {
         let all = key + columns
@@ -68,7 +68,7 @@ package struct SQLDialect: Hashable, Sendable {
     }
 }
 
-/// `?, ?, …`: `count` places for values, at least one.
+/// `?, ?, …`: `count` parameters, at least one.
 package func placeholders(_ count: Int) -> String {
     repeatElement("?", count: count).joined(separator: ", ")
 }

@@ -1,32 +1,32 @@
-/// What goes into a statement and what comes out of a row, the same for every engine.
+/// A value of a statement or of a row, the same for every engine.
 ///
 /// Tokens are always bound as `text` or `bytes`: a token bound as a number matches every row whose
 /// token starts with a letter (MySQL converts the column).
 package enum SQLValue: Hashable, Sendable {
     /// SQL NULL.
     case null
-    /// A whole number.
+    /// A signed integer of 64 bits.
     case integer(Int64)
-    /// A whole number above `Int64.max`, of an unsigned column.
+    /// An integer above `Int64.max`, of an unsigned column.
     case unsigned(UInt64)
     /// A binary floating point number.
     case real(Double)
-    /// Text, decimals and times of day among it.
+    /// Text, including decimals and times of day.
     case text(String)
-    /// Text whose bytes are no UTF-8, as they stand in the row. It equals no text, is no token, and goes
-    /// back into a row byte by byte.
+    /// The bytes of text that is not UTF-8, unchanged from the row. It equals no text, is never a
+    /// token, and is restored byte by byte.
     case rawText([UInt8])
     /// Bytes of a binary column.
     case bytes([UInt8])
-    /// A DATETIME or TIMESTAMP as it stands in the row, without its zone.
+    /// A DATETIME or TIMESTAMP unchanged from the row, without its zone.
     case wallClock(WallClock)
 
-    /// The whole number, where this is one that fits.
+    /// The integer, where the value is one that fits; else nil.
     package var integer: Int64? {
         if case .integer(let value) = self { value } else { nil }
     }
 
-    /// The text, or the bytes read as text; nil for anything else, text that is no UTF-8 among it.
+    /// The text, or the bytes read as text; nil for other values and for text that is not UTF-8.
     package var text: String? {
         switch self {
         case .text(let text): text
@@ -35,7 +35,7 @@ package enum SQLValue: Hashable, Sendable {
         }
     }
 
-    /// A whole number from a whole-number or decimal-text value, as COUNT and SUM give.
+    /// An integer from an integer or decimal-text value, as returned by COUNT and SUM.
     package var count: Int? {
         switch self {
         case .integer(let value): Int(value)
@@ -45,11 +45,12 @@ package enum SQLValue: Hashable, Sendable {
     }
 }
 
-/// The rows of one result, laid end to end so that a chunk of them is one allocation.
+/// The rows of one result, stored consecutively so that a chunk of them is one allocation.
 package struct SQLRows: Sendable {
     /// Columns per row, at least 1.
     package let width: Int
-    /// The names of the columns, where the driver tells: that for servers does.
+    /// The names of the columns; empty where the driver does not supply them. The driver for
+    /// servers does.
     package let names: [String]
     private var values: [SQLValue] = []
 
@@ -59,21 +60,21 @@ package struct SQLRows: Sendable {
         self.names = names
     }
 
-    /// The bytes of all texts and byte strings, which is what makes rows large.
+    /// The number of bytes in all texts and byte strings, the main part of a row's size.
     package private(set) var bytes = 0
 
     /// The number of whole rows.
     package var count: Int { values.count / width }
 
-    /// The value in a row and column, both from 0; NULL where the result has no such row or column,
-    /// since what a server answers must not decide whether this process lives.
+    /// The value in a row and column, both from 0. NULL where the result has no such row or column,
+    /// because a server's answer must not be able to crash this process.
     package subscript(row: Int, column: Int) -> SQLValue {
         guard (0..<count).contains(row), (0..<width).contains(column) else { return .null }
         return values[row * width + column]
     }
 
-    /// Refuses a result that is narrower or wider than what was asked for, before rows are judged by
-    /// values that are not theirs.
+    /// Refuses a result with another width than requested, before rows are judged by wrong values.
+    /// Throws `other`.
     package func require(width expected: Int) throws(SQLFailure) {
         guard width == expected || count == 0 else {
             throw SQLFailure(
@@ -87,7 +88,7 @@ package struct SQLRows: Sendable {
         values[index * width..<(index + 1) * width]
     }
 
-    /// Adds the next value in reading order.
+    /// Appends the next value in reading order.
     package mutating func append(_ value: SQLValue) {
         switch value {
         case .text(let text): bytes += text.utf8.count

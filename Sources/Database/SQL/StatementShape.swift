@@ -1,28 +1,28 @@
 // Servers prepare a statement by its text, and every length of an IN list is another text. So lists
-// come in a few lengths, and a list is filled up by repeating its last entry, which changes neither
-// the rows found nor the work done by much. 900 entries are the most: beyond 1000 MariaDB turns an
-// IN list into a join (in_predicate_conversion_threshold), and SQLite reads 999 places everywhere.
+// have a few lengths, and a list is padded by repeating its last entry, which does not change the
+// rows found and adds little work. The longest list has 900 entries: beyond 1000 MariaDB turns an
+// IN list into a join (in_predicate_conversion_threshold), and every SQLite accepts 999 parameters.
 
 /// The lengths of lists in statements.
 package enum StatementShape {
-    /// The longest list.
+    /// The entries of the longest list.
     package static let longest = 900
-    /// The longest list whose entries are compared one after the other.
+    /// The entries of the longest list whose entries are compared one after the other.
     package static let longestLinear = 100
 
     private static let lengths = [1, 10, 100, 300, 900]
 
-    /// The length of the statement that takes `count` entries.
+    /// The list length for `count` entries.
     static func length(for count: Int) -> Int {
         lengths.first { $0 >= count } ?? longest
     }
 
-    /// Entries for a statement of fixed length: the last one repeats.
+    /// Entries padded to a list length by repeating the last one.
     package static func padded<Element>(_ entries: some Collection<Element>) -> [Element] {
         padded(entries, to: length(for: entries.count))
     }
 
-    /// Runs of keys for a statement of fixed length: the last one repeats.
+    /// Runs of keys padded to a fixed number by repeating the last one.
     package static func padded(runs: [ClosedRange<Int64>]) -> [ClosedRange<Int64>] {
         padded(runs, to: [1, 3, 10, 30].first { $0 >= runs.count } ?? runs.count)
     }
@@ -38,7 +38,7 @@ package enum StatementShape {
 }
 
 extension Array {
-    /// The array in runs of at most `length`.
+    /// The array in slices of at most `length` elements.
     package func runs(of length: Int) -> [ArraySlice<Element>] {
         stride(from: 0, to: count, by: length).map { self[$0..<Swift.min($0 + length, count)] }
     }

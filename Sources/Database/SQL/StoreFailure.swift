@@ -1,51 +1,51 @@
-/// Why a run ended before its work was done, although nothing failed. The words stand in the closing
-/// line and in JSON.
+/// The reason why a run ended before its work was done, although nothing failed. The raw values
+/// appear in the closing line and in JSON.
 package enum StopReason: String, Hashable, Sendable, CaseIterable {
     /// Another run has taken the lease.
     case lease
     /// A replica lagged for too long.
     case maxLag = "max-lag"
-    /// The server was loaded for too long.
+    /// The server's load was above the limit for too long.
     case maxLoad = "max-load"
-    /// The server was loaded beyond the point at which to wait.
+    /// The server's load was above the critical limit.
     case criticalLoad = "critical-load"
-    /// The time allowed is used up.
+    /// The time budget is used up.
     case timeBudget = "time-budget"
-    /// Somebody has laid down the stop file.
+    /// The stop file exists.
     case stopFile = "stop-file"
 }
 
-/// Why the token database could not be read or changed: one sentence for a person, and a code for
-/// what follows from it.
+/// The reason why the token database could not be read or changed: one sentence for a person, and a
+/// code for the consequence.
 package struct StoreFailure: Error, Hashable, Sendable, CustomStringConvertible {
-    /// What follows from a failure.
+    /// The consequence of a failure.
     package enum Code: String, Hashable, Sendable, CaseIterable {
-        /// Nothing answers at the address.
+        /// No answer from the address.
         case unreachable
-        /// The server did not prove that it is the one we mean, or refused to encrypt.
+        /// The server did not prove that it is the intended one, or refused to encrypt.
         case untrusted
-        /// Passing trouble (locks, overload, a lost connection) outlasted every retry.
+        /// Temporary failures (locks, overload, a lost connection) outlasted every retry.
         case busy
-        /// The database takes no changes for now: a replica, or read-only for maintenance.
+        /// The database accepts no changes for now: a replica, or read-only for maintenance.
         case readOnly
-        /// A commit went out, its answer was lost, and the database cannot be asked. The feed's
-        /// marker tells the next run whether the chunk counts.
+        /// A commit was sent, its answer was lost, and the database cannot be queried. The feed's
+        /// marker shows the next run whether the chunk was committed.
         case commitUnknown
         /// The account lacks a right.
         case permission
-        /// Settings and database do not fit together.
+        /// Settings and database do not agree.
         case configuration
-        /// The evidence could not be read to its end; rows applied so far stand.
+        /// The evidence could not be read to its end; rows applied so far stay applied.
         case evidence
-        /// The run has to end before its work is done, see `reason`; the next one goes on.
+        /// The run has to end before its work is done, see `reason`; the next run continues.
         case stopped
-        /// Something that cannot be: our mistake.
+        /// An impossible state: an error of this program.
         case inconsistent
     }
 
-    /// What follows.
+    /// The consequence of the failure.
     package let code: Code
-    /// What was being done, to what, what happened, what to do next. One line, no secrets.
+    /// The operation, its object, the failure and the next step. One line, no secrets.
     package let sentence: String
     /// A clause after the sentence that names the command which tells more, with the punctuation before
     /// it; empty where there is none. `check` leaves it out, since it is that command.
@@ -61,7 +61,7 @@ package struct StoreFailure: Error, Hashable, Sendable, CustomStringConvertible 
         reason = nil
     }
 
-    /// States that the run has to end, and why.
+    /// Makes the failure `stopped`, with the reason for the end of the run.
     package init(stopped reason: StopReason, _ sentence: String) {
         code = .stopped
         self.sentence = sentence
@@ -72,7 +72,7 @@ package struct StoreFailure: Error, Hashable, Sendable, CustomStringConvertible 
     /// The sentence with its hint.
     package var description: String { sentence + hint }
 
-    /// SQLITE_CANTOPEN, which the driver gives for a file that is not there.
+    /// SQLITE_CANTOPEN, which the driver returns for a file that does not exist.
     private static let noDatabaseFile = 14
 
     /// What to do about errors that one setting or the account itself causes, by the engine's number.

@@ -1,37 +1,37 @@
-// DATETIME carries no zone: "2024-03-31 02:30:00" is whatever the writer's clock showed. So it is
-// kept apart from instants: a WallClock becomes one only through the zone the settings declare
-// (TimeColumn). The calendar is the proleptic Gregorian one, computed with whole numbers after
-// Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms", so that no locale, no time zone
-// database and no Foundation has a say in whether a row is stale.
+// DATETIME has no zone: "2024-03-31 02:30:00" is the reading of the writer's clock. So it is a type
+// separate from instants: a WallClock becomes an instant only through the zone in the settings
+// (TimeColumn). The calendar is the proleptic Gregorian one, computed with integers after Howard
+// Hinnant, "chrono-Compatible Low-Level Date Algorithms". So no locale, no time zone database and
+// no Foundation affects whether a row is stale.
 
 /// A calendar date and time of day without a zone, with microseconds.
 package struct WallClock: Hashable, Sendable, Comparable {
     /// Microseconds between 1970-01-01 00:00:00 on the same clock and this reading.
     package let microseconds: Int64
 
-    /// What a database can hold: the years 1 to 9999.
+    /// The range of databases: the years 1 to 9999.
     private static let range: ClosedRange<Int64> = -62_135_596_800_000_000...253_402_300_799_999_999
 
-    /// Takes microseconds since 1970-01-01 00:00:00 on the same clock; the end of the range for what no
-    /// calendar of a database has.
+    /// Makes a reading from microseconds since 1970-01-01 00:00:00 on the same clock, limited to
+    /// the range of databases.
     package init(microseconds: Int64) {
         self.microseconds = min(max(microseconds, Self.range.lowerBound), Self.range.upperBound)
     }
 
-    /// Takes milliseconds in the same way.
+    /// Makes a reading from milliseconds since 1970-01-01 00:00:00, limited in the same way.
     package init(milliseconds: Int64) {
         let (product, overflow) = milliseconds.multipliedReportingOverflow(by: 1_000)
         self.init(microseconds: overflow ? (milliseconds > 0 ? .max : .min) : product)
     }
 
-    /// Whether a calendar of a database has this time, in milliseconds since 1970.
+    /// Whether databases can hold this time, in milliseconds since 1970.
     package static func has(milliseconds: Int64) -> Bool {
         let product = milliseconds.multipliedReportingOverflow(by: 1_000)
         return !product.overflow && range.contains(product.partialValue)
     }
 
-    /// Reads the fields of a calendar; nil for a date that does not exist, the all-zero date of
-    /// MySQL among them.
+    /// Makes a reading from calendar fields; nil for a date that does not exist, such as the
+    /// all-zero date of MySQL.
     package init?(
         year: Int, month: Int, day: Int, hour: Int, minute: Int, second: Int, microsecond: Int
     ) {
@@ -44,7 +44,7 @@ package struct WallClock: Hashable, Sendable, Comparable {
         microseconds = Int64(seconds) * 1_000_000 + Int64(microsecond)
     }
 
-    /// Whether one reading is earlier.
+    /// Whether `left` is the earlier reading.
     package static func < (left: WallClock, right: WallClock) -> Bool {
         left.microseconds < right.microseconds
     }
@@ -60,7 +60,7 @@ package struct WallClock: Hashable, Sendable, Comparable {
             minute: seconds / 60 % 60, second: seconds % 60, microsecond: rest % 1_000_000)
     }
 
-    /// A reading taken apart.
+    /// The calendar fields of a reading.
     package struct Fields: Hashable, Sendable {
         /// Year 1 to 9999.
         package let year: Int
@@ -107,7 +107,8 @@ package struct WallClock: Hashable, Sendable, Comparable {
 }
 
 extension Int64 {
-    /// Division that rounds towards minus infinity, so that times before 1970 floor like others.
+    /// Division that rounds towards minus infinity, so that times before 1970 are rounded down like
+    /// others.
     func flooredDivision(by divisor: Int64) -> Int64 {
         let quotient = self / divisor
         return self % divisor < 0 ? quotient - 1 : quotient

@@ -34,13 +34,13 @@ extension WallClock {
         return String(decoding: text, as: UTF8.self)
     }
 
-    /// Reads `YYYY-MM-DD HH:MM[:SS[.f…]]`, with `T` for the space allowed, as SQLite's date functions
-    /// and ISO 8601 write it; nil for anything else, a text with a zone among it.
+    /// Parses `YYYY-MM-DD HH:MM[:SS[.f…]]`, with `T` allowed for the space, as in SQLite's date
+    /// functions and ISO 8601; nil for any other text, also for one with a zone.
     package init?(text: String) { self.init(Array(text.utf8)[...]) }
 
-    /// Reads the same with a closing `Z`, `+HH:MM` or `-HH:MM`, which counts for more than any zone
-    /// declared: gives the reading and the seconds the clock is ahead of UTC, nil for a text that
-    /// does not say; nil for anything else.
+    /// Parses the same with an optional `Z`, `+HH:MM` or `-HH:MM` at the end, which overrides any
+    /// declared zone. Returns the reading and the seconds by which the clock is ahead of UTC, nil
+    /// for a text without a zone; nil for any other text.
     static func stated(in text: String) -> (clock: WallClock, offset: Int?)? {
         var rest = Array(text.utf8)[...]
         var offset: Int?
@@ -99,8 +99,7 @@ extension WallClock {
 }
 
 extension EpochMilliseconds {
-    /// Reads a date with time as ISO 8601 writes it; in UTC where it names no zone. Nil for anything
-    /// else.
+    /// Parses an ISO 8601 date with time; in UTC where it names no zone. Nil for any other text.
     package init?(dateAndTime text: String) {
         guard let (clock, offset) = WallClock.stated(in: text) else { return nil }
         self.init(

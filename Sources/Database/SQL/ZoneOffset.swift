@@ -1,16 +1,16 @@
-/// A fixed offset from UTC. Named zones are refused: where clocks are set back an hour repeats,
-/// and a time in it says too little to compare.
+/// A fixed offset from UTC. Named zones are refused: where clocks are set back an hour repeats, and
+/// a time in it is ambiguous.
 package struct ZoneOffset: Hashable, Sendable, CustomStringConvertible {
     /// Seconds east of UTC, a multiple of 60 between -14 and +14 hours.
     package let seconds: Int
 
-    /// No offset.
+    /// UTC itself, an offset of 0 seconds.
     package static let utc = ZoneOffset(seconds: 0)
 
-    /// States an offset.
+    /// Makes an offset without checking its range.
     package init(seconds: Int) { self.seconds = seconds }
 
-    /// Reads `UTC`, `Z`, `+HH:MM` or `-HH:MM`; nil for anything else.
+    /// Parses `UTC`, `Z`, `+HH:MM` or `-HH:MM`; nil for any other text.
     package init?(_ text: String) {
         if text == "UTC" || text == "Z" {
             self = .utc

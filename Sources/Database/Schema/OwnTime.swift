@@ -1,9 +1,9 @@
 import APNsProtocol
 
-// How our own tables keep times, and how an answer of the database's clock is read.
+// The storage of times in the side tables, and the reading of the database's clock.
 
 extension SQLDialect {
-    /// A time column of our own tables.
+    /// A time column of the side tables.
     package func ownTime(_ name: String) -> TimeColumn {
         switch engine {
         case .mariaDB: TimeColumn(name: name, storage: .wallClock(fraction: 3, offset: 0))
@@ -11,9 +11,9 @@ extension SQLDialect {
         }
     }
 
-    /// The instant that `now` answered.
+    /// The instant in an answer to `now`.
     ///
-    /// - Throws: `other` where the answer is no time.
+    /// - Throws: `other` where the answer is not a time.
     package func instant(_ value: SQLValue) throws(SQLFailure) -> EpochMilliseconds {
         guard let instant = ownTime("now").mark(value) else {
             throw SQLFailure(

@@ -1,4 +1,5 @@
-/// A table of ours: its columns in order and its keys, spelled for each engine.
+/// A table that this program creates: its columns in order and its keys, with types for each
+/// engine.
 package struct PushsweepTable: Hashable, Sendable {
     /// One column, with its type in MariaDB and in SQLite.
     package struct Column: Hashable, Sendable {
@@ -14,16 +15,16 @@ package struct PushsweepTable: Hashable, Sendable {
         }
     }
 
-    /// An index besides the primary key.
+    /// An index other than the primary key.
     package struct Index: Hashable, Sendable {
         /// The name, unique within the table.
         package let name: String
         /// The columns in the order of the index.
         package let columns: [String]
-        /// Whether no two rows may share the values of its columns.
+        /// Whether no two rows may have the same values in its columns.
         package let isUnique: Bool
 
-        /// An index over columns of the table.
+        /// Makes an index over columns of the table.
         package init(name: String, columns: [String], isUnique: Bool) {
             self.name = name
             self.columns = columns
@@ -33,20 +34,20 @@ package struct PushsweepTable: Hashable, Sendable {
 
     /// The name that the table has in every database.
     package let name: String
-    /// The columns in the order in which they are made.
+    /// The columns in the order of creation.
     package let columns: [Column]
     /// The columns of the primary key, in its order.
     package let primaryKey: [String]
     var indexes: [Index] = []
 
-    /// The statements that make the table where it does not exist.
+    /// The statements that create the table and its indexes where it does not exist.
     package func creation(_ dialect: SQLDialect, named table: TableName? = nil) -> [String] {
         let table = table ?? TableName(name: name)
         var lines = columns.map { column in
             "\(dialect.quoted(column.name)) "
                 + (dialect.engine == .mariaDB ? column.server : column.sqlite)
         }
-        // In SQLite a column declared INTEGER PRIMARY KEY numbers rows by itself.
+        // In SQLite a column declared INTEGER PRIMARY KEY numbers rows automatically.
         if !columns.contains(where: { $0.sqlite.contains("PRIMARY KEY") })
             || dialect.engine == .mariaDB
         {
@@ -78,7 +79,7 @@ package struct PushsweepTable: Hashable, Sendable {
             return "CREATE \(unique)INDEX \(dialect.quoted(index.name)) ON \(table.sql(dialect)) "
                 + "(\(list(index.columns, dialect)))"
         case .sqlite:
-            // In SQLite the schema belongs to the index, and the table has to stand in the same.
+            // In SQLite the schema belongs to the index, and the table has to be in the same one.
             let name = TableName(schema: table.schema, name: "\(table.name)_\(index.name)")
             return "CREATE \(unique)INDEX IF NOT EXISTS \(name.sql(dialect)) ON "
                 + "\(dialect.quoted(table.name)) (\(list(index.columns, dialect)))"

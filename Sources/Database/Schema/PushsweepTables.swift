@@ -1,5 +1,5 @@
-// Times are UTC: DATETIME(3) on servers, ISO 8601 text with milliseconds in SQLite. Names of apps
-// compare byte by byte (utf8mb4_bin), since evidence for `chat` must not touch rows of `Chat`.
+// Times are UTC: DATETIME(3) on servers, ISO 8601 text with milliseconds in SQLite. App names
+// compare byte by byte (utf8mb4_bin), because evidence for `chat` must not change rows of `Chat`.
 
 extension PushsweepTable {
     private static let word = ("VARCHAR(64) NOT NULL", "TEXT NOT NULL")
@@ -15,7 +15,7 @@ extension PushsweepTable {
         Column(name, type.0, type.1)
     }
 
-    /// The table of device tokens, for those who start anew.
+    /// The table of device tokens, for new installations.
     package static let activeUsers = PushsweepTable(
         name: "active_users",
         columns: [
@@ -37,8 +37,8 @@ extension PushsweepTable {
             Index(name: "user", columns: ["user_id"], isUnique: false),
         ])
 
-    /// What an existing table gains: room for marks beside the user's own columns. Nullable, so
-    /// that programs which insert without naming them keep working.
+    /// The columns added to an existing table: space for marks beside the user's own columns. They
+    /// are nullable, so that programs which insert without naming them keep working.
     package static let additions = [
         column("registered_at", timeOrNull), column("invalidated_at", timeOrNull),
         column("invalid_reason", shortOrNull),
@@ -56,10 +56,10 @@ extension PushsweepTable {
         ],
         primaryKey: ["id"])
 
-    /// One row per captured feed and part: how far it is applied, how many living rows it made
-    /// invalid and when last, and whether a person released it. Changes in the transaction of every
-    /// chunk, so that it is right after any crash. The guard reads 30 days of it. `key_columns` names the
-    /// columns by which the ledger names its rows; NULL in markers of older versions.
+    /// One row per captured feed and part, the marker: its progress, how many living rows it made
+    /// invalid and when last, and whether a person released it. The row changes in the transaction
+    /// of every chunk, so it is right after any crash. The guard reads 30 days of it. `key_columns`
+    /// are the columns by which the ledger names the rows; NULL in markers of older versions.
     package static let feed = PushsweepTable(
         name: "pushsweep_feed",
         columns: [
@@ -87,9 +87,9 @@ extension PushsweepTable {
                 isUnique: false)
         ])
 
-    /// One row per changed row: what was done, what stood there before, and when by the database's
-    /// clock; NULL in entries of older versions. Rows that refused a change have numbers below 0, and the
-    /// reason in place of what stood there.
+    /// The ledger, one row per changed row: the action, the before-image, and the time by the
+    /// database's clock; NULL in entries of older versions. Rows that refused a change have numbers
+    /// below 0, and the reason in place of the before-image.
     package static let change = PushsweepTable(
         name: "pushsweep_change",
         columns: [
@@ -103,7 +103,7 @@ extension PushsweepTable {
         ],
         primaryKey: ["run", "feed", "part", "seq"])
 
-    /// Marks on tokens whose table has no room for them.
+    /// Marks on tokens whose table has no mark column.
     package static let invalid = PushsweepTable(
         name: "pushsweep_invalid",
         columns: [
@@ -113,7 +113,7 @@ extension PushsweepTable {
         ],
         primaryKey: ["token", "app", "environment"])
 
-    /// Who reads feeds and applies evidence, across hosts.
+    /// The lease of the run that reads feeds and applies evidence, across hosts.
     package static let lease = PushsweepTable(
         name: "pushsweep_lease",
         columns: [
@@ -122,6 +122,6 @@ extension PushsweepTable {
         ],
         primaryKey: ["name"])
 
-    /// The tables this program keeps beside the user's.
+    /// The tables that this program keeps beside the user's.
     package static let sideTables = [run, feed, change, invalid, lease]
 }

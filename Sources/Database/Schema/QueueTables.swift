@@ -1,6 +1,6 @@
-// The queue's claims stand in few rows: one per batch, not one per notification. The claim has the
-// keys of its rows and the lease, and a lease is prolonged, handed over or taken away by changing
-// that one row; the queue's own rows are written once, when they have a result.
+// The queue's claims use few rows: one per batch, not one per notification. The claim has the keys
+// of its rows and the lease. Renewing a lease, handing a batch over or taking it away changes that
+// one row. The queue's own rows are written once, with their result.
 
 extension PushsweepTable {
     private static let name = ("VARCHAR(129) NOT NULL", "TEXT NOT NULL")
@@ -20,14 +20,14 @@ extension PushsweepTable {
         Column(name, type.0, type.1)
     }
 
-    /// The state of a row's delivery, in the row or beside it.
+    /// The columns of a row's delivery state, in the row or in the side table.
     private static let deliveryColumns = [
         column("state", state), column("attempts", tally), column("not_before", timeOrNull),
         column("reason", reason), column("answered_at", timeOrNull),
     ]
 
-    /// The queue of notifications to send, for those who start anew. An index over `answered_at`
-    /// has the open rows (NULL) side by side in the order of their key, and a row moves in it once.
+    /// The queue of notifications to send, for new installations. An index over `answered_at` keeps
+    /// the open rows (NULL) together in the order of their key, and a row moves in it once.
     package static let pushQueue = PushsweepTable(
         name: "push_queue",
         columns: [
@@ -50,8 +50,8 @@ extension PushsweepTable {
                 name: "open", columns: ["answered_at", "app_id", "environment"], isUnique: false)
         ])
 
-    /// One row per queue: the random part of its notifications' names, and the number of the last
-    /// claim, which each new one replaces: so no two are made at once.
+    /// One row per queue: the random part of its `apns-id`s, and the number of the last claim. Each
+    /// new claim replaces that number, so no two claims are made at the same time.
     package static let queue = PushsweepTable(
         name: "pushsweep_queue",
         columns: [
@@ -73,7 +73,7 @@ extension PushsweepTable {
                 "state", "VARCHAR(8) CHARACTER SET ascii COLLATE ascii_bin NOT NULL",
                 "TEXT NOT NULL"),
             column("expires_at", time),
-            // The rows without a result, see `KeySet`.
+            // The keys of the rows without a result, see `KeySet`.
             Column("row_keys", "MEDIUMBLOB NOT NULL", "BLOB NOT NULL"),
             Column(
                 "taken_by", "VARCHAR(36) CHARACTER SET ascii COLLATE ascii_bin NULL", "TEXT NULL"),
@@ -84,7 +84,7 @@ extension PushsweepTable {
             Index(name: "queue", columns: ["queue"], isUnique: false),
         ])
 
-    /// The state of rows whose table has no columns for it.
+    /// The delivery state of rows whose queue has no columns for it.
     package static let delivery = PushsweepTable(
         name: "pushsweep_delivery",
         columns: [
@@ -92,6 +92,6 @@ extension PushsweepTable {
         ] + deliveryColumns,
         primaryKey: ["queue", "queue_key"])
 
-    /// The tables that sending needs besides the queue.
+    /// The tables that sending needs in addition to the queue.
     package static let queueTables = [queue, claim, delivery]
 }

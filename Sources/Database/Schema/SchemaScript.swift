@@ -1,18 +1,18 @@
-/// The statements that give a database the tables this program works with.
+/// The statements that create the tables of this program in a database.
 package struct SchemaScript: Hashable, Sendable {
     /// The statements in order, without closing semicolons.
     package let statements: [String]
 
-    /// A script of given statements.
+    /// Makes a script of given statements.
     package init(statements: [String]) { self.statements = statements }
 
-    /// The script as `schema print` shows it: ready for a database client.
+    /// The script as printed by `schema print`, ready for a database client.
     package var text: String { statements.map { $0 + ";\n" }.joined(separator: "\n") }
 }
 
 extension SchemaScript {
-    /// The whole schema for a database that has none of it yet, for an engine by the store's
-    /// address. Needs no connection.
+    /// The whole schema for a database without any of it. The store's address decides the engine.
+    /// Needs no connection.
     package static func whole(for location: StoreLocation) -> SchemaScript {
         let dialect = dialect(for: location)
         let tables =
@@ -21,7 +21,7 @@ extension SchemaScript {
         return SchemaScript(statements: tables.flatMap { $0.creation(dialect) })
     }
 
-    /// The side tables alone: what a database needs whose own tables stay as they are.
+    /// The side tables only, for a database whose own tables do not change.
     package static func sideTables(for location: StoreLocation) -> SchemaScript {
         let dialect = dialect(for: location)
         let tables = PushsweepTable.sideTables + PushsweepTable.queueTables

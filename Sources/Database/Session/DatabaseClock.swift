@@ -1,8 +1,8 @@
 import APNsProtocol
 
 extension DatabaseSession {
-    /// The present by the database's clock. Periods over what several hosts did are counted by it, since
-    /// hosts disagree.
+    /// The present by the database's clock. Periods that concern several hosts are counted by it,
+    /// because the clocks of hosts differ.
     ///
     /// - Throws: any failure of reading.
     package func databaseTime() throws(StoreFailure) -> EpochMilliseconds {

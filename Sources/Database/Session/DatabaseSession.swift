@@ -1,23 +1,24 @@
-// A connection to the token database with all that everything else needs of it: the driver, retries, the
-// throttle, and what the catalog says. What the tables mean is decided in TokenTable and PushQueue.
+// A connection to the token database with its driver, retries, throttle and catalog. TokenTable and
+// PushQueue define the meaning of the tables.
 //
-// A session belongs to the thread that made it. Neither libmariadb nor our use of GRDB allows two
-// threads at once on one connection, so the class is not Sendable and the compiler holds us to it.
+// A session belongs to the thread that made it. Neither libmariadb nor this program's use of GRDB
+// allows two threads at once on one connection, so the class is not Sendable and the compiler
+// enforces the rule.
 
 /// One connection to the token database.
 package final class DatabaseSession {
-    /// How the database was opened; a second connection is made from it.
+    /// The settings with which the database was opened; a second connection uses them again.
     package let settings: StoreSettings
     /// The driver's connection.
     package let connection: any SQLConnection
-    /// How often to try again, how fast to go, and the clocks for it.
+    /// The number of tries, the pace, and the clocks.
     package let pacing: Pacing
-    /// Stands between chunks.
+    /// The throttle's check between chunks.
     package let gate: ThrottleGate
-    /// Asks servers how they are.
+    /// Reads the throttle's values from servers.
     let probe: ThrottleProbe
 
-    /// Connects. `creatingFile` makes a SQLite file that does not exist; nothing else does.
+    /// Connects. Only `creatingFile` creates a SQLite file that does not exist.
     ///
     /// - Throws: `unreachable`, `untrusted`, `busy`, `permission` or `configuration`.
     package convenience init(
@@ -48,12 +49,13 @@ package final class DatabaseSession {
         }
     }
 
-    /// Retries on this connection.
+    /// The retries of statements on this connection.
     package var retries: RetryPolicy { RetryPolicy(connection: connection, pacing: pacing) }
 
     /// A table of the settings as the database describes it.
     ///
-    /// - Throws: `configuration` with `cure` where the account sees no such table; any failure of asking.
+    /// - Throws: `configuration` with `cure` where the account sees no such table; any failure of a
+    ///   query.
     package func catalogTable(
         _ name: TableName, setting: String, cure: String
     ) throws(StoreFailure) -> CatalogTable {
@@ -70,13 +72,13 @@ package final class DatabaseSession {
         return table
     }
 
-    /// Whether a table of ours can be read.
+    /// Whether the account can read columns of a side table.
     package func canRead(_ table: String, _ columns: String) throws(StoreFailure) -> Bool {
         try sight(of: table, columns) == .readable
     }
 
-    /// How an account sees a table. Asked by reading, since an account with some other right on a table
-    /// sees it in the catalog too.
+    /// The account's view of a table. Determined by reading, because an account with another right
+    /// on a table sees it in the catalog too.
     package func sight(of table: String, _ columns: String) throws(StoreFailure) -> TableVisibility
     {
         try retries.retrying("looking for \(table)") { () throws(SQLFailure) in
@@ -90,17 +92,18 @@ package final class DatabaseSession {
         }
     }
 
-    /// Waits as long as the throttle says; false where `shouldStop` said so in the meantime.
+    /// Pauses as long as the throttle requires; false where `shouldStop` ended the pause.
     ///
-    /// - Throws: `stopped` where the run has to end early, and what the throttle asks for that the
-    ///   servers cannot tell.
+    /// - Throws: `stopped` where the run has to end early; `configuration` or `permission` where
+    ///   the servers cannot supply a value that the throttle needs; any failure of a query to the
+    ///   store's own server.
     package func waitForThrottle(
         shouldStop: () -> Bool = { false }
     ) throws(StoreFailure) -> Bool {
         try gate.pass(shouldStop: shouldStop)
     }
 
-    /// What the server says about itself.
+    /// The server's description of itself. Throws any failure of a query.
     package func describe() throws(StoreFailure) -> ServerDescription {
         try retries.retrying("asking \(settings.location) what it is") { () throws(SQLFailure) in
             try connection.describe()
@@ -108,12 +111,12 @@ package final class DatabaseSession {
     }
 }
 
-/// How an account sees a table.
+/// The account's view of a table.
 package enum TableVisibility {
-    /// It can be read.
+    /// The account can read the table.
     case readable
-    /// Not there, as far as the account may know.
+    /// The table does not exist, as far as the account can see.
     case absent
-    /// Not to be read, whether or not it is there.
+    /// The account cannot read the table, which may or may not exist.
     case hidden
 }

@@ -4,20 +4,20 @@ import APNsProtocol
 package struct RunRecord: Hashable, Sendable {
     /// The run, as a UUID in text.
     package let id: String
-    /// `sweep`, `replay`, `release` and so on.
+    /// The kind of run: `sweep`, `replay`, `release` and so on.
     package let kind: String
-    /// When it began.
+    /// The start of the run.
     package let started: EpochMilliseconds
-    /// When it ended; nil while it lasts.
+    /// The end of the run; nil while it lasts.
     package let ended: EpochMilliseconds?
-    /// The machine.
+    /// The name of the host.
     package let host: String
     /// The report's numbers as JSON; nil before there are any.
     package let counts: String?
-    /// What the guard said, in a word; nil where it was not asked.
+    /// The guard's result in one word; nil where the guard was not used.
     package let guardResult: String?
 
-    /// States a run.
+    /// Makes a record; by default of a run that has not ended.
     package init(
         id: String, kind: String, started: EpochMilliseconds, ended: EpochMilliseconds? = nil,
         host: String, counts: String? = nil, guardResult: String? = nil
@@ -33,7 +33,7 @@ package struct RunRecord: Hashable, Sendable {
 }
 
 extension DatabaseSession {
-    /// Writes a run down, or overwrites what was written of it before.
+    /// Writes the record of a run, or overwrites its earlier record.
     package func record(_ run: RunRecord) throws(StoreFailure) {
         let time = connection.dialect.ownTime("started")
         let sql = connection.dialect.upsert(

@@ -1,6 +1,6 @@
-/// Which table and columns hold the notifications to send, as far as the settings say; the rest is
-/// found out from the database. The defaults fit the PushChat tables and the schema that
-/// `schema print` gives. Names of apps and environments are spelled as in the token table.
+/// The table and columns of the notifications to send, as far as the settings name them; the rest
+/// is detected in the database. The defaults fit the PushChat tables and the schema of `schema
+/// print`. Names of apps and environments are spelled as in the token table.
 package struct QueueMapping: Hashable, Sendable {
     /// The table, `name` or `schema.name`.
     package var table = "push_queue"
@@ -11,13 +11,13 @@ package struct QueueMapping: Hashable, Sendable {
     package var key: String?
     /// The column of the token to send to.
     package var token = "device_token"
-    /// How it is spelled there; nil: binary in a binary column, hex in a text column.
+    /// Its encoding; nil: binary in a binary column, hex in a text column.
     package var encoding: TokenEncoding?
     /// The column of the JSON to send.
     package var payload = "payload"
-    /// The column that names the app.
+    /// The column of the app's name.
     package var app = OptionalColumn.detect("app_id")
-    /// The column that names the environment.
+    /// The column of the environment's name.
     package var environment = OptionalColumn.detect("environment")
     /// The column of `apns-push-type`.
     package var pushType = OptionalColumn.detect("push_type")
@@ -27,26 +27,27 @@ package struct QueueMapping: Hashable, Sendable {
     package var expiration = OptionalColumn.detect("expiration")
     /// The column of `apns-collapse-id`.
     package var collapseID = OptionalColumn.detect("collapse_id")
-    /// When the notification was queued; nil: `time_queued` or `queued_at`, whichever there is.
+    /// The time at which the notification was queued; nil: `time_queued` or `queued_at`, if one
+    /// exists.
     package var queuedAt: OptionalColumn?
-    /// When it was sent; NULL until then, and for ever in rows that are not sent.
+    /// The time at which it was sent; NULL until then, and permanently in rows that are not sent.
     package var sentAt = OptionalColumn.detect("time_sent")
-    /// What has become of the row. This and the following four are used together or not at all:
-    /// where one is missing, all five stand in `pushsweep_delivery`.
+    /// The delivery state. This and the following four columns are used together or not at all:
+    /// where one is missing, all five are in `pushsweep_delivery`.
     package var state = OptionalColumn.detect("state")
-    /// How often it was tried.
+    /// The number of attempts.
     package var attempts = OptionalColumn.detect("attempts")
-    /// Why it was skipped, refused or put off.
+    /// The reason why it was skipped, refused or delayed.
     package var reason = OptionalColumn.detect("reason")
-    /// The time before which it is not sent.
+    /// The earliest time to send it.
     package var notBefore = OptionalColumn.detect("not_before")
-    /// When it came to its end.
+    /// The time of its final result.
     package var answeredAt = OptionalColumn.detect("answered_at")
-    /// What the time columns hold; nil: read from the columns' types.
+    /// The type of the time columns' values; nil: detected from the columns' types.
     package var timeType: TimeColumnType?
     /// The zone of time columns that are a DATETIME.
     package var zone = ZoneOffset.utc
 
-    /// Starts with all defaults.
+    /// Makes a mapping with all defaults.
     package init() {}
 }

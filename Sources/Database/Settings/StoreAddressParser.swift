@@ -1,7 +1,7 @@
-/// Takes the address of a token database apart. Messages never quote it, for it may hold a password
-/// by mistake.
+/// Parses the address of a token database. Messages never quote it, because it may contain a
+/// password by mistake.
 struct StoreAddressParser {
-    /// Where relative paths start.
+    /// The folder where relative paths start.
     let folder: String
 
     private static let serverExample = "such as mysql://pushsweep@db.example.net:3306/push"
@@ -9,7 +9,7 @@ struct StoreAddressParser {
     private static let password = SettingRefusal(
         "must not hold a password; remove it and name its file with store.password-file")
 
-    /// Reads one of the three kinds of address.
+    /// Parses one of the three kinds of address.
     func parse(_ text: String) throws(SettingRefusal) -> StoreLocation {
         guard !text.contains("#") else {
             throw SettingRefusal("must not contain #; write %23 where it belongs to a name")
@@ -62,7 +62,7 @@ struct StoreAddressParser {
 
     private func server(_ rest: Substring) throws(SettingRefusal) -> StoreLocation.Server {
         if let question = rest.firstIndex(of: "?") {
-            // Looks for a password, which deserves a sentence of its own.
+            // Checks for a password first, because it has its own message.
             _ = try splitAccount(rest)
             _ = try readOptions(rest[rest.index(after: question)...])
             throw SettingRefusal("takes no options; TLS and time limits have settings of their own")
@@ -77,11 +77,11 @@ struct StoreAddressParser {
             database: try readDatabase(tail[tail.index(after: slash)...], Self.serverExample))
     }
 
-    /// The user before an `@`, if there is one, and what follows it.
+    /// The user before an `@`, if there is one, and the rest after it.
     private func splitAccount(
         _ rest: Substring
     ) throws(SettingRefusal) -> (user: String?, rest: Substring) {
-        // The last one: an unescaped @ or / in a password must not slip through as part of a host.
+        // The last `@`: an unescaped @ or / in a password must not become part of a host.
         guard let sign = rest.lastIndex(of: "@") else { return (nil, rest) }
         let name = rest[..<sign]
         guard !name.contains(":") else { throw Self.password }
@@ -91,7 +91,7 @@ struct StoreAddressParser {
         return (try readUser(name), rest[rest.index(after: sign)...])
     }
 
-    /// What stands behind a `?`, by name, not yet decoded.
+    /// The options after a `?`, by name, not yet decoded.
     private func readOptions(_ text: Substring) throws(SettingRefusal) -> [String: Substring] {
         var options: [String: Substring] = [:]
         for option in text.split(separator: "&", omittingEmptySubsequences: false)
@@ -132,7 +132,7 @@ struct StoreAddressParser {
 
     private func readUser(_ text: Substring) throws(SettingRefusal) -> String {
         let name = try decoded(text, "the user")
-        // The longest that MariaDB takes; MySQL stops at 32.
+        // The longest name of MariaDB; MySQL allows 32.
         guard name.unicodeScalars.count <= 128 else {
             throw SettingRefusal("must have a user of at most 128 characters")
         }

@@ -1,4 +1,4 @@
-/// Where the token tables are.
+/// The location of the token tables.
 package enum StoreLocation: Hashable, Sendable {
     /// A server that speaks the MySQL protocol.
     case server(Server)
@@ -7,18 +7,18 @@ package enum StoreLocation: Hashable, Sendable {
 
     /// A server, its database, and the account to use.
     package struct Server: Hashable, Sendable {
-        /// The account where an address names none. The client library would take the name of the
+        /// The account where an address names none. The client library would use the name of the
         /// user who runs the program, which differs between a shell and a timer.
         package static let usualUser = "pushsweep"
 
-        /// How to get there.
+        /// The address of the server.
         package let address: Address
         /// The account's name.
         package let user: String
         /// The database that holds the tables.
         package let database: String
 
-        /// Names a server.
+        /// Makes the location of a database on a server.
         package init(address: Address, user: String = usualUser, database: String) {
             self.address = address
             self.user = user
@@ -26,27 +26,28 @@ package enum StoreLocation: Hashable, Sendable {
         }
     }
 
-    /// How a server is reached.
+    /// The address of a server.
     package enum Address: Hashable, Sendable {
-        /// By name and port.
+        /// By host name or IP address, and port.
         case tcp(host: String, port: Int)
-        /// On this machine, by socket file.
+        /// On this host, by socket file.
         case unixSocket(path: String)
     }
 
-    /// Reads `mysql://user@host:3306/database`, `mysql+unix://user@/path/to.sock?db=database` (the
-    /// user may also stand behind it as `&user=name`) or `sqlite:///path`; a `sqlite://path` without
-    /// the third slash starts at `folder`. User and port may be left out.
+    /// Parses `mysql://user@host:3306/database`, `mysql+unix://user@/path/to.sock?db=database` (the
+    /// user may also follow it as `&user=name`) or `sqlite:///path`; a `sqlite://path` without the
+    /// third slash starts at `folder`. User and port may be omitted.
     ///
-    /// - Throws: what is wrong with it. A password inside the address is: it would show in process
-    ///   lists, logs and shell histories. No message quotes the address, for it may hold one.
+    /// - Throws: the error in the address. A password inside the address is one, because it would
+    ///   show in process lists, logs and shell histories. No message quotes the address, because it
+    ///   may contain a password.
     package init(_ text: String, relativeTo folder: String) throws(SettingRefusal) {
         self = try StoreAddressParser(folder: folder).parse(text)
     }
 }
 
 extension StoreLocation: CustomStringConvertible {
-    /// The address as it can be written again.
+    /// The address in the spelling that `init` accepts.
     package var description: String {
         switch self {
         case .sqlite(let path): return "sqlite://\(Self.escaped(path, "%?#@"))"
@@ -63,7 +64,7 @@ extension StoreLocation: CustomStringConvertible {
         }
     }
 
-    /// What separates the parts of an address, and so cannot stand in a name as it is.
+    /// The characters that separate the parts of an address and must be escaped in names.
     private static let delimiters = "%?#@:/&="
 
     private static func escaped(_ text: String, _ delimiters: String) -> String {

@@ -1,19 +1,19 @@
-/// Everything needed to open the token database.
+/// The settings for opening the token database.
 package struct StoreSettings: Sendable, CustomStringConvertible {
-    /// Where it is.
+    /// The server or file, and the database.
     package var location: StoreLocation
     /// The account's password. Never printed.
     package var password: String?
-    /// How the connection is protected.
+    /// The protection of the connection.
     package var tls: StoreTLS
-    /// How long to wait for what.
+    /// The time limits of the connection, in seconds.
     package var timeouts: StoreTimeouts
-    /// Which table and columns hold what.
+    /// The table and columns of the tokens.
     package var mapping: TableMapping
-    /// Which table and columns hold the notifications to send.
+    /// The table and columns of the notifications to send.
     package var queue: QueueMapping
 
-    /// States settings; TLS is verified over TCP and off on a unix socket unless said otherwise.
+    /// Makes settings. By default TLS is verified over TCP and off on a unix socket.
     package init(
         location: StoreLocation, password: String? = nil, tls: StoreTLS? = nil,
         timeouts: StoreTimeouts = StoreTimeouts(), mapping: TableMapping = TableMapping(),
@@ -27,22 +27,22 @@ package struct StoreSettings: Sendable, CustomStringConvertible {
         self.queue = queue
     }
 
-    /// The location only, so that a password cannot stray into a message.
+    /// The location only, so that a password cannot get into a message by mistake.
     package var description: String { "\(location)" }
 }
 
-/// How a connection to a server is protected.
+/// The protection of a connection to a server.
 package enum StoreTLS: Hashable, Sendable {
     /// TLS 1.2 or later; the certificate must lead to this CA file (nil: the system's) and name the
     /// host.
     case verify(ca: String?)
-    /// No TLS.
+    /// No TLS: neither encryption nor a check of the server's identity.
     case off
 
     /// The CA file that Debian's ca-certificates maintains.
     static let systemCA = "/etc/ssl/certs/ca-certificates.crt"
 
-    /// What holds unless the settings say otherwise.
+    /// The default for a location: verified over TCP, off otherwise.
     package static func usual(for location: StoreLocation) -> StoreTLS {
         if case .server(let server) = location, case .tcp = server.address {
             return .verify(ca: nil)
@@ -51,19 +51,19 @@ package enum StoreTLS: Hashable, Sendable {
     }
 }
 
-/// How long the store waits, in seconds. The client library's own defaults are for ever.
+/// The store's time limits, in seconds. The client library has none by default.
 package struct StoreTimeouts: Hashable, Sendable {
-    /// For a connection and its TLS handshake.
+    /// The limit for a connection and its TLS handshake.
     package var connect: Int
-    /// For an answer.
+    /// The limit for an answer.
     package var read: Int
-    /// For a statement to be taken.
+    /// The limit for sending a statement.
     package var write: Int
-    /// For a row that another transaction holds. Short: a chunk is redone, and while it waits it
-    /// holds locks itself.
+    /// The limit for a row that another transaction holds. Short, because a chunk can be redone,
+    /// and holds locks itself while it waits.
     package var lockWait: Int
 
-    /// States timeouts; the usual ones are 10, 60, 60 and 5 seconds.
+    /// Makes limits; the defaults are 10, 60, 60 and 5 seconds.
     package init(connect: Int = 10, read: Int = 60, write: Int = 60, lockWait: Int = 5) {
         self.connect = connect
         self.read = read

@@ -1,5 +1,5 @@
-/// Which table and columns hold the tokens, as far as the settings say; the rest is found out from
-/// the database. The defaults fit the PushChat tables and the schema that `schema print` gives.
+/// The table and columns of the tokens, as far as the settings name them; the rest is detected in
+/// the database. The defaults fit the PushChat tables and the schema of `schema print`.
 package struct TableMapping: Hashable, Sendable {
     /// The table, `name` or `schema.name`.
     package var table = "active_users"
@@ -7,41 +7,42 @@ package struct TableMapping: Hashable, Sendable {
     package var key: [String]?
     /// The column of the token.
     package var token = "device_token"
-    /// How it is spelled there; nil: binary in a binary column, hex in a text column.
+    /// Its encoding; nil: binary in a binary column, hex in a text column.
     package var encoding: TokenEncoding?
-    /// The longest token to be expected, in bytes. Apple announced 100; a narrower column loses
-    /// longer tokens, which declaring 32 accepts.
+    /// The longest expected token, in bytes. Apple announced 100. A narrower column loses longer
+    /// tokens; a setting of 32 accepts that.
     package var longestToken = 100
-    /// The column that names the app.
+    /// The column of the app's name.
     package var app = OptionalColumn.detect("app_id")
-    /// The column that names the environment.
+    /// The column of the environment's name.
     package var environment = OptionalColumn.detect("environment")
-    /// What the environment column holds for `production` and `sandbox`, where it is not these words.
+    /// The environment column's values for `production` and `sandbox`, where they differ from these
+    /// words.
     package var environmentValues: [String: String] = [:]
-    /// The column that names the user a notification is queued for; nil: `user_id` or `udid`,
-    /// whichever there is.
+    /// The column of the user for whom a notification is queued; nil: `user_id` or `udid`, if one
+    /// exists.
     package var user: OptionalColumn?
-    /// When the device last registered its token.
+    /// The time at which the device last registered its token.
     package var registeredAt = TimeMapping(column: .detect("registered_at"))
-    /// When the token was found dead.
+    /// The time at which the token was found dead.
     package var invalidatedAt = TimeMapping(column: .detect("invalidated_at"))
-    /// Why.
+    /// The reason of the mark.
     package var reason = OptionalColumn.detect("invalid_reason")
 
-    /// Starts with all defaults.
+    /// Makes a mapping with all defaults.
     package init() {}
 }
 
-/// A column that a table may have or not.
+/// A column that a table may lack.
 package enum OptionalColumn: Hashable, Sendable {
-    /// Use the column of this usual name if the table has one.
+    /// Use the column of this default name if the table has one.
     case detect(String)
-    /// The table has none, or it is not to be used.
+    /// The table has no such column, or it must not be used.
     case absent
-    /// This one; it has to exist.
+    /// Use this column; it has to exist.
     case named(String)
 
-    /// The column to use, if the table has it; nil for none.
+    /// The name of the column to use, if the table has it; nil for none.
     package var name: String? {
         switch self {
         case .detect(let name), .named(let name): name
@@ -50,24 +51,25 @@ package enum OptionalColumn: Hashable, Sendable {
     }
 }
 
-/// How tokens are spelled in their column.
+/// The encoding of tokens in their column.
 package enum TokenEncoding: String, Hashable, Sendable, CaseIterable {
-    /// The raw bytes.
+    /// The raw bytes of the token.
     case binary
-    /// Hexadecimal text of any case.
+    /// Hexadecimal text of either case.
     case hex
 }
 
-/// A time column, where there is one, and how to read it.
+/// A time column, where the table has one, with its type and zone.
 package struct TimeMapping: Hashable, Sendable {
-    /// The column.
+    /// The column to use.
     package var column: OptionalColumn
-    /// What it holds; nil: read from the column's type, which an integer column does not tell.
+    /// The type of its values; nil: detected from the column's type, which is not possible for an
+    /// integer column.
     package var type: TimeColumnType?
     /// The zone of a DATETIME.
     package var zone: ZoneOffset
 
-    /// States a mapping; unless told otherwise the type is detected and the zone is UTC.
+    /// Makes a mapping; by default the type is detected and the zone is UTC.
     package init(
         column: OptionalColumn, type: TimeColumnType? = nil, zone: ZoneOffset = .utc
     ) {
@@ -77,7 +79,7 @@ package struct TimeMapping: Hashable, Sendable {
     }
 }
 
-/// What a time column holds.
+/// The type of a time column's values.
 package enum TimeColumnType: String, Hashable, Sendable, CaseIterable {
     /// DATETIME or TIMESTAMP; in SQLite, ISO 8601 text.
     case datetime

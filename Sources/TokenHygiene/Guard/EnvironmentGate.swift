@@ -1,35 +1,37 @@
-// The gate between one wrong setting and two million wrong verdicts.
+// The gate that keeps one wrong setting from causing two million wrong verdicts.
 //
-// A certificate of the wrong environment, or a topic of another app, makes every token look bad,
-// and whoever believes that loses the whole population. No single answer shows it; their share
-// does. So answers are counted per environment, topic and credential, and sending stops when the
-// share of bad tokens is, beyond reasonable doubt, above anything a healthy population has.
+// A certificate of the wrong environment, or a topic of another app, makes every token look bad.
+// Acting on such answers would invalidate the whole population. A single answer does not show the
+// mistake, but the share of bad answers does. So answers are counted per environment, topic and
+// credential. Sending stops when the share of bad tokens is, beyond reasonable doubt, higher than
+// in any healthy population.
 //
 // "Beyond reasonable doubt" is the lower end of Wilson's interval (E. B. Wilson, 1927) at 99.9 %:
 // with 12 bad of 50 the true share exceeds 10 % with that confidence, with 11 it need not. Unlike
-// the plain share or its normal approximation it is honest for small numbers. Looking after every
-// answer would give chance a new try each time and add up to many false alarms; so the gate looks
-// when the count has doubled: at 50, 100, 200, 400 and so on.
+// the plain share or its normal approximation, the interval holds for small numbers. A test after
+// every answer would give chance a new try each time and add up to many false alarms. So the gate
+// tests when the count has doubled: at 50, 100, 200, 400 and so on.
 //
-// A second rule needs no statistics: of the first 50 answers one at least must show that APNs knows
-// a token of ours.
+// A second rule needs no statistics: at least one of the first 50 answers must show that APNs knows
+// one of the tokens.
 
-/// What an answer tells about the setting under which it was given.
+/// The evidence of one answer about the setting under which it was given.
 package enum TokenAcceptance: Hashable, Sendable, CaseIterable {
-    /// APNs knew the token: accepted, or once valid and now gone.
+    /// APNs knew the token: it accepted the notification, or the token was valid once and is gone
+    /// now.
     case known
     /// The token is wrong, or the environment or topic is: BadDeviceToken, DeviceTokenNotForTopic,
     /// binary status 8.
     case bad
-    /// The request was refused for another reason: no sign that the setting is right.
+    /// APNs refused the request for another reason. This does not show that the setting is right.
     case refused
 }
 
-/// Why sending was stopped.
+/// The reason why the gate stopped the sending.
 package enum EnvironmentSuspicion: Hashable, Sendable, CustomStringConvertible {
     /// So many bad tokens that the host, credential or topic must be wrong.
     case badShare(bad: Int, answers: Int)
-    /// APNs knew none of the first tokens.
+    /// APNs knew none of the tokens in the first answers.
     case nothingKnown(bad: Int, answers: Int)
 
     /// One clause for messages and reports.
@@ -44,33 +46,34 @@ package enum EnvironmentSuspicion: Hashable, Sendable, CustomStringConvertible {
     }
 }
 
-/// Counts the answers under one environment, topic and credential, and says when to stop.
+/// Counts the answers under one environment, topic and credential, and decides when to stop.
 ///
-/// Trouble of the server (5xx), throttling (429) and unknown outcomes say nothing about the setting
+/// Server errors (5xx), throttling (429) and unknown outcomes give no evidence about the setting
 /// and are not counted.
 package struct EnvironmentGate: Hashable, Sendable {
-    /// The number of answers at which the gate looks for the first time.
+    /// The number of answers at which the gate tests for the first time.
     package static let firstLook = 50
     /// The share of bad tokens that a healthy population may have.
     package static let tolerance = 0.1
     /// The 99.9 % quantile of the normal distribution.
     private static let quantile = 3.090_232_306_167_813
 
-    /// Answers counted.
+    /// The number of answers counted.
     package private(set) var answers = 0
-    /// Of them, bad tokens.
+    /// The number of answers about bad tokens.
     package private(set) var bad = 0
-    /// Of them, tokens that APNs knew.
+    /// The number of answers about tokens that APNs knew.
     package private(set) var known = 0
-    /// Why the gate is shut; it stays so.
+    /// The reason why the gate is closed; nil while it is open. A closed gate stays closed.
     package private(set) var suspicion: EnvironmentSuspicion?
 
     private var nextLook = EnvironmentGate.firstLook
 
-    /// An open gate that has seen nothing.
+    /// An open gate with all counts at 0.
     package init() {}
 
-    /// Counts one answer. The suspicion if this one shuts the gate, nil before and after.
+    /// Counts one answer. Returns the suspicion if this answer closes the gate, nil before and
+    /// after.
     package mutating func count(_ acceptance: TokenAcceptance) -> EnvironmentSuspicion? {
         answers += 1
         switch acceptance {
@@ -88,14 +91,15 @@ package struct EnvironmentGate: Hashable, Sendable {
         return suspicion
     }
 
-    /// How many requests may be without an answer: before the first look only as many as are
-    /// missing to it, so that a wrong setting costs 50 notifications and no more; nil for any
-    /// number.
+    /// The number of requests that may be without an answer; nil for any. Before the first test only
+    /// as many as the test still needs are allowed, so that a wrong setting costs at most 50
+    /// notifications.
     package var allowance: Int? {
         answers < Self.firstLook ? Self.firstLook - answers : nil
     }
 
-    /// The lower end of Wilson's 99.9 % interval for the share of `count` in `total`; 0 for none.
+    /// The lower end of Wilson's 99.9 % interval for the share of `count` in `total`, from 0 to 1;
+    /// 0 when `total` is 0.
     package static func leastShare(of count: Int, in total: Int) -> Double {
         guard total > 0 else { return 0 }
         let (share, size) = (Double(count) / Double(total), Double(total))

@@ -1,24 +1,25 @@
-/// Which gate holds a feed, as journal, reports and settings name it.
+/// The gate that holds a feed. The raw value is its name in the journal, in reports and in
+/// settings.
 package enum GuardGate: String, Hashable, Sendable, CaseIterable {
-    /// Far more removals in an hour than usual.
+    /// The feed would remove far more rows in an hour than usual.
     case volume
-    /// Too large a share of the living rows in an hour.
+    /// The feed would remove too large a share of the living rows in an hour.
     case partitionShare = "partition-percent"
-    /// Too large a share of the living rows in 24 hours.
+    /// The feed would remove too large a share of the living rows in 24 hours.
     case dayShare = "day-percent"
-    /// Most tokens are in no row.
+    /// Most of the tokens are in no row.
     case unknownTokens = "unknown-tokens"
-    /// Most tokens registered after the signal.
+    /// Most of the tokens registered after the signal.
     case registeredLater = "registered-later"
-    /// Nearly all signals have one time.
+    /// Nearly all signals have the same time.
     case oneTime = "one-time"
-    /// Times that cannot be.
+    /// Some times are out of `EvidenceBounds`.
     case outOfBounds = "out-of-bounds"
-    /// No gate of its own: an earlier feed of the partition is held.
+    /// Not a limit of its own: an earlier feed of the partition is held.
     case behind
 }
 
-/// Why a feed is held, with the numbers that say so.
+/// The reason why a feed is held, with the numbers behind the decision.
 package enum GuardCause: Hashable, Sendable, CustomStringConvertible {
     /// Rows within an hour, and the 99th percentile of the last 30 days' hours.
     case volume(removals: Int, usualPeak: Int)
@@ -28,18 +29,18 @@ package enum GuardCause: Hashable, Sendable, CustomStringConvertible {
     case partitionShare(removals: Int, living: Int, percent: Double)
     /// Rows within 24 hours, the partition's living rows, and the limit in percent.
     case dayShare(removals: Int, living: Int, percent: Double)
-    /// Tuples of unknown tokens, of all judged.
+    /// Tuples of unknown tokens, and all tuples judged.
     case unknownTokens(count: Int, tuples: Int)
-    /// Tuples of tokens that registered again later, of those whose token is known.
+    /// Tuples of tokens that registered later, and all tuples of known tokens.
     case registeredLater(count: Int, known: Int)
-    /// Tokens with the most frequent time, of all.
+    /// Tokens with the most frequent time, and all tokens.
     case oneTime(count: Int, tokens: Int)
-    /// Tuples with impossible times, of all.
+    /// Tuples with impossible times, and all tuples.
     case outOfBounds(count: Int, tuples: Int)
-    /// The feed that holds the partition.
+    /// The earlier feed of the partition that is held.
     case behind(feed: String)
 
-    /// The gate.
+    /// The gate to which this cause belongs.
     package var gate: GuardGate {
         switch self {
         case .volume, .volumeWithoutHistory: .volume
@@ -53,7 +54,7 @@ package enum GuardCause: Hashable, Sendable, CustomStringConvertible {
         }
     }
 
-    /// One sentence for messages, reports and the person who decides.
+    /// One sentence with the numbers, for messages and reports.
     package var description: String {
         switch self {
         case .volume(let removals, let peak):

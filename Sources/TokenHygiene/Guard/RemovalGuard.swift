@@ -1,42 +1,43 @@
 // The guard between evidence and rows.
 //
-// A wrong certificate, environment, clock or table makes living tokens look dead, all at once, and
-// whoever applies that silences a whole population. One tuple does not show it; their number and
-// their company do. So every feed is judged as a whole before it changes a row. What is beyond the
-// limits, or looks like a known mistake, is held for a person: kept whole, never dropped.
+// A wrong certificate, environment, clock or table makes many living tokens look dead at the same time.
+// Applying such evidence would cut off a whole population. A single tuple does not show the mistake, but
+// the number and the distribution of the tuples do. So the guard judges every feed as a whole before the
+// feed changes a row. A feed beyond the limits, or with the pattern of a known mistake, is held for a
+// person. It is kept whole and never dropped.
 //
-// Limits count rows that would become invalid, per partition, by the hours and days of the
-// database's clock and not by runs: a sweep may have several feeds, a sender that stays has one run
-// for weeks and a feed of answers every few seconds. An hour is what an hourly sweep does at once.
+// Limits count the rows that would become invalid, per partition, in hours and days of the database's
+// clock. They do not count per run: a sweep may have several feeds, and a permanent sender has one run
+// for weeks and a feed of answers every few seconds. The hour fits an hourly sweep, whose whole removal
+// falls into one hour.
 //
-//   volume     more than 3 x the 99th percentile of the last 30 days' hours. Hours in which nothing
-//              was removed do not count: of a table swept once a week they would be the 99 %, and
-//              every sweep a surprise. Removals that a person released do not count either, or one
-//              exception would widen the limit for a month. Under 100 hours there is no percentile:
-//              then the greatest of them stands for it, and 1 % of the living rows is always
-//              allowed.
+//   volume     more than 3 x the 99th percentile of the last 30 days' hours. Hours without removals do
+//              not count: for a table swept once a week they would be 99 % of the hours, and every
+//              sweep would be held. Removals that a person released do not count either: one exception
+//              would widen the limit for a month. With fewer than 100 hours there is no percentile; the
+//              greatest hour takes its place, and 1 % of the living rows is always allowed.
 //   share      more than 5 % of the living rows in an hour, 10 % in 24 hours.
 //   symptoms   in a feed of 50 or more: most tokens unknown (another app's feed), most registered
 //              after the signal (a wrong clock or zone), one time on nearly all (a gateway that does
-//              not know when), times out of bounds.
+//              not know the times), times out of bounds.
 //
-//   foreign    a feed of which hardly a token is in any row (a mistyped table, another app's feed):
-//              its signals are about rows that are elsewhere, and applied here they are lost.
+//   foreign    a feed of which hardly any token is in a row (a mistyped table, another app's feed):
+//              its signals are about rows in another table and are lost if they are applied here.
 //
-// The limits do not apply up to a floor, since in small numbers shares mean nothing; nor does the last.
-// The symptoms do from 50 on, whatever the floor. A feed that would make no row invalid is held for being
-// foreign only: there is nothing else to lose.
+// The limits do not apply up to a floor, because shares mean nothing in small numbers; nor does the
+// foreign rule. The symptoms apply from 50 tuples on, whatever the floor. A feed that would make no row
+// invalid is held only for being foreign, because it cannot do other harm.
 
-/// The limits beyond which removals are held.
+/// The limits above which the guard holds removals.
 package struct GuardLimits: Hashable, Sendable {
-    /// Rows that may become invalid in an hour, and in a day, without a look at shares.
+    /// Rows that may become invalid in an hour, and in a day, without a test of shares.
     package var floor: Int
-    /// Percent of a partition's living rows in an hour.
+    /// The limit for an hour, in percent of a partition's living rows.
     package var partitionPercent: Double
-    /// Percent of a partition's living rows in 24 hours.
+    /// The limit for 24 hours, in percent of a partition's living rows.
     package var dayPercent: Double
 
-    /// States limits; by default the usual ones.
+    /// Makes limits; the defaults are those of the settings.
     package init(floor: Int = 100, partitionPercent: Double = 5, dayPercent: Double = 10) {
         self.floor = floor
         self.partitionPercent = partitionPercent
@@ -44,19 +45,20 @@ package struct GuardLimits: Hashable, Sendable {
     }
 }
 
-/// What was removed from a partition lately, by all hosts. Rows that a person released are in
-/// `month` only.
+/// The recent removals from a partition by all hosts. Rows that a person released count in `month`
+/// only.
 package struct RemovalHistory: Hashable, Sendable {
-    /// Rows that became invalid in each full hour of the last 30 days that saw any, in any order.
+    /// Rows that became invalid in each full hour of the last 30 days, in any order, without the
+    /// hours in which no row did.
     package var hours: [Int]
-    /// In the present hour so far.
+    /// Rows that became invalid in the present hour so far.
     package var thisHour: Int
-    /// In the last 24 hours, the present one included.
+    /// Rows that became invalid in the last 24 hours, the present hour included.
     package var day: Int
-    /// In the last 30 days, released ones included.
+    /// Rows that became invalid in the last 30 days, released ones included.
     package var month: Int
 
-    /// States a history; by default none.
+    /// Makes a history; by default one without removals.
     package init(hours: [Int] = [], thisHour: Int = 0, day: Int = 0, month: Int = 0) {
         self.hours = hours
         self.thisHour = thisHour
@@ -64,16 +66,17 @@ package struct RemovalHistory: Hashable, Sendable {
         self.month = month
     }
 
-    /// Hours from which on one in a hundred is more than a single one.
+    /// The number of hours from which on one percent of them is at least one hour.
     package static let matureHours = 100
 
-    /// Whether the 99th percentile means something.
+    /// Whether there are enough hours for a 99th percentile.
     package var isMature: Bool { hours.count >= Self.matureHours }
 
-    /// The 99th percentile of `hours` by nearest rank; their greatest while they are few, 0 for none.
+    /// The 99th percentile of `hours` by nearest rank; the greatest hour while there are few, 0
+    /// without hours.
     package var usualPeak: Int {
         guard !hours.isEmpty else { return 0 }
-        // The rank from above is at most 8, which needs no sorting of all.
+        // The rank counted from the greatest is at most 8, so a full sort is not needed.
         let places = hours.count - (hours.count * 99 + 99) / 100 + 1
         var greatest: [Int] = []
         for hour in hours where greatest.count < places || hour > greatest[0] {
@@ -84,25 +87,26 @@ package struct RemovalHistory: Hashable, Sendable {
     }
 }
 
-/// What one feed would do.
+/// The changes that one feed would make.
 package struct RemovalProposal: Hashable, Sendable {
-    /// Living rows that would become invalid.
+    /// The number of living rows that would become invalid.
     package var candidates: Int
-    /// What would become of the statements.
+    /// The outcomes that the feed's statements would have.
     package var counts: OutcomeCounts
-    /// Whole tuples of the feed.
+    /// The number of whole tuples in the feed.
     package var tuples: Int
-    /// Of them, with a time that cannot be.
+    /// The number of tuples with a time out of `EvidenceBounds`.
     package var outOfBounds: Int
-    /// Distinct tokens.
+    /// The number of distinct tokens.
     package var tokens: Int
-    /// Of them, with the most frequent time. 0 where times say nothing about their source: answers
-    /// without a time of their own carry ours, which many share.
+    /// The number of tokens with the most frequent time. 0 where the times give no evidence about
+    /// their source: answers without a time of their own carry this host's time, which many of them
+    /// share.
     package var tokensAtOneTime: Int
-    /// Whether stale rows are removed, so that what was removed before is unknown now.
+    /// Whether stale rows are deleted, so that tokens of rows deleted earlier are unknown now.
     package var deletes: Bool
 
-    /// States a proposal.
+    /// Makes a proposal from the numbers of one feed.
     package init(
         candidates: Int, counts: OutcomeCounts, tuples: Int, outOfBounds: Int = 0, tokens: Int,
         tokensAtOneTime: Int = 0, deletes: Bool = false
@@ -117,29 +121,29 @@ package struct RemovalProposal: Hashable, Sendable {
     }
 }
 
-/// Asks all gates about one feed.
+/// Tests one feed against all gates.
 package struct RemovalGuard: Hashable, Sendable {
-    /// Tuples from which on a share of them is a symptom.
+    /// The number of tuples from which on a share of them counts as a symptom.
     package static let leastForSymptoms = 50
-    /// Tuples from which on it is worth a word that hardly one is about a token of the table.
+    /// The number of tuples from which on a feed with hardly any token of the table gets a warning.
     package static let leastForWarning = 10
-    /// Percent of unknown tuples from which on a feed is foreign.
+    /// The percentage of unknown tuples from which on a feed counts as foreign.
     package static let foreignPercent = 95
-    /// How often the usual peak may be exceeded.
+    /// The factor by which an hour may exceed the usual peak.
     package static let peakFactor = 3
-    /// Percent of the living rows that is allowed without a mature history.
+    /// The percentage of the living rows that is always allowed without a mature history.
     package static let youngPercent = 1.0
 
-    /// The limits of the settings.
+    /// The limits that the gates apply.
     package let limits: GuardLimits
 
-    /// Takes limits.
+    /// Makes a guard with the limits of the settings.
     package init(_ limits: GuardLimits = GuardLimits()) { self.limits = limits }
 
-    /// Why the feed has to be held; nil where it may be applied.
+    /// The reason why the feed has to be held; nil where it may be applied.
     ///
-    /// `living` counts the partition's rows that are not invalid, and may stop at the number it is
-    /// given; it is asked only beyond the floor. It may throw, and then so does this.
+    /// `living` counts the partition's rows that are not invalid, and may stop at the number it
+    /// receives. It is called only above the floor. An error that it throws is passed on.
     package func cause<Failure: Error>(
         toHold proposal: RemovalProposal, after history: RemovalHistory,
         living: (_ atMost: Int) throws(Failure) -> Int
@@ -174,7 +178,8 @@ package struct RemovalGuard: Hashable, Sendable {
         return .dayShare(removals: day, living: rows, percent: limits.dayPercent)
     }
 
-    /// What there is to tell of a feed that is too small to be held: that hardly a token of it is known.
+    /// The warning about a feed that is too small to be held and of which hardly any token is
+    /// known; nil where there is nothing to warn of.
     package func warning(
         about proposal: RemovalProposal, after history: RemovalHistory
     ) -> GuardCause? {
@@ -191,13 +196,13 @@ package struct RemovalGuard: Hashable, Sendable {
         return .unknownTokens(count: proposal.counts.unknown, tuples: judged)
     }
 
-    /// Unknown tuples, but for those about rows that this program has deleted.
+    /// The number of unknown tuples, without those about rows that this program has deleted.
     private func unexplained(_ proposal: RemovalProposal, after history: RemovalHistory) -> Int {
         proposal.counts.unknown - (proposal.deletes ? history.month : 0)
     }
 
-    /// The living rows of which `removals` are more than `percent`, those removed `before` counted
-    /// as living still; nil where they are not.
+    /// The number of living rows, if `removals` are more than `percent` of them; else nil. The rows
+    /// removed `before` count as living.
     private func exceeded<Failure: Error>(
         _ percent: Double, by removals: Int, before: Int, _ living: (Int) throws(Failure) -> Int
     ) throws(Failure) -> Int? {

@@ -2,26 +2,25 @@ import APNsProtocol
 import Database
 import TokenHygiene
 
-/// The rows of `pushsweep_change`: one for every row changed, with what stood there before. They
-/// serve undo and audit, and commit together with the changes they tell of.
+/// Writes the rows of `pushsweep_change`: one entry for every row changed, with its before-image.
+/// The entries serve undo and audit, and commit together with the changes they describe.
 struct ChangeLedger {
-    /// The run that makes the changes.
     let run: String
-    /// What the changes follow from, and the part of it.
+    /// The feed behind the changes, and its part.
     let feed: String
     let part: Int
-    /// Where the evidence came from.
+    /// The source of the evidence.
     let source: String
     let lookup: RowLookup
     let dialect: SQLDialect
 
-    /// One entry to be written.
+    /// One entry of the ledger, not yet written.
     struct Entry {
         let action: String
         let key: String
         let before: SQLValue
         let time: EpochMilliseconds
-        /// Where this one's evidence came from, where it is not that of all.
+        /// The source of this entry's evidence, where it differs from the ledger's.
         var source: String?
     }
 
@@ -29,14 +28,14 @@ struct ChangeLedger {
         "run", "feed", "part", "seq", "action", "row_key", "before_image", "evidence_at", "source",
         "changed_at",
     ]
-    /// Lengths of the multi-row inserts; a number of entries is paid out in these coins.
+    /// Row counts of the multi-row inserts; a batch is split into these lengths.
     private static let lengths = [256, 64, 16, 4, 1]
-    /// The most before-image one statement carries: servers take 1 MiB in the worst case.
+    /// The most bytes of before-images in one statement; some servers accept only 1 MiB.
     private static let mostImageBytes = 256 * 1024
 
-    /// Characters of the longest key that the ledger has room for.
+    /// The number of characters in the longest key that the ledger can hold.
     static let longestKey = 2_048
-    /// The action of entries about rows that stayed as they are.
+    /// The action of entries about rows that refused their change.
     static let refused = "refused"
 
     /// The ledger of one part of a feed's application.
@@ -75,7 +74,7 @@ struct ChangeLedger {
         return Entry(action: action, key: key, before: before, time: change.time)
     }
 
-    /// The mark and reason a row had; NULL for the usual row that had neither.
+    /// The mark and reason that a row had; NULL for the usual row that had neither.
     private func formerMark(_ values: ArraySlice<SQLValue>) -> SQLValue {
         let places = [lookup.mark, lookup.reason].compactMap { $0 }
         let former = places.map { values[values.startIndex + $0] }
@@ -83,7 +82,7 @@ struct ChangeLedger {
         return .text(RowImage.object(places.map { lookup.columns[$0] }, former))
     }
 
-    /// The entry for a mark in `pushsweep_invalid`.
+    /// The entry for a mark in the side table `pushsweep_invalid`.
     func entry(_ mark: SideMark) -> Entry {
         Entry(
             action: "side-mark", key: RowImage.key([.bytes(mark.token.bytes)]),
@@ -93,8 +92,9 @@ struct ChangeLedger {
             } ?? .null, time: mark.time)
     }
 
-    /// Enters rows that refused their change, with the reason in place of a before-image. Their numbers
-    /// count downwards from -1, so that changes keep theirs and undo does not meet them.
+    /// Writes entries for rows that refused their change, with the reason in place of a
+    /// before-image. Their numbers run downwards from -1, so that the numbers of changes are not
+    /// affected and undo does not read them.
     func writeRefused(
         _ rows: [RefusedRow], after count: Int, _ connection: any SQLConnection
     ) throws(SQLFailure) {
@@ -110,7 +110,8 @@ struct ChangeLedger {
             }, from: -count - rows.count, connection)
     }
 
-    /// Writes entries, numbered from `first` on, and holds no more of them than one statement takes.
+    /// Writes entries, numbered from `first` on, and keeps no more of them in memory than one
+    /// statement holds.
     func write(
         _ entries: some Sequence<Entry>, from first: Int, _ connection: any SQLConnection
     ) throws(SQLFailure) {
@@ -138,7 +139,7 @@ struct ChangeLedger {
         _ entries: [Entry], from first: Int, _ connection: any SQLConnection
     ) throws(SQLFailure) {
         let time = dialect.ownTime("evidence_at")
-        // The host's clock has no say in when a row was changed.
+        // The time of a change is the database's, never the host's.
         let row = "(\(placeholders(Self.columns.count - 1)), \(dialect.now))"
         var rest = entries[...]
         var number = first
@@ -168,15 +169,14 @@ struct ChangeLedger {
 }
 
 extension RowContent {
-    /// A mark of the side table, in whole milliseconds, as the ledger keeps it.
+    /// A mark of the side table as the ledger stores it, in whole milliseconds.
     init(_ mark: SideMarkState) {
         self.init(
             Self.sideMarkColumns,
             [.integer(mark.time.rawValue), mark.reason.map(SQLValue.text) ?? .null])
     }
 
-    /// The mark of the side table that this content tells of; nil where its time is none that the table
-    /// can hold.
+    /// The mark of the side table in this content; nil where the table cannot hold its time.
     var sideMark: SideMarkState? {
         guard let time = self[Self.sideMarkColumns[0]]?.integer, WallClock.has(milliseconds: time)
         else { return nil }

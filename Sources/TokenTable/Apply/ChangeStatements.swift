@@ -1,14 +1,14 @@
 import Database
 import TokenHygiene
 
-// The statements that change the user's rows. Each names its rows by key and repeats, in the same
-// WHERE, the token and the registration that were read and judged: a row changed in between, or another
-// row that the key finds, is then not found, whatever the engine's locks are worth, the number of rows
-// found differs, and the chunk is rolled back and redone.
+// The statements that change the user's rows. Each statement names its rows by key and repeats, in
+// the same WHERE, the token and the registration that were read and judged. If a row changed in
+// between, or the key finds another row, the statement does not find it, however weak the engine's
+// locks are. Then the number of rows found differs, and the chunk is rolled back and redone.
 //
-// Every row gets its own mark time in one statement. For whole-number keys
-// `ELT(INTERVAL(key, k1, k2, …), t1, t2, …)` over sorted keys is a binary search per row; for other
-// keys a CASE, which is linear and so comes in runs of 100. SQLite, in our own process, takes one
+// Every row gets its own mark time in one statement. For integer keys `ELT(INTERVAL(key, k1, k2,
+// …), t1, t2, …)` over sorted keys is a binary search per row. For other keys there is a CASE,
+// which is linear and therefore limited to runs of 100. SQLite runs in this process and uses one
 // prepared statement per row.
 
 /// Builds the statements that mark and delete rows of one table.
@@ -16,18 +16,18 @@ struct ChangeStatements {
     let layout: TableLayout
     let lookup: RowLookup
     let dialect: SQLDialect
-    /// Stored with marks; nil where none are set.
+    /// The source stored with marks; nil where no marks are set.
     let source: EvidenceSource?
-    /// Whether changes repeat the mark too, not only the registration.
+    /// Whether changes repeat the mark as well as the registration in the WHERE.
     var repeatsMark = false
 
-    /// A statement with its values and the rows it has to find.
+    /// A statement with its values and the rows that it must find.
     struct Statement {
-        /// What its rows are afterwards.
+        /// The state of the rows after the statement.
         enum Effect {
             case removed
             case marked
-            /// The mark's column holds this value.
+            /// The mark column holds this value.
             case holding(SQLValue)
         }
 
@@ -37,7 +37,7 @@ struct ChangeStatements {
         let effect: Effect
     }
 
-    /// The statements for some changes, each change in one of them.
+    /// The statements for some changes, with each change in exactly one of them.
     func statements(for changes: [RowChange]) -> [Statement] {
         let deletes = changes.filter { $0.verdict == .delete }
         let marks = changes.filter { $0.verdict != .delete }
@@ -52,12 +52,12 @@ struct ChangeStatements {
 
     private var usesKeyList: Bool { dialect.changesRowsInBatches && layout.key.count == 1 }
 
-    /// Numbers above `Int64.max` are left to CASE: INTERVAL sorts them below zero.
+    /// Keys above `Int64.max` use CASE, because INTERVAL sorts them below zero.
     private func usesBinarySearch(_ changes: some Sequence<RowChange>) -> Bool {
         usesKeyList && layout.key[0].isInteger && changes.allSatisfy { number($0) != nil }
     }
 
-    /// The statements that put given values in place of mark and reason.
+    /// The statements that replace mark and reason by given values.
     func restoring(_ content: RowContent, of changes: [RowChange]) -> [Statement] {
         batches(changes, longest: usesKeyList ? StatementShape.longest : linear).map { changes in
             let condition = condition(on: changes)
@@ -71,7 +71,7 @@ struct ChangeStatements {
         }
     }
 
-    /// Keeps the engine from moving the registration.
+    /// Keeps the engine from changing the registration by itself.
     private var selfAssignments: [String] {
         guard layout.registrationMovesItself, let registration = layout.registration else {
             return []
@@ -80,8 +80,9 @@ struct ChangeStatements {
         return ["\(column) = \(column)"]
     }
 
-    /// Changes in runs, those whose guard values are NULL apart: NULL is in no list. In key order,
-    /// which INTERVAL needs and which meets other transactions in the same order.
+    /// Changes in runs, with NULL guard values in runs of their own, because a list cannot match
+    /// NULL. The runs are in key order, which INTERVAL needs and in which other transactions lock
+    /// the same rows.
     private func batches(_ changes: [RowChange], longest: Int) -> [ArraySlice<RowChange>] {
         let ordered = changes.sorted { (number($0) ?? 0) < (number($1) ?? 0) }
         let kinds = Dictionary(grouping: ordered) { change in
@@ -90,7 +91,7 @@ struct ChangeStatements {
         return kinds.sorted { $0.key < $1.key }.flatMap { $0.value.runs(of: longest) }
     }
 
-    /// Where the values stand that are repeated in the WHERE.
+    /// The indices of the values that are repeated in the WHERE.
     private var guards: [Int] {
         [lookup.token] + [lookup.registration, repeatsMark ? lookup.mark : nil].compactMap { $0 }
     }
@@ -99,12 +100,11 @@ struct ChangeStatements {
         change.row.values[change.row.values.startIndex + lookup.key[0]].integer
     }
 
-    /// The values of a row's key.
     func key(_ change: RowChange) -> [SQLValue] {
         lookup.key.map { change.row.values[change.row.values.startIndex + $0] }
     }
 
-    /// A row's name in the ledger.
+    /// The key of a row as the ledger spells it.
     func name(of change: RowChange) -> String { RowImage.key(key(change)) }
 
     private func value(_ change: RowChange, _ column: Int) -> SQLValue {
@@ -152,7 +152,8 @@ struct ChangeStatements {
         )
     }
 
-    /// Reads the mark, where there is one, of the rows that some changes name by key and token.
+    /// A query for the marks, where the table has them, of the rows that some changes name by key
+    /// and token.
     func rereading(_ changes: ArraySlice<RowChange>) -> (sql: String, values: [SQLValue]) {
         let column = layout.mark.map { dialect.quoted($0.name) } ?? "NULL"
         let match = (layout.key.map(\.name) + [layout.token.name])
@@ -165,7 +166,7 @@ struct ChangeStatements {
         )
     }
 
-    /// A statement that fails where no row of the table can be changed as these are, whatever the row.
+    /// A statement that fails if no row of the table can be changed in this way, whatever the row.
     func probe(_ statement: Statement) -> String {
         let table = layout.table.sql(dialect)
         let column = dialect.quoted(layout.mark?.name ?? layout.key[0].name)
@@ -175,7 +176,7 @@ struct ChangeStatements {
         return "UPDATE \(table) SET \(column) = \(column) WHERE 1 = 0"
     }
 
-    /// Reads the whole selection of all rows that have the token of a change.
+    /// A query for all selected columns of all rows that have the token of a change.
     func searchingRows(of change: RowChange) -> (sql: String, values: [SQLValue]) {
         (
             "SELECT \(lookup.selected) FROM \(layout.table.sql(dialect)) WHERE "
@@ -183,7 +184,7 @@ struct ChangeStatements {
         )
     }
 
-    /// Reads the keys of all rows that have a token of some changes.
+    /// A query for the keys of all rows that have a token of some changes.
     func searchingTokens(of changes: ArraySlice<RowChange>) -> (sql: String, values: [SQLValue]) {
         let keys = layout.key.map { dialect.quoted($0.name) }.joined(separator: ", ")
         let padded = StatementShape.padded(changes)
@@ -194,7 +195,8 @@ struct ChangeStatements {
         )
     }
 
-    /// Names the rows of some changes, each guard value being NULL in all of them or in none.
+    /// The condition for the rows of some changes. Each guard value is NULL in all of them or in
+    /// none.
     private func condition(
         on changes: ArraySlice<RowChange>
     ) -> (sql: String, values: [SQLValue]) {
@@ -215,7 +217,7 @@ struct ChangeStatements {
                 if isNull {
                     sql += " AND \(name) IS NULL"
                 } else if column == lookup.token && hasPair {
-                    // A second list of pairs is walked by MariaDB and not searched.
+                    // MariaDB scans a second list of pairs instead of searching it.
                     sql += " AND \(name) IN (\(placeholders(padded.count)))"
                     values += padded.map { value($0, column) }
                 } else {

@@ -1,24 +1,24 @@
 import Database
 import TokenHygiene
 
-/// Runs the statements of a chunk and makes sure that each changed exactly the rows it was meant to.
+/// Runs the statements of a chunk and checks that each changed exactly its intended rows.
 struct ChangeWriter {
     let statements: ChangeStatements
     let layout: TableLayout
     let isolation: RowIsolation
 
-    /// Makes the changes, and gives back why rows were refused, by their place. Rows are refused only
-    /// where the chunk is done row by row.
+    /// Makes the changes and returns the reasons of refused rows, by their place. Rows can be
+    /// refused only where the chunk is processed row by row.
     ///
-    /// - Throws: a conflict where rows are not as they were when judged; the first refusal where the
-    ///   chunk is done together.
+    /// - Throws: a conflict where rows have changed since they were judged; the first refusal where
+    ///   the chunk is processed together.
     func write(
         _ changes: [RowChange], _ connection: any SQLConnection
     ) throws(SQLFailure) -> [Int: RowRefusal] {
         try write(changes, connection) { statements.statements(for: $0) }
     }
 
-    /// Puts given values in place of mark and reason; see `write`.
+    /// Replaces mark and reason by given values; see `write`.
     func restore(
         _ content: RowContent, in changes: [RowChange], _ connection: any SQLConnection
     ) throws(SQLFailure) -> [Int: RowRefusal] {
@@ -46,7 +46,7 @@ struct ChangeWriter {
         return refused
     }
 
-    /// Runs the statement of many rows.
+    /// Runs a statement that changes many rows.
     private func write(
         _ statement: ChangeStatements.Statement, _ connection: any SQLConnection
     ) throws(SQLFailure) {
@@ -60,20 +60,20 @@ struct ChangeWriter {
             throw error
         }
         if found == statement.changes.count {
-            // A trigger may have put the old value back.
+            // A trigger may have restored the old value.
             guard layout.hasUpdateTriggers else { return }
             if try isDone(statement, connection) { return }
             isolation.isolate()
             throw missed(1, of: statement.changes.count)
         }
-        // Spider answers 0 for statements it hands on, so 0 says nothing: look.
+        // Spider answers 0 for statements it forwards, so 0 proves nothing: read the rows again.
         if found == 0, try isDone(statement, connection) { return }
         isolation.noteMiss()
         throw missed(statement.changes.count - found, of: statement.changes.count)
     }
 
-    /// Runs the statement of one row behind a savepoint, and takes it back where it is refused: a trigger
-    /// of SQLite may fail a statement and leave standing what it did (RAISE(FAIL)).
+    /// Runs the statement of one row after a savepoint, and rolls back to it where the row is
+    /// refused. A trigger of SQLite may fail a statement without undoing its effects (RAISE(FAIL)).
     private func writeAlone(
         _ statement: ChangeStatements.Statement, of change: RowChange,
         _ connection: any SQLConnection
@@ -115,7 +115,8 @@ struct ChangeWriter {
             message: "\(count) of \(total) rows of \(layout.table) changed after they were judged")
     }
 
-    /// Throws a failure again that is not about one row: a table, a right or a disk that takes no change.
+    /// Rethrows a failure that is not about one row: a table, a right or a disk that accepts no
+    /// change.
     private func probe(
         _ statement: ChangeStatements.Statement, for failure: SQLFailure,
         _ connection: any SQLConnection
@@ -127,8 +128,8 @@ struct ChangeWriter {
         }
     }
 
-    /// Whether the row of a change holds other values now than those it was judged by. Looked for by
-    /// token: another row may stand under what reads as the same key.
+    /// Whether a changed row's values differ now from those it was judged by. The search is by
+    /// token, because another row may have a key that reads the same.
     private func hasChanged(
         _ change: RowChange, _ connection: any SQLConnection
     ) throws(SQLFailure) -> Bool {
@@ -137,7 +138,7 @@ struct ChangeWriter {
         return !(0..<rows.count).contains { rows.row($0).elementsEqual(change.row.values) }
     }
 
-    /// Whether rows that a statement did not count are as it was to leave them.
+    /// Whether rows that a statement did not count have the state that it was to leave.
     private func isDone(
         _ statement: ChangeStatements.Statement, _ connection: any SQLConnection
     ) throws(SQLFailure) -> Bool {
@@ -155,8 +156,8 @@ struct ChangeWriter {
         return marks.allSatisfy { layout.mark?.mark($0).map(times.contains) ?? false }
     }
 
-    /// Whether one of the rows is still there. Looked for by token: a row that its own key does not find
-    /// would look removed.
+    /// Whether one of the rows still exists. The search is by token, because a row that its own key
+    /// does not find would appear removed.
     private func isThere(
         anyOf changes: ArraySlice<RowChange>, _ connection: any SQLConnection
     ) throws(SQLFailure) -> Bool {

@@ -2,26 +2,26 @@ import APNsProtocol
 import Database
 import TokenHygiene
 
-/// A change to be made to one row.
+/// A change to one row.
 struct RowChange {
     /// `mark`, `advance` or `delete`.
     let verdict: Verdict
     /// The row as it was read.
     let row: MatchedRow
-    /// The time the mark will carry.
+    /// The time of the mark to set.
     let time: EpochMilliseconds
 }
 
-/// A mark to be set in `pushsweep_invalid`.
+/// A mark to set in the side table `pushsweep_invalid`.
 struct SideMark {
     let token: DeviceToken
-    /// The time the mark will carry.
+    /// The time of the mark to set.
     let time: EpochMilliseconds
-    /// The mark it replaces.
+    /// The mark that it replaces; nil for a first mark.
     let former: SideMarkState?
 }
 
-/// A row that was left as it is, against the evidence.
+/// A row that stays unchanged although the evidence calls for a change.
 struct RefusedRow {
     let row: MatchedRow
     let reason: RowRefusal
@@ -29,24 +29,24 @@ struct RefusedRow {
     let time: EpochMilliseconds
 }
 
-/// What the evidence of one chunk means for the rows found: pure reckoning between reading and
+/// Judges the rows found for the evidence of one chunk. A pure computation between reading and
 /// writing, the same for classification and application.
 struct ChunkJudgement {
     private(set) var counts = OutcomeCounts()
     private(set) var changes: [RowChange] = []
     private(set) var sideMarks: [SideMark] = []
-    /// Rows that cannot be judged or, after writing, that refused the change.
+    /// Rows that cannot be judged or, after writing, refused the change.
     private(set) var refused: [RefusedRow] = []
-    /// Rows that would become invalid.
+    /// The number of rows that would become invalid.
     private(set) var invalidated = 0
-    /// Rows among all found that tell no registration time.
+    /// The number of rows without a registration time, among all rows found.
     private(set) var undated = 0
-    /// What each entry of the evidence was counted as, by its place.
+    /// The counted outcomes of each entry of the evidence, by its place.
     private var counted: [Int: OutcomeCounts] = [:]
 
     /// Judges rows, which are in the order of the evidence. `marks` are those of the side table,
-    /// which stand in for the row's own where the table has none. `isExact` tells of a row that is to be
-    /// removed whether it could be brought back.
+    /// used where the token table has no mark column. `isExact` decides for a row that is to be
+    /// removed whether it could be restored.
     init(
         _ evidence: ArraySlice<TokenEvidence>, _ rows: [MatchedRow],
         marks: [DeviceToken: SideMarkState],
@@ -99,11 +99,11 @@ struct ChunkJudgement {
         }
     }
 
-    /// Rows and side marks that would change.
+    /// The number of rows and side marks that would change.
     var rowsChanged: Int { changes.count + sideMarks.count }
 
-    /// Takes changes back that the database refused, by their place. A statement counts as refused
-    /// when one of its rows is.
+    /// Removes changes that the database refused, by their place. A statement of the evidence
+    /// counts as refused when one of its rows is.
     mutating func take(out places: [Int: RowRefusal]) {
         guard !places.isEmpty else { return }
         var made: [RowChange] = []

@@ -2,9 +2,10 @@ import APNsProtocol
 import Database
 import TokenHygiene
 
-/// One chunk of evidence, applied in one transaction: the marker is read, the rows are locked and
-/// judged, changed, entered in the ledger, the marker moves, and the lease is found to be still ours;
-/// all of it or nothing. Rows that refuse the change are entered too.
+/// One chunk of evidence, applied in one transaction. The transaction reads the marker, locks,
+/// judges and changes the rows, writes the ledger, moves the marker, and checks that the lease
+/// still belongs to this run. It does all of this or nothing. Rows that refuse the change get
+/// ledger entries too.
 struct ChunkTransaction {
     let application: FeedApplication
     let layout: TableLayout
@@ -16,7 +17,8 @@ struct ChunkTransaction {
     let sideMarks: SideMarks
     let isolation: RowIsolation
 
-    /// Plans the transactions of one application. `isolation` is that of the loop which tries them.
+    /// Prepares the transactions of one application. `isolation` is shared with the loop that tries
+    /// them.
     init(
         _ application: FeedApplication, _ layout: TableLayout, _ connection: any SQLConnection,
         _ isolation: RowIsolation
@@ -39,12 +41,12 @@ struct ChunkTransaction {
             layout: layout, isolation: isolation)
     }
 
-    /// Applies a chunk that follows `progress`, and commits. `isLast` calls the feed applied. Gives up
-    /// where the rows have more than `mostBytes` bytes.
+    /// Applies a chunk that follows `progress`, and commits. `isLast` marks the feed as applied.
+    /// Stops without a change where the rows have more than `mostBytes` bytes.
     ///
-    /// - Throws: a conflict if the marker stands elsewhere: another run applies the same feed;
-    ///   `leaseLost` if another run has taken the lease; `refused` where a row is, and the chunk has to be
-    ///   tried again as `isolation` says.
+    /// - Throws: a conflict if the marker has another position, because another run applies the
+    ///   same feed; `leaseLost` if another run has taken the lease; `refused` where a row is
+    ///   refused, and the chunk has to be tried again as `isolation` requires.
     func apply(
         _ chunk: ArraySlice<TokenEvidence>, isLast: Bool, after progress: FeedProgress,
         mostBytes: Int
@@ -85,7 +87,8 @@ struct ChunkTransaction {
         return .committed(next, entries: chunk.count, bytes: found.bytes)
     }
 
-    /// Writes the ledger. Lazily: a before-image in JSON is larger than the row it tells of.
+    /// Writes the ledger. Entries are made one by one, because a before-image in JSON is larger
+    /// than its row.
     private func enter(
         _ judgement: ChunkJudgement, after progress: FeedProgress
     ) throws(SQLFailure) {
@@ -97,7 +100,7 @@ struct ChunkTransaction {
         try ledger.writeRefused(judgement.refused, after: progress.rowsRefused, connection)
     }
 
-    /// Commits. What only the commit refuses is the fault of a row that nobody names.
+    /// Commits. If only the commit is refused, the failure does not name the row at fault.
     private func commit(_ changes: [RowChange], entries: Int) throws(SQLFailure) {
         do {
             try connection.commit()

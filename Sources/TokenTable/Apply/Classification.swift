@@ -2,21 +2,22 @@ import APNsProtocol
 import Database
 import TokenHygiene
 
-/// What a feed would do to the rows of a partition, found out without changing or locking any.
+/// The changes that a feed would make to the rows of a partition, determined without changing or
+/// locking any.
 package struct Classification: Hashable, Sendable {
-    /// What would become of the statements.
+    /// The outcomes that the statements would have.
     package var counts = OutcomeCounts()
-    /// Living rows that would become invalid: what a guard limits.
+    /// The number of living rows that would become invalid; the guard limits it.
     package var candidateRows = 0
-    /// Rows that tell no registration time.
+    /// The number of rows without a registration time.
     package var undatedRows = 0
-    /// Whether the stream was read to its end.
+    /// Whether the evidence was read to its end.
     package var isComplete = false
 
-    /// Starts empty.
+    /// Starts with all counts at 0.
     package init(isComplete: Bool = false) { self.isComplete = isComplete }
 
-    /// Adds what another part of the evidence would do.
+    /// Adds the classification of another part of the evidence.
     static func += (left: inout Classification, right: Classification) {
         left.counts += right.counts
         left.candidateRows += right.candidateRows
@@ -25,16 +26,16 @@ package struct Classification: Hashable, Sendable {
     }
 }
 
-/// Walks evidence over the rows of a partition and counts.
+/// Counts the effects of evidence on the rows of a partition, batch by batch.
 struct FeedClassifier {
     let layout: TableLayout
     let connection: any SQLConnection
     let partition: Partition
     let policy: RemovalPolicy
-    /// Whether marks stand in the side table.
+    /// Whether marks are in the side table.
     let readsSideMarks: Bool
 
-    /// Classifies one batch.
+    /// Adds one batch to the counts.
     func classify(
         _ batch: [TokenEvidence], into result: inout Classification, _ lookup: RowLookup
     ) throws(SQLFailure) {

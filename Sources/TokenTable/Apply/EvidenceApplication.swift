@@ -2,11 +2,12 @@ import APNsProtocol
 import Database
 import TokenHygiene
 
-// What a run asks of the table: what evidence would do, how far a feed is applied, and to apply it.
+// The operations of a run on the token table: classify evidence, read the progress of a feed, and
+// apply it.
 
 extension TokenTable {
-    /// Finds out what evidence would do to the rows of a partition. Reads only and locks nothing.
-    /// `shouldStop` is asked between batches; `report` hears the numbers so far.
+    /// Classifies evidence against the rows of a partition. Reads only and locks nothing.
+    /// `shouldStop` is called between batches; `report` receives the counts so far.
     ///
     /// - Throws: any failure of reading.
     package func classify(
@@ -43,7 +44,7 @@ extension TokenTable {
         return result
     }
 
-    /// How far a feed is applied, all of its parts together; nil if nothing of it was ever begun.
+    /// The progress of a feed, all of its parts together; nil if no part was begun.
     package func progress(of feed: String) throws(StoreFailure) -> FeedProgress? {
         guard let count = try parts(of: feed) else { return nil }
         var parts: [FeedProgress?] = []
@@ -51,13 +52,13 @@ extension TokenTable {
         return FeedProgress(of: parts)
     }
 
-    /// The same for dry runs, whose account may see nothing but the token table: nil also where
-    /// `pushsweep_feed` is missing or may not be read.
+    /// The same for dry runs, whose account may have access to the token table only: nil also where
+    /// `pushsweep_feed` is missing or cannot be read.
     package func progressIfVisible(of feed: String) throws(StoreFailure) -> FeedProgress? {
         try session.canRead("pushsweep_feed", "parts") ? try progress(of: feed) : nil
     }
 
-    /// In how many parts a feed was begun; nil if it was not.
+    /// The number of parts in which a feed was begun; nil if it was not begun.
     func parts(of feed: String) throws(StoreFailure) -> Int? {
         try retries.retrying("reading the marker of feed \(feed)") { () throws(SQLFailure) in
             try connection.query(
@@ -66,7 +67,7 @@ extension TokenTable {
         }
     }
 
-    /// How far one part of a feed is applied; nil if nothing of it was ever begun.
+    /// The progress of one part of a feed; nil if it was not begun.
     func progress(
         of feed: String, part: FeedPart
     ) throws(StoreFailure) -> FeedProgress? {
@@ -78,11 +79,11 @@ extension TokenTable {
     }
 
     /// Applies a feed chunk by chunk, each in a transaction that also moves the feed's marker.
-    /// Evidence up to the marker is passed over, so a feed may be handed in again from its start or
-    /// from `progress(of:)`. `shouldStop` is asked between chunks; then the result is not `isApplied`
-    /// and the next call goes on.
+    /// Evidence up to the marker is skipped, so the caller may pass a feed again from its start or
+    /// from `progress(of:)`. `shouldStop` is called between chunks. After a stop the result is not
+    /// `isApplied`, and the next call continues.
     ///
-    /// - Throws: any failure; what is committed stands, and the marker tells how far that is.
+    /// - Throws: any failure; committed chunks stay applied, and the marker shows the progress.
     package func apply(
         _ evidence: inout some EvidenceStream, _ application: FeedApplication,
         shouldStop: () -> Bool = { false }, report: (FeedProgress) -> Void = { _ in }

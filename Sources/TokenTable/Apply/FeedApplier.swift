@@ -2,15 +2,15 @@ import APNsProtocol
 import Database
 import TokenHygiene
 
-// Applies a feed chunk by chunk. States, as the database sees them:
+// Applies a feed chunk by chunk. States of the marker in the database:
 //
 //   no marker --insert--> applying, no position --chunk--> applying, position --last--> applied
 //
-// After whatever goes wrong inside a chunk the marker is read and the evidence it covers dropped (see
-// ChunkLoop). So a lost commit needs no special case, a crash needs none either (the next run does the
-// same), and two runs on one feed divide it between them instead of counting it twice.
+// After any failure inside a chunk the marker is read, and the evidence up to it is dropped (see
+// ChunkLoop). So a lost commit needs no special case, and neither does a crash, because the next run does
+// the same. Two runs on one feed divide it between them instead of counting it twice.
 
-/// Applies one feed.
+/// Applies one feed or one part of it.
 struct FeedApplier {
     let application: FeedApplication
     let transaction: ChunkTransaction
@@ -39,8 +39,8 @@ struct FeedApplier {
         transaction = try ChunkTransaction(application, layout, connection, isolation)
     }
 
-    /// Applies the evidence after the feed's marker, until it ends or `shouldStop` says so after a
-    /// chunk; pauses between chunks as the throttle says.
+    /// Applies the evidence after the feed's marker, until the evidence ends or `shouldStop`
+    /// returns true after a chunk. Pauses between chunks as the throttle requires.
     mutating func run(
         _ evidence: inout some EvidenceStream, shouldStop: () -> Bool,
         report: (FeedProgress) -> Void
@@ -72,8 +72,8 @@ struct FeedApplier {
         }
     }
 
-    /// Reads ahead by more than a chunk, so that the last chunk is known to be the last and the
-    /// feed is called applied in its transaction.
+    /// Reads more than a chunk ahead. So the last chunk is known to be the last, and its
+    /// transaction marks the feed as applied.
     private mutating func fill(
         from evidence: inout some EvidenceStream, after position: DeviceToken?
     ) throws(StoreFailure) {

@@ -2,8 +2,8 @@ import APNsProtocol
 import Database
 import TokenHygiene
 
-/// The row of `pushsweep_feed` that says how far a feed is applied. It changes in the transaction
-/// of every chunk, so it decides what a lost commit left behind, and nothing is ever reckoned from
+/// The row of `pushsweep_feed` that stores the progress of a feed. It changes in the transaction of
+/// every chunk, so it shows whether a lost commit took effect. Progress is never computed from
 /// numbers of affected rows over retries.
 struct FeedMarker {
     let feed: String
@@ -33,7 +33,7 @@ struct FeedMarker {
             isApplied: rows[0, 6].text == "applied")
     }
 
-    /// Makes the marker of a feed that nothing has been applied of, while the lease is ours.
+    /// Inserts the marker of a feed that is not yet begun, while the lease belongs to this run.
     func insert(
         _ application: FeedApplication, _ layout: TableLayout, _ connection: any SQLConnection
     ) throws(SQLFailure) {
@@ -50,8 +50,8 @@ struct FeedMarker {
         try connection.commit()
     }
 
-    /// Writes the markers of a run whose changes follow from no feed: one part per partition, applied
-    /// from the start, so that the ledger's entries can be traced to partition and table.
+    /// Writes the markers of a run whose changes do not follow from a feed: one part per partition,
+    /// applied from the start. With them the ledger's entries can be traced to partition and table.
     static func insert(
         feed: String, run: String, source: String, about partitions: [Partition],
         _ layout: TableLayout, _ connection: any SQLConnection
@@ -64,7 +64,7 @@ struct FeedMarker {
         }
     }
 
-    /// What a marker says from the start.
+    /// The values of a new marker.
     private struct NewRow {
         let feed: String
         let part: FeedPart
@@ -90,7 +90,7 @@ struct FeedMarker {
             ])
     }
 
-    /// Moves the marker, inside the transaction of the rows it speaks of.
+    /// Moves the marker, inside the transaction that changes the rows.
     func update(
         _ progress: FeedProgress, run: String, _ layout: TableLayout,
         _ connection: any SQLConnection
@@ -101,7 +101,7 @@ struct FeedMarker {
             "UPDATE pushsweep_feed SET run = ?, last_token = ?, applied = ?, already = ?, "
                 + "newer = ?, unknown_tokens = ?, rows_changed = ?, invalidated = ?, "
                 + "refused = ?, rows_refused = ?, state = ?, changed_at = \(dialect.now), "
-                // A feed that is ended under another key than it was begun under has entries of both.
+                // A feed that began under one key and ends under another has entries of both.
                 + "key_columns = CASE WHEN key_columns IS NULL OR key_columns = ? THEN key_columns "
                 + "ELSE '' END WHERE feed = ? AND part = ?",
             [

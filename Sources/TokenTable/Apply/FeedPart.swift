@@ -2,21 +2,21 @@ import APNsProtocol
 import Database
 
 // A feed can be divided among connections. The parts are cut by token, at bounds that follow from
-// their number alone: a run that continues another's work finds the same parts without being told
-// where they lie. Tokens are as good as random, so parts cut by first byte are about equal; where
-// they are not, only speed is lost.
+// their number alone. So a run that continues another's work finds the same parts without storing
+// the bounds. Tokens are practically random, so parts cut by first byte are about equal; where they
+// are not, only speed is lost.
 
-/// One share of a feed: the tokens in a range.
+/// One part of a feed: the tokens in a range.
 package struct FeedPart: Hashable, Sendable {
-    /// Which part, from 0.
+    /// The index of the part, from 0.
     package let index: Int
-    /// How many parts the feed has.
+    /// The number of parts of the feed, 1 to 256.
     package let count: Int
 
-    /// The whole feed.
+    /// The only part of an undivided feed.
     package static let whole = FeedPart(index: 0, count: 1)
 
-    /// All parts of a feed cut into `count`, at most 256.
+    /// All parts of a feed divided into `count`, limited to 1 to 256.
     package static func parts(_ count: Int) -> [FeedPart] {
         let count = min(max(count, 1), 256)
         return (0..<count).map { FeedPart(index: $0, count: count) }

@@ -2,26 +2,28 @@ import APNsProtocol
 import Database
 import TokenHygiene
 
-/// One captured feed to be applied to the rows of one partition.
+/// The application of one captured feed to the rows of one partition.
 package struct FeedApplication: Hashable, Sendable {
-    /// The run that does it, as a UUID in text.
+    /// The run that applies it, as a UUID in text.
     package let run: String
     /// The captured feed, as a UUID in text. Applying the same feed again changes nothing.
     package let feed: String
-    /// Which part of the feed.
+    /// The part of the feed to apply.
     package let part: FeedPart
-    /// The rows concerned.
+    /// The partition whose rows are judged.
     package let partition: Partition
-    /// What becomes of stale rows.
+    /// The policy for stale rows.
     package let policy: RemovalPolicy
-    /// Where the evidence came from; stored with marks and in the ledger.
+    /// The source of the evidence; stored with marks and in the ledger.
     package let source: EvidenceSource
-    /// The lease that every transaction has to find in force; nil where several may apply at once.
+    /// The lease that every transaction requires to be in force; nil where several runs may apply
+    /// at once.
     package let lease: Lease?
-    /// Whether a person released it: what it removes says nothing about what is usual.
+    /// Whether a person released the feed. Its removals do not count as usual removals.
     package let isReleased: Bool
 
-    /// States what to apply.
+    /// Makes the application of a feed; by default of the whole feed, not released and without a
+    /// lease.
     package init(
         run: String, feed: String, part: FeedPart = .whole, partition: Partition,
         policy: RemovalPolicy, source: EvidenceSource, lease: Lease? = nil,
@@ -37,7 +39,7 @@ package struct FeedApplication: Hashable, Sendable {
         self.isReleased = isReleased
     }
 
-    /// The same for one part of the feed.
+    /// The application of one part of the feed.
     func part(_ part: FeedPart) -> FeedApplication {
         FeedApplication(
             run: run, feed: feed, part: part, partition: partition, policy: policy, source: source,
@@ -45,23 +47,23 @@ package struct FeedApplication: Hashable, Sendable {
     }
 }
 
-/// How far a feed is applied, as the database has it.
+/// The progress of a feed as stored in its marker.
 package struct FeedProgress: Hashable, Sendable {
-    /// The last token done; nil before the first. Application goes on after it. Nil also for
+    /// The last token applied; nil before the first. Application continues after it. Nil also for
     /// several parts taken together.
     package var position: DeviceToken?
-    /// What became of the statements up to `position`.
+    /// The outcomes of the statements up to `position`.
     package var counts: OutcomeCounts
-    /// Rows marked, deleted or advanced so far.
+    /// The number of rows marked, deleted or advanced so far.
     package var rowsChanged: Int
-    /// Of them, living rows that became invalid.
+    /// The number of living rows that became invalid so far.
     package var rowsInvalidated: Int
-    /// Rows that could not be judged or refused the change, as the ledger names them.
+    /// The number of rows that could not be judged or refused the change; the ledger names them.
     package var rowsRefused: Int
     /// Whether the whole feed is applied.
     package var isApplied: Bool
 
-    /// States progress; by default none.
+    /// Makes progress; by default none.
     package init(
         position: DeviceToken? = nil, counts: OutcomeCounts = OutcomeCounts(), rowsChanged: Int = 0,
         rowsInvalidated: Int = 0, rowsRefused: Int = 0, isApplied: Bool = false
@@ -74,7 +76,7 @@ package struct FeedProgress: Hashable, Sendable {
         self.isApplied = isApplied
     }
 
-    /// How far several parts are together; nil for a part not begun.
+    /// The total progress of several parts; nil stands for a part that is not begun.
     init(of parts: [FeedProgress?]) {
         self.init(position: parts.count == 1 ? parts[0]?.position : nil)
         for case let part? in parts {

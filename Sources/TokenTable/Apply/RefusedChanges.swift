@@ -2,25 +2,26 @@ import APNsProtocol
 import Database
 import TokenHygiene
 
-// Rows that refused a change are in the ledger, under numbers below 0. Reports name the first of them.
+// Rows that refused a change are in the ledger, under numbers below 0. Reports name the first of
+// them.
 
-/// A row that stayed as it is against the evidence.
+/// A row that stayed unchanged although the evidence called for a change.
 package struct RefusedChange: Hashable, Sendable, CustomStringConvertible {
-    /// The feed, as the ledger names it.
+    /// The feed's id in the ledger.
     package let feed: String
-    /// The row's key as the ledger spells it. May hold a whole token.
+    /// The row's key as the ledger spells it. May contain a whole token.
     let key: String
-    /// Why; nil for a reason of a later version.
+    /// The reason; nil for one that only later versions know.
     package let reason: RowRefusal?
     /// The time of the evidence.
     package let time: EpochMilliseconds
 
-    /// The key, long values shortened, and the reason.
+    /// The key, with long values shortened, and the reason.
     package var description: String {
         "row \(shortKey): \(reason?.words ?? "refused for a reason this version does not know")"
     }
 
-    /// A key may be a token, and no output has a whole one.
+    /// A key may be a token, and no output shows a whole token.
     private var shortKey: String {
         guard let values = RowImageReader.key(key) else { return "with an unreadable key" }
         return values.map { value in
@@ -63,7 +64,7 @@ extension TokenTable {
         return found
     }
 
-    /// The first of one part.
+    /// The first refused rows of one part.
     func refusedChanges(
         _ run: String, _ feed: String, _ part: Int, _ limit: Int
     ) throws(StoreFailure) -> [RefusedChange] {

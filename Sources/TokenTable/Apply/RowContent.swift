@@ -5,25 +5,25 @@ struct RowContent: Hashable, Sendable {
     private(set) var columns: [String]
     private(set) var values: [SQLValue]
 
-    /// Values beyond the columns are left out.
+    /// Values without a column are dropped.
     init(_ columns: [String], _ values: some Sequence<SQLValue>) {
         self.columns = columns
         self.values = Array(values.prefix(columns.count))
     }
 
-    /// The value of a column; nil where the content does not speak of it.
+    /// The value of a column; nil where the content does not include the column.
     subscript(column: String) -> SQLValue? {
         columns.firstIndex(of: column).map { values[$0] }
     }
 
-    /// Whether every column spoken of by `part` has the same value here.
+    /// Whether every column of `part` has the same value here.
     func agrees(with part: RowContent) -> Bool {
         zip(part.columns, part.values).allSatisfy { column, value in
             self[column]?.asImaged == value.asImaged
         }
     }
 
-    /// The same with the values of another content in place of its own.
+    /// This content with the values of `part` in place of its own.
     func replacing(by part: RowContent) -> RowContent {
         var replaced = self
         for (column, value) in zip(part.columns, part.values) {
@@ -37,7 +37,7 @@ struct RowContent: Hashable, Sendable {
         return replaced
     }
 
-    /// Bytes of its texts and byte strings.
+    /// The number of bytes in its texts and byte strings.
     var bytes: Int {
         values.reduce(0) { sum, value in
             switch value {
@@ -50,7 +50,7 @@ struct RowContent: Hashable, Sendable {
 }
 
 extension SQLValue {
-    /// The value as it comes back from an image: dates are text there.
+    /// The value as read back from an image, where dates are text.
     var asImaged: SQLValue {
         if case .wallClock(let clock) = self { .text(clock.text(fraction: 6)) } else { self }
     }

@@ -1,14 +1,13 @@
 import Database
 
-// What a deleted row held, and which row a change was made to, as JSON in the ledger. It has to
-// bring the row back exactly, whatever its columns are, so values JSON has no word for are objects
-// of one member: {"hex": "00ff"} for bytes, {"text": "61ff"} for text whose bytes are no UTF-8,
-// {"real": "0.1"} for floating point numbers, whose shortest decimal spelling reads back as the same
-// number. Dates are text as the engine prints them.
+// The content of a deleted row, and the key of a changed row, as JSON in the ledger. The image has
+// to restore the row exactly, whatever its columns are. So values that JSON cannot express are
+// objects of one member: {"hex": "00ff"} for bytes, {"text": "61ff"} for text whose bytes are not
+// UTF-8, {"real": "0.1"} for floating point numbers, whose shortest decimal spelling reads back as
+// the same number. Dates are text as the engine prints them.
 
 /// Writes values of rows as JSON.
 enum RowImage {
-    /// An object with the given columns.
     static func object(_ columns: [String], _ values: some Collection<SQLValue>) -> String {
         var json: [UInt8] = [UInt8(ascii: "{")]
         for (index, (column, value)) in zip(columns, values).enumerated() {
@@ -21,7 +20,7 @@ enum RowImage {
         return String(decoding: json, as: UTF8.self)
     }
 
-    /// An object with what a row held before a change and after it; nil stands for no row.
+    /// An object with the content of a row before and after a change; nil stands for no row.
     static func step(before: RowContent?, after: RowContent?) -> String {
         func side(_ content: RowContent?) -> String {
             content.map { object($0.columns, $0.values) } ?? "null"

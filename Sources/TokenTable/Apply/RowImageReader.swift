@@ -1,25 +1,25 @@
 import Database
 
-// Reads what RowImage writes, exactly: a value comes back as the value it was, dates as text. It
-// reads JSON (RFC 8259) with white space too, so that an image that a person has laid out again in
-// the ledger can still be used; whatever else it finds it refuses, since a row brought back wrongly
-// is worse than one not brought back.
+// Reads the output of RowImage exactly: each value is read back as it was, with dates as text. It
+// also accepts JSON (RFC 8259) with white space, so that an image which a person has reformatted in
+// the ledger stays usable. Any other text is refused, because a row restored wrongly is worse than
+// one not restored.
 
-/// Takes images apart.
+/// Parses images.
 struct RowImageReader {
     private var rest: ArraySlice<UInt8>
 
-    /// What is thrown inside about text that is no image.
+    /// Thrown inside the reader for text that is not an image.
     private struct Unreadable: Error {}
 
     private init(_ text: String) { rest = Array(text.utf8)[...] }
 
-    /// The columns and values of an image; nil for anything that is none.
+    /// The columns and values of an image; nil for any other text.
     static func content(_ text: String) -> RowContent? {
         read(text) { reader throws(Unreadable) in try reader.content() }
     }
 
-    /// The values of a row's key; nil for anything that is none.
+    /// The values of a row's key; nil for any other text.
     static func key(_ text: String) -> [SQLValue]? {
         read(text) { reader throws(Unreadable) in
             guard reader.peek == UInt8(ascii: "[") else { return [try reader.value()] }
@@ -31,8 +31,8 @@ struct RowImageReader {
         }
     }
 
-    /// What a row held before a change and after it, nil for a row that was not there; nil for
-    /// anything that is no such image.
+    /// The content of a row before and after a change, each nil where the row did not exist. The
+    /// whole result is nil for any other text.
     static func step(_ text: String) -> (before: RowContent?, after: RowContent?)? {
         read(text) { reader throws(Unreadable) in
             var sides: [String: RowContent?] = [:]
@@ -75,7 +75,7 @@ struct RowImageReader {
         return RowContent(columns, values)
     }
 
-    /// Members between two brackets, with commas.
+    /// Reads members between two brackets, separated by commas.
     private mutating func members(
         _ open: UInt8, _ close: UInt8,
         _ member: (inout RowImageReader) throws(Unreadable) -> Void
@@ -100,7 +100,7 @@ struct RowImageReader {
         }
     }
 
-    /// `{"hex": "00ff"}` or `{"real": "0.1"}`.
+    /// Reads `{"hex": "00ff"}` or `{"real": "0.1"}`.
     private mutating func named() throws(Unreadable) -> SQLValue {
         try take(UInt8(ascii: "{"))
         let name = try string()
@@ -115,7 +115,7 @@ struct RowImageReader {
             guard let bytes = Self.bytes(text) else { throw Unreadable() }
             return .rawText(bytes)
         case "real":
-            // No column holds what is no number, and such a value equals nothing, itself included.
+            // A column cannot hold NaN, and NaN equals nothing, itself included.
             guard let number = Double(text), !number.isNaN else { throw Unreadable() }
             return .real(number)
         default: throw Unreadable()
@@ -176,7 +176,7 @@ struct RowImageReader {
         case UInt8(ascii: "t"): bytes.append(0x09)
         case UInt8(ascii: "u"):
             var unit = try codeUnit()
-            // What lies beyond 16 bits is spelled as two surrogates.
+            // Characters beyond 16 bits are spelled as two surrogates.
             if (0xD800..<0xDC00).contains(unit) {
                 guard rest.starts(with: Array("\\u".utf8)) else { throw Unreadable() }
                 rest = rest.dropFirst(2)
@@ -199,7 +199,7 @@ struct RowImageReader {
         return unit
     }
 
-    /// The next byte that is no white space.
+    /// The next byte other than white space.
     private var peek: UInt8? {
         mutating get {
             skipSpace()

@@ -4,17 +4,17 @@ import TokenHygiene
 
 /// Rows read by their keys.
 struct KeyedRows {
-    /// The rows, by the key as the ledger spells it.
+    /// The rows, by their keys as the ledger spells them.
     var rows: [String: ArraySlice<SQLValue>] = [:]
-    /// Bytes of the rows read.
+    /// The number of bytes in the rows read.
     var bytes = 0
-    /// Whether there was more than could be taken, so that some rows are missing.
+    /// Whether the read stopped at its size limit, so that some rows are missing.
     var isCutShort = false
 }
 
 extension RowLookup {
-    /// The rows with given keys, until they have more than `mostBytes` bytes. What the database finds
-    /// equal but spells otherwise stands under its own spelling.
+    /// The rows with given keys, until they have more than `mostBytes` bytes. A row whose key the
+    /// database treats as equal but spells differently is listed under its own spelling.
     func rows(
         keys: [[SQLValue]], _ connection: any SQLConnection, locking: Bool, mostBytes: Int = .max
     ) throws(SQLFailure) -> KeyedRows {
@@ -47,7 +47,7 @@ extension RowLookup {
         return found
     }
 
-    /// When the device registered, by a row or by the image of one.
+    /// The registration time in a row or in its image.
     func registration(_ content: RowContent) -> EpochMilliseconds? {
         guard let column = layout.registration, let value = content[column.name] else { return nil }
         return column.registration(column.asRead(value))

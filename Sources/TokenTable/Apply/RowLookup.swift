@@ -4,54 +4,54 @@ import TokenHygiene
 
 /// A row of the user's table that carries a token of the evidence.
 struct MatchedRow {
-    /// Which entry of the evidence looked up.
+    /// The index of the evidence that was looked up.
     let evidence: Int
     /// The row's values, in the order of `RowLookup.columns`.
     let values: ArraySlice<SQLValue>
-    /// When the device registered, by this row.
+    /// The registration time in this row; nil without one.
     let registeredAt: EpochMilliseconds?
-    /// The mark in the row.
+    /// The mark in the row; nil without one.
     let mark: EpochMilliseconds?
-    /// Why the row cannot be judged or, where it is to be removed, not be brought back.
+    /// The reason why the row cannot be judged or, where it is to be removed, not be restored.
     var obstacle: RowRefusal?
 }
 
 /// Rows found for some evidence.
 struct FoundRows {
-    /// The rows, in the order of the evidence.
     var rows: [MatchedRow] = []
-    /// Bytes of the rows read.
+    /// The number of bytes in the rows read.
     var bytes = 0
-    /// Whether there was more than could be taken, so that some rows are missing.
+    /// Whether the read stopped at its size limit, so that some rows are missing.
     var isCutShort = false
 }
 
 /// Finds the rows of one partition that carry given tokens, for classification and for changes.
 struct RowLookup {
-    /// What is selected, in order.
+    /// The selected columns in order.
     let columns: [String]
-    /// Where the key stands among the columns.
+    /// The indices of the key among the columns.
     let key: [Int]
-    /// Where the mark stands.
+    /// The index of the mark; nil without a column.
     let mark: Int?
-    /// Where the reason stands.
+    /// The index of the reason; nil without a column.
     let reason: Int?
 
     let layout: TableLayout
     let dialect: SQLDialect
-    /// Where the token stands.
+    /// The index of the token.
     let token: Int
-    /// Where the registration stands.
+    /// The index of the registration; nil without a column.
     let registration: Int?
     let inexact: [(column: Int, value: SQLValue)]
-    /// Whether whole rows are read.
+    /// Whether all columns of a row are read.
     let readsWholeRows: Bool
-    /// An expression that tells, behind the columns, whether all values of the row can be kept as they
-    /// are; nil where they can by their types.
+    /// An expression, selected after the columns, that shows whether all values of the row can be
+    /// kept unchanged; nil where the columns' types guarantee it.
     private let exactness: String?
     let condition: (sql: String, values: [SQLValue])
 
-    /// Plans the lookup, in all partitions where none is named; `wholeRows` selects every column, for the before-image of deletes.
+    /// Prepares the lookup, in all partitions where `partition` is nil. `wholeRows` selects every
+    /// column, for the before-image of deletes.
     init(
         _ layout: TableLayout, _ dialect: SQLDialect, _ partition: Partition?, wholeRows: Bool
     ) throws(StoreFailure) {
@@ -95,7 +95,7 @@ struct RowLookup {
         var rest = evidence
         while !rest.isEmpty {
             var values = searchValues(&rest)
-            // Nothing to ask for where every token is longer than any column.
+            // No query where every token is longer than any column.
             guard !values.isEmpty else { continue }
             values = StatementShape.padded(values)
             let sql = selection(values.count, locking: locking)
@@ -115,8 +115,8 @@ struct RowLookup {
         return found
     }
 
-    /// Takes evidence off the front for one statement, as many tokens as its list and its size have
-    /// room for, and gives the values to search them by.
+    /// Removes evidence from the front for one statement, as many tokens as its list and its size
+    /// allow, and returns the values to search them by.
     private func searchValues(_ rest: inout ArraySlice<TokenEvidence>) -> [SQLValue] {
         let limit = StatementShape.longest / layout.token.spellings
         var values: [SQLValue] = []
@@ -133,18 +133,18 @@ struct RowLookup {
         return values
     }
 
-    /// Bytes of the longest token that is looked up. No table holds longer ones, and a peer that
-    /// sends them must not make statements of any size.
+    /// Bytes of the longest token that is looked up. Tables hold no longer ones, and a peer that
+    /// sends them must not cause statements of any size.
     private static let longestToken = SideMarks.longestToken
-    /// Bytes of tokens in one statement, far below the 1 MiB that every server takes.
+    /// The most bytes of tokens in one statement, far below the 1 MiB that every server accepts.
     private static let mostBytes = 256 * 1_024
 
-    /// What is selected.
+    /// The selected expressions as a list for SELECT.
     var selected: String {
         (columns.map(dialect.quoted) + [exactness].compactMap { $0 }).joined(separator: ", ")
     }
 
-    /// The number of values selected.
+    /// The number of values selected per row.
     var width: Int { columns.count + (exactness == nil ? 0 : 1) }
 
     private func selection(_ length: Int, locking: Bool) -> String {
@@ -153,9 +153,9 @@ struct RowLookup {
             + (locking ? dialect.rowLock : "")
     }
 
-    /// Says which index to use. Left to choose, MariaDB reads a small table whole: then it locks
-    /// rows before index entries, a registration locks them the other way round, and of the two
-    /// the registration is the one given up (error 1213).
+    /// Names the index to use. Without the hint MariaDB reads a small table whole. It then locks
+    /// rows before index entries, a registration locks them in the opposite order, and the server
+    /// rolls the registration back (error 1213).
     private var indexHint: String {
         guard dialect.engine == .mariaDB, let index = layout.tokenIndex else { return "" }
         return " FORCE INDEX (\(dialect.quoted(index)))"
@@ -167,13 +167,13 @@ struct RowLookup {
         let start = values.startIndex
         guard let token = layout.token.token(values[start + token]),
             let index = evidence.index(of: token),
-            // A row without a key cannot be named. Only SQLite lets a primary key be NULL.
+            // A row without a key cannot be named. Only SQLite allows a primary key to be NULL.
             key.allSatisfy({ values[start + $0] != .null })
         else { return nil }
         return match(values, evidence: index)
     }
 
-    /// Takes a row that was read for what it is; nil where it belongs to another partition.
+    /// Converts a row that was read; nil where it belongs to another partition.
     func match(_ values: ArraySlice<SQLValue>, evidence: Int) -> MatchedRow? {
         let start = values.startIndex
         for (column, value) in inexact where values[start + column] != value { return nil }
@@ -186,7 +186,7 @@ struct RowLookup {
             obstacle: obstacle(values))
     }
 
-    /// What stands against judging a row, or against removing it.
+    /// The reason against judging a row, or against removing it; nil without one.
     private func obstacle(_ values: ArraySlice<SQLValue>) -> RowRefusal? {
         let start = values.startIndex
         if let registration, let column = layout.registration,
@@ -203,7 +203,7 @@ struct RowLookup {
         return nil
     }
 
-    /// Whether a row that was read whole can be brought back byte by byte from what was read.
+    /// Whether a row that was read whole can be restored byte by byte from its values.
     func isExact(_ values: ArraySlice<SQLValue>, _ connection: any SQLConnection) -> Bool {
         // An image spells bytes as two digits each and a control character as six.
         let room = (connection.mostBytes - 65_536) / 6
@@ -217,13 +217,13 @@ struct RowLookup {
         if bytes > room { return false }
         if exactness != nil, values.last?.count == 0 { return false }
         guard dialect.engine == .mariaDB else { return true }
-        // Bytes that are no text of the connection's character set are refused on their way back.
+        // Bytes that are not text of the connection's character set would be refused when restored.
         return !values.contains { if case .rawText = $0 { true } else { false } }
     }
 }
 
 extension ArraySlice<TokenEvidence> {
-    /// Where a token stands in evidence that is in token order.
+    /// The index of a token in evidence that is in token order.
     fileprivate func index(of token: DeviceToken) -> Int? {
         var low = startIndex
         var high = endIndex

@@ -2,30 +2,31 @@ import APNsProtocol
 import Database
 import TokenHygiene
 
-/// One mark of `pushsweep_invalid`.
+/// The content of one mark in `pushsweep_invalid`.
 struct SideMarkState: Hashable, Sendable {
     let time: EpochMilliseconds
     let reason: String?
 }
 
-/// The marks in `pushsweep_invalid`, for tables that have no column for them: one per token, app and
-/// environment, judged together with the row's registration like a mark in the row.
+/// The marks in `pushsweep_invalid`, for token tables without a mark column: one per token, app and
+/// environment. They are judged together with the row's registration, like a mark in the row.
 struct SideMarks {
     let partition: Partition
     let source: EvidenceSource
     let dialect: SQLDialect
 
-    /// The longest token the table takes, in bytes. Rows with longer ones cannot be marked.
+    /// The longest token that the side table can hold, in bytes. Rows with longer ones cannot be
+    /// marked.
     static let longestToken = 1_024
 
-    /// When the tokens of some rows' evidence were marked.
+    /// The times of the marks on some tokens.
     func marks(
         on tokens: [DeviceToken], _ connection: any SQLConnection, locking: Bool
     ) throws(SQLFailure) -> [DeviceToken: EpochMilliseconds] {
         try states(on: tokens, connection, locking: locking).mapValues(\.time)
     }
 
-    /// The marks on the tokens of some rows' evidence.
+    /// The marks on some tokens, with their reasons.
     func states(
         on tokens: [DeviceToken], _ connection: any SQLConnection, locking: Bool
     ) throws(SQLFailure) -> [DeviceToken: SideMarkState] {
@@ -49,14 +50,14 @@ struct SideMarks {
         return marks
     }
 
-    /// Sets marks or moves them.
+    /// Sets or moves marks, with the source of the evidence as reason.
     func write(_ marks: [SideMark], _ connection: any SQLConnection) throws(SQLFailure) {
         try set(
             marks.map { ($0.token, SideMarkState(time: $0.time, reason: source.rawValue)) },
             connection)
     }
 
-    /// Sets marks with reasons of their own.
+    /// Sets marks with individual reasons.
     func set(
         _ marks: [(token: DeviceToken, state: SideMarkState)], _ connection: any SQLConnection
     ) throws(SQLFailure) {
@@ -77,7 +78,7 @@ struct SideMarks {
         }
     }
 
-    /// Takes marks away.
+    /// Removes the marks on some tokens.
     func remove(
         _ tokens: [DeviceToken], _ connection: any SQLConnection
     ) throws(SQLFailure) {

@@ -5,29 +5,29 @@ import Synchronization
 import TokenHygiene
 
 // On one connection client and server wait for each other in turn. Two connections on disjoint
-// tokens keep both at work; each has its own thread, its own store and its own marker row, and
-// nothing is shared but a flag to stop and the numbers reported. A feed is applied when all of its
-// parts are.
+// tokens keep both busy. Each has its own thread, its own store and its own marker row; they share
+// only a flag to stop and the reported counts. A feed is applied when all of its parts are.
 //
-// SQLite has one writer at a time, so there one worker does it all.
+// SQLite has one writer at a time, so there a single worker does all the work.
 
 /// Several connections that classify or apply one feed together. Each call opens its connections
 /// and closes them again.
 package struct StoreWorkers: Sendable {
     private let settings: StoreSettings
     private let pacing: Pacing
-    /// How many connections work at once.
+    /// The number of connections that work at the same time.
     package let count: Int
 
-    /// Plans `count` connections; two are about twice as fast as one on a server with idle cores.
+    /// Prepares `count` connections; two are about twice as fast as one on a server with idle
+    /// cores.
     package init(_ settings: StoreSettings, count: Int = 2, pacing: Pacing = Pacing()) {
         self.settings = settings
         self.pacing = pacing
         if case .sqlite = settings.location { self.count = 1 } else { self.count = max(1, count) }
     }
 
-    /// Finds out what evidence would do, as `TokenTable.classify`. `evidence` is called once on every
-    /// worker's thread and makes the stream of a part; entries outside of the part are passed over.
+    /// Classifies evidence, as `TokenTable.classify`. `evidence` is called once on every worker's
+    /// thread and makes the stream of a part; entries outside of the part are skipped.
     ///
     /// - Throws: the first failure of any worker.
     package func classify<Evidence: EvidenceStream & SendableMetatype>(
@@ -44,12 +44,12 @@ package struct StoreWorkers: Sendable {
         return shares.reduce(into: Classification(isComplete: true)) { $0 += $1 }
     }
 
-    /// Applies a feed, as `TokenTable.apply`. A feed that was begun in a number of parts goes on in
-    /// these parts, whatever the number of workers is now. `evidence` is called once for every part
-    /// and may leave out what lies up to the given token; `report` hears how far all parts together
-    /// are, from any thread.
+    /// Applies a feed, as `TokenTable.apply`. A feed that was begun in a number of parts continues
+    /// in these parts, whatever the number of workers is now. `evidence` is called once for every
+    /// part and may omit entries up to the given token. `report` receives the total progress of all
+    /// parts, from any thread.
     ///
-    /// - Throws: the first failure of any worker; what is committed stands.
+    /// - Throws: the first failure of any worker; committed chunks stay applied.
     package func apply<Evidence: EvidenceStream & SendableMetatype>(
         _ application: FeedApplication,
         evidence: @escaping @Sendable (FeedPart, DeviceToken?) throws -> Evidence,
@@ -86,8 +86,8 @@ package struct StoreWorkers: Sendable {
         }
     }
 
-    /// Runs a body for every part, as many at once as there are workers, and gives back the results
-    /// in the order of the parts.
+    /// Runs a body for every part, with at most one part per worker at a time, and returns the
+    /// results in the order of the parts.
     private func perform<Share: Sendable>(
         _ parts: [FeedPart], _ shouldStop: @escaping @Sendable () -> Bool,
         _ body: @escaping @Sendable (TokenTable, FeedPart, () -> Bool) throws(StoreFailure) -> Share
@@ -119,7 +119,7 @@ package struct StoreWorkers: Sendable {
         return parts.compactMap { done.shares[$0.index] }
     }
 
-    /// Parts to be done, and what came of those done.
+    /// The waiting parts, and the results of finished ones.
     private struct Work<Share: Sendable> {
         var waiting: ArraySlice<FeedPart>
         var shares: [Int: Share] = [:]
@@ -129,7 +129,7 @@ package struct StoreWorkers: Sendable {
     }
 }
 
-/// The evidence of one part out of a stream of all.
+/// The evidence of one part, filtered from the stream of all evidence.
 struct PartEvidence<Whole: EvidenceStream>: EvidenceStream {
     private var whole: Whole
     private let part: FeedPart

@@ -2,21 +2,21 @@ import APNsProtocol
 import Database
 import TokenHygiene
 
-/// Whether a token may be sent to, as the table has it.
+/// Whether a token may be sent to, by the rows of the token table.
 package enum TokenStanding: Hashable, Sendable {
-    /// A row has it, and is not marked or registered again since.
+    /// A row has it, without a mark or with a later registration.
     case living
-    /// Every row that has it is marked, and none registered again since.
+    /// Every row that has it is marked, without a later registration.
     case stale
     /// No row has it for this app and environment.
     case unknown
 }
 
-/// Asks the table which tokens of a partition may be sent to. Reads only.
+/// Looks up which tokens of a partition may be sent to. Reads only.
 package struct TokenStandings {
     private let lookup: RowLookup
     private let partition: Partition
-    /// Whether marks stand in the side table.
+    /// Whether marks are in the side table.
     private let readsSideMarks: Bool
     private let dialect: SQLDialect
 
@@ -29,7 +29,7 @@ package struct TokenStandings {
         self.dialect = dialect
     }
 
-    /// How each of the tokens stands.
+    /// The standing of each token, in the order of `tokens`.
     ///
     /// - Throws: any failure of reading.
     package func standings(
@@ -47,7 +47,7 @@ package struct TokenStandings {
             ).marks(on: Set(rows.map { sorted[$0.evidence] }).sorted(), connection, locking: false)
         }
         var standings = [TokenStanding](repeating: .unknown, count: sorted.count)
-        // A token that several rows have is sent to if one of them is alive.
+        // A token in several rows may be sent to if one of them is living.
         for row in rows where standings[row.evidence] != .living {
             let registered = RegisteredToken(
                 registeredAt: row.registeredAt,
@@ -59,9 +59,9 @@ package struct TokenStandings {
 }
 
 extension TokenTable {
-    /// Who may be sent to in a partition.
+    /// The lookup for one partition.
     ///
-    /// - Throws: `configuration` where the table does not fit the settings; any failure of asking.
+    /// - Throws: `configuration` where the table does not fit the settings; any failure of a query.
     package func standings(in partition: Partition) throws(StoreFailure) -> TokenStandings {
         let layout = try layout()
         return TokenStandings(

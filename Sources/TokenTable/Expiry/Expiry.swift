@@ -1,36 +1,38 @@
-// Removal after a grace period (policy.delete-after). Evidence marks; a row is removed when it has
-// stayed marked for so long, unless its device registered meanwhile or somebody took the mark away.
+// Removal after a grace period (policy.delete-after). Evidence marks rows. A row is removed when
+// its mark is as old as the grace period, unless its device registered since or the mark was
+// removed.
 //
-// A mark carries the time of the evidence, not the time at which it was set: a feed replayed late marks
-// rows with times long past. When this program set a mark the ledger tells, by the database's clock, see
-// RecentChanges: no row is removed that was changed within the period. That holds for rows an undo brought
-// back too, so that the next sweep does not remove them again at once.
+// A mark carries the time of the evidence, not the time at which it was set: a feed replayed late
+// marks rows with times long past. The ledger stores, by the database's clock, when this program
+// set a mark (see RecentChanges). A row that was changed within the period is not removed. That
+// includes rows that an undo restored, so that the next sweep does not remove them again at once.
 //
-// The table has no index over marks, since each one would cost every change. So it is walked once in
-// the order of its key, in bounded ranges without locks (KeyWalk); the rows of a range that are due are
-// locked by key, judged again and removed with registration and mark repeated in the statement. Where
-// marks are in the side table, that one is walked in the order of tokens, and the mark goes with the rows.
+// The table has no index over marks, because it would add a cost to every change. So the table is
+// read once in the order of its key, in bounded ranges without locks (KeyWalk). The rows of a range
+// that are due are locked by key, judged again, and removed by a statement that repeats
+// registration and mark. Marks in the side table are read in the order of tokens, and each mark is
+// removed with its rows.
 
 import APNsProtocol
 import Database
 import TokenHygiene
 
-/// Removal of rows whose time is up, for one partition.
+/// The removal of rows whose grace period has ended, for one partition.
 package struct Expiry: Hashable, Sendable {
-    /// The run that does it.
+    /// The run that removes the rows, as a UUID in text.
     package let run: String
-    /// The name under which the changes stand in the ledger, a UUID of its own.
+    /// The feed id of the changes in the ledger, a UUID of its own.
     package let feed: String
-    /// The rows concerned, as the table names them.
+    /// The partition of the rows, with the names that the table uses.
     package let partition: Partition
-    /// The policy, with its grace period.
+    /// The policy with its grace period.
     package let policy: RemovalPolicy
     /// The present by the database's clock, see `databaseTime`.
     package let now: EpochMilliseconds
-    /// The lease that every transaction has to find in force; nil where there is none.
+    /// The lease that every transaction requires to be in force; nil where there is none.
     package let lease: Lease?
 
-    /// States what to remove.
+    /// Makes the removal for one partition.
     package init(
         run: String, feed: String, partition: Partition, policy: RemovalPolicy,
         now: EpochMilliseconds, lease: Lease? = nil
@@ -43,30 +45,31 @@ package struct Expiry: Hashable, Sendable {
         self.now = now
     }
 
-    /// What its changes follow from, as their markers name it.
+    /// The source of its changes in their markers.
     static let source = "delete-after"
 
-    /// Marks not later than this are old enough.
+    /// The latest time of marks whose grace period has ended.
     var cutoff: EpochMilliseconds { now.advanced(by: -(policy.deletesAfter ?? 0)) }
 }
 
-/// How far a removal is.
+/// The progress of a removal.
 struct ExpiryProgress: Hashable {
-    /// The key or token up to which everything was looked at.
+    /// The last key or token examined.
     var position: [SQLValue] = []
-    /// Entries in the ledger: rows removed, and marks of the side table.
+    /// The number of ledger entries: rows removed, and marks of the side table.
     var changes = 0
-    /// Rows removed, or that would be.
+    /// The number of rows removed, or in a dry run that would be.
     var rows = 0
-    /// Rows that are due and stay: they refuse to be removed, or could not be brought back.
+    /// The number of rows that are due and stay, because they refuse the removal or could not be
+    /// restored.
     var refused = 0
-    /// The first of them.
+    /// The first of these rows.
     var firstRefused: RefusedChange?
     var isDone = false
 }
 
-/// Removes the rows of a table whose time is up, app by app. What it has read of the ledger for one app serves
-/// the next.
+/// Removes the rows of a table whose grace period has ended, app by app. The ledger entries read
+/// for one app are reused for the next.
 package final class TableExpiry {
     private let table: TokenTable
     private var recentChanges: RecentChanges?
@@ -75,11 +78,12 @@ package final class TableExpiry {
     private var retries: RetryPolicy { table.retries }
     private var pacing: Pacing { table.pacing }
 
-    /// Removes rows of a table.
+    /// Makes the removal for all apps of a table.
     package init(_ table: TokenTable) { self.table = table }
 
-    /// How many rows are due. Reads only and locks nothing. `noticing` hears until when nothing is due
-    /// because the ledger has lost changes of the period, see `RecentChanges`.
+    /// The number of rows that are due. Reads only and locks nothing. If the ledger has lost
+    /// changes of the period, no row is due until a later time; `noticing` receives that time (see
+    /// `RecentChanges`).
     ///
     /// - Throws: any failure of reading.
     package func due(
@@ -91,11 +95,11 @@ package final class TableExpiry {
 
     /// Removes the rows that are due, chunk by chunk, each with its before-image in the ledger.
     ///
-    /// `refusing` is told how many rows are due and stay, because they refuse to be removed or could not
-    /// be brought back, and the first of them.
+    /// `refusing` receives the number of rows that are due and stay, because they refuse the
+    /// removal or could not be restored, and the first of them.
     ///
-    /// - Returns: how many were removed; nil if `shouldStop` ended it before the end.
-    /// - Throws: any failure; what is committed stands, and the next run removes the rest.
+    /// - Returns: the number of rows removed; nil if `shouldStop` ended the removal early.
+    /// - Throws: any failure; committed removals stay in effect, and the next run removes the rest.
     package func remove(
         _ expiry: Expiry, shouldStop: () -> Bool = { false },
         refusing: (Int, RefusedChange?) -> Void = { _, _ in }, report: (Int) -> Void = { _ in }
@@ -111,7 +115,7 @@ package final class TableExpiry {
         _ noticing: (EpochMilliseconds) -> Void, _ report: (ExpiryProgress) -> Void
     ) throws(StoreFailure) -> Int? {
         let layout = try table.layout()
-        // A dry run gets by with the right to read the token table.
+        // A dry run needs only the right to read the token table.
         if isDry, layout.mark == nil, try !table.hasSideMarks() { return 0 }
         let recent = try recentChanges(expiry, layout, isDry: isDry)
         if let gap = recent.gap {
@@ -157,7 +161,8 @@ package final class TableExpiry {
         }
     }
 
-    /// What was changed within the period. A dry run whose account may not see it goes without.
+    /// The changes within the period. A dry run continues without them where its account may not
+    /// read them.
     private func recentChanges(
         _ expiry: Expiry, _ layout: TableLayout, isDry: Bool
     ) throws(StoreFailure) -> RecentChanges {
@@ -179,7 +184,7 @@ package final class TableExpiry {
                 try table.session.canRead("pushsweep_change", "run, row_key")
             else { return recent }
         }
-        // What was read for one app, or to count, serves the next as well.
+        // Entries read for one app, or for a count, are reused.
         if let known = recentChanges, known.cutoff == recent.cutoff { recent = known }
         try retries.retrying("reading the change ledger") { () throws(SQLFailure) in
             try recent.refresh(connection, withUndos: true)

@@ -7,14 +7,14 @@ struct ExpiryTransaction {
     let expiry: Expiry
     let layout: TableLayout
     let connection: any SQLConnection
-    /// Rows and side marks that are to be left alone.
+    /// The rows and side marks that must stay.
     let recent: RecentChanges
-    /// The way through the table.
+    /// The traversal of the table.
     let walk: KeyWalk
-    /// Changes nothing and only counts.
+    /// Whether the transaction only counts and changes nothing.
     let isDry: Bool
     let marker: FeedMarker
-    /// Reads what is needed to judge.
+    /// Reads the columns needed to judge a row.
     private let lookup: RowLookup
     /// Reads whole rows, for the ledger.
     private let wholeLookup: RowLookup
@@ -46,10 +46,11 @@ struct ExpiryTransaction {
             partition: expiry.partition, source: .feedback, dialect: dialect)
     }
 
-    /// Looks at the next `size` candidates after `progress`, removes those that are due, and commits.
-    /// `attempting` hears what will be committed.
+    /// Reads the next `size` candidates after `progress`, removes those that are due, and commits.
+    /// `attempting` receives the progress that the commit will store.
     ///
-    /// - Throws: a conflict if the marker stands elsewhere or a row changed after it was judged.
+    /// - Throws: a conflict if the marker has another position or a row changed after it was
+    ///   judged.
     func remove(
         _ size: Int, after progress: ExpiryProgress, attempting: (ExpiryProgress) -> Void
     ) throws(SQLFailure) -> ChunkOutcome<ExpiryProgress> {
@@ -75,7 +76,7 @@ struct ExpiryTransaction {
             return .tooLarge(entries: size, rows: found.rows.count)
         }
         try recent.refresh(connection, withUndos: false)
-        // What a device, a person or a sender changed since the page was read is not due any more.
+        // A row that changed since the page was read is not due any more.
         let rows = found.rows.sorted { $0.key < $1.key }.compactMap { name, values in
             wholeLookup.match(values, evidence: 0).flatMap { row in
                 isDue(row) && !recent.contains(name) ? row : nil
@@ -94,7 +95,7 @@ struct ExpiryTransaction {
             at: expiry.now)
     }
 
-    /// Whether a removed row could be brought back as it is.
+    /// Whether a removed row could be restored exactly.
     private func canBeRestored(_ row: MatchedRow) -> Bool {
         row.obstacle == nil && (isDry || wholeLookup.isExact(row.values, connection))
     }
@@ -115,8 +116,8 @@ struct ExpiryTransaction {
         }
     }
 
-    /// Marked rows of the next range of the key, at most `limit`. Text sorts by its letters, not by what
-    /// it says, so only other marks are compared in the statement.
+    /// Marked rows of the next range of the key, at most `limit`. Marks in text columns are not
+    /// compared in the statement, because text does not sort by its time.
     private func page(
         after position: [SQLValue], limit: Int
     ) throws(SQLFailure) -> (rows: [ArraySlice<SQLValue>], position: [SQLValue], isLast: Bool) {
@@ -223,7 +224,7 @@ struct ExpiryTransaction {
             return .committed(next, entries: page.tokens.count, bytes: found.bytes)
         }
         let reasons = changes.map { marks[evidence[$0.row.evidence].token]?.reason }
-        // Left behind, a mark would condemn a device that comes back where no registration tells.
+        // A mark left behind would make a returning device stale where no registration time exists.
         return try commit(
             changes, reasons: reasons, marks: gone.filter { !kept.contains($0.key) }, &next,
             attempting, size, found.bytes)
@@ -290,12 +291,10 @@ struct ExpiryTransaction {
             reason: reason, time: row.mark ?? expiry.cutoff)
     }
 
-    /// The token in the row.
     private func token(of row: MatchedRow) -> DeviceToken? {
         layout.token.token(row.values[row.values.startIndex + wholeLookup.token])
     }
 
-    /// The reason in the row.
     private func reason(of row: MatchedRow) -> String? {
         wholeLookup.reason.flatMap { row.values[row.values.startIndex + $0].text }
     }

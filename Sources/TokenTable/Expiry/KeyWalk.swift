@@ -2,26 +2,27 @@ import APNsProtocol
 import Database
 import TokenHygiene
 
-// A table is walked in ranges of its key. A statement that looks for the next few marked rows would read
-// the whole table where marks are few, and a table may be larger than a statement has time for. So the
-// end of a range is found first, by counting keys, and only the range is searched: no statement looks at
-// more rows than the span.
+// A table is read in ranges of its key. A statement that searches for the next few marked rows
+// would read the whole table where marks are few, and a table may be too large for the time limit
+// of a statement. So the end of a range is found first, by counting keys, and only the range is
+// searched. Each statement reads at most as many rows as the span.
 //
-// The order is that of the unique index over the key, whatever order the settings name its columns in,
-// and the index is named in the statement: an engine that is left to choose takes another one, and sorts.
+// The order is that of the unique index over the key, whatever the order of its columns in the
+// settings. The statement names the index, because an engine without the hint chooses another one
+// and sorts.
 
-/// The way through a table in the order of its key.
+/// The traversal of a table in the order of its key.
 struct KeyWalk {
-    /// Rows that one statement looks at.
+    /// The most rows that one statement reads.
     static let span = 10_000
 
-    /// The columns that order the walk; their values are a position.
+    /// The columns that order the traversal; their values are a position.
     let columns: [String]
     private let table: TableName
     private let hint: String
     private let dialect: SQLDialect
 
-    /// Plans the walk along the index that makes the key unique.
+    /// Prepares the traversal along the index that makes the key unique.
     init(_ layout: TableLayout, _ catalog: CatalogTable, _ dialect: SQLDialect) {
         self.dialect = dialect
         table = layout.table
@@ -38,8 +39,8 @@ struct KeyWalk {
             ? index.map { " FORCE INDEX (\(dialect.quoted($0.name)))" } ?? "" : ""
     }
 
-    /// The key that ends the range after `position` (the start: empty); nil where the rest of the table
-    /// is no longer than the span.
+    /// The key at the end of the range after `position` (empty: the start); nil where the rest of
+    /// the table fits into the span.
     func end(
         after position: [SQLValue], _ connection: any SQLConnection
     ) throws(SQLFailure) -> [SQLValue]? {
@@ -52,10 +53,10 @@ struct KeyWalk {
         return Array(rows.row(0))
     }
 
-    /// The table, with the index that the walk follows.
+    /// The table in SQL, with the hint for the index.
     var source: String { "\(table.sql(dialect))\(hint)" }
 
-    /// The columns of the order, as a list.
+    /// The columns of the order, as an SQL list.
     var list: String { columns.map(dialect.quoted).joined(separator: ", ") }
 
     /// The condition that selects a range, with its values.
@@ -64,7 +65,7 @@ struct KeyWalk {
     ) -> (sql: String, values: [SQLValue]) {
         var (parts, values): ([String], [SQLValue]) = ([], [])
         if position.isEmpty {
-            // SQLite lets a key be NULL, which names no row.
+            // SQLite allows a key to be NULL; such a row cannot be named.
             parts += columns.map { "\(dialect.quoted($0)) IS NOT NULL" }
         } else {
             let bound = comparison(">", ">", position)
@@ -79,8 +80,8 @@ struct KeyWalk {
         return (parts.joined(separator: " AND "), values)
     }
 
-    /// `(a, b) > (x, y)`, spelled so that the engine's index serves: servers take apart the long form
-    /// only, SQLite the short one only.
+    /// `(a, b) > (x, y)`, spelled so that the engine uses its index: servers can use it only with
+    /// the long form, SQLite only with the short one.
     private func comparison(
         _ sign: String, _ last: String, _ key: [SQLValue]
     ) -> (sql: String, values: [SQLValue]) {
@@ -100,13 +101,13 @@ struct KeyWalk {
     }
 }
 
-/// The way through the marks of `pushsweep_invalid`, in the order of tokens.
+/// The traversal of the marks in `pushsweep_invalid`, in the order of tokens.
 enum SideMarkWalk {
-    /// The token that ends the range after `position`; nil where the rest is no longer than the span.
+    /// The token at the end of the range after `position`; nil where the rest fits into the span.
     static func end(
         after position: SQLValue, _ connection: any SQLConnection
     ) throws(SQLFailure) -> SQLValue? {
-        // The key of the table begins with the token.
+        // The primary key begins with the token.
         let rows = try connection.query(
             "SELECT token FROM pushsweep_invalid WHERE token > ? ORDER BY token, app, environment "
                 + "LIMIT 1 OFFSET \(KeyWalk.span - 1)", [position])

@@ -1,20 +1,21 @@
-// Which rows this program has changed within the grace period, whatever their marks say. The ledger
-// tells, by the time that the database gave each entry. It has no index over times, which every change
-// would have to pay for; so the way there leads over the markers of feeds, which move in the transaction
-// of every change and have one. From a marker to its entries it is the ledger's own key:
+// The rows that this program has changed within the grace period, whatever their marks are. The ledger
+// has the time that the database gave each entry, but no index over times, because it would add a cost to
+// every change. So entries are found through the markers of feeds, which move in the transaction of every
+// change and have such an index. From a marker to its entries the ledger's primary key serves:
 //
 //   markers moved within the period -> run, feed and part -> entries, in pages
 //
-// A feed that one run began and another ended has entries under both, and its marker names the last. The
-// numbers of its entries begin at 0, so a marker shows whether some are missing; they are then looked for
-// under the other runs. Entries that are nowhere were purged too early: nobody knows which rows they are
-// about, so no row is removed until the period after the marker has passed. The same holds for entries that
-// name rows by other columns than the table's key of today: the key may have been changed in the settings.
+// A feed that one run began and another ended has entries under both, and its marker names the last run.
+// The numbers of a feed's entries begin at 0, so a marker shows whether some are missing. Missing entries
+// are then searched under the other runs. Entries that are not found were purged too early, and their
+// rows are unknown. So no row is removed until the period after the marker has passed. The same holds for
+// entries that name rows by other columns than the table's present key, because the settings may have
+// changed the key.
 //
-// An undo has no feed and its marker does not move. Its last entry tells how young it is.
+// An undo has no feed, and its marker does not move. The time of its last entry shows its age.
 //
-// Senders go on while rows are being removed. So before a chunk is removed, with its rows locked, the
-// markers are asked once more, and what a sender changed in the meantime is known as well.
+// Senders continue while rows are removed. So before a chunk is removed, with its rows locked, the markers
+// are read again, which also finds the recent changes of senders.
 
 import APNsProtocol
 import Database
@@ -22,29 +23,31 @@ import TokenHygiene
 
 /// Keys of rows and side marks that were changed after a moment, as the ledger spells them.
 final class RecentChanges {
-    /// Entries that one statement looks at.
+    /// The most entries that one statement reads.
     private static let page = 5_000
-    /// Feeds that one statement names.
+    /// The most feeds that one statement names.
     private static let feedsPerStatement = 64
-    /// How long before its commit a change may have been made: its time is that of its statement.
+    /// The longest time in milliseconds between a change and its commit: an entry has the time of
+    /// its statement.
     private static let longestTransaction: Int64 = 3_600_000
 
     /// Changes up to this moment are old enough.
     let cutoff: EpochMilliseconds
-    /// The newest marker whose entries are nowhere; nil where none is missing.
+    /// The time of the newest marker whose entries are missing; nil where none is missing.
     private(set) var gap: EpochMilliseconds?
     private var keys: Set<String> = []
-    /// How many entries of each part of a feed have been read.
+    /// The number of entries already read, by part of a feed.
     private var known: [Place: Int64] = [:]
-    /// From when on markers are asked for anew; nil before the first time.
+    /// The moment from which on markers are read again; nil before the first time.
     private var refreshed: EpochMilliseconds?
     private let dialect: SQLDialect
-    /// What tells an entry's own time; older tables have no column for it.
+    /// The expression for an entry's own time; older tables have no column for it.
     private let ownTime: String
     private let table: String
-    /// The columns that name the table's rows today.
+    /// The present key columns of the table.
     private let keyNames: String
-    /// Whether markers tell by which columns entries name rows; older tables have none for it.
+    /// Whether markers store the key columns of their entries; older tables have no column for
+    /// them.
     private let hasKeys: Bool
 
     private struct Place: Hashable {
@@ -59,8 +62,8 @@ final class RecentChanges {
         let changed: EpochMilliseconds
     }
 
-    /// Nothing yet. `hasTimes` tells whether entries have a time of their own, `hasKeys` whether markers
-    /// tell the columns of the key.
+    /// Starts without entries. `hasTimes` states whether entries have a time of their own,
+    /// `hasKeys` whether markers store the key columns.
     init(
         after cutoff: EpochMilliseconds, _ layout: TableLayout, _ dialect: SQLDialect,
         hasTimes: Bool, hasKeys: Bool
@@ -76,8 +79,8 @@ final class RecentChanges {
     /// Whether a row or a side mark was changed after the moment.
     func contains(_ key: String) -> Bool { keys.contains(key) }
 
-    /// Reads what is new since the last time. Undos are asked for only when a walk begins: none is at work
-    /// while the lease is ours.
+    /// Reads the changes since the last call. Undos are read only at the start of a traversal,
+    /// because no undo runs while this run has the lease.
     func refresh(_ connection: any SQLConnection, withUndos: Bool) throws(SQLFailure) {
         let now = try dialect.instant(connection.query("SELECT \(dialect.now)").scalar ?? .null)
         var waiting: [String: [Marker]] = [:]
@@ -92,7 +95,8 @@ final class RecentChanges {
 
     // MARK: Feeds
 
-    /// The markers that moved after a moment, those of all apps: a table may not tell them apart.
+    /// The markers that moved after a moment, those of all apps, because a table may not separate
+    /// its apps.
     private func markers(
         after moment: EpochMilliseconds, _ connection: any SQLConnection
     ) throws(SQLFailure) -> [Marker] {
@@ -105,7 +109,7 @@ final class RecentChanges {
         return markers
     }
 
-    /// The partition that follows in the order of the index.
+    /// The next partition in the order of the index.
     private func partition(
         after last: (app: SQLValue, environment: SQLValue)?, _ connection: any SQLConnection
     ) throws(SQLFailure) -> (SQLValue, SQLValue)? {
@@ -143,7 +147,7 @@ final class RecentChanges {
                     + "app = ? AND environment = ? AND changed_at >= ? "
                     + "ORDER BY changed_at LIMIT \(limit)",
                 [partition.app, partition.environment, time.value(from)])
-            // What removals did to rows they did to the end.
+            // Removals are final, so their changes need no check.
             for row in 0..<rows.count where rows[row, 5].text != Expiry.source {
                 guard let run = rows[row, 0].text, let feed = rows[row, 1].text,
                     let part = rows[row, 2].integer, let changed = time.mark(rows[row, 4])
@@ -158,7 +162,7 @@ final class RecentChanges {
             guard rows.count == limit, let last = time.mark(rows[rows.count - 1, 4]) else {
                 return markers
             }
-            // Those of the last moment come twice, which does no harm.
+            // Markers of the last moment are read twice, without any effect.
             if last == from { limit *= 2 }
             from = last
         }
@@ -171,7 +175,7 @@ final class RecentChanges {
         var few: [Marker] = []
         var entries: Int64 = 0
         for marker in markers {
-            // The bounds of a feed that is begun are known, and long ones are read in pages.
+            // For a feed that is partly read the bounds are known; long feeds are read in pages.
             if known[marker.place] != nil || marker.entries > Self.page {
                 try readLong(marker, connection)
                 continue
@@ -218,12 +222,12 @@ final class RecentChanges {
         known[marker.place] = marker.entries
     }
 
-    /// Looks for the entries of a feed that are not under the run that moved it last.
+    /// Searches the entries of a feed that are not under the run that moved it last.
     private func readElsewhere(
         _ marker: Marker, missing: Int64, _ connection: any SQLConnection
     ) throws(SQLFailure) {
         var missing = missing
-        // One gap is enough for nothing to be removed; others only last longer.
+        // One gap already prevents all removals; further gaps only extend the time.
         let runs = try connection.query(
             "SELECT id FROM pushsweep_run WHERE id <> ?", [.text(marker.place.run)])
         for row in 0..<runs.count where gap == nil {
@@ -234,8 +238,8 @@ final class RecentChanges {
         if missing > 0 { gap = max(gap ?? marker.changed, marker.changed) }
     }
 
-    /// Reads entries by their numbers, page by page; how many there are. They are numbered one by one, and
-    /// the server leaves out those that need no second look.
+    /// Reads entries by their numbers, page by page, and returns how many there are. The numbers
+    /// are consecutive, so the server can omit entries that need no further check.
     private func read(
         _ place: Place, from start: Int64, to end: Int64, _ connection: any SQLConnection
     ) throws(SQLFailure) -> Int64 {
@@ -287,7 +291,7 @@ final class RecentChanges {
 
     // MARK: Entries
 
-    /// Notes changes whose entries name rows of the table by other columns than its key of today.
+    /// Records changes whose entries name rows of the table by other columns than its present key.
     private func note(_ changed: EpochMilliseconds, table named: SQLValue, key: SQLValue) {
         guard named.text == table, let key = key.text, key != keyNames else { return }
         gap = max(gap ?? changed, changed)
@@ -295,8 +299,9 @@ final class RecentChanges {
 
     private var columns: String { "action, row_key, evidence_at, \(ownTime)" }
 
-    /// Takes an entry whose row looks older than it is: evidence of the period speaks for itself. What an
-    /// undo gave back may be older than its evidence.
+    /// Records an entry whose row looks older than its change. Evidence of the period needs no
+    /// record, because its mark is recent. Values that an undo restored may be older than its
+    /// evidence.
     private func take(_ rows: SQLRows, _ row: Int, from column: Int) {
         guard let action = rows[row, column].text, action != "delete",
             let key = rows[row, column + 1].text

@@ -1,7 +1,7 @@
 import Database
 
-/// Lays the mapping of the settings over a table as the database describes it. Whatever does not fit
-/// is refused here, before anything is read for the sake of changing it.
+/// Resolves the mapping of the settings against a table as the database describes it. Settings that
+/// do not fit are refused here, before any row is read for a change.
 struct LayoutResolver {
     let mapping: TableMapping
     let table: CatalogTable
@@ -11,7 +11,7 @@ struct LayoutResolver {
         ColumnResolver(table: table, dialect: dialect, group: "store.active-users")
     }
 
-    /// The layout the store works with.
+    /// The layout, with all columns found and checked.
     func layout() throws(StoreFailure) -> TableLayout {
         let registration = try columns.time(mapping.registeredAt, setting: "registered-at")
         let mark = try columns.time(mapping.invalidatedAt, setting: "invalidated-at")
@@ -43,9 +43,9 @@ struct LayoutResolver {
             exactness: exactness)
     }
 
-    /// Whether a key's own value, as it is read, finds its row and no other, and sorts as the index does.
-    /// Decimals and floating point numbers are compared in another type, ENUM and SET sort by number and
-    /// compare as text, and some character sets have two codes for one character.
+    /// Whether a key's own value, as read, finds its row and no other, and sorts as the index does.
+    /// Decimals and floating point numbers are compared in another type, ENUM and SET sort by
+    /// number and compare as text, and some character sets have two codes for one character.
     private static func isPlainKey(_ column: CatalogColumn) -> Bool {
         if column.isInteger || column.isBinary { return true }
         if column.isText { return plainSets.contains(column.characterSet ?? "utf8mb4") }
@@ -58,9 +58,9 @@ struct LayoutResolver {
         "utf8mb4", "utf8mb3", "utf8", "latin1", "ascii", "ucs2", "utf16", "utf16le", "utf32",
     ]
 
-    /// Tells apart rows whose values are lost on the way through the connection's character set, or have
-    /// no word: text of most character sets can hold bytes that are no character, and an ENUM keeps an
-    /// error value that reads as an empty text.
+    /// An expression that detects rows whose values are lost in the connection's character set or
+    /// cannot be expressed. Text of most character sets can hold bytes that are not a character,
+    /// and an ENUM stores an error value that reads as an empty text.
     private var exactness: String? {
         guard dialect.engine == .mariaDB else { return nil }
         let tests = table.columns.filter { !$0.isGenerated }.compactMap { column -> String? in
@@ -78,7 +78,8 @@ struct LayoutResolver {
         return tests.isEmpty ? nil : "(\(tests.joined(separator: " AND ")))"
     }
 
-    /// Character sets whose every byte string either comes through or shows that it does not.
+    /// Character sets in which every byte string is either transferred unchanged or recognizable as
+    /// changed.
     private static let exactSets = ["utf8mb4", "latin1"]
 
     private func key() throws(StoreFailure) -> [TableLayout.KeyColumn] {

@@ -3,40 +3,40 @@ import Database
 import TokenHygiene
 
 /// The user's table as the store uses it: the mapping of the settings, resolved against the
-/// database. Everything needed to write statements, and nothing that changes during a run.
+/// database. It has all that is needed to write statements, and does not change during a run.
 package struct TableLayout: Hashable, Sendable {
-    /// The table.
+    /// The name of the table, with its schema where the settings name one.
     package let table: TableName
     /// The columns that identify a row, at least one.
     let key: [KeyColumn]
-    /// The token.
+    /// The token column and its encoding.
     package let token: TokenColumn
-    /// The index that serves lookups by token, where there is one.
+    /// The index for lookups by token, where the table has one.
     let tokenIndex: String?
-    /// The app, where the table tells.
+    /// The app column, where the table has one.
     let app: PartitionColumn?
-    /// The environment, where the table tells.
+    /// The environment column, where the table has one.
     let environment: PartitionColumn?
-    /// The last registration, where the table tells.
+    /// The column of the last registration, where the table has one.
     let registration: TimeColumn?
-    /// Whether the engine moves the registration at every change of the row (ON UPDATE
-    /// CURRENT_TIMESTAMP, which MariaDB before 10.10 gives the first TIMESTAMP column unasked). A
-    /// mark would then look like a registration, so changes assign the column to itself.
+    /// Whether the engine sets the registration at every change of the row (ON UPDATE
+    /// CURRENT_TIMESTAMP, which MariaDB before 10.10 adds to the first TIMESTAMP column by itself).
+    /// A mark would then look like a registration, so changes assign the column to itself.
     let registrationMovesItself: Bool
-    /// The mark; nil: marks go to `pushsweep_invalid`.
+    /// The mark column; nil: marks go to `pushsweep_invalid`.
     let mark: TimeColumn?
-    /// The reason of the mark, where the table has room for it.
+    /// The column of the mark's reason, where the table has one.
     let reason: String?
-    /// Every column that a row is made of, in the table's order, without generated ones.
+    /// All columns of a row in the table's order, without generated ones.
     let columns: [String]
-    /// An SQL expression that is 0 for rows with a value that is lost on the way to this program and
-    /// back; nil where no type of the table can lose one.
+    /// An SQL expression that is 0 for rows with a value that is lost between the database and this
+    /// program; nil where no type of the table can lose one.
     let exactness: String?
 
     /// Whether changing a row runs triggers, which may undo the change.
     var hasUpdateTriggers = false
 
-    /// The key's columns as markers name them, at most 255 characters.
+    /// The key columns as markers store them, at most 255 characters.
     var keyNames: String {
         String(key.map { $0.name.lowercased() }.joined(separator: ",").prefix(255))
     }
@@ -44,15 +44,16 @@ package struct TableLayout: Hashable, Sendable {
     /// One column of the key.
     struct KeyColumn: Hashable, Sendable {
         let name: String
-        /// Whether it holds whole numbers.
+        /// Whether the column has an integer type.
         let isInteger: Bool
     }
 
-    /// The instant a mark of this time carries: floored to what the mark's column can hold.
+    /// The instant stored for a mark of this time: rounded down to the precision of the mark
+    /// column.
     func floor(_ time: EpochMilliseconds) -> EpochMilliseconds { mark?.floor(time) ?? time }
 
     /// The condition that selects a partition, with its values; empty where the table has neither
-    /// column.
+    /// app nor environment column.
     package func partitionCondition(
         _ partition: Partition, _ dialect: SQLDialect
     ) throws(StoreFailure) -> (sql: String, values: [SQLValue]) {

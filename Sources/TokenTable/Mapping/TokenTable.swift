@@ -2,20 +2,19 @@ import APNsProtocol
 import Database
 import TokenHygiene
 
-// The user's table of device tokens, as one connection sees it. What happens to rows is decided by
-// TokenHygiene; how it reaches the database so that it happens once, and only to rows that still
-// are what was judged, is decided in Apply. This class holds the session and the resolved layout
-// together.
+// The user's table of device tokens, as one connection sees it. TokenHygiene decides the changes to
+// rows. The code in Apply makes each change once, and only to rows that still have their judged
+// state. This class holds the session and the resolved layout together.
 //
 // Two workers on disjoint parts of a feed open two of these.
 
-/// The table of device tokens.
+/// The table of device tokens, over one connection.
 package final class TokenTable {
-    /// The connection it is reached over.
+    /// The session with its connection; it belongs to the thread that opened it.
     package let session: DatabaseSession
     private var resolved: TableLayout?
 
-    /// Connects. `creatingFile` makes a SQLite file that does not exist; nothing else does.
+    /// Connects. Only `creatingFile` creates a SQLite file that does not exist.
     ///
     /// - Throws: `unreachable`, `untrusted`, `busy`, `permission` or `configuration`.
     package init(
@@ -32,15 +31,16 @@ package final class TokenTable {
         session = try DatabaseSession(settings, connection, pacing)
     }
 
-    /// How the database was opened.
+    /// The settings with which the database was opened.
     package var settings: StoreSettings { session.settings }
     /// The driver's connection.
     package var connection: any SQLConnection { session.connection }
-    /// Retries on the connection.
+    /// The retries of statements on the connection.
     package var retries: RetryPolicy { session.retries }
     var pacing: Pacing { session.pacing }
 
-    /// The table as it is used, resolved once per store.
+    /// The layout, resolved at the first call. Throws `configuration` where the table does not fit
+    /// the settings.
     package func layout() throws(StoreFailure) -> TableLayout {
         if let resolved { return resolved }
         var layout = try LayoutResolver(
@@ -62,14 +62,14 @@ package final class TokenTable {
             cure: "run `pushsweep schema apply`")
     }
 
-    /// Whether `pushsweep_invalid` is there and may be read. An audit of an untouched database does
-    /// without it.
+    /// Whether `pushsweep_invalid` exists and the account may read it. An audit of a database
+    /// without side tables continues without it.
     package func hasSideMarks() throws(StoreFailure) -> Bool {
         try session.canRead("pushsweep_invalid", "token, invalidated_at")
     }
 
-    /// Whether there are marks in `pushsweep_invalid`. A table that was given a column for marks has
-    /// those from before still there, and they count for whoever sends.
+    /// Whether `pushsweep_invalid` has marks of a partition. After a table gets a mark column,
+    /// earlier marks stay in the side table and still count for a sender.
     package func hasSideMarks(in partition: Partition) throws(StoreFailure) -> Bool {
         guard try hasSideMarks() else { return false }
         return try retries.retrying("looking for marks of \(partition)") {

@@ -1,16 +1,16 @@
 import Database
 import TokenHygiene
 
-// Before the first byte of a feed is read the database must be known to take what follows from it:
-// reading a feed empties it. So everything that can be known beforehand is found out here, with
+// Reading a feed empties it, so the database must be known to accept the changes before the first
+// byte of a feed is read. All conditions that can be checked beforehand are checked here, with
 // statements that change nothing.
 
 extension TokenTable {
-    /// Examines the database for a use, and throws the first finding that forbids it. `partitions` are
-    /// those whose rows will be asked for. Reads a sample of rows at the most, so it costs the same for
-    /// any table.
+    /// Examines the database for a use and throws the first finding that forbids it. `partitions`
+    /// are those whose rows the run will look up. Reads at most a sample of rows, so the cost does
+    /// not depend on the table's size.
     ///
-    /// - Throws: `permission`, `configuration` or `readOnly` as found; any failure of asking.
+    /// - Throws: `permission`, `configuration` or `readOnly` as found; any failure of a query.
     @discardableResult
     package func preflight(
         _ need: TableUse, partitions: [Partition] = []
@@ -20,10 +20,10 @@ extension TokenTable {
         return report
     }
 
-    /// Examines the database for a use and reports all there is to say. `partitions` are those whose
-    /// rows will be asked for, apps by the value that the table holds.
+    /// Examines the database for a use and reports all findings. `partitions` are those whose rows
+    /// the run will look up, with apps by the table's value.
     ///
-    /// - Throws: only if the database cannot be asked at all.
+    /// - Throws: only if the database cannot be queried.
     package func examine(
         _ need: TableUse, partitions: [Partition] = [], searchesRows: Bool = true
     ) throws(StoreFailure) -> StoreReport {
@@ -59,9 +59,9 @@ extension TokenTable {
         return report
     }
 
-    /// The GRANT statements an account (`name` or `name@host`) needs for a policy, exactly, without
-    /// closing semicolons. Unless told otherwise for the account of this connection, as the server
-    /// names it. Empty for SQLite, where the file's mode decides.
+    /// The exact GRANT statements that an account (`name` or `name@host`) needs for a policy,
+    /// without closing semicolons. Without `user` they are for the account of this connection, as
+    /// the server names it. Empty for SQLite, where the file's mode decides.
     ///
     /// - Throws: `configuration` if the table does not fit the settings.
     package func grants(
@@ -111,7 +111,8 @@ extension TokenTable {
         try missingTables(need.ownTables(hasMarks: layout.mark != nil))
     }
 
-    /// Tables of ours that are not as they have to be; those that are not there in one sentence.
+    /// Findings about side tables that do not have the required form; missing ones are named in one
+    /// sentence.
     package func missingTables(_ tables: [PushsweepTable]) throws(StoreFailure) -> [StoreFinding] {
         var absent: [String] = []
         var faults: [String] = []
@@ -158,7 +159,7 @@ extension TokenTable {
         return try rightsFindings(plan, account ?? server.user)
     }
 
-    /// Tries every right of a plan.
+    /// Findings about the rights of a plan, each tried by its statement.
     package func rightsFindings(
         _ plan: RequiredPrivileges, _ account: String
     ) throws(StoreFailure) -> [StoreFinding] {
@@ -211,7 +212,7 @@ extension TokenTable {
 }
 
 extension ServerDescription {
-    /// Whether the version is one the conformance tests run on, or later.
+    /// Whether the version is one that the conformance tests use, or later.
     fileprivate var isSupported: Bool {
         let numbers = version.split(separator: " ").last?.split(separator: ".").prefix(2)
             .compactMap { Int($0) }

@@ -1,7 +1,7 @@
 import Database
 import TokenHygiene
 
-/// Looks at a resolved layout for what would lose signals or surprise somebody.
+/// Checks a resolved layout for conditions that lose signals or have unexpected effects.
 struct LayoutExamination {
     let layout: TableLayout
     let table: CatalogTable
@@ -48,7 +48,7 @@ struct LayoutExamination {
                 + "print`), or declare token: {longest: \(bytes)} under store.active-users")
     }
 
-    /// BINARY(n) fills values up with zero bytes, and a token that was filled up equals no token.
+    /// BINARY(n) pads values with zero bytes, and a padded token equals no token.
     private var tokenPadding: StoreFinding? {
         guard let column = table.column(layout.token.name), column.type == "binary",
             let length = column.length
@@ -62,11 +62,11 @@ struct LayoutExamination {
                 + "bytes today; make it VARBINARY and cut the zeros off")
     }
 
-    /// Bytes of the tokens that Apple gives out.
+    /// Bytes of the tokens that Apple issues today.
     private static let usualToken = 32
 
-    /// The ledger names rows by their key. Text that needs no escapes takes its length there and bytes
-    /// twice theirs; a single longer key is refused when it is met.
+    /// The ledger names rows by their key. Text without escapes takes its own length there, and
+    /// bytes take twice theirs. A single longer key is refused when a change meets it.
     private var keyRoom: StoreFinding? {
         let columns = layout.key.compactMap { table.column($0.name) }
         let longest = columns.reduce(2) { sum, column in

@@ -1,12 +1,12 @@
 import Database
 import TokenHygiene
 
-// A partition that names no rows makes every signal about it unknown, silently: the feed is read, and
-// what it said is gone. A number column asked for a word is found out without a look at the rows; that
-// a value is simply spelled otherwise shows only in them.
+// If no row has a partition's values, every signal about it becomes unknown without an error: the
+// feed is read, and its evidence is lost. A word for a number column is detected without reading
+// rows. A value with a different spelling is detected only in the rows.
 
 extension TokenTable {
-    /// What forbids asking for the rows of some partitions.
+    /// Findings that forbid looking up the rows of some partitions.
     func partitionFindings(_ layout: TableLayout, _ partitions: [Partition]) -> [StoreFinding] {
         var findings: [StoreFinding] = []
         for partition in partitions {
@@ -20,9 +20,9 @@ extension TokenTable {
         return findings
     }
 
-    /// Warns about every app and environment that no row has. Each by itself: an app without sandbox
-    /// rows is nothing to wonder at. Reads until the first row that has the value, so the whole table
-    /// only where there is something to warn about.
+    /// Warns about every app and environment that no row has. Each is checked by itself, because an
+    /// app without sandbox rows is normal. Reads until the first row with the value, so it reads
+    /// the whole table only where there is a warning.
     func absentValues(
         _ layout: TableLayout, _ partitions: [Partition]
     ) throws(StoreFailure) -> [StoreFinding] {
@@ -49,7 +49,7 @@ extension TokenTable {
         let value = try column.value(for: word)
         var sql = "SELECT 1 FROM \(layout.table.sql(dialect)) WHERE \(name) = ?"
         var values = [value]
-        // Rows are judged by equality of characters, whatever the collation says.
+        // Rows are judged by equality of characters, whatever the collation is.
         if !column.isExact {
             switch dialect.engine {
             case .mariaDB: sql += " AND CONVERT(\(name) USING utf8mb4) COLLATE utf8mb4_bin = ?"

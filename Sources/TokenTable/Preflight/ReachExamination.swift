@@ -1,11 +1,12 @@
 import Database
 import TokenHygiene
 
-// What has to be known before the first row is changed, and cannot be seen from the row: whether a
-// rollback takes changes back, whether the binary log takes them, and what a removal does to other rows.
+// The conditions that have to be known before the first change and do not show in the row: whether
+// a rollback undoes changes, whether the binary log accepts them, and how a removal affects other
+// rows.
 
 extension TokenTable {
-    /// What forbids changing rows of the token table, or removing them.
+    /// Findings that forbid changing or removing rows of the token table.
     func reachFindings(
         _ table: CatalogTable, _ need: TableUse, _ server: ServerDescription
     ) throws(StoreFailure) -> [StoreFinding] {
@@ -25,14 +26,14 @@ extension TokenTable {
         return findings
     }
 
-    /// Refuses a table whose engine keeps what a rolled back transaction did. Reading such a table does
-    /// no harm.
+    /// Refuses a table whose engine keeps the changes of a rolled back transaction. Reading such a
+    /// table is allowed.
     func engineFinding(_ table: CatalogTable, _ need: TableUse) -> StoreFinding? {
         guard need.writes else { return nil }
         return Self.engineFinding(table)
     }
 
-    /// Refuses a table whose engine keeps what a rolled back transaction did.
+    /// Refuses a table whose engine keeps the changes of a rolled back transaction.
     package static func engineFinding(_ table: CatalogTable) -> StoreFinding? {
         guard let engine = table.engine, !engine.hasTransactions else { return nil }
         return StoreFinding(
@@ -42,7 +43,8 @@ extension TokenTable {
                 + "\(table.name.sql(.mariaDB)) ENGINE=InnoDB")
     }
 
-    /// Under READ COMMITTED InnoDB refuses every change that the log would keep as a statement (1665).
+    /// Under READ COMMITTED InnoDB refuses every change that the log would store as a statement
+    /// (1665).
     private func binaryLogFindings() throws(StoreFailure) -> [StoreFinding] {
         guard connection.dialect.engine == .mariaDB else { return [] }
         let isLogged = try retries.retrying("reading how \(settings.location) logs changes") {
@@ -51,7 +53,7 @@ extension TokenTable {
                 let rows = try connection.query("SELECT @@log_bin, @@session.binlog_format")
                 return rows[0, 0].count == 1 && rows[0, 1].text?.uppercased() == "STATEMENT"
             } catch {
-                // Later versions have no such variable, and no such log.
+                // Later versions have neither this variable nor such a log.
                 guard error.code == 1_193 else { throw error }
                 return false
             }
@@ -65,8 +67,8 @@ extension TokenTable {
         ]
     }
 
-    /// SQLite hands text of a UTF-16 file over as UTF-8, and what is half a character there, or no
-    /// character at all, comes out as another one: keys merge, and before-images are altered.
+    /// SQLite converts text of a UTF-16 file to UTF-8, and replaces half a character, or an invalid
+    /// one, by another character. So different keys become equal, and before-images are altered.
     private func encodingFindings() throws(StoreFailure) -> [StoreFinding] {
         guard connection.dialect.engine == .sqlite else { return [] }
         let encoding = try retries.retrying("reading the encoding of \(settings.location)") {

@@ -1,11 +1,11 @@
 import Database
 import TokenHygiene
 
-// A row that refused a change may go on being sent to. `check` reads those of the last feeds again, and
-// speaks of the ones that are still as they were.
+// A row that refused a change may still be sent to. `check` reads the refused rows of the last
+// feeds again and reports those that are unchanged.
 
 extension TokenTable {
-    /// What `check` says about rows that refused a change lately and are still as they were.
+    /// The findings of `check` about rows that recently refused a change and are unchanged.
     func refusalFindings(_ layout: TableLayout) throws(StoreFailure) -> [StoreFinding] {
         guard try session.canRead("pushsweep_feed", "rows_refused"),
             try session.canRead("pushsweep_change", "run")
@@ -17,7 +17,7 @@ extension TokenTable {
                     + "ORDER BY changed_at DESC LIMIT 20", [.text(layout.table.description)])
         }
         var refused: [String: RefusedChange] = [:]
-        // The oldest first: a feed that is replayed stands under another name the second time.
+        // The oldest first: a replayed feed has another id the second time.
         for row in (0..<feeds.count).reversed() {
             let changes = try refusedChanges(
                 feeds[row, 0].text ?? "", feeds[row, 1].text ?? "", feeds[row, 2].count ?? 0, 100)
@@ -35,7 +35,7 @@ extension TokenTable {
         ]
     }
 
-    /// Those whose rows the evidence still speaks against.
+    /// The refused changes whose rows are still stale by the evidence.
     private func stillStanding(
         _ refused: [String: RefusedChange], _ layout: TableLayout
     ) throws(StoreFailure) -> [RefusedChange] {

@@ -3,9 +3,10 @@ import Database
 import TokenHygiene
 
 extension TokenTable {
-    /// What decides which rows of a partition evidence finds here and what it makes of them, apart from
-    /// the policy: database, table and columns as they are resolved, the values of app and environment.
-    /// The same settings on the same table give the same words; the account has no part in them.
+    /// The terms, apart from the policy, that decide which rows of a partition match evidence and
+    /// how they are judged: database, table and columns as resolved, and the values of app and
+    /// environment. The same settings on the same table give the same terms; the account is not
+    /// part of them.
     ///
     /// - Throws: `configuration` where the table does not fit the settings.
     package func terms(of partition: Partition) throws(StoreFailure) -> [String] {
@@ -27,7 +28,7 @@ extension TokenTable {
 }
 
 extension StoreLocation {
-    /// Where it is, whoever asks.
+    /// The location without the account.
     fileprivate var place: String {
         guard case .server(let server) = self else { return description }
         return StoreLocation.server(

@@ -1,16 +1,17 @@
 import Database
 import TokenHygiene
 
-// What the guard asks the database. The markers of applied feeds carry how many living rows they made
-// invalid and when, written in the transaction that did it, so they are right across hosts, senders
-// and crashes. Hours and days are those of the database's clock, since hosts disagree.
+// The guard's queries. The markers of applied feeds store how many living rows they made invalid
+// and when, written in the transaction of the change. So the numbers are right across hosts,
+// senders and crashes. Hours and days are those of the database's clock, because the clocks of
+// hosts differ.
 
 extension TokenTable {
-    /// Days that the guard looks back; markers have to be kept for as long.
+    /// The number of days that the guard looks back; markers have to be kept for as long.
     package static let guardDays: Int64 = 30
 
-    /// What was removed from a partition in the last 30 days; nothing where `pushsweep_feed` is
-    /// missing or may not be read, as for the account of a dry run.
+    /// The removals from a partition in the last 30 days; empty where `pushsweep_feed` is missing
+    /// or cannot be read, as with the account of a dry run.
     ///
     /// - Throws: any failure of reading.
     package func removals(from partition: Partition) throws(StoreFailure) -> RemovalHistory {
@@ -46,10 +47,10 @@ extension TokenTable {
         }
     }
 
-    /// How many rows of a partition are not invalid, at most `limit`: counting stops there, so that
-    /// a large table costs no more than the answer needs; in ranges, so that no statement takes long. Rows that carry a mark and a later
-    /// registration in another form than the mark's are taken for invalid, which makes a limit by
-    /// shares a little stricter.
+    /// The number of rows of a partition that are not invalid, at most `limit`. Counting stops
+    /// there, so that a large table costs no more than needed, and goes by ranges, so that no
+    /// statement takes long. Rows with a mark and a later registration in another form than the
+    /// mark's count as invalid, which makes a limit by shares a little stricter.
     ///
     /// - Throws: any failure of reading.
     package func livingRows(
@@ -103,7 +104,7 @@ extension TokenTable {
 }
 
 extension TableLayout {
-    /// The condition that leaves out rows with a mark that counts.
+    /// The condition that excludes rows with a mark and no later registration.
     fileprivate func livingCondition(_ dialect: SQLDialect) -> String {
         guard let mark else { return "" }
         let name = dialect.quoted(mark.name)

@@ -1,20 +1,20 @@
 import Database
 import TokenHygiene
 
-// Which rights a policy needs, each with a statement that needs exactly them and changes nothing.
-// Reading SHOW GRANTS would mean to understand roles, wildcards, PUBLIC and three dialects of them;
-// the server already does, and refuses a statement at `WHERE 1 = 0` as it refuses the real one. Such
-// a statement also finds a server that is read-only. Column rights where the statements allow them:
-// an account that marks can then change nothing but marks.
+// The rights that a policy needs, each with a statement that needs exactly them and changes
+// nothing. Parsing SHOW GRANTS would require an implementation of roles, wildcards, PUBLIC and
+// three dialects of them. The server has one already, and refuses a statement with `WHERE 1 = 0` as
+// it refuses the real one. Such a statement also detects a read-only server. Column rights are used
+// where the statements allow them: an account that marks can then change nothing but marks.
 
-/// The rights one use of the store needs, in the order in which they are worth checking.
+/// The rights for one use of the store, in the order in which they are checked.
 package struct RequiredPrivileges {
     let rights: [Privilege]
 
     /// A plan of given rights.
     package init(rights: [Privilege]) { self.rights = rights }
 
-    /// Plans for a layout. `database` is where unqualified tables are.
+    /// The plan for a layout. `database` holds the tables without a qualified name.
     init(
         _ layout: TableLayout, _ dialect: SQLDialect, database: String, need: TableUse,
         hasSideMarks: Bool
@@ -68,7 +68,8 @@ package struct RequiredPrivileges {
         self.rights = rights
     }
 
-    /// The right to see which tables refer to others, in all schemas. It lets an account change nothing.
+    /// The right to see which tables refer to others, in all schemas. An account cannot change
+    /// anything with it.
     static let seeingKeys = Privilege(
         purpose: "see foreign keys of", privileges: "REFERENCES", table: "*.*", probe: "")
 
@@ -92,7 +93,7 @@ package struct RequiredPrivileges {
         return Privilege.updating(names, of: table, dialect, purpose: "mark rows of")
     }
 
-    /// The GRANT statements for an account.
+    /// The GRANT statements for an account, `name` or `name@host`.
     package func grants(to user: String) -> [String] {
         rights.map { $0.grant(to: user) }
     }

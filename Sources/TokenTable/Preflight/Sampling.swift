@@ -2,11 +2,12 @@ import Database
 import TokenHygiene
 
 extension TokenTable {
-    /// Rows looked at.
+    /// The number of rows in the sample.
     private static let sampleSize = 1_000
 
-    /// Reads some rows and judges whether their tokens and times are what the settings say. Taken
-    /// with the key, so that the engine reads rows as they lie and not the smallest tokens.
+    /// Reads some rows and checks whether their tokens and times have the form that the settings
+    /// state. The key is selected too, so that the engine reads rows in their stored order and not
+    /// the smallest tokens.
     func sample(_ layout: TableLayout, into report: inout StoreReport) throws(StoreFailure) {
         let dialect = connection.dialect
         var names = [layout.token.name]
@@ -92,7 +93,7 @@ extension TokenTable {
         let column = "column \(registration.name) of \(layout.table)"
         let odd = milliseconds > 0 ? milliseconds : unreadable
         guard odd > 0 else { return [] }
-        // A unit is wrong for most values or for few; few are mistakes in their rows.
+        // A wrong unit affects most values; a few odd values are errors in their rows.
         let isMost = odd * 2 >= total
         let severity: StoreFinding.Severity = isMost ? .failure(.configuration) : .warning
         let isSeconds = registration.storage == .epochMilliseconds

@@ -1,18 +1,18 @@
 import Database
 import TokenHygiene
 
-/// What the store is about to be used for, so that exactly the rights for it are asked for.
+/// The use of the store, which decides the rights it needs.
 package enum TableUse: Hashable, Sendable {
-    /// Reading only: dry runs and audits. SELECT suffices.
+    /// Reading only: dry runs and audits. SELECT is enough.
     case read
     /// Applying evidence under a policy.
     case apply(RemovalPolicy)
-    /// Taking back what a plan has chosen; trying it needs SELECT only.
+    /// Undoing the changes of a plan; a dry run needs SELECT only.
     case undo(actions: Set<String>, isDry: Bool)
-    /// Dropping what is old; counting it needs SELECT only.
+    /// Dropping old entries; a dry run needs SELECT only.
     case purge(isDry: Bool)
 
-    /// Whether something will be written.
+    /// Whether the use writes to the database.
     var writes: Bool {
         switch self {
         case .read, .undo(_, isDry: true), .purge(isDry: true): false
@@ -20,7 +20,7 @@ package enum TableUse: Hashable, Sendable {
         }
     }
 
-    /// Whether rows of the token table may be removed.
+    /// Whether the use may remove rows of the token table.
     var removesRows: Bool {
         switch self {
         case .apply(let policy): policy.action == .delete
@@ -29,8 +29,8 @@ package enum TableUse: Hashable, Sendable {
         }
     }
 
-    /// The tables of ours that it cannot do without. A table with marks of its own does not need the
-    /// side table.
+    /// The side tables that the use requires. A token table with a mark column does not need
+    /// `pushsweep_invalid`.
     func ownTables(hasMarks: Bool) -> [PushsweepTable] {
         switch self {
         case .read: []
@@ -42,16 +42,16 @@ package enum TableUse: Hashable, Sendable {
     }
 }
 
-/// Everything found out about the database before it is used.
+/// The result of examining the database before its use.
 package struct StoreReport: Hashable, Sendable {
-    /// What the server says about itself.
+    /// The server's description of itself.
     package internal(set) var server: ServerDescription
     /// The findings, in the order of the examination.
     package internal(set) var findings: [StoreFinding] = []
-    /// How the sampled rows spell their tokens; nil where none could be read.
+    /// The token spellings in the sampled rows; nil where no row could be read.
     package internal(set) var sample: TokenSample?
 
-    /// The first finding that forbids applying anything.
+    /// The first finding that forbids applying evidence.
     package var firstFailure: StoreFailure? {
         findings.lazy.compactMap(\.failure).first
     }

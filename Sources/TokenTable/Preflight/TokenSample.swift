@@ -1,10 +1,10 @@
 import APNsProtocol
 import Database
 
-/// How stored values spell their tokens: counts over a sample of rows. Tells before the first sweep
-/// which rows no signal will ever find.
+/// The spellings of stored tokens, counted over a sample of rows. They show before the first sweep
+/// which rows no signal can find.
 package struct TokenSample: Hashable, Sendable {
-    /// The ways in which columns of tokens were seen filled.
+    /// The spellings known from columns of tokens.
     package enum Spelling: String, Hashable, Sendable, CaseIterable {
         /// Raw bytes in a binary column.
         case bytes
@@ -18,33 +18,33 @@ package struct TokenSample: Hashable, Sendable {
         case grouped
         /// NULL, nothing or spaces.
         case blank
-        /// `0`: no push yet.
+        /// `0`: a placeholder for "no push yet".
         case placeholder
-        /// The shortened text of iOS 13 and later: unrecoverable.
+        /// The shortened text of iOS 13 and later; the token cannot be recovered.
         case truncatedDescription = "truncated description"
         /// An odd number of hex digits.
         case oddLength = "odd length"
-        /// Could be base64.
+        /// A text that could be base64.
         case base64Like = "base64-like"
-        /// Anything else.
+        /// Any other value.
         case other
     }
 
-    /// Rows by spelling.
+    /// The number of rows by spelling.
     package private(set) var counts: [Spelling: Int] = [:]
 
-    /// Starts empty.
+    /// Starts without rows.
     package init() {}
 
-    /// All rows of the sample.
+    /// The number of rows in the sample.
     package var total: Int { counts.values.reduce(0, +) }
 
-    /// Rows with one of some spellings.
+    /// The number of rows with one of some spellings.
     package func count(_ spellings: Spelling...) -> Int {
         spellings.reduce(0) { $0 + (counts[$1] ?? 0) }
     }
 
-    /// Counts a stored value.
+    /// Counts the spelling of a stored value.
     package mutating func add(_ value: SQLValue) {
         counts[Self.spelling(of: value), default: 0] += 1
     }

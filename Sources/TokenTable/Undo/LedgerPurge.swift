@@ -2,35 +2,35 @@ import APNsProtocol
 import Database
 import TokenHygiene
 
-// What is older than the retention goes run by run: first its entries, then the markers of feeds that
-// it applied last, then its record. So whatever is left after a kill still hangs on a record, and the
-// next purge finds it. Runs are chosen by their start; so the ledger needs no index over times, which
-// every change would have to pay for. A sender may run for months, and the clock of a host may be wrong:
-// so an entry whose own time is younger stays, and what belongs to a feed whose marker has moved since.
-// With an entry stay the marker and the record that it hangs on.
+// Data older than the retention is dropped run by run: first its entries, then the markers of feeds
+// that it applied last, then its record. So the data left after a kill still belongs to a record,
+// and the next purge finds it. Runs are chosen by their start, so the ledger needs no index over
+// times, which would add a cost to every change. A sender may run for months, and the clock of a
+// host may be wrong. So an entry whose own time is younger stays, and so do the entries of a feed
+// whose marker has moved since. A marker and a record stay as long as their entries.
 //
-// Deleting again what is deleted changes nothing, so here no marker is needed: numbers are counted
-// before each chunk is deleted, never taken from what a server says was affected.
+// Deleting twice has no further effect, so no marker is needed here. Numbers are counted before
+// each chunk is deleted, never taken from the server's count of affected rows.
 
-/// What a purge has dropped, or would drop.
+/// The numbers of items that a purge has dropped, or would drop.
 package struct PurgeProgress: Codable, Hashable, Sendable {
-    /// Records of runs.
+    /// Records of runs in `pushsweep_run`.
     package internal(set) var runs = 0
     /// Entries of the change ledger.
     package internal(set) var changes = 0
     /// Markers of applied feeds.
     package internal(set) var feeds = 0
-    /// Whether all that is old enough had its turn.
+    /// Whether all items that are old enough were processed.
     package internal(set) var isDone = false
 }
 
 extension TokenTable {
-    /// Drops what runs that began before `cutoff` changed before it, and the markers of applied feeds and
-    /// the records of those that began before `records` too, by which the guard judges. Both are times of
-    /// the database's clock. `shouldStop` and the
-    /// throttle are asked between chunks. A dry run counts.
+    /// Drops the entries from before `cutoff` of runs that began before it. Also drops the markers
+    /// of applied feeds, and the records, of runs that began before `records`, because the guard
+    /// still needs younger ones. Both are times of the database's clock. `shouldStop` and the
+    /// throttle are checked between chunks. A dry run counts.
     ///
-    /// - Throws: any failure; what is dropped stays dropped, and the next purge goes on.
+    /// - Throws: any failure; dropped items stay dropped, and the next purge continues.
     package func purge(
         before cutoff: EpochMilliseconds, records: EpochMilliseconds? = nil, isDry: Bool = false,
         shouldStop: () -> Bool = { false },
@@ -123,8 +123,8 @@ extension TokenTable {
         }
     }
 
-    /// Drops the markers of a run that have not moved since and that no entry hangs on, and with the last
-    /// of them its record.
+    /// Drops the markers of a run that have not moved since and have no entries, and its record
+    /// after the last of them.
     private func close(
         _ run: String, before cutoff: EpochMilliseconds, records: EpochMilliseconds, _ isDry: Bool,
         _ progress: inout PurgeProgress

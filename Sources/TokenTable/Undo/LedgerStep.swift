@@ -1,28 +1,28 @@
-// Undo is reckoned row by row, not entry by entry: all chosen entries of a row, newest first, are
-// played backwards over what the row holds now. An entry tells a state before and a state after; it is
-// taken back only from exactly the state it left, and what it found is then the state that the next
-// older entry has to have left. So several runs on one row come undone in the right order, an entry
-// in between that was not chosen stops what is older, and the row is read and written once.
+// Undo works row by row, not entry by entry: all chosen entries of a row, newest first, are undone in
+// sequence from the row's present content. An entry has a state before and a state after the change. It is
+// undone only from exactly its state after, and its state before then has to be the state after of the
+// next older entry. So several runs on one row are undone in the right order, an entry in between that was
+// not chosen stops the older ones, and the row is read and written once.
 //
 //   now: marked T2            entries: run 2 T1 -> T2, run 1 none -> T1
-//   T2 is what run 2 left:    take back to T1; T1 is what run 1 left: take back to none
+//   T2 is the state after run 2: back to T1; T1 is the state after run 1: back to none
 //
-// A state is no row, or the values of some columns: of all for a row that was removed, of mark and
-// reason for a row that was marked.
+// A state is the absence of the row, or the values of some columns: all columns for a row that was
+// removed, mark and reason for a row that was marked.
 
 import APNsProtocol
 import Database
 import TokenHygiene
 
-/// What one entry of the ledger says: what a row held before the change, and after it; nil stands
-/// for no row.
+/// The content of one ledger entry: the row's state before the change and after it; nil stands for
+/// no row.
 struct LedgerStep {
     let before: RowContent?
     let after: RowContent?
     /// The time of the evidence.
     let time: EpochMilliseconds
-    /// Whether a device that registered after it is left alone. A row that an undo inserted is
-    /// compared with all it held then, its registration too.
+    /// Whether the entry stays if the device registered after it. A row that an undo inserted is
+    /// compared with all its values of that time, including the registration.
     let yieldsToRegistration: Bool
 
     /// Reads an entry; nil where the layout has no such columns or the entry cannot be read.
@@ -56,7 +56,7 @@ struct LedgerStep {
             before = content
         case "insert", "restore", "side-restore":
             guard let image, let step = RowImageReader.step(image) else { return nil }
-            // What is no mark could be taken back in name only.
+            // Undoing content that is not a mark would have no effect.
             let isReadable = [step.before, step.after].allSatisfy {
                 $0 == nil || $0?.sideMark != nil
             }
@@ -67,21 +67,21 @@ struct LedgerStep {
     }
 }
 
-/// One row, or one mark of the side table, played backwards.
+/// One row, or one mark of the side table, with its entries undone in sequence.
 struct UndoneRow {
-    /// What it would hold.
+    /// The state after the undo so far; nil stands for no row.
     private(set) var state: RowContent?
     private(set) var restored = 0
     private(set) var already = 0
     private(set) var kept: [UndoObstacle: Int] = [:]
-    /// The evidence of the newest entry taken back.
+    /// The evidence time of the newest entry undone.
     private(set) var time: EpochMilliseconds?
 
-    /// Starts with what it holds now.
+    /// Starts with the present state.
     init(_ current: RowContent?) { state = current }
 
-    /// Takes an entry back, where that is possible; older ones have to follow newer ones.
-    /// `registeredAt` tells the registration of a state.
+    /// Undoes an entry where that is possible; newer entries have to come before older ones.
+    /// `registeredAt` returns the registration of a state.
     mutating func takeBack(
         _ step: LedgerStep, registeredAt: (RowContent?) -> EpochMilliseconds?
     ) {
@@ -105,10 +105,10 @@ struct UndoneRow {
         }
     }
 
-    /// Notes that an entry stays as it is.
+    /// Counts an entry that is not undone.
     mutating func keep(_ obstacle: UndoObstacle) { kept[obstacle, default: 0] += 1 }
 
-    /// Gives all up that was taken back: the row that would have come of it cannot stand.
+    /// Discards all undone entries, because the resulting row is impossible.
     mutating func giveUp(_ obstacle: UndoObstacle, current: RowContent?) {
         kept[obstacle, default: 0] += restored
         restored = 0
@@ -116,7 +116,7 @@ struct UndoneRow {
         state = current
     }
 
-    /// Whether a removed row is there again as it was, by all that was read of it.
+    /// Whether a removed row exists again with the values of its image.
     private func isBack(_ step: LedgerStep) -> Bool {
         guard step.after == nil, let state, let before = step.before else { return false }
         return before.agrees(with: state)

@@ -1,31 +1,32 @@
 import Database
 
-// A removed row comes back as its image has it, or not at all. The insert is strict, so that no value is
-// shortened in silence; the inserted rows are read again, since a trigger may have written something
-// else. A value that a strict insert refuses although the table held it (the error value of an ENUM) is
-// inserted once more without strictness, and stays if it reads back the same. Whatever then differs is
-// taken out again, and the row counts as refused.
+// A removed row is restored exactly as in its image, or not at all. The insert is strict, so that
+// values are not shortened silently. The inserted rows are read again, because a trigger may have
+// written other values. A strict insert may refuse a value that the table held (the error value of
+// an ENUM). Such a row is inserted once more without strictness, and stays if it reads back the
+// same. A row that differs is removed again and counts as refused.
 
-/// Inserts removed rows again, as their images have them.
+/// Inserts removed rows again, as in their images.
 struct RowInsertion {
-    /// Reads whole rows, to compare what was inserted.
+    /// Reads whole rows, to compare them with the images.
     let lookup: RowLookup
     let isolation: RowIsolation
 
     private var layout: TableLayout { lookup.layout }
     private var dialect: SQLDialect { lookup.dialect }
 
-    /// Bytes of values in one statement, far below the 1 MiB that every server takes.
+    /// The most bytes of values in one statement, far below the 1 MiB that every server accepts.
     private static let mostBytes = 256 * 1_024
-    /// Lengths of the statements; a number of rows is paid out in these coins.
+    /// Row counts of the statements; a batch is split into these lengths.
     private static let lengths = [100, 10, 1]
-    /// Values that one statement takes on every server.
+    /// The most values in one statement; every server accepts them.
     private static let mostValues = 30_000
 
-    /// Inserts rows, and gives back those that the table did not take as they are, by their place.
+    /// Inserts rows and returns the obstacles of those that the table did not accept unchanged, by
+    /// their place.
     ///
-    /// - Throws: any failure but that of a row that does not fit; that too where the chunk is not yet done
-    ///   row by row.
+    /// - Throws: any failure except that of a row that does not fit; that too while the chunk is
+    ///   not yet processed row by row.
     func insert(
         _ rows: [RowContent], _ connection: any SQLConnection
     ) throws(SQLFailure) -> [Int: UndoObstacle] {
@@ -55,7 +56,7 @@ struct RowInsertion {
         return refused
     }
 
-    /// One statement. Whatever is wrong with it asks for another try row by row.
+    /// Inserts rows with one statement. Any refusal requests another try row by row.
     private func insertTogether(
         _ rows: [RowContent], _ connection: any SQLConnection
     ) throws(SQLFailure) {
@@ -82,7 +83,7 @@ struct RowInsertion {
         if refusal == .value, dialect.engine == .mariaDB {
             try connection.run("ROLLBACK TO SAVEPOINT pushsweep_row")
             try connection.run("SET SESSION sql_mode = '\(MariaDBConnection.lenientMode)'")
-            // However it ends, what follows is strict again.
+            // Restores strictness for later statements, whatever the outcome.
             defer {
                 try? connection.run("SET SESSION sql_mode = '\(MariaDBConnection.strictMode)'")
             }
@@ -93,7 +94,7 @@ struct RowInsertion {
         return refusal.map(UndoObstacle.init)
     }
 
-    /// Why the table does not take a row as it is; nil where it did.
+    /// The reason why the table does not accept a row unchanged; nil where it did.
     private func refusal(
         of row: RowContent, _ connection: any SQLConnection
     ) throws(SQLFailure) -> RowRefusal? {
@@ -124,7 +125,7 @@ struct RowInsertion {
             rows.flatMap(\.values))
     }
 
-    /// Whether one of the rows does not stand in the table as it was inserted.
+    /// Whether one of the rows in the table differs from its image.
     private func differs(
         _ rows: [RowContent], _ connection: any SQLConnection
     ) throws(SQLFailure) -> Bool {
@@ -163,6 +164,6 @@ struct RowInsertion {
 }
 
 extension UndoObstacle {
-    /// What keeps a row from coming back.
+    /// The obstacle that a refusal causes.
     init(_ refusal: RowRefusal) { self = refusal == .taken ? .taken : .refused }
 }

@@ -3,13 +3,13 @@ import Database
 import Foundation
 import TokenHygiene
 
-/// The record of an undo's run in `pushsweep_run`. Until the undo is done it is its marker too: it
-/// changes in the transaction of every chunk and says how far the undo is.
+/// The record of an undo's run in `pushsweep_run`. Until the undo is done it is also its marker: it
+/// changes in the transaction of every chunk and stores the progress.
 struct UndoMarker {
     let run: String
     let dialect: SQLDialect
 
-    /// The progress as committed, or as locked for this transaction; nil before the first.
+    /// The progress as committed, or as locked for this transaction; nil before the first chunk.
     func read(
         _ connection: any SQLConnection, locking: Bool
     ) throws(SQLFailure) -> UndoProgress? {
@@ -20,7 +20,7 @@ struct UndoMarker {
         return UndoProgress(json: text)
     }
 
-    /// Moves the marker, inside the transaction of the rows it speaks of; `ended` closes the record.
+    /// Moves the marker, inside the transaction that changes the rows; `ended` closes the record.
     func update(
         _ progress: UndoProgress, ended: EpochMilliseconds?, _ connection: any SQLConnection
     ) throws(SQLFailure) {
@@ -32,7 +32,7 @@ struct UndoMarker {
 }
 
 extension UndoProgress {
-    /// As it stands in the run's record.
+    /// The progress as JSON, as stored in the run's record.
     var json: String {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]

@@ -1,17 +1,18 @@
-// In which order the entries of a row are taken back. The ledger's times give one, and it is right unless
-// a clock stepped back, a second database took over with another clock, or several entries have the same
-// time. The entries know better: each tells what it found and what it left, so they form a chain. Where
-// the order of the times takes everything back it stands. Else the chain is followed from what the row
-// holds now, and what takes more back counts. Either way an entry is taken back only from exactly the
-// state that it left, so a wrong order may leave something as it is and never makes a wrong row.
+// The order in which the entries of a row are undone. The ledger's times give one order. It is
+// right unless a clock was set back, another database with another clock took over, or several
+// entries have the same time. The entries themselves are more reliable: each has a state before and
+// a state after, so they form a chain. Where the order of the times undoes all entries, it is used.
+// Else the chain is followed from the row's present state, and the order that undoes more entries
+// is used. In both orders an entry is undone only from exactly its state after, so a wrong order
+// may leave entries in place but never produces a wrong row.
 
 import APNsProtocol
 import Database
 import TokenHygiene
 
 extension UndoneRow {
-    /// Takes entries back; they come in the order of their times, newest first. `registeredAt` tells the
-    /// registration of a state.
+    /// Undoes entries, which come in the order of their times, newest first. `registeredAt` returns
+    /// the registration of a state.
     mutating func takeBack(
         _ steps: [LedgerStep], registeredAt: (RowContent?) -> EpochMilliseconds?
     ) {

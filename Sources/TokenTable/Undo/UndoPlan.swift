@@ -1,13 +1,15 @@
-// The ledger is in the order of runs, an undo goes row by row. So the chosen entries, without their
-// images, are laid into a scratch database and sorted there: by row, and for each row newest first.
-// Newer is the change that the database's clock calls later: a sender that began before a sweep goes on
-// after it. Where that time is the same or missing, as in entries of older versions, newer is the run that
-// began later; within one run the evidence that is later, because a run changes a row a second time only
-// for later evidence, and removes it last. No clock has to be right for that, see UndoOrder.
+// The ledger is in the order of runs, but an undo works row by row. So the chosen entries, without
+// their images, are copied into a scratch database and sorted there: by row, and for each row
+// newest first. The newer change is the one with the later time of the database's clock, because a
+// sender that began before a sweep continues after it. Where that time is equal or missing, as in
+// entries of older versions, the change of the run that began later is newer. Within one run the
+// change by later evidence is newer, because a run changes a row a second time only for later
+// evidence, and removes it last. This does not require correct clocks, see UndoOrder.
 //
-// The scratch is a temporary file of SQLite, which has no name and is gone with its connection. It
-// lies in the state folder (SQLITE_TMPDIR), since keys of the side table are tokens. The same
-// selection gives the same order again, so an undo that was killed goes on after the last row done.
+// The scratch database is a temporary file of SQLite, which has no name and disappears with its
+// connection. It is in the state folder (SQLITE_TMPDIR), because keys of the side table are tokens.
+// The same selection gives the same order again, so an undo that was killed continues after the
+// last processed row.
 
 import APNsProtocol
 import Database
@@ -15,7 +17,7 @@ import TokenHygiene
 
 /// An entry of the ledger in the order of an undo, without its image.
 struct PlannedEntry {
-    /// Which of the plan's groups: run, feed and part.
+    /// The index of the entry's group: run, feed and part.
     let group: Int
     let sequence: Int64
     let action: String
@@ -29,21 +31,21 @@ struct PlannedEntry {
 
 /// All chosen entries of one row or of one mark in the side table.
 struct PlannedSubject {
-    /// What sorts subjects, and marks how far an undo is.
+    /// The sort key of subjects, also stored as the position of an undo.
     let name: String
-    /// Where its entries come from; for a mark of the side table, its partition.
+    /// The partition of the group of its entries; for a mark of the side table, its partition.
     let partition: Partition
-    /// The key as it stands in the ledger.
+    /// The key as spelled in the ledger.
     let key: String
     /// Whether it is a mark in the side table.
     let isSideMark: Bool
-    /// Newest first.
+    /// The entries, newest first.
     var entries: [PlannedEntry]
 }
 
-/// The changes that an undo is about, in its order.
+/// The chosen changes of an undo, in its order.
 package final class UndoPlan {
-    /// Entries of the same run, feed and part, and what the feed's marker says of them.
+    /// Entries of the same run, feed and part, with the values of the feed's marker.
     struct Group {
         let run: String
         let feed: String
@@ -51,21 +53,21 @@ package final class UndoPlan {
         let partition: Partition
     }
 
-    /// What was chosen.
+    /// The selection of changes.
     package let selection: UndoSelection
-    /// The runs whose changes are chosen, newest first.
+    /// The runs of the chosen changes, newest first.
     package let runs: [RunRecord]
-    /// Entries that cannot be taken back whatever the rows hold.
+    /// The number of entries that cannot be undone whatever the rows hold, by reason.
     package internal(set) var hopeless: [UndoObstacle: Int] = [:]
-    /// Entries to be looked at.
+    /// The number of entries to examine.
     package internal(set) var entries = 0
-    /// What was done to rows, in the ledger's words.
+    /// The actions on rows, as the ledger names them.
     package internal(set) var actions: Set<String> = []
     var groups: [Group] = []
     private let scratch: SQLiteConnection
     private var waiting: [SQLValue] = []
 
-    /// Entries in one insert: their values fit into the 999 places that SQLite has everywhere.
+    /// Entries per insert: their values fit into the 999 parameters that every SQLite accepts.
     private static let entriesPerInsert = 64
     private static let width = 11
 
@@ -84,20 +86,20 @@ package final class UndoPlan {
         try scratch.run("BEGIN")
     }
 
-    /// The names of those runs that changed anything chosen.
+    /// The ids of those runs that made any chosen change.
     package var changedRuns: [String] {
         let changed = Set(groups.map(\.run))
         return runs.map(\.id).filter(changed.contains)
     }
 
-    /// Partitions that the entries are about, in a fixed order.
+    /// The partitions of the entries, in a fixed order.
     var partitions: [Partition] {
         Set(groups.map(\.partition)).sorted {
             ($0.app, $0.environment) < ($1.app, $1.environment)
         }
     }
 
-    /// Lays an entry of the last group into the plan. `newness` counts runs from the newest.
+    /// Adds an entry of the last group to the plan. `newness` counts runs from the newest.
     func add(_ entry: PlannedEntry, key: String, newness: Int) throws(SQLFailure) {
         let partition = groups[entry.group].partition
         let isSideMark = entry.action.hasPrefix("side-")
@@ -126,15 +128,16 @@ package final class UndoPlan {
         waiting.removeAll(keepingCapacity: true)
     }
 
-    /// Closes the plan after its last entry.
+    /// Completes the plan after its last entry.
     func seal() throws(SQLFailure) {
         try insertWaiting()
         try scratch.run("COMMIT")
     }
 
-    /// The next at most `limit` subjects after a position; empty at the end.
+    /// The next subjects after a position, at most `limit`; empty at the end.
     func subjects(after position: String?, limit: Int) throws(SQLFailure) -> [PlannedSubject] {
-        // Most subjects have one entry; one with more than fit is read again with more room.
+        // Most subjects have one entry; a subject with more than the limit is read again with a
+        // higher one.
         var room = limit + 64
         while true {
             let rows = try scratch.query(

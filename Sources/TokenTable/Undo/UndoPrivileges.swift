@@ -1,14 +1,14 @@
 import Database
 
 extension RequiredPrivileges {
-    /// The rights to take back changes of given kinds.
+    /// The rights to undo changes with given actions.
     static func undoing(
         _ actions: Set<String>, _ layout: TableLayout, _ table: TableName, _ database: String,
         _ dialect: SQLDialect, isDry: Bool
     ) -> [Privilege] {
         let isAboutSideTable = actions.contains { $0.hasPrefix("side-") }
         let tables = [PushsweepTable.run, .feed, .change] + (isAboutSideTable ? [.invalid] : [])
-        // Rows that are inserted, or compared with what was inserted, are handled whole.
+        // Rows that are inserted, or compared after an insert, are read whole.
         let isWhole = actions.contains("insert") || actions.contains("delete") && !isDry
         var rights = [
             Privilege.reading(

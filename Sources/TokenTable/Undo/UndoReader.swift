@@ -25,7 +25,7 @@ struct UndoReader {
         }
     }
 
-    /// Reads one part of a feed.
+    /// Reads the entries of one part of a feed.
     private func read(
         _ run: String, _ feed: String, _ part: Int64, _ newness: Int, _ keys: Set<String>?,
         into plan: UndoPlan
@@ -73,8 +73,8 @@ struct UndoReader {
         }
     }
 
-    /// The keys under which the ledger has a token: those of its rows, that of its mark in the side
-    /// table, and those of removed rows whose image has it.
+    /// The keys of a token in the ledger: those of its rows, that of its mark in the side table,
+    /// and those of removed rows whose image has the token.
     private func keys(
         of token: DeviceToken, _ runs: [RunRecord]
     ) throws(SQLFailure) -> Set<String> {

@@ -2,18 +2,18 @@ import APNsProtocol
 import Database
 import TokenHygiene
 
-// An undo is a run like any other: it has a record, changes rows in chunks, and enters every change in
-// the ledger, so that it can be undone itself. Its own entries name as their feed the run itself, and
-// as its part the partition, since an undo may be about several.
+// An undo is a run like any other: it has a record, changes rows in chunks, and writes every change to
+// the ledger, so that it can be undone itself. The feed of its own entries is the run itself, and their
+// part is the partition, because an undo may change several.
 //
 //   no record --begin--> record with progress, not ended --chunk--> ... --last--> ended
 //
-// A record that has not ended is an undo that was killed; the same selection goes on with it, under
-// its name and with its numbers.
+// A record that has not ended belongs to an undo that was killed. The same selection continues it, with
+// its id and its counts.
 
 extension TokenTable {
-    /// Chooses the changes an undo is about. Runs that began after `until` are left out, and so is
-    /// `run`, the undo itself; `present` is what a killed undo goes on with.
+    /// Chooses the changes of an undo. Excludes runs that began after `until`, and `run`, the undo
+    /// itself.
     ///
     /// - Throws: `configuration` where the table does not fit the settings; any failure of reading.
     package func planUndo(
@@ -28,7 +28,8 @@ extension TokenTable {
             }
         }
         let reader = UndoReader(layout: layout, connection: connection)
-        // The plan is begun anew after a failure: a half of it would be a wrong one.
+        // After a failure the plan is made again from the start, because a partial plan would be
+        // wrong.
         return try retries.retrying("reading the change ledger") { () throws(SQLFailure) in
             let plan = try UndoPlan(selection, runs)
             try reader.fill(plan)
@@ -37,7 +38,7 @@ extension TokenTable {
         }
     }
 
-    /// All runs in the database's records, newest first.
+    /// All runs in `pushsweep_run`, newest first.
     package func runs() throws(StoreFailure) -> [RunRecord] {
         let time = connection.dialect.ownTime("started")
         return try retries.retrying("reading the records of runs") { () throws(SQLFailure) in
@@ -53,7 +54,7 @@ extension TokenTable {
         }
     }
 
-    /// The newest undo of a selection that has not ended.
+    /// The newest undo of a selection that has not ended; nil without one.
     package func unfinishedUndo(
         of selection: UndoSelection
     ) throws(StoreFailure) -> RunRecord? {
@@ -68,7 +69,7 @@ extension TokenTable {
         return nil
     }
 
-    /// How many entries the ledger has of a run.
+    /// The number of ledger entries of a run.
     package func changes(of run: String) throws(StoreFailure) -> Int {
         try retries.retrying("reading the change ledger") { () throws(SQLFailure) in
             try connection.query(
@@ -77,11 +78,12 @@ extension TokenTable {
         }
     }
 
-    /// Takes the changes of a plan back, chunk by chunk, as the run `record`; goes on where that run
-    /// stopped. `shouldStop` is asked between chunks; then the result is not `isDone`. Pauses between
-    /// chunks as the throttle says. A dry run reads only.
+    /// Undoes the changes of a plan, chunk by chunk, as the run `record`; continues where that run
+    /// stopped. `shouldStop` is called between chunks; after a stop the result is not `isDone`.
+    /// Pauses between chunks as the throttle requires. A dry run reads only.
     ///
-    /// - Throws: any failure; what is committed stands, and the run's record tells how far that is.
+    /// - Throws: any failure; committed chunks stay undone, and the run's record shows the
+    ///   progress.
     package func undo(
         _ plan: UndoPlan, as record: RunRecord, isDry: Bool = false, lease: Lease? = nil,
         now: @escaping () -> EpochMilliseconds, shouldStop: () -> Bool = { false },
@@ -119,8 +121,8 @@ extension TokenTable {
         return progress
     }
 
-    /// Writes the run's record, which is its marker, and the markers that name its partitions; gives
-    /// back the progress of a run that was begun before.
+    /// Writes the run's record, which is its marker, and the markers that name its partitions.
+    /// Returns the progress of a run that was begun before.
     private func begin(
         _ record: RunRecord, _ progress: UndoProgress, _ partitions: inout [Partition],
         _ layout: TableLayout, _ lease: Lease?
@@ -153,7 +155,7 @@ extension TokenTable {
         return begun
     }
 
-    /// Whether one token can stand in one row of a partition only.
+    /// Whether a token can be in one row of a partition only.
     private func tokensAreUnique(_ layout: TableLayout) throws(StoreFailure) -> Bool {
         let columns = Set(
             [layout.token.name, layout.app?.name, layout.environment?.name].compactMap {

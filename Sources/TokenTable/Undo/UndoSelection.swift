@@ -2,17 +2,17 @@ import APNsProtocol
 import Database
 import TokenHygiene
 
-/// Which changes are to be taken back.
+/// The selection of changes to undo.
 package enum UndoSelection: Hashable, Sendable {
-    /// Those of one run, by its UUID.
+    /// The changes of one run, by its UUID.
     case run(String)
-    /// Those of every run that began at this time or later.
+    /// The changes of every run that began at this time or later.
     case since(EpochMilliseconds)
-    /// Those made to rows and marks of one token, by any run.
+    /// The changes to rows and marks of one token, by any run.
     case token(DeviceToken)
 
-    /// The same in words, by which a run that goes on with an unfinished undo finds it. Stays in the
-    /// database.
+    /// The selection in words. A run that continues an unfinished undo finds it by them, so they
+    /// stay in the database.
     var name: String {
         switch self {
         case .run(let run): "run \(run)"
@@ -22,26 +22,26 @@ package enum UndoSelection: Hashable, Sendable {
     }
 }
 
-/// Why a change was not taken back.
+/// The reason why a change was not undone.
 package enum UndoObstacle: String, Hashable, Sendable, CaseIterable {
-    /// The row carries another mark or other values than the change left.
+    /// The row has another mark or other values than the change left.
     case changed
     /// The device registered again after the signal.
     case registered
-    /// The row is not there any more.
+    /// The row does not exist any more.
     case gone
-    /// A row with the key of the removed one is there.
+    /// A row with the key of the removed one exists.
     case present
-    /// The token of the removed row stands in another row, and may stand in one only.
+    /// The token of the removed row is in another row, and may be in one only.
     case taken
-    /// The table did not take the removed row back: a foreign key, a check, a column that is new.
+    /// The table refused the removed row: a foreign key, a check, a new column.
     case refused
     /// The change was made to another table than the settings name now, or in other columns.
     case foreign
     /// The ledger's entry cannot be read.
     case unreadable
 
-    /// The middle of a sentence about so many entries.
+    /// The middle of a sentence about a number of entries.
     package var words: String {
         switch self {
         case .changed: "changed since by somebody else"
@@ -56,29 +56,29 @@ package enum UndoObstacle: String, Hashable, Sendable, CaseIterable {
     }
 }
 
-/// How far an undo is, as its run's record in the database has it: the marker that moves in the
-/// transaction of every chunk. Every entry read ends in exactly one count.
+/// The progress of an undo in its run's record, the marker that moves in the transaction of every
+/// chunk. Every entry read is counted exactly once.
 package struct UndoProgress: Codable, Hashable, Sendable {
-    /// What is undone, in words.
+    /// The selection in words.
     package internal(set) var selection: String
-    /// The last row done.
+    /// The last processed row; nil before the first.
     package internal(set) var position: String?
-    /// Entries of the ledger taken back.
+    /// Ledger entries that were undone.
     package internal(set) var restored = 0
-    /// Entries whose row was already as before.
+    /// Entries whose row already had its earlier state.
     package internal(set) var already = 0
-    /// Entries not taken back, by `UndoObstacle`.
+    /// Entries not undone, by `UndoObstacle`.
     package internal(set) var kept: [String: Int] = [:]
-    /// Rows and marks changed: the entries that this undo wrote itself.
+    /// Rows and marks changed: the number of entries that this undo wrote itself.
     package internal(set) var rowsChanged = 0
-    /// Rows inserted again.
+    /// The number of rows inserted again.
     package internal(set) var inserted = 0
-    /// Rows removed again, by the undo of an undo.
+    /// The number of rows removed again, by the undo of an undo.
     package internal(set) var removed = 0
-    /// Whether everything had its turn.
+    /// Whether every chosen entry was processed.
     package internal(set) var isDone = false
 
-    /// Entries done.
+    /// The number of processed entries.
     package var entries: Int { restored + already + kept.values.reduce(0, +) }
 
     mutating func keep(_ obstacle: UndoObstacle, _ count: Int = 1) {

@@ -2,8 +2,9 @@ import APNsProtocol
 import Database
 import TokenHygiene
 
-/// One chunk of an undo in one transaction: the marker is read, the rows are locked and played
-/// backwards, changed, entered in the ledger, and the marker moves; all of it or nothing.
+/// One chunk of an undo in one transaction. The transaction reads the marker, locks the rows,
+/// undoes their entries in sequence, changes the rows, writes the ledger, and moves the marker. It
+/// does all of this or nothing.
 struct UndoTransaction {
     let plan: UndoPlan
     let run: String
@@ -11,13 +12,13 @@ struct UndoTransaction {
     let connection: any SQLConnection
     let marker: UndoMarker
     let partitions: [Partition]
-    /// Whether one token can stand in one row of a partition only.
+    /// Whether a token can be in one row of a partition only.
     let tokensAreUnique: Bool
-    /// Changes nothing, and needs the right to read only.
+    /// Whether the transaction changes nothing and needs only the right to read.
     let isDry: Bool
-    /// The lease that every transaction has to find in force; nil where there is none.
+    /// The lease that every transaction requires to be in force; nil where there is none.
     let lease: Lease?
-    /// The time for the record's end.
+    /// The clock for the end of the record.
     let now: () -> EpochMilliseconds
     private let lookup: RowLookup
     private let writer: ChangeWriter
@@ -39,7 +40,7 @@ struct UndoTransaction {
         self.lease = lease
         self.now = now
         marker = UndoMarker(run: run, dialect: dialect)
-        // Rows that come back are compared with their images.
+        // Restored rows are compared with their images.
         lookup = try RowLookup(
             layout, dialect, nil,
             wholeRows: plan.actions.contains("insert")
@@ -48,11 +49,11 @@ struct UndoTransaction {
         writer = ChangeWriter(repeatingMarksOf: layout, lookup, dialect, isolation)
     }
 
-    /// A subject, what it holds, and what it is to hold.
+    /// A subject with its present state and its state after the undo.
     private struct Undone {
         let subject: PlannedSubject
         let current: RowContent?
-        /// The row as it was read.
+        /// The row as read; nil without a row.
         let values: ArraySlice<SQLValue>?
         var row: UndoneRow
 
@@ -65,9 +66,9 @@ struct UndoTransaction {
         }
     }
 
-    /// Undoes the next at most `size` rows after `progress`, and commits.
+    /// Undoes the next rows after `progress`, at most `size`, and commits.
     ///
-    /// - Throws: a conflict if the marker stands elsewhere.
+    /// - Throws: a conflict if the marker has another position.
     func undo(
         _ size: Int, after progress: UndoProgress
     ) throws(SQLFailure) -> ChunkOutcome<UndoProgress> {
@@ -177,8 +178,8 @@ struct UndoTransaction {
         return row
     }
 
-    /// Plays marks of the side table backwards. A mark is left alone where every row that carries the
-    /// token registered later.
+    /// Undoes the entries of marks in the side table. A mark stays where every row with the token
+    /// registered later.
     private func sideMarks(
         _ subjects: [PlannedSubject], _ images: [ImagePlace: String]
     ) throws(SQLFailure) -> [Undone] {
@@ -219,7 +220,7 @@ struct UndoTransaction {
         let evidence = Set(tokens).sorted().map {
             TokenEvidence(token: $0, time: EpochMilliseconds(0))
         }
-        // A partition that the table cannot name has no rows.
+        // A partition that the table cannot express has no rows.
         guard !evidence.isEmpty,
             let lookup = try? RowLookup(layout, connection.dialect, partition, wholeRows: false)
         else { return [] }
@@ -228,7 +229,7 @@ struct UndoTransaction {
         }
     }
 
-    /// Leaves rows removed whose token has come back in another row, where it may stand in one only.
+    /// Keeps rows removed whose token is now in another row, where it may be in one only.
     private func yieldToTakenTokens(_ undone: inout [Undone]) throws(SQLFailure) {
         guard tokensAreUnique else { return }
         var returning: [Partition: [(index: Int, token: DeviceToken)]] = [:]
@@ -307,7 +308,8 @@ struct UndoTransaction {
         }
     }
 
-    /// Removes rows that an undo had inserted, and puts marks back. Rows that refuse it stay as they are.
+    /// Removes rows that an undo had inserted, and restores marks. Rows that refuse it stay
+    /// unchanged.
     private func removeAndMark(_ undone: inout [Undone]) throws(SQLFailure) {
         var removed: [(place: Int, change: RowChange)] = []
         var marked: [RowContent: [(place: Int, change: RowChange)]] = [:]
@@ -339,7 +341,7 @@ struct UndoTransaction {
         }
     }
 
-    /// What the ledger says about a change of this undo.
+    /// The ledger entry for a change of this undo.
     private func entry(_ item: Undone) -> ChangeLedger.Entry {
         let (before, after) = (item.current, item.row.state)
         let action: String
@@ -381,7 +383,8 @@ struct UndoTransaction {
 }
 
 extension ChangeWriter {
-    /// Changes rows that are no evidence's: only while their mark is still the one that was read.
+    /// Prepares changes without evidence: they apply only while the mark is still the one that was
+    /// read.
     init(
         repeatingMarksOf layout: TableLayout, _ lookup: RowLookup, _ dialect: SQLDialect,
         _ isolation: RowIsolation
