@@ -63,7 +63,7 @@ struct HoldsSettingsTests {
                 stage.lines.activeUsers = "  active-users: {\(change.1)}"
             }
             let released = try stage.run("holds", "release", seen)
-            #expect(released.exit == 3, "\(change.1): \(released.exit) \(released.error)")
+            #expect(released.exit == 64, "\(change.1): \(released.exit) \(released.error)")
             #expect(released.error.contains("look again"), "\(change.1): \(released.error)")
             #expect(try changes(stage) == 0, "\(change.1)")
             let other = try digest(stage)
@@ -94,7 +94,7 @@ struct HoldsSettingsTests {
         try digest.update(bytes)
         try digest.update([0xFF])
         let released = try stage.run("holds", "release", digest.hex())
-        #expect(released.exit == 3, "\(released.error)")
+        #expect(released.exit == 64, "\(released.error)")
         #expect(released.error.contains("older version"), "\(released.error)")
         #expect(released.error.contains("look again"), "\(released.error)")
         #expect(try changes(stage) == 0)
@@ -120,7 +120,7 @@ struct HoldsSettingsTests {
         let released = try RunningTool(
             "pushsweep", ["holds", "release", seen, "--config", changed]
         ).wait()
-        #expect(released.exit == 3 && released.error.contains("look again"), "\(released.error)")
+        #expect(released.exit == 64 && released.error.contains("look again"), "\(released.error)")
         #expect(try changes(stage) == 0)
     }
 }
