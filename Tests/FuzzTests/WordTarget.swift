@@ -5,6 +5,7 @@ import TokenHygiene
 @testable import Database
 @testable import Operations
 @testable import PushQueue
+@testable import Settings
 @testable import TokenTable
 
 extension FuzzTarget {
@@ -84,21 +85,20 @@ extension FuzzTarget {
             overrides.stopFile = text
             overrides.lagReplicas = [text]
         }
-        do throws(RunFailure) {
-            let laid = try throttle.overridden(by: overrides, folder: "/folder")
-            let store = StoreSettings(location: .sqlite(path: "/x"))
-            let pace = Throttle(laid, store)
-            for number in [pace.maxLag, pace.timeBudget].compactMap({ $0 }) {
-                try require(number.isFinite && number >= 0, "\(number)")
-            }
-            try require(laid.stopFile.hasPrefix("/"), "a path without a folder")
+        let laid: Settings.Throttle
+        do throws(OptionRefusal) {
+            laid = try throttle.overridden(by: overrides, folder: "/folder")
         } catch {
-            try promise(error.exit == .usage, "\(error)")
-            try promise(error.description.unicodeScalars.count < 5_000, "a refusal without end")
+            let failure = RunFailure.wrapping(error, at: .settings)
+            try promise(failure.exit == .usage, "\(failure)")
+            try promise(failure.description.unicodeScalars.count < 5_000, "a refusal without end")
+            return
         }
-    }
-
-    private static func require(_ holds: Bool, _ what: String) throws(RunFailure) {
-        guard holds else { throw RunFailure(.invariant, .settings, what) }
+        let store = StoreSettings(location: .sqlite(path: "/x"))
+        let pace = Throttle(laid, store)
+        for number in [pace.maxLag, pace.timeBudget].compactMap({ $0 }) {
+            try promise(number.isFinite && number >= 0, "\(number)")
+        }
+        try promise(laid.stopFile.hasPrefix("/"), "a path without a folder")
     }
 }

@@ -1,6 +1,7 @@
 import Database
 import EvidenceJournal
 import Foundation
+import Settings
 import TokenTable
 
 /// Gives the token database the tables it lacks.

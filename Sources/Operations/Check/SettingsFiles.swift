@@ -1,5 +1,6 @@
 import Glibc
 import SecureTransport
+import Settings
 
 extension Settings {
     /// The files that runs read because the settings name them, by key.

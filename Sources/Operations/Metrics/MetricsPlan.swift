@@ -3,6 +3,7 @@ import EvidenceJournal
 import Foundation
 import Glibc
 import SecureTransport
+import Settings
 import TokenHygiene
 
 /// Where metrics go, and what of them the journals do not know.

@@ -1,5 +1,7 @@
 // Which of the settings' apps a command is about, as its options --app and --environment say.
 
+import Settings
+
 extension Settings {
     /// The apps with their environments, for messages.
     private var appNames: String {

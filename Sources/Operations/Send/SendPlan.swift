@@ -2,6 +2,7 @@ import APNsConnection
 import APNsProtocol
 import Database
 import SecureTransport
+import Settings
 import TokenHygiene
 
 /// One app to send for: what the settings say, resolved to what will happen.

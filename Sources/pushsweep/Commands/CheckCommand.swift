@@ -1,6 +1,7 @@
 import ArgumentParser
 import Glibc
 import Operations
+import Settings
 
 /// `pushsweep check`: what a sweep or a sender would find, without touching a feed or a row.
 struct CheckCommand: ParsableCommand {

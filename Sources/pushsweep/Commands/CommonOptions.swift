@@ -3,6 +3,7 @@ import Foundation
 import Logging
 import Operations
 import SecureTransport
+import Settings
 
 /// How a result is printed.
 enum OutputFormat: String, ExpressibleByArgument, CaseIterable {

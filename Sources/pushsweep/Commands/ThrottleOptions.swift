@@ -1,6 +1,7 @@
 import ArgumentParser
 import Foundation
 import Operations
+import Settings
 
 /// The options of runs that change many rows: when to pause, and when to end early.
 struct ThrottleOptions: ParsableArguments {
@@ -53,8 +54,12 @@ struct ThrottleOptions: ParsableArguments {
         overrides.stopFile = stopFile
         overrides.lagReplicas = lagReplica
         var settings = settings
-        settings.throttle = try settings.throttle.overridden(
-            by: overrides, folder: FileManager.default.currentDirectoryPath)
+        do {
+            settings.throttle = try settings.throttle.overridden(
+                by: overrides, folder: FileManager.default.currentDirectoryPath)
+        } catch {
+            throw .wrapping(error, at: .settings)
+        }
         return settings
     }
 }

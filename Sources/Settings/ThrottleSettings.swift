@@ -18,10 +18,10 @@ extension Settings {
 
         /// Lays what was typed over what the settings say.
         ///
-        /// - Throws: exit 64 for a text that is no such value.
+        /// - Throws: the first option whose text is no such value.
         package func overridden(
             by options: ThrottleOverrides, folder: String
-        ) throws(RunFailure) -> Throttle {
+        ) throws(OptionRefusal) -> Throttle {
             let reader = OptionReader(parser: SettingParser(folder: folder))
             var throttle = self
             if let text = options.maxLag {
@@ -66,38 +66,48 @@ package struct ThrottleOverrides: Sendable {
     package init() {}
 }
 
+/// Why the text of an option was refused.
+package struct OptionRefusal: Error, Hashable, Sendable, CustomStringConvertible {
+    /// The name of the option without its hyphens.
+    package let option: String
+    /// `must be ...`, with what to write instead.
+    package let reason: String
+
+    /// One sentence that names the option.
+    package var description: String { "reading --\(option): it \(reason)" }
+}
+
 /// Reads options by the rules of the settings of the same name.
 private struct OptionReader {
     let parser: SettingParser
 
     private func value(
         _ text: String, _ name: String, option: String? = nil
-    ) throws(RunFailure) -> SettingValue? {
+    ) throws(OptionRefusal) -> SettingValue? {
         guard let rule = SettingsTable.rule("throttle.\(name)") else { return nil }
         do {
             return try parser.value(text, rule.kind)
         } catch {
-            throw RunFailure(
-                .usage, .settings, "reading --\(option ?? name): it \(error.reason)")
+            throw OptionRefusal(option: option ?? name, reason: error.reason)
         }
     }
 
-    func duration(_ text: String, _ name: String) throws(RunFailure) -> Duration? {
+    func duration(_ text: String, _ name: String) throws(OptionRefusal) -> Duration? {
         guard case .milliseconds(let milliseconds)? = try value(text, name) else { return nil }
         return .milliseconds(milliseconds)
     }
 
-    func load(_ text: String, _ name: String) throws(RunFailure) -> LoadLimits? {
+    func load(_ text: String, _ name: String) throws(OptionRefusal) -> LoadLimits? {
         guard case .load(let limits)? = try value(text, name) else { return nil }
         return limits
     }
 
-    func path(_ text: String, _ name: String) throws(RunFailure) -> String {
+    func path(_ text: String, _ name: String) throws(OptionRefusal) -> String {
         guard case .text(let path)? = try value(text, name) else { return text }
         return path
     }
 
-    func replicas(_ texts: [String]) throws(RunFailure) -> [StoreLocation] {
+    func replicas(_ texts: [String]) throws(OptionRefusal) -> [StoreLocation] {
         var replicas: [StoreLocation] = []
         for text in texts {
             guard case .servers(let servers)? = try value(text, "replicas", option: "lag-replica")
@@ -105,32 +115,5 @@ private struct OptionReader {
             replicas += servers
         }
         return replicas
-    }
-}
-
-extension Throttle {
-    /// What the settings say, for a token database; replicas are reached with its password and its
-    /// authorities.
-    package init(_ throttle: Settings.Throttle, _ store: StoreSettings) {
-        self.init()
-        maxLag = throttle.maxLag.map { Double($0.wholeMilliseconds) / 1_000 }
-        maxLoad = throttle.maxLoad
-        criticalLoad = throttle.criticalLoad
-        timeBudget = throttle.timeBudget.map { Double($0.wholeMilliseconds) }
-        stopFile = throttle.stopFile
-        replicas = throttle.replicas.map { location in
-            var settings = store
-            settings.location = location
-            if case .off = StoreTLS.usual(for: location) { settings.tls = .off }
-            return settings
-        }
-    }
-}
-
-extension StorePacing {
-    /// The pacing that settings ask for.
-    init(_ settings: Settings) {
-        self.init()
-        throttle = Throttle(settings.throttle, StoreSettings(settings))
     }
 }

@@ -21,8 +21,9 @@ package enum SettingsTable {
         "apps[].binary", "report.healthcheck-url",
     ]
 
-    /// The row of a key.
-    static func rule(_ key: String) -> SettingRule? { byKey[key] }
+    /// The row of a key; nil where the table has no such key. Keys of apps have `[]` here, not the
+    /// name of an app.
+    package static func rule(_ key: String) -> SettingRule? { byKey[key] }
 
     private static let byKey = Dictionary(
         rules.map { ($0.key, $0) }, uniquingKeysWith: { first, _ in first })

@@ -1,7 +1,7 @@
 import Database
 
 /// What short texts may consist of.
-enum SettingText {
+package enum SettingText {
     /// Longest text of any setting but a path, in characters.
     static let longest = 255
     /// Longest name of an app, and longest value that its column holds, in characters: the tables of ours
@@ -32,8 +32,9 @@ enum SettingText {
         return shown.endIndex == address.endIndex ? address : "\(shown)/..."
     }
 
-    /// Quotes bad input so that one line stays one line of bounded length.
-    static func quoted(_ text: some StringProtocol) -> String {
+    /// Bad input in quotes for a message: one line of at most 45 characters, with control characters
+    /// escaped.
+    package static func quoted(_ text: some StringProtocol) -> String {
         var shown = ""
         for scalar in text.unicodeScalars.prefix(40) {
             shown +=
