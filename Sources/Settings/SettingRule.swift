@@ -2,11 +2,12 @@
 /// parser, `pushsweep check`, the sample file and the documentation.
 package struct SettingRule: Sendable {
     /// What holds when nothing is written.
-    package enum Fallback: Sendable, Equatable {
+    package enum Fallback: Sendable {
         /// This text, read as if it stood in the file.
         case text(String)
-        /// A value that follows from other settings or from the machine, in words.
-        case computed(String)
+        /// A value that follows from the machine or from settings above, in words and as a function;
+        /// no value where the setting that it follows from was refused.
+        case computed(String, @Sendable (SettingDefaults) -> SettingValue?)
         /// Nothing: the token table tells, in words that say how.
         case detected(String)
         /// Nothing, in words that say what this means.
@@ -19,7 +20,7 @@ package struct SettingRule: Sendable {
             switch self {
             case .text(let text): "`\(text)`"
             case .detected(let words): "found in the table: \(words)"
-            case .computed(let words), .absent(let words): words
+            case .computed(let words, _), .absent(let words): words
             case .required: "none"
             }
         }
@@ -51,16 +52,26 @@ package struct SettingRule: Sendable {
     /// One sentence: what it does, and what for.
     package let summary: String
 
-    /// Writes a row down. Without `sample` the sample file shows the default as a comment.
-    init(
-        _ key: String, _ kind: SettingKind, _ fallback: Fallback, sample: Sample? = nil,
-        _ summary: String
+    /// The words of the key, a list's name with its `[]`.
+    let path: [String]
+    /// The group of an app that the setting belongs to and that a file may leave out; nil for none.
+    let optionalGroup: String?
+    /// Puts a checked value of the setting's kind into its field; the number is the app's place in the
+    /// list, counted from 0, and means nothing to a setting that belongs to no app.
+    let store: @Sendable (SettingValue, inout Settings, Int) -> Void
+
+    fileprivate init(
+        _ key: String, _ kind: SettingKind, _ fallback: Fallback, sample: Sample?,
+        _ summary: String, in optionalGroup: String?,
+        store: @escaping @Sendable (SettingValue, inout Settings, Int) -> Void
     ) {
         self.key = key
         self.path = key.split(separator: ".").map(String.init)
         self.kind = kind
         self.fallback = fallback
         self.summary = summary
+        self.optionalGroup = optionalGroup
+        self.store = store
         if let sample {
             self.sample = sample
         } else if case .text(let text) = fallback {
@@ -86,9 +97,6 @@ package struct SettingRule: Sendable {
         !SettingsTable.groupsNotInForce.contains { key == $0 || key.hasPrefix($0 + ".") }
     }
 
-    /// The words of the key, a list's name with its `[]`.
-    let path: [String]
-
     /// Whether it belongs to each app.
     var isPerApp: Bool { key.hasPrefix("apps[].") }
 
@@ -106,4 +114,58 @@ package struct SettingRule: Sendable {
         return String(
             word.uppercased().map { $0.isASCII && ($0.isLetter || $0.isNumber) ? $0 : "_" })
     }
+}
+
+/// A part of the settings in which fields are filled: the settings as a whole, one table, one app, or a
+/// group of an app. Called with a row of the table, it makes the rule.
+struct SettingPlace<Part>: Sendable {
+    /// Changes the part; the number is that of `SettingRule.store`.
+    typealias Change =
+        @Sendable (inout Settings, _ app: Int, _ change: (inout Part) -> Void) -> Void
+
+    private let optionalGroup: String?
+    private let change: Change
+
+    init(optionalGroup: String? = nil, _ change: @escaping Change) {
+        self.optionalGroup = optionalGroup
+        self.change = change
+    }
+
+    /// A setting that always has a value. Without `sample` the sample file shows the default as a comment.
+    func callAsFunction<Value: Sendable>(
+        _ key: String, _ type: SettingType<Value>, _ fallback: SettingRule.Fallback,
+        _ field: any WritableKeyPath<Part, Value> & Sendable, sample: SettingRule.Sample? = nil,
+        _ summary: String
+    ) -> SettingRule {
+        rule(key, type, fallback, sample, summary) { part, value in part[keyPath: field] = value }
+    }
+
+    /// The same of a setting that may have no value; its field is nil then.
+    func callAsFunction<Value: Sendable>(
+        _ key: String, _ type: SettingType<Value>, _ fallback: SettingRule.Fallback,
+        _ field: any WritableKeyPath<Part, Value?> & Sendable, sample: SettingRule.Sample? = nil,
+        _ summary: String
+    ) -> SettingRule {
+        rule(key, type, fallback, sample, summary) { part, value in part[keyPath: field] = value }
+    }
+
+    private func rule<Value: Sendable>(
+        _ key: String, _ type: SettingType<Value>, _ fallback: SettingRule.Fallback,
+        _ sample: SettingRule.Sample?, _ summary: String,
+        _ set: @escaping @Sendable (inout Part, Value) -> Void
+    ) -> SettingRule {
+        SettingRule(key, type.kind, fallback, sample: sample, summary, in: optionalGroup) {
+            value, settings, app in
+            // The parser makes the value that belongs to the kind.
+            guard let value = type.field(value) else {
+                preconditionFailure("\(key) was read as a value of another kind")
+            }
+            change(&settings, app) { set(&$0, value) }
+        }
+    }
+}
+
+/// Collects rows that are written one below the other.
+@resultBuilder enum SettingRows {
+    static func buildBlock(_ rules: SettingRule...) -> [SettingRule] { rules }
 }

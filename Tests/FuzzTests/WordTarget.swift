@@ -71,23 +71,27 @@ extension FuzzTarget {
         }
     }
 
-    private static let throttle = Settings.Throttle(stopFile: "/stop", replicas: [])
-
     private static func checkThrottle(_ text: String, _ first: UInt8) throws {
-        var overrides = ThrottleOverrides()
-        switch first % 12 {
-        case 8: overrides.maxLag = text
-        case 9: overrides.timeBudget = text
-        case 10:
-            overrides.maxLoad = text
-            overrides.criticalLoad = text
-        default:
-            overrides.stopFile = text
-            overrides.lagReplicas = [text]
-        }
+        let options =
+            switch first % 12 {
+            case 8: [SettingOption("max-lag", sets: "throttle.max-lag", text, unit: "s")]
+            case 9: [SettingOption("time-budget", sets: "throttle.time-budget", text)]
+            case 10:
+                [
+                    SettingOption("max-load", sets: "throttle.max-load", text),
+                    SettingOption("critical-load", sets: "throttle.critical-load", text),
+                ]
+            default:
+                [
+                    SettingOption("stop-file", sets: "throttle.stop-file", text),
+                    SettingOption("lag-replica", sets: "throttle.replicas", [text]),
+                ]
+            }
+        var settings = Settings()
+        settings.throttle.stopFile = "/stop"
         let laid: Settings.Throttle
         do throws(OptionRefusal) {
-            laid = try throttle.overridden(by: overrides, folder: "/folder")
+            laid = try settings.overlaid(with: options, folder: "/folder").throttle
         } catch {
             let failure = RunFailure.wrapping(error, at: .settings)
             try promise(failure.exit == .usage, "\(failure)")
