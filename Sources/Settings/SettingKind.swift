@@ -2,7 +2,7 @@ import Database
 
 /// What one setting may hold: its type with the range, as the table, the parser and the
 /// documentation use it.
-package enum SettingKind: Sendable, Equatable {
+enum SettingKind: Sendable, Equatable {
     /// Any one line of text, at most 255 characters.
     case text
     /// One line of text that stands in tables of ours, at most 64 characters.
@@ -51,7 +51,7 @@ package enum SettingKind: Sendable, Equatable {
     case secret
 
     /// Type and range in words, for the documentation.
-    package var words: String {
+    var words: String {
         switch self {
         case .text: "text"
         case .shortText: "text of at most \(SettingText.longestShort) characters"
@@ -87,14 +87,14 @@ package enum SettingKind: Sendable, Equatable {
     var plainWords: String { words.filter { $0 != "`" } }
 
     /// Whether the value may be written as a list.
-    package var isList: Bool { self == .columns || self == .servers }
+    var isList: Bool { self == .columns || self == .servers }
 
     /// Whether the value must never be shown.
-    package var isSecret: Bool { self == .secret }
+    var isSecret: Bool { self == .secret }
 }
 
 /// A setting's value after it was read and checked.
-package enum SettingValue: Sendable, Equatable {
+enum SettingValue: Sendable, Equatable {
     /// Text, a name, a path, a host or a choice.
     case text(String)
     /// A whole number; of bytes for a size.
@@ -139,7 +139,7 @@ package enum SettingValue: Sendable, Equatable {
     }
 
     /// The value as `pushsweep check` prints it and as it could be written in the file.
-    package func shown(_ kind: SettingKind) -> String {
+    func shown(_ kind: SettingKind) -> String {
         switch self {
         case .text(let text): kind == .webAddress ? SettingText.origin(text) : text
         case .number(let number):

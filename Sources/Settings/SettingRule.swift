@@ -2,7 +2,7 @@
 /// parser, `pushsweep check`, the sample file and the documentation.
 package struct SettingRule: Sendable {
     /// What holds when nothing is written.
-    package enum Fallback: Sendable {
+    enum Fallback: Sendable {
         /// This text, read as if it stood in the file.
         case text(String)
         /// A value that follows from the machine or from settings above, in words and as a function;
@@ -16,7 +16,7 @@ package struct SettingRule: Sendable {
         case required
 
         /// The default in words, for the documentation.
-        package var words: String {
+        var words: String {
             switch self {
             case .text(let text): "`\(text)`"
             case .detected(let words): "found in the table: \(words)"
@@ -32,7 +32,7 @@ package struct SettingRule: Sendable {
     }
 
     /// What the sample file does with the setting.
-    package enum Sample: Sendable, Equatable {
+    enum Sample: Sendable, Equatable {
         /// Writes it with this value.
         case written(String)
         /// Writes it as a comment with this value.
@@ -42,15 +42,15 @@ package struct SettingRule: Sendable {
     }
 
     /// Path of the setting: kebab-case words joined by dots, `[]` after the name of a list.
-    package let key: String
+    let key: String
     /// Type and range.
-    package let kind: SettingKind
+    let kind: SettingKind
     /// What holds when nothing is written.
-    package let fallback: Fallback
+    let fallback: Fallback
     /// How the sample file shows it.
-    package let sample: Sample
+    let sample: Sample
     /// One sentence: what it does, and what for.
-    package let summary: String
+    let summary: String
 
     /// The words of the key, a list's name with its `[]`.
     let path: [String]
@@ -83,13 +83,13 @@ package struct SettingRule: Sendable {
 
     /// The environment variable that overrides it, with `<NAME>` for the name of an app; nil for an
     /// app's name, by which variables find the app.
-    package var variable: String? {
+    var variable: String? {
         if key == "apps[].name" { return nil }
         return Self.variable(forKey: key.replacing("apps[]", with: "apps.<NAME>"))
     }
 
     /// Whether only the environment may hold it.
-    package var isEnvironmentOnly: Bool { kind.isSecret }
+    var isEnvironmentOnly: Bool { kind.isSecret }
 
     /// Whether setting it has an effect in this version. What has none yet is read and checked all
     /// the same, so that a file can be written for the version to come.

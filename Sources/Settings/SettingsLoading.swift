@@ -5,16 +5,16 @@ extension Settings {
     /// What the machine contributes to the settings, so that tests can stand anywhere.
     package struct Surroundings: Sendable, Equatable {
         /// The user's home folder.
-        package var homeDirectory: String
+        var homeDirectory: String
         /// Whether the user is root, whose state is the machine's.
-        package var isRoot: Bool
+        var isRoot: Bool
         /// Where relative paths start when there is no settings file.
-        package var workingDirectory: String
+        var workingDirectory: String
         /// The file read when none is named; may be missing.
-        package var systemFile: String
+        var systemFile: String
 
         /// Describes surroundings.
-        package init(
+        init(
             homeDirectory: String, isRoot: Bool, workingDirectory: String,
             systemFile: String = "/etc/pushsweep/pushsweep.yaml"
         ) {
@@ -25,7 +25,7 @@ extension Settings {
         }
 
         /// This process: home from `HOME` if it is absolute, else from the user database.
-        package static func current(_ environment: [String: String]) -> Surroundings {
+        static func current(_ environment: [String: String]) -> Surroundings {
             var home = environment["HOME"] ?? ""
             if !home.hasPrefix("/"), let entry = getpwuid(geteuid()),
                 let folder = entry.pointee.pw_dir
@@ -85,7 +85,7 @@ extension Settings {
 
     /// Reads settings from a text as if it stood in `file`, an absolute path by which relative
     /// paths and messages go; nil for no file.
-    package static func load(
+    static func load(
         text: String, file: String?, environment: [String: String], surroundings: Surroundings
     ) throws(SettingsFailure) -> Settings {
         var problems = SettingsProblems()

@@ -2,7 +2,7 @@
 
 extension SettingsTable {
     /// The text of `docs/settings.md`.
-    package static func reference() -> String {
+    static func reference() -> String {
         var text = introduction
         for (title, rules) in sections {
             text += "\n## \(title)\n\n"

@@ -148,7 +148,7 @@ struct SettingsResolver {
 }
 
 /// What a computed default can follow from.
-package struct SettingDefaults {
+struct SettingDefaults {
     /// Values of the settings above, by key of the document.
     fileprivate let settled: [String: SettingValue]
     /// The key of the document that wants a default.

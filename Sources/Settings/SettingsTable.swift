@@ -8,16 +8,18 @@
 //    and range, what holds when nothing is written, the field, and a sentence for people. A row without
 //    `sample:` shows its default in the sample file as a comment.
 //
-// The row alone makes the file and the environment take the setting, checks it, stores it in the field,
-// and prints it in `pushsweep check`, the sample file and docs/settings.md; the test of the
-// documentation, with PUSHSWEEP_TEST_WRITE_DOCS=1, writes that page anew. What two settings must satisfy
-// together stands in SettingsRules.swift. An option of the command line names the key that it sets:
-// ThrottleOptions.swift.
+// The row makes the file and the environment take the setting, checks its value and stores it in the
+// field, and prints it in `pushsweep check`, in the sample file and in docs/settings.md. The test of the
+// documentation writes that page anew when PUSHSWEEP_TEST_WRITE_DOCS is 1.
+//
+// More is needed only for more than a key: a rule about two settings stands in SettingsRules.swift, the
+// title of a new group in SettingsPages.swift, and an option of the command line in ThrottleOptions.swift,
+// where it names the key that it sets.
 
 /// Every setting there is.
 package enum SettingsTable {
     /// All rows in the order of all output.
-    package static let rules: [SettingRule] =
+    static let rules: [SettingRule] =
         general + store + apps + policy + throttle + sending + limits + report
 
     /// Groups and settings that nothing uses yet. Whoever puts one to use removes it here.
