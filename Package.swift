@@ -18,8 +18,8 @@ let argumentParser = Target.Dependency.product(
 // One folder, two products: the tests run the fuzz targets over the kept corpus, and scripts/fuzz sets
 // PUSHSWEEP_FUZZ to build the same targets with libFuzzer around them.
 let fuzzDependencies: [Target.Dependency] = [
-    "APNsProtocol", "EvidenceJournal", "Operations", "TestSupport", "TokenHygiene", "Database",
-    "PushQueue", "TokenTable",
+    "APNsProtocol", "EvidenceJournal", "Operations", "Settings", "TestSupport", "TokenHygiene",
+    "Database", "PushQueue", "TokenTable",
 ]
 let fuzzing: Target =
     Context.environment["PUSHSWEEP_FUZZ"] == nil
@@ -78,10 +78,13 @@ let package = Package(
             dependencies: ["APNsProtocol", "Database", "TokenHygiene", "TokenTable"],
             swiftSettings: strict),
         .target(
+            name: "Settings", dependencies: ["Database", "SecureTransport", yams],
+            swiftSettings: strict),
+        .target(
             name: "Operations",
             dependencies: [
                 "APNsConnection", "APNsProtocol", "EvidenceJournal", "SecureTransport",
-                "TokenHygiene", "Database", "PushQueue", "TokenTable", yams, logging,
+                "Settings", "TokenHygiene", "Database", "PushQueue", "TokenTable", logging,
             ],
             swiftSettings: strict),
         .target(
@@ -91,8 +94,8 @@ let package = Package(
             name: "pushsweep",
             dependencies: [
                 "APNsProtocol", "APNsSimulator", "EvidenceJournal", "Operations",
-                "SecureTransport", "TokenHygiene", "Database", "PushQueue", "TokenTable",
-                argumentParser, logging,
+                "SecureTransport", "Settings", "TokenHygiene", "Database", "PushQueue",
+                "TokenTable", argumentParser, logging,
             ],
             swiftSettings: strict, linkerSettings: lean),
         .executableTarget(
@@ -103,8 +106,8 @@ let package = Package(
             name: "pushsweep-benchmarks",
             dependencies: [
                 "APNsConnection", "APNsProtocol", "APNsSimulator", "EvidenceJournal",
-                "Operations", "SecureTransport", "TokenHygiene", "Database", "PushQueue",
-                "TokenTable", argumentParser,
+                "Operations", "SecureTransport", "Settings", "TokenHygiene", "Database",
+                "PushQueue", "TokenTable", argumentParser,
             ],
             path: "Benchmarks", swiftSettings: strict),
 
@@ -165,18 +168,22 @@ let package = Package(
             ],
             swiftSettings: strict),
         .testTarget(
+            name: "SettingsTests", dependencies: ["Database", "Settings"],
+            swiftSettings: strict),
+        .testTarget(
             name: "OperationsTests",
             dependencies: [
                 "APNsConnection", "APNsProtocol", "APNsSimulator", "EvidenceJournal", "Operations",
-                "SecureTransport", "TokenHygiene", "Database", "PushQueue", "TokenTable",
-                "TestSupport", logging,
+                "SecureTransport", "Settings", "TokenHygiene", "Database", "PushQueue",
+                "TokenTable", "TestSupport", logging,
             ],
             swiftSettings: strict),
         .testTarget(
             name: "CommandTests",
             dependencies: [
                 "APNsProtocol", "APNsSimulator", "EvidenceJournal", "Operations", "SecureTransport",
-                "TestSupport", "TokenHygiene", "Database", "PushQueue", "TokenTable", "pushsweep",
+                "Settings", "TestSupport", "TokenHygiene", "Database", "PushQueue", "TokenTable",
+                "pushsweep",
             ],
             // Compiled by the test that preloads it, linked into nothing.
             exclude: ["Faults/PowerCut", "Golden/Copies"], swiftSettings: strict),

@@ -4,6 +4,7 @@
 import APNsSimulator
 import Foundation
 import Operations
+import Settings
 
 /// The figures `memory` and `start`.
 struct ProcessBenchmarks {

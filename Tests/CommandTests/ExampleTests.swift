@@ -1,4 +1,5 @@
 import Operations
+import Settings
 import TestSupport
 import Testing
 

@@ -1,4 +1,4 @@
-@testable import Operations
+@testable import Settings
 
 extension FuzzTarget {
     private static let nowhere = Settings.Surroundings(

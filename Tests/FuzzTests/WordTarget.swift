@@ -5,6 +5,7 @@ import TokenHygiene
 @testable import Database
 @testable import Operations
 @testable import PushQueue
+@testable import Settings
 @testable import TokenTable
 
 extension FuzzTarget {
@@ -70,35 +71,38 @@ extension FuzzTarget {
         }
     }
 
-    private static let throttle = Settings.Throttle(stopFile: "/stop", replicas: [])
-
     private static func checkThrottle(_ text: String, _ first: UInt8) throws {
-        var overrides = ThrottleOverrides()
-        switch first % 12 {
-        case 8: overrides.maxLag = text
-        case 9: overrides.timeBudget = text
-        case 10:
-            overrides.maxLoad = text
-            overrides.criticalLoad = text
-        default:
-            overrides.stopFile = text
-            overrides.lagReplicas = [text]
-        }
-        do throws(RunFailure) {
-            let laid = try throttle.overridden(by: overrides, folder: "/folder")
-            let store = StoreSettings(location: .sqlite(path: "/x"))
-            let pace = Throttle(laid, store)
-            for number in [pace.maxLag, pace.timeBudget].compactMap({ $0 }) {
-                try require(number.isFinite && number >= 0, "\(number)")
+        let options =
+            switch first % 12 {
+            case 8: [SettingOption("max-lag", sets: "throttle.max-lag", text, unit: "s")]
+            case 9: [SettingOption("time-budget", sets: "throttle.time-budget", text)]
+            case 10:
+                [
+                    SettingOption("max-load", sets: "throttle.max-load", text),
+                    SettingOption("critical-load", sets: "throttle.critical-load", text),
+                ]
+            default:
+                [
+                    SettingOption("stop-file", sets: "throttle.stop-file", text),
+                    SettingOption("lag-replica", sets: "throttle.replicas", [text]),
+                ]
             }
-            try require(laid.stopFile.hasPrefix("/"), "a path without a folder")
+        var settings = Settings()
+        settings.throttle.stopFile = "/stop"
+        let laid: Settings.Throttle
+        do throws(OptionRefusal) {
+            laid = try settings.overlaid(with: options, folder: "/folder").throttle
         } catch {
-            try promise(error.exit == .usage, "\(error)")
-            try promise(error.description.unicodeScalars.count < 5_000, "a refusal without end")
+            let failure = RunFailure.wrapping(error, at: .settings)
+            try promise(failure.exit == .usage, "\(failure)")
+            try promise(failure.description.unicodeScalars.count < 5_000, "a refusal without end")
+            return
         }
-    }
-
-    private static func require(_ holds: Bool, _ what: String) throws(RunFailure) {
-        guard holds else { throw RunFailure(.invariant, .settings, what) }
+        let store = StoreSettings(location: .sqlite(path: "/x"))
+        let pace = Throttle(laid, store)
+        for number in [pace.maxLag, pace.timeBudget].compactMap({ $0 }) {
+            try promise(number.isFinite && number >= 0, "\(number)")
+        }
+        try promise(laid.stopFile.hasPrefix("/"), "a path without a folder")
     }
 }

@@ -10,6 +10,7 @@ import EvidenceJournal
 import Foundation
 import Glibc
 import SecureTransport
+import Settings
 import TokenHygiene
 import TokenTable
 

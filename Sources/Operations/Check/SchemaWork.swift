@@ -1,6 +1,7 @@
 import Database
 import EvidenceJournal
 import Foundation
+import Settings
 import TokenTable
 
 /// Creates the tables that the token database lacks.

@@ -1,5 +1,6 @@
 import Glibc
 import SecureTransport
+import Settings
 
 extension Settings {
     /// The files that the settings name and runs read, with their keys.

@@ -15,6 +15,7 @@ import APNsProtocol
 import EvidenceJournal
 import Foundation
 import SecureTransport
+import Settings
 import TokenHygiene
 
 /// Held feeds with one common decision.

@@ -1,5 +1,6 @@
 import Database
 import EvidenceJournal
+import Settings
 import TokenHygiene
 import TokenTable
 

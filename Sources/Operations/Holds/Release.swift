@@ -1,4 +1,5 @@
 import EvidenceJournal
+import Settings
 import TokenHygiene
 
 extension SweepPlan {

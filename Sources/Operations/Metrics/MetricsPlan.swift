@@ -3,6 +3,7 @@ import EvidenceJournal
 import Foundation
 import Glibc
 import SecureTransport
+import Settings
 import TokenHygiene
 
 /// The path of the metrics file, and the facts for metrics that are not in the journals.

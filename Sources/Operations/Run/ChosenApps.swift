@@ -1,5 +1,7 @@
 // Selects the apps for a command by its options --app and --environment.
 
+import Settings
+
 extension Settings {
     /// The apps with their environments, for messages.
     private var appNames: String {

@@ -2,6 +2,7 @@ import APNsConnection
 import Database
 import EvidenceJournal
 import SecureTransport
+import Settings
 
 /// Why a job failed: an exit code for scripts, a sentence for people, and the stage of the failure.
 package struct RunFailure: Error, Hashable, Sendable, CustomStringConvertible {
@@ -49,6 +50,7 @@ package struct RunFailure: Error, Hashable, Sendable, CustomStringConvertible {
         case let failure as TransportFailure: RunFailure(failure.exit, stage, failure.description)
         case let failure as SettingsFailure:
             RunFailure(failure.exit, .settings, sentences: failure.lines)
+        case let refusal as OptionRefusal: RunFailure(.usage, .settings, refusal.description)
         case let failure as IdentityFailure:
             RunFailure(failure.exit, .identity, failure.description)
         default: RunFailure(.invariant, stage, "\(error)")

@@ -2,6 +2,7 @@ import APNsProtocol
 import Database
 import Foundation
 import PushQueue
+import Settings
 import TokenHygiene
 import TokenTable
 

@@ -2,6 +2,7 @@ import APNsConnection
 import APNsProtocol
 import Database
 import SecureTransport
+import Settings
 import TokenHygiene
 
 /// The plan of sending for one app, made from the settings.

@@ -8,6 +8,7 @@ import APNsProtocol
 import Database
 import EvidenceJournal
 import Foundation
+import Settings
 import TokenHygiene
 import TokenTable
 

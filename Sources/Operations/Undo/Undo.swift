@@ -10,6 +10,7 @@ import APNsProtocol
 import Database
 import EvidenceJournal
 import Foundation
+import Settings
 import TokenHygiene
 import TokenTable
 

@@ -1,6 +1,7 @@
 import ArgumentParser
 import Glibc
 import Operations
+import Settings
 
 /// `pushsweep check`: tests what a sweep or a sender needs, and changes no feed and no row.
 struct CheckCommand: ParsableCommand {

@@ -3,6 +3,7 @@ import Foundation
 import Logging
 import Operations
 import SecureTransport
+import Settings
 
 /// The output format of a result.
 enum OutputFormat: String, ExpressibleByArgument, CaseIterable {

@@ -1,6 +1,7 @@
 import ArgumentParser
 import Foundation
 import Operations
+import Settings
 
 /// The options of runs that change many rows, for pauses and for the time budget.
 struct ThrottleOptions: ParsableArguments {
@@ -43,18 +44,23 @@ struct ThrottleOptions: ParsableArguments {
             valueName: "file"))
     var stopFile: String?
 
-    /// The settings with these options in place of their values.
+    /// The settings with these options in place of their values; paths start at the working folder.
+    ///
+    /// - Throws: exit 64 for a text that is no value of its setting.
     func over(_ settings: Settings) throws(RunFailure) -> Settings {
-        var overrides = ThrottleOverrides()
-        overrides.maxLag = maxLag
-        overrides.maxLoad = maxLoad
-        overrides.criticalLoad = criticalLoad
-        overrides.timeBudget = timeBudget
-        overrides.stopFile = stopFile
-        overrides.lagReplicas = lagReplica
-        var settings = settings
-        settings.throttle = try settings.throttle.overridden(
-            by: overrides, folder: FileManager.default.currentDirectoryPath)
-        return settings
+        do {
+            return try settings.overlaid(
+                with: [
+                    // Seconds without a unit, as gh-ost and pt-archiver take them.
+                    SettingOption("max-lag", sets: "throttle.max-lag", maxLag, unit: "s"),
+                    SettingOption("max-load", sets: "throttle.max-load", maxLoad),
+                    SettingOption("critical-load", sets: "throttle.critical-load", criticalLoad),
+                    SettingOption("time-budget", sets: "throttle.time-budget", timeBudget),
+                    SettingOption("stop-file", sets: "throttle.stop-file", stopFile),
+                    SettingOption("lag-replica", sets: "throttle.replicas", lagReplica),
+                ], folder: FileManager.default.currentDirectoryPath)
+        } catch {
+            throw .wrapping(error, at: .settings)
+        }
     }
 }

@@ -2,6 +2,7 @@ import APNsProtocol
 import ArgumentParser
 import Database
 import Operations
+import Settings
 import TokenHygiene
 
 /// `pushsweep undo`: undoes the changes of runs.

@@ -5,6 +5,7 @@ import APNsProtocol
 import APNsSimulator
 import Foundation
 import Operations
+import Settings
 import TokenHygiene
 import TokenTable
 

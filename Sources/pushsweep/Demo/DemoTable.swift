@@ -1,6 +1,7 @@
 import APNsProtocol
 import Database
 import Operations
+import Settings
 import TokenHygiene
 
 /// The token table and the queue of the demo, in an embedded database.

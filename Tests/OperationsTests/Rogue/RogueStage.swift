@@ -4,6 +4,7 @@ import APNsSimulator
 import Foundation
 import Logging
 import SecureTransport
+import Settings
 import Synchronization
 import TestSupport
 import TokenHygiene

@@ -1,7 +1,7 @@
 import Glibc
 import Testing
 
-@testable import Operations
+@testable import Settings
 
 @Suite("Secrets in settings")
 struct SettingsSecretTests {

@@ -185,7 +185,33 @@ struct SettingsDocument {
     private func hasNoTag(_ node: Node) -> Bool { untagged.contains(node.tag) }
 }
 
-extension SettingKind {
-    /// The type in words without the marks of the documentation.
-    var plainWords: String { words.filter { $0 != "`" } }
+/// The table of settings as the tree in which a file writes them.
+struct SettingsTree {
+    /// What may stand below, by word.
+    var children: [String: SettingsTree] = [:]
+    /// The setting itself, where there is nothing below.
+    var rule: SettingRule?
+    /// Whether this is a list of what stands below.
+    var isList = false
+
+    /// The tree of all settings that a file may hold.
+    static let root: SettingsTree = {
+        var root = SettingsTree()
+        for rule in SettingsTable.rules where !rule.isEnvironmentOnly {
+            root.insert(rule, path: rule.path[...])
+        }
+        return root
+    }()
+
+    private mutating func insert(_ rule: SettingRule, path: ArraySlice<String>) {
+        guard let first = path.first else {
+            self.rule = rule
+            return
+        }
+        let word = first.hasSuffix("[]") ? String(first.dropLast(2)) : first
+        var child = children[word] ?? SettingsTree()
+        child.isList = first.hasSuffix("[]")
+        child.insert(rule, path: path.dropFirst())
+        children[word] = child
+    }
 }

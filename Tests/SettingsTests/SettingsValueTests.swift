@@ -1,7 +1,7 @@
 import Database
 import Testing
 
-@testable import Operations
+@testable import Settings
 
 @Suite("Values of settings")
 struct SettingsValueTests {

@@ -192,3 +192,98 @@ struct SettingParser {
         kind == .storeAddress || kind == .webAddress ? "the address" : SettingText.quoted(text)
     }
 }
+
+/// What short texts may consist of.
+package enum SettingText {
+    /// Longest text of any setting but a path, in characters.
+    static let longest = 255
+    /// Longest name of an app, and longest value that its column holds, in characters: the tables of ours
+    /// have room for so many.
+    static let longestShort = 64
+
+    /// Whether a text can be a name: see `SettingKind.name`.
+    static func isName(_ text: some StringProtocol) -> Bool {
+        (1...longest).contains(text.utf8.count)
+            && text.utf8.contains(where: PlainText.isAlphanumeric)
+            && text.utf8.allSatisfy(PlainText.isPartOfName)
+    }
+
+    /// Whether a text can be an identifier of Apple's for a key or a team.
+    static func isAppleIdentifier(_ text: some StringProtocol) -> Bool {
+        text.utf8.count == 10
+            && text.utf8.allSatisfy {
+                PlainText.isAlphanumeric($0)
+                    && !(UInt8(ascii: "a")...UInt8(ascii: "z")).contains($0)
+            }
+    }
+
+    /// A web address without its path and query, by which ping services know who pings.
+    static func origin(_ address: String) -> String {
+        guard let scheme = address.firstRange(of: "://") else { return "..." }
+        let authority = address[scheme.upperBound...].prefix { !"/?#".contains($0) }
+        let shown = address[..<authority.endIndex]
+        return shown.endIndex == address.endIndex ? address : "\(shown)/..."
+    }
+
+    /// Bad input in quotes for a message: one line of at most 45 characters, with control characters
+    /// escaped.
+    package static func quoted(_ text: some StringProtocol) -> String {
+        var shown = ""
+        for scalar in text.unicodeScalars.prefix(40) {
+            shown +=
+                PlainText.hasControlCharacter(String(scalar))
+                ? scalar.escaped(asASCII: true) : "\(scalar)"
+        }
+        return text.unicodeScalars.dropFirst(40).isEmpty ? "'\(shown)'" : "'\(shown)...'"
+    }
+}
+
+/// Times as settings write them: a whole number and one of `ms`, `s`, `m`, `h`,
+/// `d`.
+enum SettingTime {
+    private static let units = [
+        ("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1),
+    ]
+
+    /// Milliseconds, or nil when the text is no time.
+    static func milliseconds(_ text: String) -> Int? { scaled(text, units: units) }
+
+    /// A number of milliseconds in the largest unit that needs no fraction.
+    static func text(_ milliseconds: Int) -> String {
+        if milliseconds == 0 { return "0s" }
+        return unscaled(milliseconds, units: units)
+    }
+}
+
+/// Sizes as settings write them: bytes, or a whole number and one of `KiB`, `MiB`, `GiB`, `TiB`.
+enum SettingSize {
+    private static let units = [
+        ("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("", 1),
+    ]
+
+    /// Bytes, or nil when the text is no size.
+    static func bytes(_ text: String) -> Int? { scaled(text, units: units) }
+
+    /// A number of bytes in the largest unit that needs no fraction.
+    static func text(_ bytes: Int) -> String {
+        if bytes == 0 { return "0" }
+        return unscaled(bytes, units: units)
+    }
+}
+
+private func scaled(_ text: String, units: [(name: String, factor: Int)]) -> Int? {
+    let digits = text.prefix { $0 >= "0" && $0 <= "9" }
+    let unit = text.dropFirst(digits.count)
+    guard let factor = units.first(where: { $0.name == unit })?.factor,
+        let number = PlainText.wholeNumber(digits)
+    else { return nil }
+    let (product, overflow) = number.multipliedReportingOverflow(by: factor)
+    return overflow ? nil : product
+}
+
+private func unscaled(_ number: Int, units: [(name: String, factor: Int)]) -> String {
+    for unit in units where number.isMultiple(of: unit.factor) {
+        return "\(number / unit.factor)\(unit.name)"
+    }
+    return String(number)
+}

@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-@testable import Operations
+@testable import Settings
 
 @Suite("Documentation of settings")
 struct SettingsDocumentationTests {
@@ -24,7 +24,7 @@ struct SettingsDocumentationTests {
     @Test("docs/settings.md is what the table says; PUSHSWEEP_TEST_WRITE_DOCS=1 writes it anew")
     func reference() throws {
         let page = URL(filePath: #filePath).deletingLastPathComponent()
-            .appending(path: "../../../docs/settings.md").standardizedFileURL
+            .appending(path: "../../docs/settings.md").standardizedFileURL
         let expected = SettingsTable.reference()
         if ProcessInfo.processInfo.environment["PUSHSWEEP_TEST_WRITE_DOCS"] == "1" {
             try FileManager.default.createDirectory(

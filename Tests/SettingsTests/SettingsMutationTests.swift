@@ -1,6 +1,6 @@
 import Testing
 
-@testable import Operations
+@testable import Settings
 
 @Suite("Mutated settings")
 struct SettingsMutationTests {

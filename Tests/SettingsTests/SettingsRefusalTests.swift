@@ -1,6 +1,6 @@
 import Testing
 
-@testable import Operations
+@testable import Settings
 
 @Suite("Refusing settings")
 struct SettingsRefusalTests {

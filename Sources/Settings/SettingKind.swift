@@ -2,7 +2,7 @@ import Database
 
 /// What one setting may hold: its type with the range, as the table, the parser and the
 /// documentation use it.
-package enum SettingKind: Sendable, Equatable {
+enum SettingKind: Sendable, Equatable {
     /// Any one line of text, at most 255 characters.
     case text
     /// One line of text that stands in tables of ours, at most 64 characters.
@@ -51,7 +51,7 @@ package enum SettingKind: Sendable, Equatable {
     case secret
 
     /// Type and range in words, for the documentation.
-    package var words: String {
+    var words: String {
         switch self {
         case .text: "text"
         case .shortText: "text of at most \(SettingText.longestShort) characters"
@@ -83,15 +83,18 @@ package enum SettingKind: Sendable, Equatable {
         }
     }
 
+    /// Type and range in words without the marks of the documentation.
+    var plainWords: String { words.filter { $0 != "`" } }
+
     /// Whether the value may be written as a list.
-    package var isList: Bool { self == .columns || self == .servers }
+    var isList: Bool { self == .columns || self == .servers }
 
     /// Whether the value must never be shown.
-    package var isSecret: Bool { self == .secret }
+    var isSecret: Bool { self == .secret }
 }
 
 /// A setting's value after it was read and checked.
-package enum SettingValue: Sendable, Equatable {
+enum SettingValue: Sendable, Equatable {
     /// Text, a name, a path, a host or a choice.
     case text(String)
     /// A whole number; of bytes for a size.
@@ -117,8 +120,26 @@ package enum SettingValue: Sendable, Equatable {
     /// A password.
     case secret(Settings.Secret)
 
+    /// The value alone, in the type that a field has; a choice as its word.
+    fileprivate var plain: any Sendable {
+        switch self {
+        case .text(let text): text
+        case .number(let number): number
+        case .percent(let percent): percent
+        case .milliseconds(let milliseconds): Duration.milliseconds(milliseconds)
+        case .flag(let flag): flag
+        case .zone(let zone): zone
+        case .column(let column): column
+        case .columns(let names): names
+        case .store(let location): location
+        case .servers(let servers): servers
+        case .load(let limits): limits
+        case .secret(let secret): secret
+        }
+    }
+
     /// The value as `pushsweep check` prints it and as it could be written in the file.
-    package func shown(_ kind: SettingKind) -> String {
+    func shown(_ kind: SettingKind) -> String {
         switch self {
         case .text(let text): kind == .webAddress ? SettingText.origin(text) : text
         case .number(let number):
@@ -139,3 +160,69 @@ package enum SettingValue: Sendable, Equatable {
         }
     }
 }
+
+/// A kind together with the Swift type of its values, so that the compiler refuses a row of the table
+/// that names a field of another type.
+struct SettingType<Value: Sendable>: Sendable {
+    let kind: SettingKind
+    /// The value as a field holds it; nil for a value of another kind.
+    let field: @Sendable (SettingValue) -> Value?
+
+    fileprivate init(
+        _ kind: SettingKind,
+        field: @escaping @Sendable (SettingValue) -> Value? = {
+            $0.plain as? Value
+        }
+    ) {
+        self.kind = kind
+        self.field = field
+    }
+}
+
+extension SettingType where Value == String {
+    static var text: Self { Self(.text) }
+    static var shortText: Self { Self(.shortText) }
+    static var name: Self { Self(.name) }
+    static var shortName: Self { Self(.shortName) }
+    static var appleIdentifier: Self { Self(.appleIdentifier) }
+    static var host: Self { Self(.host) }
+    static var webAddress: Self { Self(.webAddress) }
+    static var path: Self { Self(.path) }
+    static var table: Self { Self(.table) }
+    static var column: Self { Self(.column) }
+}
+
+extension SettingType
+where Value: RawRepresentable & CaseIterable, Value.RawValue == String {
+    /// One of the words that are the cases of an enumeration.
+    static var choice: Self {
+        Self(.choice(Value.allCases.map(\.rawValue))) {
+            ($0.plain as? String).flatMap(Value.init(rawValue:))
+        }
+    }
+}
+
+extension SettingType where Value == Int {
+    static func integer(_ range: ClosedRange<Int>) -> Self { Self(.integer(range)) }
+    static func size(_ range: ClosedRange<Int>) -> Self { Self(.size(range)) }
+}
+
+extension SettingType where Value == Duration {
+    static func duration(_ milliseconds: ClosedRange<Int>) -> Self { Self(.duration(milliseconds)) }
+}
+
+extension SettingType where Value == Double { static var percent: Self { Self(.percent) } }
+extension SettingType where Value == Bool { static var boolean: Self { Self(.boolean) } }
+extension SettingType where Value == ZoneOffset { static var zone: Self { Self(.zone) } }
+extension SettingType where Value == OptionalColumn {
+    static var optionalColumn: Self { Self(.optionalColumn) }
+}
+extension SettingType where Value == [String] { static var columns: Self { Self(.columns) } }
+extension SettingType where Value == StoreLocation {
+    static var storeAddress: Self { Self(.storeAddress) }
+}
+extension SettingType where Value == [StoreLocation] {
+    static var servers: Self { Self(.servers) }
+}
+extension SettingType where Value == LoadLimits { static var load: Self { Self(.load) } }
+extension SettingType where Value == Settings.Secret { static var secret: Self { Self(.secret) } }

@@ -1,6 +1,6 @@
 import Glibc
 
-@testable import Operations
+@testable import Settings
 
 /// A place for settings to be loaded in: a temporary folder that is home and working folder, and
 /// goes away with the value.

@@ -1,7 +1,7 @@
 import Database
 import Testing
 
-@testable import Operations
+@testable import Settings
 
 @Suite("Loading settings")
 struct SettingsLoadingTests {
@@ -213,7 +213,7 @@ struct SettingsLoadingTests {
     func usualMapping() throws {
         var usual = TableMapping()
         usual.environmentValues = ["production": "production", "sandbox": "sandbox"]
-        #expect(StoreSettings(try fixture.load("")).mapping == usual)
+        #expect(try fixture.load("").store.activeUsers == usual)
     }
 
     @Test("a variable can name a column, deny it, and list the key")

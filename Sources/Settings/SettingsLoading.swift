@@ -1,19 +1,20 @@
 import Glibc
+import SecureTransport
 
 extension Settings {
     /// What the machine contributes to the settings, so that tests can stand anywhere.
     package struct Surroundings: Sendable, Equatable {
         /// The user's home folder.
-        package var homeDirectory: String
+        var homeDirectory: String
         /// Whether the user is root, whose state is the machine's.
-        package var isRoot: Bool
+        var isRoot: Bool
         /// Where relative paths start when there is no settings file.
-        package var workingDirectory: String
+        var workingDirectory: String
         /// The file read when none is named; may be missing.
-        package var systemFile: String
+        var systemFile: String
 
         /// Describes surroundings.
-        package init(
+        init(
             homeDirectory: String, isRoot: Bool, workingDirectory: String,
             systemFile: String = "/etc/pushsweep/pushsweep.yaml"
         ) {
@@ -24,7 +25,7 @@ extension Settings {
         }
 
         /// This process: home from `HOME` if it is absolute, else from the user database.
-        package static func current(_ environment: [String: String]) -> Surroundings {
+        static func current(_ environment: [String: String]) -> Surroundings {
             var home = environment["HOME"] ?? ""
             if !home.hasPrefix("/"), let entry = getpwuid(geteuid()),
                 let folder = entry.pointee.pw_dir
@@ -84,7 +85,7 @@ extension Settings {
 
     /// Reads settings from a text as if it stood in `file`, an absolute path by which relative
     /// paths and messages go; nil for no file.
-    package static func load(
+    static func load(
         text: String, file: String?, environment: [String: String], surroundings: Surroundings
     ) throws(SettingsFailure) -> Settings {
         var problems = SettingsProblems()
@@ -103,10 +104,9 @@ extension Settings {
             document, labels: labels, folder: folder, state: surroundings.state(environment),
             &problems)
         SettingsRules(resolved, labels: labels).check(&problems)
-        let password = resolved.password(&problems)
+        resolved.readPassword(&problems)
         guard problems.all.isEmpty else { throw SettingsFailure(problems: problems.all) }
-        return SettingsBuilder(resolved).settings(
-            file: file, apps: document.apps, password: password)
+        return resolved.settings(file: file)
     }
 
     private static func folder(_ file: String) -> String {
@@ -123,10 +123,11 @@ extension SettingsResolver {
         return text.contains(where: \.isNewline) ? "has several lines" : nil
     }
 
-    /// The database password: the environment's, else the content of the password file.
-    mutating func password(_ problems: inout SettingsProblems) -> Settings.Secret? {
-        if case .secret(let secret)? = values["store.password"] { return secret }
-        guard case .text(let path)? = values["store.password-file"] else { return nil }
+    /// Takes the database password from the password file, unless the environment holds one.
+    mutating func readPassword(_ problems: inout SettingsProblems) {
+        guard values["store.password"] == nil,
+            case .text(let path)? = values["store.password-file"]
+        else { return }
         do {
             let text = try SettingsFile.secret(path)
             if let fault = Self.fault(ofPassword: text) {
@@ -134,14 +135,61 @@ extension SettingsResolver {
                     place("store.password-file"),
                     "store.password-file \(path) \(fault); it must hold the password and nothing else, in "
                         + "one line")
-                return nil
+            } else {
+                take(password: Settings.Secret(text), from: "store.password-file")
             }
-            tellOrigin("store.password", from: "store.password-file")
-            return Settings.Secret(text)
         } catch {
             let problem = error.problem(reading: "store.password-file \(path)")
             problems.add(place("store.password-file"), problem.description, kind: problem.kind)
-            return nil
         }
+    }
+}
+
+/// Finds and reads the files of the settings.
+enum SettingsFile {
+    /// The variable that names the settings file.
+    static let variable = "PUSHSWEEP_CONFIG"
+    /// Largest settings file read, in bytes: a thousand times the sample.
+    static let largest = 4 << 20
+    /// Largest password file read, in bytes.
+    static let largestSecret = 64 << 10
+
+    /// Why a file could not be read.
+    enum ReadFailure: Error, Equatable {
+        case refused(GuardedFile.Refusal)
+        case notText
+    }
+
+    /// The text of a settings file.
+    static func text(_ path: String) throws(ReadFailure) -> String {
+        do {
+            return try decoded(GuardedFile.read(path, limit: largest))
+        } catch let refusal as GuardedFile.Refusal {
+            throw .refused(refusal)
+        } catch {
+            throw .notText
+        }
+    }
+
+    /// The only line of a file that holds a secret, without its line end. As ssh does with keys, a
+    /// file that its group or others can read is refused: by then the secret is none.
+    static func secret(_ path: String) throws(ReadFailure) -> String {
+        var text: String
+        do {
+            text = try decoded(GuardedFile.readSecret(path, limit: largestSecret))
+        } catch let refusal as GuardedFile.Refusal {
+            throw .refused(refusal)
+        } catch {
+            throw .notText
+        }
+        // One line end only: a password may end in a space, and editors add exactly one.
+        if text.unicodeScalars.last == "\n" { text.unicodeScalars.removeLast() }
+        if text.unicodeScalars.last == "\r" { text.unicodeScalars.removeLast() }
+        return text
+    }
+
+    private static func decoded(_ file: GuardedFile) throws(ReadFailure) -> String {
+        guard let text = String(validating: file.bytes, as: UTF8.self) else { throw .notText }
+        return text
     }
 }

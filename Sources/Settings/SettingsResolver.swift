@@ -6,7 +6,9 @@ struct SettingsResolver {
     /// Values by key of the document, for all that have one.
     private(set) var values: [String: SettingValue] = [:]
     /// Where each came from, in the order of the table.
-    private(set) var origins: [SettingOrigin] = []
+    private var origins: [SettingOrigin] = []
+    /// The fields that have got their values; whole only when nothing was wrong.
+    private var filled = Settings()
     private let document: SettingsDocument
     /// Every key that was written or that something was written below.
     private let groups: Set<String>
@@ -15,7 +17,7 @@ struct SettingsResolver {
     /// The state folder that holds when none is written.
     private let state: String
 
-    /// Resolves everything; what is wrong goes to `problems`.
+    /// Resolves everything, and fills the fields; what is wrong goes to `problems`.
     init(
         _ document: SettingsDocument, labels: [AppLabel], folder: String, state: String,
         _ problems: inout SettingsProblems
@@ -25,10 +27,11 @@ struct SettingsResolver {
         self.labels = labels
         self.parser = SettingParser(folder: folder)
         self.state = state
+        filled.apps = labels.map { _ in Settings.App() }
         var rules = SettingsTable.rules[...]
         while let rule = rules.popFirst() {
             guard rule.isPerApp else {
-                resolve(rule, key: rule.key, shown: rule.key, &problems)
+                resolve(rule, key: rule.key, shown: rule.key, app: 0, &problems)
                 continue
             }
             // All settings of one app stand together, not one setting of all apps.
@@ -38,7 +41,7 @@ struct SettingsResolver {
                 for rule in perApp where isPresent(rule, app: index) {
                     resolve(
                         rule, key: "\(SettingsDocument.app(index)).\(rule.keyWithinApp)",
-                        shown: "\(label.shown).\(rule.keyWithinApp)", &problems)
+                        shown: "\(label.shown).\(rule.keyWithinApp)", app: index, &problems)
                 }
             }
         }
@@ -49,11 +52,20 @@ struct SettingsResolver {
         groups.contains(group)
     }
 
-    /// Notes that a secret was read from the file that another setting names.
-    mutating func tellOrigin(_ key: String, from file: String) {
-        guard let index = origins.firstIndex(where: { $0.key == key }) else { return }
+    /// The settings with all fields filled; to be asked for only when nothing was wrong.
+    func settings(file: String?) -> Settings {
+        var settings = filled
+        settings.file = file
+        settings.origins = origins
+        return settings
+    }
+
+    /// Takes the database password that stood in the file of another setting.
+    mutating func take(password: Settings.Secret, from file: String) {
+        filled.store.password = password
+        guard let index = origins.firstIndex(where: { $0.key == "store.password" }) else { return }
         origins[index] = SettingOrigin(
-            key: key, shownValue: "(set)", origin: .contents(of: file))
+            key: "store.password", shownValue: "(set)", origin: .contents(of: file))
     }
 
     /// Where something was written, for messages about it.
@@ -75,13 +87,13 @@ struct SettingsResolver {
     }
 
     private func isPresent(_ rule: SettingRule, app: Int) -> Bool {
-        let path = rule.path
-        guard path.count > 2, SettingsTable.optionalGroups.contains(path[1]) else { return true }
-        return isGroupPresent("\(SettingsDocument.app(app)).\(path[1])")
+        guard let group = rule.optionalGroup else { return true }
+        return isGroupPresent("\(SettingsDocument.app(app)).\(group)")
     }
 
     private mutating func resolve(
-        _ rule: SettingRule, key: String, shown: String, _ problems: inout SettingsProblems
+        _ rule: SettingRule, key: String, shown: String, app: Int,
+        _ problems: inout SettingsProblems
     ) {
         let written = document.values[key]
         do throws(SettingRefusal) {
@@ -92,6 +104,7 @@ struct SettingsResolver {
                 value = try fallback(rule, key: key)
             }
             values[key] = value
+            if let value { rule.store(value, &filled, app) }
             origins.append(
                 SettingOrigin(
                     key: shown, shownValue: value?.shown(rule.kind) ?? rule.fallback.shown,
@@ -123,37 +136,42 @@ struct SettingsResolver {
         case .text(let text): return try parser.value(text, rule.kind)
         case .absent, .detected: return nil
         case .required: throw SettingRefusal("is missing; give it a value")
-        case .computed: return computed(rule.key, app: key)
+        case .computed(_, let value):
+            return value(SettingDefaults(settled: values, key: key, usualState: state))
         }
-    }
-
-    private func computed(_ pattern: String, app key: String) -> SettingValue? {
-        switch pattern {
-        case "state": return .text(state)
-        case "store.url":
-            guard case .text(let state)? = values["state"] else { return nil }
-            return .store(.sqlite(path: "\(state)/tokens.sqlite"))
-        case "throttle.stop-file":
-            guard case .text(let state)? = values["state"] else { return nil }
-            return .text("\(state)/stop")
-        case "store.tls.mode":
-            guard case .store(let location)? = values["store.url"] else { return nil }
-            let mode: Settings.Store.TLSMode =
-                StoreTLS.usual(for: location) == .off ? .off : .verify
-            return .text(mode.rawValue)
-        case "apps[].value": return values[sibling(key, "name")]
-        case "apps[].feedback.host-name": return values[sibling(key, "host")]
-        default: return nil
-        }
-    }
-
-    private func sibling(_ key: String, _ name: String) -> String {
-        guard let dot = key.lastIndex(of: ".") else { return name }
-        return key[...dot] + name
     }
 
     private func placeOfGroup(_ key: String) -> String {
         guard let dot = key.lastIndex(of: ".") else { return document.name }
         return place(String(key[..<dot]))
+    }
+}
+
+/// What a computed default can follow from.
+struct SettingDefaults {
+    /// Values of the settings above, by key of the document.
+    fileprivate let settled: [String: SettingValue]
+    /// The key of the document that wants a default.
+    fileprivate let key: String
+    /// The state folder of this user on this machine.
+    let usualState: String
+
+    /// A path in the state folder; nil where its setting was refused.
+    func inState(_ name: String) -> String? {
+        guard case .text(let state)? = settled["state"] else { return nil }
+        return "\(state)/\(name)"
+    }
+
+    /// Whether TLS is usual for the token database; nil where its address was refused.
+    var usualTLSMode: SettingValue? {
+        guard case .store(let location)? = settled["store.url"] else { return nil }
+        let mode: Settings.Store.TLSMode = StoreTLS.usual(for: location) == .off ? .off : .verify
+        return .text(mode.rawValue)
+    }
+
+    /// The value of another setting of the same group.
+    func neighbour(_ name: String) -> SettingValue? {
+        guard let dot = key.lastIndex(of: ".") else { return nil }
+        return settled[key[...dot] + name]
     }
 }

@@ -1,3 +1,5 @@
+// What is laid over the settings file: variables of the environment, and options of the command line.
+//
 // Variables override single settings, so that a container or a test needs no file of its own. Any
 // variable of our prefix that means nothing is refused, for the same reason as unknown keys: a
 // mistyped PUSHSWEEP_POLICY_ACTON must not leave a default in force.
@@ -6,6 +8,8 @@
 // but letters and digits. Where two apps come out the same, by chance or because one app stands
 // there for production and for the sandbox, the environment's word follows:
 // PUSHSWEEP_APPS_CHAT_SANDBOX_FEEDBACK_HOST.
+
+import Database
 
 /// How one app of the file is called in keys that people see and in variables.
 struct AppLabel: Equatable {
@@ -115,5 +119,79 @@ extension SettingsDocument {
     func word(_ key: String) -> String? {
         guard case .text(let text, _)? = values[key]?.content else { return nil }
         return text
+    }
+}
+
+/// Settings that were typed as one option of the command line.
+package struct SettingOption: Sendable {
+    /// The option without its hyphens.
+    let name: String
+    /// The key that it sets.
+    let key: String
+    /// What was typed, once for each time the option was given.
+    let texts: [String]
+
+    /// An option that may be given several times, for a list.
+    package init(_ name: String, sets key: String, _ texts: [String]) {
+        self.name = name
+        self.key = key
+        self.texts = texts
+    }
+
+    /// An option that may be given once; nil where it was not. `unit` is the unit of a number that has
+    /// none.
+    package init(_ name: String, sets key: String, _ text: String?, unit: String = "") {
+        let isBare = text.map { !$0.isEmpty && $0.allSatisfy { ("0"..."9").contains($0) } } ?? false
+        self.init(name, sets: key, text.map { [isBare ? $0 + unit : $0] } ?? [])
+    }
+}
+
+/// Why the text of an option was refused.
+package struct OptionRefusal: Error, Hashable, Sendable, CustomStringConvertible {
+    /// The option without its hyphens.
+    package let option: String
+    /// `must be ...`, with what to write instead.
+    package let reason: String
+
+    /// One sentence that names the option.
+    package var description: String { "reading --\(option): it \(reason)" }
+}
+
+extension Settings {
+    /// These settings with options laid over them, which are read by the rules of the keys that they
+    /// set; relative paths start at `folder`, an absolute path. `origins` stay as they are.
+    ///
+    /// - Throws: the first option whose text is no value of its key.
+    package func overlaid(
+        with options: [SettingOption], folder: String
+    ) throws(OptionRefusal) -> Settings {
+        var settings = self
+        let parser = SettingParser(folder: folder)
+        for option in options where !option.texts.isEmpty {
+            guard let rule = SettingsTable.rule(option.key), !rule.isPerApp else {
+                preconditionFailure("--\(option.name) sets \(option.key), which is no key")
+            }
+            do {
+                rule.store(try parser.value(option.texts, rule.kind), &settings, 0)
+            } catch {
+                throw OptionRefusal(option: option.name, reason: error.reason)
+            }
+        }
+        return settings
+    }
+}
+
+extension SettingParser {
+    /// The value of texts that were typed one by one: all servers of a list, else the last.
+    fileprivate func value(
+        _ texts: [String], _ kind: SettingKind
+    ) throws(SettingRefusal) -> SettingValue {
+        var servers: [StoreLocation] = []
+        var last = SettingValue.servers([])
+        for text in texts {
+            last = try value(text, kind)
+            if case .servers(let more) = last { servers += more }
+        }
+        return kind == .servers ? .servers(servers) : last
     }
 }

@@ -1,0 +1,179 @@
+/// One row of the table of settings. Everything that knows a setting reads it from here: the
+/// parser, `pushsweep check`, the sample file and the documentation.
+package struct SettingRule: Sendable {
+    /// What holds when nothing is written.
+    enum Fallback: Sendable {
+        /// This text, read as if it stood in the file.
+        case text(String)
+        /// A value that follows from the machine or from settings above, in words and as a function;
+        /// no value where the setting that it follows from was refused.
+        case computed(String, @Sendable (SettingDefaults) -> SettingValue?)
+        /// Nothing: the token table tells, in words that say how.
+        case detected(String)
+        /// Nothing, in words that say what this means.
+        case absent(String)
+        /// An error: where the group is written, the setting must be.
+        case required
+
+        /// The default in words, for the documentation.
+        var words: String {
+            switch self {
+            case .text(let text): "`\(text)`"
+            case .detected(let words): "found in the table: \(words)"
+            case .computed(let words, _), .absent(let words): words
+            case .required: "none"
+            }
+        }
+
+        /// What `pushsweep check` prints where there is no value.
+        var shown: String {
+            switch self {
+            case .detected: "found in the table"
+            case .absent(Self.authorities): Self.authorities
+            default: "none"
+            }
+        }
+
+        /// No file of authorities: those of the system are trusted.
+        static let systemAuthorities = Fallback.absent(authorities)
+        private static let authorities = "the system's authorities"
+    }
+
+    /// What the sample file does with the setting.
+    enum Sample: Sendable, Equatable {
+        /// Writes it with this value.
+        case written(String)
+        /// Writes it as a comment with this value.
+        case comment(String)
+        /// Leaves it out: it does not belong in a file.
+        case omitted
+    }
+
+    /// Path of the setting: kebab-case words joined by dots, `[]` after the name of a list.
+    let key: String
+    /// Type and range.
+    let kind: SettingKind
+    /// What holds when nothing is written.
+    let fallback: Fallback
+    /// How the sample file shows it.
+    let sample: Sample
+    /// One sentence: what it does, and what for.
+    let summary: String
+
+    /// The words of the key, a list's name with its `[]`.
+    let path: [String]
+    /// The group of an app that the setting belongs to and that a file may leave out; nil for none.
+    let optionalGroup: String?
+    /// Puts a checked value of the setting's kind into its field; the number is the app's place in the
+    /// list, counted from 0, and means nothing to a setting that belongs to no app.
+    let store: @Sendable (SettingValue, inout Settings, Int) -> Void
+
+    fileprivate init(
+        _ key: String, _ kind: SettingKind, _ fallback: Fallback, sample: Sample?,
+        _ summary: String, in optionalGroup: String?,
+        store: @escaping @Sendable (SettingValue, inout Settings, Int) -> Void
+    ) {
+        self.key = key
+        self.path = key.split(separator: ".").map(String.init)
+        self.kind = kind
+        self.fallback = fallback
+        self.summary = summary
+        self.optionalGroup = optionalGroup
+        self.store = store
+        if let sample {
+            self.sample = sample
+        } else if case .text(let text) = fallback {
+            self.sample = .comment(text)
+        } else {
+            self.sample = .omitted
+        }
+    }
+
+    /// The environment variable that overrides it, with `<NAME>` for the name of an app; nil for an
+    /// app's name, by which variables find the app.
+    var variable: String? {
+        if key == "apps[].name" { return nil }
+        return Self.variable(forKey: key.replacing("apps[]", with: "apps.<NAME>"))
+    }
+
+    /// Whether only the environment may hold it.
+    var isEnvironmentOnly: Bool { kind.isSecret }
+
+    /// Whether setting it has an effect in this version. What has none yet is read and checked all
+    /// the same, so that a file can be written for the version to come.
+    package var isInForce: Bool {
+        !SettingsTable.groupsNotInForce.contains { key == $0 || key.hasPrefix($0 + ".") }
+    }
+
+    /// Whether it belongs to each app.
+    var isPerApp: Bool { key.hasPrefix("apps[].") }
+
+    /// The key below `apps[].`, or the whole key.
+    var keyWithinApp: String { isPerApp ? String(key.dropFirst("apps[].".count)) : key }
+
+    /// The variable of a key: upper case, everything but letters and digits turned into `_`.
+    static func variable(forKey key: String) -> String {
+        "PUSHSWEEP_" + key.split(separator: ".").map(variableWord).joined(separator: "_")
+    }
+
+    /// One word of a variable's name. The placeholder `<NAME>` stays as it is.
+    static func variableWord(_ word: some StringProtocol) -> String {
+        if word == "<NAME>" { return String(word) }
+        return String(
+            word.uppercased().map { $0.isASCII && ($0.isLetter || $0.isNumber) ? $0 : "_" })
+    }
+}
+
+/// A part of the settings in which fields are filled: the settings as a whole, one table, one app, or a
+/// group of an app. Called with a row of the table, it makes the rule.
+struct SettingPlace<Part>: Sendable {
+    /// Changes the part; the number is that of `SettingRule.store`.
+    typealias Change =
+        @Sendable (inout Settings, _ app: Int, _ change: (inout Part) -> Void) -> Void
+
+    private let optionalGroup: String?
+    private let change: Change
+
+    init(optionalGroup: String? = nil, _ change: @escaping Change) {
+        self.optionalGroup = optionalGroup
+        self.change = change
+    }
+
+    /// A setting that always has a value. Without `sample` the sample file shows the default as a comment.
+    func callAsFunction<Value: Sendable>(
+        _ key: String, _ type: SettingType<Value>, _ fallback: SettingRule.Fallback,
+        _ field: any WritableKeyPath<Part, Value> & Sendable, sample: SettingRule.Sample? = nil,
+        _ summary: String
+    ) -> SettingRule {
+        rule(key, type, fallback, sample, summary) { part, value in part[keyPath: field] = value }
+    }
+
+    /// The same of a setting that may have no value; its field is nil then.
+    func callAsFunction<Value: Sendable>(
+        _ key: String, _ type: SettingType<Value>, _ fallback: SettingRule.Fallback,
+        _ field: any WritableKeyPath<Part, Value?> & Sendable, sample: SettingRule.Sample? = nil,
+        _ summary: String
+    ) -> SettingRule {
+        rule(key, type, fallback, sample, summary) { part, value in part[keyPath: field] = value }
+    }
+
+    private func rule<Value: Sendable>(
+        _ key: String, _ type: SettingType<Value>, _ fallback: SettingRule.Fallback,
+        _ sample: SettingRule.Sample?, _ summary: String,
+        _ set: @escaping @Sendable (inout Part, Value) -> Void
+    ) -> SettingRule {
+        SettingRule(key, type.kind, fallback, sample: sample, summary, in: optionalGroup) {
+            value, settings, app in
+            // The parser makes the value that belongs to the kind.
+            guard let value = type.field(value) else {
+                preconditionFailure("\(key) was read as a value of another kind")
+            }
+            change(&settings, app) { set(&$0, value) }
+        }
+    }
+}
+
+/// Collects rows that are written one below the other.
+@resultBuilder enum SettingRows {
+    static func buildBlock(_ rules: SettingRule...) -> [SettingRule] { rules }
+}

@@ -1,0 +1,199 @@
+// What is wrong with settings, and the sentences that say it.
+
+import Yams
+
+/// Everything wrong with the settings, told together so that one look mends all of it.
+package struct SettingsFailure: Error, Sendable, Equatable, CustomStringConvertible {
+    /// What kind of person can mend it.
+    package enum Kind: Sendable, Equatable {
+        /// Something must be written differently: exit code 78.
+        case configuration
+        /// A file's mode or owner must change: exit code 77.
+        case permission
+    }
+
+    /// One thing wrong.
+    package struct Problem: Sendable, Equatable, CustomStringConvertible {
+        /// What kind it is.
+        package let kind: Kind
+        /// Place, cause and remedy in one line.
+        package let description: String
+    }
+
+    /// How many problems are told; the rest is counted.
+    static let limit = 20
+
+    /// All problems found, in the order of the file, then of the environment, then of the table.
+    package let problems: [Problem]
+
+    /// Permission if any problem is one of permission, for its exit code wins.
+    package var kind: Kind {
+        problems.contains { $0.kind == .permission } ? .permission : .configuration
+    }
+
+    /// One line per problem, at most 20 and the number of the others.
+    package var description: String { lines.joined(separator: "\n") }
+
+    /// The same line by line.
+    package var lines: [String] {
+        var lines = problems.prefix(Self.limit).map(\.description)
+        let others = problems.count - lines.count
+        if others > 0 { lines.append("and \(others) more like these") }
+        return lines
+    }
+
+    /// A failure of one problem.
+    init(_ kind: Kind, _ description: String) {
+        self.init(problems: [Problem(kind: kind, description: description)])
+    }
+
+    /// A failure of several problems, at least one.
+    init(problems: [Problem]) { self.problems = problems }
+}
+
+/// Collects what is wrong while reading goes on.
+struct SettingsProblems {
+    private(set) var all: [SettingsFailure.Problem] = []
+
+    /// Takes down what is wrong at a place: `file:line:column` or a variable.
+    mutating func add(
+        _ place: String, _ text: String, kind: SettingsFailure.Kind = .configuration
+    ) {
+        all.append(.init(kind: kind, description: "\(place): \(text)"))
+    }
+}
+
+extension SettingsFile.ReadFailure {
+    /// The problem in one sentence about a file.
+    func problem(reading what: String) -> SettingsFailure.Problem {
+        func problem(
+            _ text: String, _ kind: SettingsFailure.Kind = .configuration
+        ) -> SettingsFailure.Problem {
+            .init(kind: kind, description: "\(what): \(text)")
+        }
+        switch self {
+        case .notText: return problem("it is not valid UTF-8; save it as UTF-8")
+        case .refused(let refusal):
+            switch refusal {
+            case .missing: return problem("there is no such file; create it or correct the path")
+            case .denied:
+                return problem("this user may not read it; change its owner or mode", .permission)
+            case .openToOthers(let mode):
+                return problem(
+                    "others may read it (mode 0\(String(mode & 0o777, radix: 8))); give it mode 0600 "
+                        + "and, if the secret may have been seen, a new secret", .permission)
+            case .tooLarge(let limit):
+                return problem(
+                    "it is larger than \(SettingSize.text(limit)); check that this is the right file"
+                )
+            case .foreign: return problem(refusal.sentence ?? "", .permission)
+            case .notRegular, .failed: return problem(refusal.sentence ?? "")
+            }
+        }
+    }
+}
+
+extension SettingsDocument {
+    /// The sentence about a key that the table does not have.
+    static func unknown(_ word: String, below key: String, _ tree: SettingsTree) -> String {
+        let location = key.isEmpty ? "" : " in \(key)"
+        let start = "unknown key \(SettingText.quoted(word))\(location)"
+        if word == "<<" {
+            return "\(start); merge keys are not read, use an alias for a whole value"
+        }
+        if let near = NearestName.find(word, in: tree.children.keys.sorted()) {
+            return "\(start); nearest known key: \(near)"
+        }
+        let lower = word.lowercased()
+        if lower.contains("pass") || lower.contains("secret") {
+            return "\(start); a secret does not belong in this file, "
+                + "name the file that holds it with password-file or passphrase-file"
+        }
+        let known = tree.children.keys.sorted().joined(separator: ", ")
+        return "\(start); known keys: \(known)"
+    }
+}
+
+extension YamlError {
+    /// Where in the file the library stopped.
+    func place(in name: String, _ text: String) -> String {
+        switch self {
+        case .scanner(_, _, let mark, _), .parser(_, _, let mark, _), .composer(_, _, let mark, _):
+            return "\(name):\(mark.line):\(mark.column)"
+        case .duplicatedKeysInMapping(_, let context):
+            return "\(name):\(context.mark.line):\(context.mark.column)"
+        case .reader(_, let offset?, _, _):
+            let before = text.prefix(offset)
+            let line = before.count { $0.isNewline } + 1
+            let column = before.reversed().prefix { !$0.isNewline }.count + 1
+            return "\(name):\(line):\(column)"
+        default: return name
+        }
+    }
+
+    /// What is wrong there, and what to do.
+    func sentence(_ text: String) -> String {
+        switch self {
+        case .scanner(_, let problem, let mark, _):
+            if Self.startsWithTab(text, line: mark.line) {
+                return "a tab where YAML wants spaces; indent with spaces"
+            }
+            return "no valid YAML: \(problem)"
+        case .parser(_, let problem, _, _), .composer(_, let problem, _, _):
+            return "no valid YAML: \(problem)"
+        case .reader: return "no valid YAML: a character that YAML does not allow"
+        case .duplicatedKeysInMapping(let keys, _):
+            let shown = keys.prefix(3).map { SettingText.quoted($0) }.joined(separator: ", ")
+            return "\(keys.count == 1 ? "key" : "keys") \(shown) given twice; keep one"
+        default: return "cannot be read as YAML"
+        }
+    }
+
+    private static func startsWithTab(_ text: String, line: Int) -> Bool {
+        let lines = text.split(
+            separator: "\n", maxSplits: max(line, 1), omittingEmptySubsequences: false)
+        guard lines.indices.contains(line - 1) else { return false }
+        return lines[line - 1].prefix { $0 == " " || $0 == "\t" }.contains("\t")
+    }
+}
+
+/// Finds what a mistyped name was meant to be.
+enum NearestName {
+    /// The candidate with the fewest edits, the first of equals; nil when nothing is near: when
+    /// more than a third of the longer name would have to change.
+    static func find(_ name: String, in candidates: some Sequence<String>) -> String? {
+        // Longer than any name there is, and the cost grows with the square.
+        guard name.utf8.count <= 200 else { return nil }
+        var best: (distance: Int, name: String)?
+        for candidate in candidates {
+            let distance = edits(Array(name.utf8), Array(candidate.utf8))
+            guard distance <= max(1, max(name.utf8.count, candidate.utf8.count) / 3) else {
+                continue
+            }
+            if best.map({ distance < $0.distance }) ?? true { best = (distance, candidate) }
+        }
+        return best?.name
+    }
+
+    /// Insertions, deletions, replacements and swaps of neighbours that turn one into the other.
+    static func edits(_ left: [UInt8], _ right: [UInt8]) -> Int {
+        var beforeLast = [Int](repeating: 0, count: right.count + 1)
+        var last = Array(0...right.count)
+        for (row, byte) in left.enumerated() {
+            var current = [row + 1]
+            current.reserveCapacity(right.count + 1)
+            for (column, other) in right.enumerated() {
+                var cost = min(
+                    last[column + 1] + 1, current[column] + 1,
+                    last[column] + (byte == other ? 0 : 1))
+                if row > 0, column > 0, byte == right[column - 1], left[row - 1] == other {
+                    cost = min(cost, beforeLast[column - 1] + 1)
+                }
+                current.append(cost)
+            }
+            beforeLast = last
+            last = current
+        }
+        return last[right.count]
+    }
+}

@@ -1,0 +1,68 @@
+import Testing
+
+@testable import Settings
+
+@Suite("Fields of settings")
+struct SettingsFieldTests {
+    let fixture: SettingsFixture
+
+    init() throws { fixture = try SettingsFixture() }
+
+    @Test("every field gets its value from a row of the table")
+    func filled() throws {
+        var environment: [String: String] = [:]
+        for rule in SettingsTable.rules {
+            guard let variable = rule.variable?.replacing("<NAME>", with: "CHAT") else { continue }
+            environment[variable] = unusual(rule)
+        }
+        let settings = try fixture.load(
+            "apps: [{name: chat, topic: t, environment: production}]", environment: environment)
+        var app = Settings.App()
+        app.certificate = Settings.Certificate()
+        app.tokenKey = Settings.TokenKey()
+        app.feedback = Settings.Feedback()
+        app.provider = Settings.Provider()
+        app.binary = Settings.Binary()
+        var empty = Settings()
+        empty.apps = [app]
+        let before = leaves(empty)
+        for (field, value) in leaves(settings) where !field.hasPrefix(".origins") {
+            #expect(before[field] != value, "\(field) stays \(value)")
+        }
+    }
+
+    /// A value that no field starts with.
+    private func unusual(_ rule: SettingRule) -> String {
+        switch rule.kind {
+        case .integer(let range): "\(range.upperBound)"
+        case .size(let range): "\(range.upperBound)"
+        case .duration(let range): "\(range.upperBound)ms"
+        case .percent: "99"
+        case .boolean: "true"
+        case .choice(let words): words.last ?? ""
+        case .zone: "+02:00"
+        case .appleIdentifier: "ABC123DEFG"
+        case .webAddress: "https://example.net"
+        case .path: "/x"
+        case .storeAddress: "sqlite:///x"
+        case .servers: "mysql://h/p"
+        case .load: "7"
+        default: rule.key.filter(\.isLetter)
+        }
+    }
+
+    /// The plain values in a value, by their paths; an enumeration is plain.
+    private func leaves(_ value: Any, _ path: String = "") -> [String: String] {
+        let mirror = Mirror(reflecting: value)
+        if mirror.displayStyle == .optional, let some = mirror.children.first?.value {
+            return leaves(some, path)
+        }
+        guard mirror.displayStyle == .struct || mirror.displayStyle == .collection,
+            !mirror.children.isEmpty
+        else { return [path: "\(value)"] }
+        return mirror.children.enumerated().reduce(into: [:]) { result, child in
+            let name = "\(path).\(child.element.label ?? String(child.offset))"
+            result.merge(leaves(child.element.value, name)) { first, _ in first }
+        }
+    }
+}
