@@ -6,6 +6,8 @@
 // accepted, everything else is refused with the reason, and nothing is ever repaired by dropping
 // characters.
 
+import Encodings
+
 /// Why a stored text is not a device token.
 package enum DeviceTokenRefusal: Error, Hashable, Sendable, CaseIterable, CustomStringConvertible {
     /// Nothing but spaces.
@@ -60,7 +62,7 @@ extension DeviceToken {
         bytes.reserveCapacity(rest.count / 2)
         var high: UInt8?
         for character in rest where character != UInt8(ascii: " ") {
-            guard let digit = HexDigit.value(of: character) else { throw .notHex }
+            guard let digit = Hex.value(of: character) else { throw .notHex }
             if let first = high {
                 bytes.append(first << 4 | digit)
                 high = nil

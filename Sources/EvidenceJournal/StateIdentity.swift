@@ -9,6 +9,7 @@
 // and the next run waits for the end of the lease, a minute at most. Two machines that were woken from one
 // image of a running one, its memory included, cannot be told apart.
 
+import Encodings
 import Foundation
 import Glibc
 
@@ -74,8 +75,7 @@ extension StateFolder {
             hash ^= UInt128(byte)
             hash &*= 0x0000_0000_0100_0000_0000_0000_0000_013B
         }
-        let digits = String(hash, radix: 16)
-        var name = String(repeating: "0", count: 32 - digits.count) + digits
+        var name = withUnsafeBytes(of: hash.bigEndian) { Hex.text($0) }
         for place in [20, 16, 12, 8] {
             name.insert("-", at: name.index(name.startIndex, offsetBy: place))
         }

@@ -1,3 +1,5 @@
+import Encodings
+
 /// What APNs answered to one notification.
 package struct ProviderAnswer: Hashable, Sendable {
     /// The HTTP status; 200 for accepted.

@@ -1,3 +1,5 @@
+import Encodings
+
 /// Why a provider token cannot be made or is not one.
 package enum ProviderTokenRefusal: Error, Hashable, Sendable, CustomStringConvertible {
     /// The key id is not ten capital letters and digits.

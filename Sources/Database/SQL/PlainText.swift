@@ -1,3 +1,5 @@
+import Encodings
+
 /// What the texts of settings are made of, wherever they are read.
 package enum PlainText {
     /// Control characters have no place in a setting and disturb logs, C strings and terminals.
@@ -16,7 +18,7 @@ package enum PlainText {
         let colons = text.utf8.count { $0 == UInt8(ascii: ":") }
         if colons >= 2 {
             return text.utf8.allSatisfy {
-                hexDigit($0) != nil || $0 == UInt8(ascii: ":") || $0 == UInt8(ascii: ".")
+                Hex.value(of: $0) != nil || $0 == UInt8(ascii: ":") || $0 == UInt8(ascii: ".")
             }
         }
         let startsWell = text.utf8.first.map { isAlphanumeric($0) || $0 == UInt8(ascii: "_") }
@@ -39,19 +41,9 @@ package enum PlainText {
         }
     }
 
-    /// What a hex digit of any case stands for.
-    static func hexDigit(_ byte: UInt8) -> UInt8? {
-        switch byte {
-        case UInt8(ascii: "0")...UInt8(ascii: "9"): byte - UInt8(ascii: "0")
-        case UInt8(ascii: "a")...UInt8(ascii: "f"): byte - UInt8(ascii: "a") + 10
-        case UInt8(ascii: "A")...UInt8(ascii: "F"): byte - UInt8(ascii: "A") + 10
-        default: nil
-        }
-    }
-
     /// Reads digits only: Swift's own parser also takes signs, which no setting needs.
     package static func wholeNumber(_ text: some StringProtocol) -> Int? {
-        guard !text.isEmpty, text.utf8.allSatisfy({ $0 >= 0x30 && $0 <= 0x39 }) else { return nil }
+        guard !text.isEmpty, text.utf8.allSatisfy(DecimalDigits.isDigit) else { return nil }
         return Int(text)
     }
 

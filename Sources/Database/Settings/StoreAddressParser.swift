@@ -1,3 +1,5 @@
+import Encodings
+
 /// Takes the address of a token database apart. Messages never quote it, for it may hold a password
 /// by mistake.
 struct StoreAddressParser {
@@ -157,8 +159,8 @@ struct StoreAddressParser {
                 bytes.append(byte)
                 continue
             }
-            guard let high = rest.popFirst().flatMap(PlainText.hexDigit),
-                let low = rest.popFirst().flatMap(PlainText.hexDigit)
+            guard let high = rest.popFirst().flatMap(Hex.value),
+                let low = rest.popFirst().flatMap(Hex.value)
             else {
                 throw SettingRefusal("has a % in \(part) without two hex digits; write %25 for a %")
             }

@@ -8,6 +8,7 @@
 // journals, ledgers and tables stays as it was.
 
 import Database
+import Encodings
 
 extension String {
     /// The text on one line, with the number of each character in place of the character where it is a
@@ -32,10 +33,7 @@ extension String {
         var shown = ""
         for scalar in unicodeScalars {
             if PlainText.hasControlCharacter(String(scalar)) {
-                for unit in String(scalar).utf16 {
-                    let digits = String(unit, radix: 16)
-                    shown += "\\u" + String(repeating: "0", count: 4 - digits.count) + digits
-                }
+                shown += JSONText.number(of: scalar)
             } else {
                 shown.unicodeScalars.append(scalar)
             }

@@ -1,4 +1,5 @@
 import COpenSSL
+import Encodings
 import Glibc
 
 // From OpenSSL's reasons to a code and a sentence. Reasons are libssl's SSL_R_... numbers; a peer's

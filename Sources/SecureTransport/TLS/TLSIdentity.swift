@@ -1,4 +1,5 @@
 import COpenSSL
+import Encodings
 
 // Our side of mutual TLS: a certificate, its chain and its private key.
 //
