@@ -90,7 +90,10 @@ let package = Package(
             ],
             swiftSettings: strict),
         .target(
-            name: "APNsSimulator", dependencies: ["APNsProtocol", "Encodings", "SecureTransport"],
+            name: "APNsSimulator",
+            dependencies: [
+                "APNsProtocol", "CNGHTTP2", "COpenSSL", "Encodings", "SecureTransport",
+            ],
             swiftSettings: strict),
         .executableTarget(
             name: "pushsweep",
@@ -133,7 +136,8 @@ let package = Package(
             dependencies: ["APNsProtocol", "TokenHygiene", "TestSupport"],
             swiftSettings: strict),
         .testTarget(
-            name: "SecureTransportTests", dependencies: ["SecureTransport", "TestSupport"],
+            name: "SecureTransportTests",
+            dependencies: ["APNsSimulator", "SecureTransport", "TestSupport"],
             swiftSettings: strict),
         .testTarget(
             name: "APNsConnectionTests",

@@ -27,7 +27,8 @@ package struct HTTP2Close: Sendable, Equatable, CustomStringConvertible {
     /// The failure of TLS or socket, for its code.
     package let failure: TransportFailure?
 
-    init(_ code: Code, _ description: String, failure: TransportFailure? = nil) {
+    /// States an end.
+    package init(_ code: Code, _ description: String, failure: TransportFailure? = nil) {
         (self.code, self.description, self.failure) = (code, description, failure)
     }
 
@@ -54,7 +55,7 @@ package struct HTTP2Close: Sendable, Equatable, CustomStringConvertible {
     }
 
     /// For an error code of nghttp2; `detail` is what nghttp2 said about it.
-    static func library(_ error: Int32, peer: String, detail: String) -> HTTP2Close {
+    package static func library(_ error: Int32, peer: String, detail: String) -> HTTP2Close {
         let reason = nghttp2_strerror(error).map { String(cString: $0) } ?? "error \(error)"
         let text = detail.isEmpty ? reason : detail
         switch nghttp2_error(rawValue: error) {
@@ -79,7 +80,8 @@ package struct HTTP2GoAway: Sendable, Equatable {
 
     static let longestDebug = 1024
 
-    init(_ frame: nghttp2_goaway) {
+    /// Copies the frame.
+    package init(_ frame: nghttp2_goaway) {
         lastStreamID = frame.last_stream_id
         code = HTTP2ErrorCode(rawValue: frame.error_code)
         let length = min(frame.opaque_data_len, Self.longestDebug)

@@ -1,13 +1,13 @@
 import CNGHTTP2
 
 /// What clients and servers have in common in nghttp2.
-enum HTTP2Library {
+package enum HTTP2Library {
     /// Makes a connection with callbacks and options that live no longer than the making takes.
     ///
     /// - Parameter make: sets both, and makes the connection with them; its result is an error code
     ///   of nghttp2, or 0.
     /// - Returns: nil when memory is short.
-    static func makeSession(
+    package static func makeSession(
         _ make: (
             _ session: inout OpaquePointer?, _ callbacks: OpaquePointer?, _ options: OpaquePointer?
         ) -> Int32

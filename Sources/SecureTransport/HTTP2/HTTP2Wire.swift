@@ -8,18 +8,21 @@ import CNGHTTP2
 // state while making one.
 
 /// One HTTP/2 connection's bytes, in and out. Confined to its thread.
-final class HTTP2Wire {
-    let connection: TLSConnection
-    let session: OpaquePointer
+package final class HTTP2Wire {
+    /// The connection below.
+    package let connection: TLSConnection
+    /// The nghttp2_session above, deleted with this object.
+    package let session: OpaquePointer
     private let input: UnsafeMutableRawBufferPointer
     private let output: UnsafeMutablePointer<HTTP2Output>
     /// The last read filled the buffer, so TLS may hold more that poll cannot see.
-    private(set) var mayHoldMore = false
+    package private(set) var mayHoldMore = false
 
     /// Frames are gathered up to this many bytes before TLS is asked to take them.
     private static let gathered = 64 * 1024
 
-    init(_ connection: TLSConnection, session: OpaquePointer) {
+    /// Takes over the nghttp2_session.
+    package init(_ connection: TLSConnection, session: OpaquePointer) {
         (self.connection, self.session) = (connection, session)
         input = .allocate(byteCount: TLSContext.readBufferSize, alignment: 16)
         output = .allocate(capacity: 1)
@@ -34,7 +37,7 @@ final class HTTP2Wire {
     }
 
     /// Bytes that wait for TLS.
-    var backlog: Int { output.pointee.count }
+    package var backlog: Int { output.pointee.count }
     /// Bytes of all frames so far: where the next one begins.
     var bytesAdded: UInt64 { output.pointee.added }
     /// Bytes that TLS has taken.
@@ -54,21 +57,23 @@ final class HTTP2Wire {
     }
 
     /// Adds bytes that are no frame of nghttp2's, behind the frames so far.
-    func addRaw(_ bytes: [UInt8]) {
+    package func addRaw(_ bytes: [UInt8]) {
         _ = gather()
         bytes.withUnsafeBytes { output.pointee.append($0) }
     }
 
-    enum Flow {
+    /// How sending ended for now.
+    package enum Flow: Sendable {
         /// Everything is out.
         case done
         /// The socket is full; wait for this.
         case wait(Poll.Direction)
+        /// The connection is over.
         case failed(HTTP2Close)
     }
 
     /// Sends what there is, without waiting.
-    func flush() -> Flow {
+    package func flush() -> Flow {
         while true {
             let error = gather(limit: Self.gathered)
             if error != 0 {
@@ -88,17 +93,20 @@ final class HTTP2Wire {
         }
     }
 
-    enum Arrival {
+    /// What a read brought.
+    package enum Arrival: Sendable {
         /// So many bytes.
         case bytes(Int)
+        /// Nothing was there.
         case nothing
         /// nghttp2 cannot go on with this peer, by its error code.
         case refused(Int32)
+        /// The connection is over.
         case ended(HTTP2Close)
     }
 
     /// Reads what is there, without waiting, and hands it to nghttp2.
-    func receive() -> Arrival {
+    package func receive() -> Arrival {
         mayHoldMore = false
         let outcome: ReadOutcome
         do throws(TransportFailure) {
@@ -120,7 +128,7 @@ final class HTTP2Wire {
     }
 
     /// Waits for the peer: for room as well when bytes wait.
-    func wait(
+    package func wait(
         until deadline: Deadline, for direction: Poll.Direction, interrupt: Interrupt?
     ) -> Poll.Outcome {
         Poll.wait(
@@ -128,7 +136,7 @@ final class HTTP2Wire {
     }
 
     /// Sends what is left by the deadline, then close_notify.
-    func finish(deadline: Deadline) {
+    package func finish(deadline: Deadline) {
         while case .wait(let direction) = flush() {
             guard case .ready = wait(until: deadline, for: direction, interrupt: nil) else {
                 break

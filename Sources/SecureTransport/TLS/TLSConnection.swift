@@ -93,6 +93,26 @@ package final class TLSConnection {
         return connection
     }
 
+    /// Completes a server's side of the handshake on a socket that a client has connected.
+    ///
+    /// `context` is an SSL_CTX for servers; `peer` names the client in messages. The handshake has
+    /// `timeout`. `interrupt` cuts short this and every later wait on the connection. Throws
+    /// `clientCertificateRefused` when the client sent none, the certificate codes when it sent a bad one
+    /// or refused ours, `notTLS`, `protocolVersion`, `closedEarly`, `reset`, `timedOut(.handshake)` or
+    /// `interrupted`.
+    package static func accept(
+        _ socket: sending Socket, context: OpaquePointer, verifying: PeerVerification, peer: String,
+        timeout: Duration, interrupt: Interrupt? = nil
+    ) throws(TransportFailure) -> TLSConnection {
+        let connection = try TLSConnection(
+            socket, context: context, role: .server, peer: peer, identityName: nil,
+            interrupt: interrupt)
+        connection.notes.attach(to: connection.ssl, verifying: verifying)
+        SSL_set_accept_state(connection.ssl)
+        try connection.handshake(deadline: .in(timeout))
+        return connection
+    }
+
     /// Makes OpenSSL check the name, which it does not do by itself (SSL_set1_host(3)).
     private func expect(_ host: HostName) throws(TransportFailure) {
         let parameters = SSL_get0_param(ssl)

@@ -1,4 +1,5 @@
 import CNGHTTP2
+import SecureTransport
 
 // The server's side, for the simulator and tests: whole requests come out, answers go in, and what
 // a server must not do can be done: RST_STREAM and GOAWAY of any kind at any time, windows that
