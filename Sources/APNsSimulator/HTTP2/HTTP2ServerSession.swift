@@ -88,8 +88,7 @@ package final class HTTP2ServerSession {
                 case .timedOut: return .timedOut
                 case .interrupted: return .interrupted
                 case .failed(let error):
-                    let failure = TransportFailure.system("waiting for \(peer)", error)
-                    closed = HTTP2Close(.transport, failure.description, failure: failure)
+                    closed = .transport(.system("waiting for \(peer)", error))
                     continue
                 }
             }
