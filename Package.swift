@@ -18,7 +18,8 @@ let argumentParser = Target.Dependency.product(
 // One folder, two products: the tests run the fuzz targets over the kept corpus, and scripts/fuzz sets
 // PUSHSWEEP_FUZZ to build the same targets with libFuzzer around them.
 let fuzzDependencies: [Target.Dependency] = [
-    "APNsProtocol", "EvidenceJournal", "Operations", "Settings", "TestSupport", "TokenHygiene",
+    "APNsProtocol", "Encodings", "EvidenceJournal", "Operations", "Settings", "TestSupport",
+    "TokenHygiene",
     "Database", "PushQueue", "TokenTable",
 ]
 let fuzzing: Target =
@@ -56,22 +57,26 @@ let package = Package(
         .systemLibrary(
             name: "CMariaDB", pkgConfig: "libmariadb", providers: [.apt(["libmariadb-dev"])]),
 
-        .target(name: "APNsProtocol", swiftSettings: strict),
+        .target(name: "Encodings", swiftSettings: strict),
+        .target(name: "APNsProtocol", dependencies: ["Encodings"], swiftSettings: strict),
         .target(name: "TokenHygiene", dependencies: ["APNsProtocol"], swiftSettings: strict),
         .target(
-            name: "SecureTransport", dependencies: ["CNGHTTP2", "COpenSSL"],
+            name: "SecureTransport", dependencies: ["CNGHTTP2", "COpenSSL", "Encodings"],
             swiftSettings: strict),
         .target(
-            name: "APNsConnection", dependencies: ["APNsProtocol", "SecureTransport"],
+            name: "APNsConnection", dependencies: ["APNsProtocol", "Encodings", "SecureTransport"],
             swiftSettings: strict),
         .target(
-            name: "EvidenceJournal", dependencies: ["APNsProtocol", "TokenHygiene", grdb],
+            name: "EvidenceJournal",
+            dependencies: ["APNsProtocol", "Encodings", "TokenHygiene", grdb],
             swiftSettings: strict),
         .target(
-            name: "Database", dependencies: ["APNsProtocol", "CMariaDB", grdb, sqlite],
+            name: "Database",
+            dependencies: ["APNsProtocol", "CMariaDB", "Encodings", grdb, sqlite],
             swiftSettings: strict),
         .target(
-            name: "TokenTable", dependencies: ["APNsProtocol", "Database", "TokenHygiene"],
+            name: "TokenTable",
+            dependencies: ["APNsProtocol", "Database", "Encodings", "TokenHygiene"],
             swiftSettings: strict),
         .target(
             name: "PushQueue",
@@ -83,29 +88,34 @@ let package = Package(
         .target(
             name: "Operations",
             dependencies: [
-                "APNsConnection", "APNsProtocol", "EvidenceJournal", "SecureTransport",
+                "APNsConnection", "APNsProtocol", "Encodings", "EvidenceJournal", "SecureTransport",
                 "Settings", "TokenHygiene", "Database", "PushQueue", "TokenTable", logging,
             ],
             swiftSettings: strict),
         .target(
-            name: "APNsSimulator", dependencies: ["APNsProtocol", "SecureTransport"],
+            name: "APNsSimulator",
+            dependencies: [
+                "APNsProtocol", "CNGHTTP2", "COpenSSL", "Encodings", "SecureTransport",
+            ],
             swiftSettings: strict),
         .executableTarget(
             name: "pushsweep",
             dependencies: [
-                "APNsProtocol", "APNsSimulator", "EvidenceJournal", "Operations",
+                "APNsProtocol", "Encodings", "APNsSimulator", "EvidenceJournal", "Operations",
                 "SecureTransport", "Settings", "TokenHygiene", "Database", "PushQueue",
                 "TokenTable", argumentParser, logging,
             ],
             swiftSettings: strict, linkerSettings: lean),
         .executableTarget(
             name: "apns-simulator",
-            dependencies: ["APNsProtocol", "APNsSimulator", "SecureTransport", argumentParser],
+            dependencies: [
+                "APNsProtocol", "APNsSimulator", "Encodings", "SecureTransport", argumentParser,
+            ],
             swiftSettings: strict, linkerSettings: lean),
         .executableTarget(
             name: "pushsweep-benchmarks",
             dependencies: [
-                "APNsConnection", "APNsProtocol", "APNsSimulator", "EvidenceJournal",
+                "APNsConnection", "APNsProtocol", "Encodings", "APNsSimulator", "EvidenceJournal",
                 "Operations", "SecureTransport", "Settings", "TokenHygiene", "Database",
                 "PushQueue", "TokenTable", argumentParser,
             ],
@@ -114,10 +124,13 @@ let package = Package(
         .target(
             name: "TestSupport",
             dependencies: [
-                "APNsProtocol", "APNsSimulator", "SecureTransport", "TokenHygiene", "Database",
-                "PushQueue", "TokenTable",
+                "APNsProtocol", "APNsSimulator", "Encodings", "SecureTransport", "TokenHygiene",
+                "Database", "PushQueue", "TokenTable",
             ],
             path: "Tests/TestSupport", swiftSettings: strict),
+        .testTarget(
+            name: "EncodingsTests", dependencies: ["Encodings", "TestSupport"],
+            swiftSettings: strict),
         .testTarget(
             name: "APNsProtocolTests", dependencies: ["APNsProtocol", "TestSupport"],
             swiftSettings: strict),
@@ -126,7 +139,8 @@ let package = Package(
             dependencies: ["APNsProtocol", "TokenHygiene", "TestSupport"],
             swiftSettings: strict),
         .testTarget(
-            name: "SecureTransportTests", dependencies: ["SecureTransport", "TestSupport"],
+            name: "SecureTransportTests",
+            dependencies: ["APNsSimulator", "SecureTransport", "TestSupport"],
             swiftSettings: strict),
         .testTarget(
             name: "APNsConnectionTests",
@@ -138,7 +152,7 @@ let package = Package(
         .testTarget(
             name: "APNsSimulatorTests",
             dependencies: [
-                "APNsProtocol", "APNsSimulator", "SecureTransport", "TestSupport",
+                "APNsProtocol", "APNsSimulator", "Encodings", "SecureTransport", "TestSupport",
                 "apns-simulator",
             ],
             swiftSettings: strict),
@@ -173,7 +187,8 @@ let package = Package(
         .testTarget(
             name: "OperationsTests",
             dependencies: [
-                "APNsConnection", "APNsProtocol", "APNsSimulator", "EvidenceJournal", "Operations",
+                "APNsConnection", "APNsProtocol", "Encodings", "APNsSimulator", "EvidenceJournal",
+                "Operations",
                 "SecureTransport", "Settings", "TokenHygiene", "Database", "PushQueue",
                 "TokenTable", "TestSupport", logging,
             ],

@@ -1,4 +1,5 @@
 import ArgumentParser
+import Encodings
 import Foundation
 
 /// Runs benchmarks by name and prints one figure for each.
@@ -44,13 +45,11 @@ struct BenchmarkCommand: ParsableCommand {
         let context = BenchmarkContext(scale: scale, runs: runs) { note in
             FileHandle.standardError.write(Data("\(note)\n".utf8))
         }
-        let encoder = JSONEncoder()
-        encoder.outputFormatting = [.sortedKeys]
         for benchmark in chosen {
             let figure = try benchmark.run(context)
             switch format {
             case .text: print(figure.text)
-            case .json: print(String(decoding: try encoder.encode(figure), as: UTF8.self))
+            case .json: print(figure.jsonLine)
             }
             fflush(nil)
         }

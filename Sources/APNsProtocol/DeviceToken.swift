@@ -8,6 +8,8 @@
 // A token is private data: together with a certificate it gives access to one person's device. So
 // `description` shows a prefix only; the whole spelling needs an explicit call.
 
+import Encodings
+
 /// An APNs device token: 1 to 65,535 opaque bytes, passed on unmodified.
 ///
 /// Apple: "device tokens are of variable length; do not hard-code their size"
@@ -94,12 +96,12 @@ package struct DeviceToken: Sendable {
         precondition(buffer.count >= count * 2)
         withHead { head in
             for (index, byte) in head.enumerated() {
-                HexDigit.write(byte, into: buffer, at: index * 2)
+                Hex.write(byte, into: buffer, at: index * 2)
             }
         }
         guard let rest else { return }
         for (index, byte) in rest.enumerated() {
-            HexDigit.write(byte, into: buffer, at: (Self.usualLength + index) * 2)
+            Hex.write(byte, into: buffer, at: (Self.usualLength + index) * 2)
         }
     }
 

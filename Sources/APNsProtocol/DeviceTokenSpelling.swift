@@ -5,7 +5,9 @@
 // 54 digits that look like a token and are not one. So only the listed separators are accepted, any
 // other text is refused with the reason, and no text is repaired by dropping characters.
 
-/// The reason why a stored text is not a device token.
+import Encodings
+
+/// Why a stored text is not a device token.
 package enum DeviceTokenRefusal: Error, Hashable, Sendable, CaseIterable, CustomStringConvertible {
     /// The text is empty or has only spaces.
     case blank
@@ -59,7 +61,7 @@ extension DeviceToken {
         bytes.reserveCapacity(rest.count / 2)
         var high: UInt8?
         for character in rest where character != UInt8(ascii: " ") {
-            guard let digit = HexDigit.value(of: character) else { throw .notHex }
+            guard let digit = Hex.value(of: character) else { throw .notHex }
             if let first = high {
                 bytes.append(first << 4 | digit)
                 high = nil

@@ -9,6 +9,7 @@
 // as well, and the next run waits for the end of the lease, a minute at most. Two machines that were
 // resumed from one image of a running machine, its memory included, cannot be told apart.
 
+import Encodings
 import Foundation
 import Glibc
 
@@ -76,8 +77,7 @@ extension StateFolder {
             hash ^= UInt128(byte)
             hash &*= 0x0000_0000_0100_0000_0000_0000_0000_013B
         }
-        let digits = String(hash, radix: 16)
-        var name = String(repeating: "0", count: 32 - digits.count) + digits
+        var name = withUnsafeBytes(of: hash.bigEndian) { Hex.text($0) }
         for place in [20, 16, 12, 8] {
             name.insert("-", at: name.index(name.startIndex, offsetBy: place))
         }

@@ -1,11 +1,10 @@
+import Encodings
 import Foundation
 
 /// Lines of JSON on standard output, each written at once so that readers see whole lines.
 enum Output {
     static func line(_ value: some Encodable) throws {
-        let encoder = JSONEncoder()
-        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-        var line = try encoder.encode(value)
+        var line = try JSONLine.bytes(value)
         line.append(UInt8(ascii: "\n"))
         try FileHandle.standardOutput.write(contentsOf: line)
     }

@@ -1,5 +1,6 @@
 import APNsConnection
 import APNsProtocol
+import APNsSimulator
 import Foundation
 import SecureTransport
 import Synchronization

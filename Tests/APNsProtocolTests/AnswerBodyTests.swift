@@ -41,7 +41,7 @@ struct BodyCase: Sendable, CustomStringConvertible {
         good(#"{"reason":"unregistered"}"#, .other("unregistered")),
         good(#"{"reason":"Service Unavailable"}"#, .other("Service Unavailable")),
         good(#"{"reason":""}"#, .other("")),
-        good(#"{"reason":"a\"b\\c\/d\n\u00e4"}"#, .other(#"a"b\c/d??"#)),
+        good(#"{"reason":"a\"b\\c\/d\n\u00e4"}"#, .other(#"a"b\c/d???"#)),
         good(
             #"{"x":[1,{"y":[]},"],}",-0.5e+3,true,[[]]],"reason":"Unregistered","z":{"reason":"Shutdown"}}"#,
             .unregistered),

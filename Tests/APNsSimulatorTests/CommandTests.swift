@@ -1,4 +1,5 @@
 import APNsSimulator
+import Encodings
 import Foundation
 import SecureTransport
 import TestSupport
@@ -103,7 +104,7 @@ struct CommandTests {
     func foreign() throws {
         let folder = try TemporaryFolder()
         let vector = FeedbackVector.all[0]
-        let hex = vector.bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+        let hex = Hex.text(vector.bytes)
         let run = try Run([
             "feedback", "--directory", folder.file("c"), "--hex", hex, "--once",
         ])

@@ -1,12 +1,9 @@
+import Encodings
 import TestSupport
 import Testing
 
 @Suite("Any bytes whatever")
 struct CorpusTests {
-    private func hex(_ bytes: [UInt8]) -> String {
-        bytes.map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined()
-    }
-
     @Test("that were kept hold what their parser promises", arguments: FuzzTarget.all)
     func kept(target: FuzzTarget) throws {
         let inputs = try Corpus.inputs(target)
@@ -31,7 +28,7 @@ struct CorpusTests {
                 try target.check(input)
             } catch {
                 Issue.record(
-                    "seed \(random.seed), round \(round), input \(hex(input)): \(error)")
+                    "seed \(random.seed), round \(round), input \(Hex.text(input)): \(error)")
                 return
             }
         }

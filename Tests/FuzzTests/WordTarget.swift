@@ -1,4 +1,5 @@
 import APNsProtocol
+import Encodings
 import Foundation
 import TokenHygiene
 

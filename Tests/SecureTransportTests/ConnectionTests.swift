@@ -1,3 +1,4 @@
+import APNsSimulator
 import Glibc
 import Synchronization
 import TestSupport

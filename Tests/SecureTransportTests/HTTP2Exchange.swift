@@ -1,3 +1,4 @@
+import APNsSimulator
 import Testing
 
 @testable import SecureTransport

@@ -1,3 +1,4 @@
+import APNsSimulator
 import Foundation
 
 @testable import SecureTransport

@@ -1,3 +1,4 @@
+import APNsSimulator
 import Synchronization
 import Testing
 

@@ -1,5 +1,6 @@
 import APNsProtocol
 import Database
+import Encodings
 import Foundation
 import TokenHygiene
 import TokenTable
@@ -164,7 +165,7 @@ extension SQLValue {
         case .real(let value): "\(value)"
         case .text(let value): value
         case .bytes(let value), .rawText(let value):
-            value.map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined()
+            Hex.text(value)
         case .wallClock(let value): value.text(fraction: 3)
         }
     }

@@ -3,6 +3,7 @@
 // It connects when the first notification waits, and keeps the connection for as long as it works.
 
 import APNsProtocol
+import Encodings
 import SecureTransport
 
 /// One connection after another to a provider, on one thread.
@@ -230,7 +231,10 @@ struct ProviderConnection: ~Copyable {
         case .sendWithNewToken:
             again.append(item)
             let date = batch.value(of: ProviderRequestWriter.date, in: outcome)
-                .flatMap { HTTPDate.seconds(String(decoding: $0, as: UTF8.self), now: plan.now()) }
+                .flatMap {
+                    HTTPDate.seconds(
+                        String(decoding: $0, as: UTF8.self), now: Int64(plan.now().rawValue))
+                }
             try writer.replaceToken(
                 serial: serial, serverTime: date.map { EpochSeconds(UInt32(clamping: $0)) })
         }

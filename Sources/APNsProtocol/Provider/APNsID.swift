@@ -5,6 +5,8 @@
 // in the queue and a lower-case UUID on the wire. A hundred thousand of them are written per
 // second, so the text is written into the caller's buffer.
 
+import Encodings
+
 /// The value of `apns-id`: 16 bytes, spelled as a lower-case UUID, 8-4-4-4-12 hex digits.
 /// Sources: Apple, "Sending notification requests to APNs"; RFC 9562 section 4.
 package struct APNsID: Hashable, Sendable, CustomStringConvertible {
@@ -57,7 +59,7 @@ package struct APNsID: Hashable, Sendable, CustomStringConvertible {
                 continue
             }
             let isUpper = byte >= UInt8(ascii: "A") && byte <= UInt8(ascii: "F")
-            guard let digit = HexDigit.value(of: byte), anyCase || !isUpper else { return nil }
+            guard let digit = Hex.value(of: byte), anyCase || !isUpper else { return nil }
             if digits < 16 {
                 high = high << 4 | UInt64(digit)
             } else {
@@ -98,7 +100,7 @@ package struct APNsID: Hashable, Sendable, CustomStringConvertible {
                     buffer[position] = UInt8(ascii: "-")
                     position += 1
                 }
-                HexDigit.write(byte, into: buffer, at: position)
+                Hex.write(byte, into: buffer, at: position)
                 position += 2
             }
         }

@@ -1,4 +1,6 @@
-/// The answer of APNs to one notification.
+import Encodings
+
+/// What APNs answered to one notification.
 package struct ProviderAnswer: Hashable, Sendable {
     /// The HTTP status; 200 for accepted.
     package let status: Int

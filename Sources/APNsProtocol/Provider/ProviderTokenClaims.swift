@@ -1,4 +1,6 @@
-/// The reason why a provider token cannot be made or a text is not one.
+import Encodings
+
+/// Why a provider token cannot be made or is not one.
 package enum ProviderTokenRefusal: Error, Hashable, Sendable, CustomStringConvertible {
     /// The key id is not ten capital letters and digits.
     case keyID(String)

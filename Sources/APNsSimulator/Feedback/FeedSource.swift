@@ -1,4 +1,5 @@
 import APNsProtocol
+import Encodings
 import Glibc
 
 /// Where the bytes of one list come from.
@@ -60,16 +61,12 @@ package enum FeedSource: Sendable {
 /// Bytes as people type them.
 enum HexText {
     static func bytes(_ text: String) throws(SimulatorFailure) -> [UInt8] {
-        let digits = text.filter { !$0.isWhitespace }.map(\.hexDigitValue)
+        let digits = text.filter { !$0.isWhitespace }
         guard digits.count % 2 == 0 else {
             throw SimulatorFailure("reading hex: an odd number of digits")
         }
-        var bytes: [UInt8] = []
-        for index in stride(from: 0, to: digits.count, by: 2) {
-            guard let high = digits[index], let low = digits[index + 1] else {
-                throw SimulatorFailure("reading hex: something else than hex digits")
-            }
-            bytes.append(UInt8(high << 4 | low))
+        guard let bytes = Hex.bytes(digits.utf8) else {
+            throw SimulatorFailure("reading hex: something else than hex digits")
         }
         return bytes
     }

@@ -1,4 +1,5 @@
 import APNsProtocol
+import Encodings
 import SecureTransport
 
 // What APNs says to a request, without a network.
@@ -101,7 +102,7 @@ package struct ProviderGateway: Sendable {
     ) -> (DeviceToken?, ProviderReason?) {
         let text = (path ?? []).dropFirst(ProviderPath.prefix.utf8.count)
         // Plain hex only: what our parser takes from databases is more than APNs takes.
-        guard text.allSatisfy({ HexDigit.value(of: $0) != nil }),
+        guard text.allSatisfy({ Hex.value(of: $0) != nil }),
             let token = try? DeviceToken(spelling: Array(text))
         else {
             return (nil, .badDeviceToken)

@@ -1,4 +1,5 @@
 import APNsProtocol
+import Encodings
 
 // A time column is read conservatively, because a registration read as too early deletes a living device:
 //

@@ -1,4 +1,6 @@
-/// Character classes and small parsers for the texts of settings.
+import Encodings
+
+/// What the texts of settings are made of, wherever they are read.
 package enum PlainText {
     /// Whether a text has control characters. They have no use in a setting and disturb logs, C
     /// strings and terminals.
@@ -17,7 +19,7 @@ package enum PlainText {
         let colons = text.utf8.count { $0 == UInt8(ascii: ":") }
         if colons >= 2 {
             return text.utf8.allSatisfy {
-                hexDigit($0) != nil || $0 == UInt8(ascii: ":") || $0 == UInt8(ascii: ".")
+                Hex.value(of: $0) != nil || $0 == UInt8(ascii: ":") || $0 == UInt8(ascii: ".")
             }
         }
         let startsWell = text.utf8.first.map { isAlphanumeric($0) || $0 == UInt8(ascii: "_") }
@@ -40,20 +42,9 @@ package enum PlainText {
         }
     }
 
-    /// The value of a hex digit of either case, 0 to 15; nil for any other byte.
-    static func hexDigit(_ byte: UInt8) -> UInt8? {
-        switch byte {
-        case UInt8(ascii: "0")...UInt8(ascii: "9"): byte - UInt8(ascii: "0")
-        case UInt8(ascii: "a")...UInt8(ascii: "f"): byte - UInt8(ascii: "a") + 10
-        case UInt8(ascii: "A")...UInt8(ascii: "F"): byte - UInt8(ascii: "A") + 10
-        default: nil
-        }
-    }
-
-    /// Parses a number of digits only: Swift's own parser also accepts signs, which no setting
-    /// needs.
+    /// Reads digits only: Swift's own parser also takes signs, which no setting needs.
     package static func wholeNumber(_ text: some StringProtocol) -> Int? {
-        guard !text.isEmpty, text.utf8.allSatisfy({ $0 >= 0x30 && $0 <= 0x39 }) else { return nil }
+        guard !text.isEmpty, text.utf8.allSatisfy(DecimalDigits.isDigit) else { return nil }
         return Int(text)
     }
 

@@ -1,4 +1,5 @@
 import APNsProtocol
+import Encodings
 
 extension WallClock {
     /// `YYYY-MM-DD HH:MM:SS`, followed by `fraction` digits of the second (0 to 6).
@@ -6,30 +7,14 @@ extension WallClock {
         let fields = fields
         var text: [UInt8] = []
         text.reserveCapacity(26)
-        func digits(_ value: Int, _ width: Int) {
-            var divisor = 1
-            for _ in 1..<width { divisor *= 10 }
-            while divisor > 0 {
-                text.append(UInt8(ascii: "0") + UInt8(value / divisor % 10))
-                divisor /= 10
-            }
-        }
-        digits(fields.year, 4)
-        text.append(UInt8(ascii: "-"))
-        digits(fields.month, 2)
-        text.append(UInt8(ascii: "-"))
-        digits(fields.day, 2)
-        text.append(UInt8(ascii: " "))
-        digits(fields.hour, 2)
-        text.append(UInt8(ascii: ":"))
-        digits(fields.minute, 2)
-        text.append(UInt8(ascii: ":"))
-        digits(fields.second, 2)
+        CivilDate(year: fields.year, month: fields.month, day: fields.day).append(
+            secondOfDay: fields.hour * 3_600 + fields.minute * 60 + fields.second, separator: " ",
+            to: &text)
         if fraction > 0 {
             text.append(UInt8(ascii: "."))
             var shortened = fields.microsecond
             for _ in fraction..<6 { shortened /= 10 }
-            digits(shortened, fraction)
+            DecimalDigits.append(shortened, width: fraction, to: &text)
         }
         return String(decoding: text, as: UTF8.self)
     }
@@ -62,7 +47,7 @@ extension WallClock {
             guard rest.count >= width else { return nil }
             var value = 0
             for byte in rest.prefix(width) {
-                guard (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) else { return nil }
+                guard DecimalDigits.isDigit(byte) else { return nil }
                 value = value * 10 + Int(byte - UInt8(ascii: "0"))
             }
             rest.removeFirst(width)

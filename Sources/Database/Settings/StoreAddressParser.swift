@@ -1,5 +1,7 @@
-/// Parses the address of a token database. Messages never quote it, because it may contain a
-/// password by mistake.
+import Encodings
+
+/// Takes the address of a token database apart. Messages never quote it, for it may hold a password
+/// by mistake.
 struct StoreAddressParser {
     /// The folder where relative paths start.
     let folder: String
@@ -157,8 +159,8 @@ struct StoreAddressParser {
                 bytes.append(byte)
                 continue
             }
-            guard let high = rest.popFirst().flatMap(PlainText.hexDigit),
-                let low = rest.popFirst().flatMap(PlainText.hexDigit)
+            guard let high = rest.popFirst().flatMap(Hex.value),
+                let low = rest.popFirst().flatMap(Hex.value)
             else {
                 throw SettingRefusal("has a % in \(part) without two hex digits; write %25 for a %")
             }

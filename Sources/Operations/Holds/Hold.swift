@@ -12,6 +12,7 @@
 // and is a hold of its own.
 
 import APNsProtocol
+import Encodings
 import EvidenceJournal
 import Foundation
 import SecureTransport

@@ -8,6 +8,7 @@
 // ledgers and tables keep the original text.
 
 import Database
+import Encodings
 
 extension String {
     /// The text on one line. Each control character and each invisible character is replaced by its
@@ -33,10 +34,7 @@ extension String {
         var shown = ""
         for scalar in unicodeScalars {
             if PlainText.hasControlCharacter(String(scalar)) {
-                for unit in String(scalar).utf16 {
-                    let digits = String(unit, radix: 16)
-                    shown += "\\u" + String(repeating: "0", count: 4 - digits.count) + digits
-                }
+                shown += JSONText.number(of: scalar)
             } else {
                 shown.unicodeScalars.append(scalar)
             }

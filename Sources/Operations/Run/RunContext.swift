@@ -1,5 +1,6 @@
 import APNsProtocol
 import Database
+import Encodings
 import EvidenceJournal
 import Foundation
 import Logging

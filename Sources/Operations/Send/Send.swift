@@ -12,6 +12,7 @@
 
 import APNsConnection
 import APNsProtocol
+import Encodings
 import EvidenceJournal
 import Foundation
 import PushQueue

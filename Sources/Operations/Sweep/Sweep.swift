@@ -13,6 +13,7 @@
 
 import APNsProtocol
 import Database
+import Encodings
 import EvidenceJournal
 import Foundation
 import TokenHygiene

@@ -1,3 +1,5 @@
+import Glibc
+
 /// What a client's HTTP/2 session asks for, waits for and puts up with.
 package struct HTTP2ClientSettings: Sendable {
     /// The most requests in flight that we want; the peer may allow fewer.
@@ -25,4 +27,90 @@ package struct HTTP2ClientSettings: Sendable {
 
     /// The defaults.
     package init() {}
+}
+
+/// How many more requests may be given to a connection now.
+struct HTTP2Admission: Equatable {
+    /// What the caller allows.
+    var ownMaximum: Int
+    /// What the peer allows (SETTINGS_MAX_CONCURRENT_STREAMS, RFC 9113 section 6.5.2); before its
+    /// first SETTINGS, what is safe to assume.
+    var remoteMaximum: Int
+    /// Streams that are open for us or for the peer.
+    var inFlight = 0
+    /// Bytes that TLS has not taken yet.
+    var backlog = 0
+    /// After GOAWAY, at the end of stream numbers, or when the connection is over.
+    var isClosing = false
+
+    /// Bytes in wait at which no more requests are taken: the peer does not read.
+    static let backlogLimit = 1 << 20
+
+    var room: Int {
+        if isClosing || backlog >= Self.backlogLimit {
+            return 0
+        }
+        return max(0, min(ownMaximum, remoteMaximum) - inFlight)
+    }
+}
+
+/// The names of the answers' fields that a caller wants, to be compared with each field that comes.
+struct HTTP2KeptNames: ~Copyable {
+    private struct Span {
+        let start: Int
+        let length: Int
+    }
+
+    private let spans: [Span]
+    private let text: UnsafeMutablePointer<UInt8>
+
+    /// Names after the 255th are left out: a place is kept in one byte.
+    init(_ names: [String]) {
+        var spans: [Span] = []
+        var bytes: [UInt8] = []
+        for name in names.prefix(255) {
+            spans.append(Span(start: bytes.count, length: name.utf8.count))
+            bytes.append(contentsOf: name.utf8)
+        }
+        self.spans = spans
+        text = .allocate(capacity: max(1, bytes.count))
+        text.initialize(from: bytes, count: bytes.count)
+    }
+
+    deinit {
+        text.deallocate()
+    }
+
+    func place(of name: UnsafePointer<UInt8>, _ length: Int) -> UInt8? {
+        for (place, span) in spans.enumerated()
+        where span.length == length && memcmp(text + span.start, name, length) == 0 {
+            return UInt8(place)
+        }
+        return nil
+    }
+}
+
+/// How long the peer has been silent, and what that makes us do: send a PING, then give the peer up.
+struct HTTP2Silence {
+    enum Step {
+        case wait
+        case ping
+        case giveUp
+    }
+
+    /// When the next step is due.
+    private(set) var end: Deadline
+    private var isPinging = false
+
+    /// The peer has just said something.
+    init(_ settings: HTTP2ClientSettings) { end = .in(settings.keepAliveInterval) }
+
+    /// What to do now.
+    mutating func step(_ settings: HTTP2ClientSettings) -> Step {
+        guard end.hasPassed else { return .wait }
+        guard !isPinging else { return .giveUp }
+        isPinging = true
+        end = .in(settings.pingTimeout)
+        return .ping
+    }
 }

@@ -80,6 +80,24 @@ package final class HTTP2RequestTemplate {
         }
     }
 
+    /// Points the open fields at the values in `bytes`, each from the end of the one before it to its own in
+    /// `ends`, and gives what follows the last value: the body.
+    func fill(
+        _ bytes: UnsafeRawBufferPointer, _ ends: [Int]
+    ) -> UnsafeRawBufferPointer {
+        var start = 0
+        for place in ends.indices {
+            let field = fields + open[place]
+            // nghttp2 copies these values and does not write to them.
+            field.pointee.value = UnsafeMutableRawPointer(
+                mutating: bytes.baseAddress.map { $0 + start })?
+                .assumingMemoryBound(to: UInt8.self)
+            field.pointee.valuelen = ends[place] - start
+            start = ends[place]
+        }
+        return UnsafeRawBufferPointer(rebasing: bytes[start...])
+    }
+
     deinit {
         fields.deallocate()
         open.deallocate()

@@ -1,4 +1,5 @@
 import COpenSSL
+import Encodings
 
 /// A SHA-256 digest (FIPS 180-4) that is taken piece by piece, by libcrypto.
 package final class SHA256Digest {
@@ -30,7 +31,7 @@ package final class SHA256Digest {
         guard EVP_MD_CTX_copy_ex(copy, context) == 1,
             EVP_DigestFinal_ex(copy, &digest, &length) == 1
         else { throw Self.failure() }
-        return CertificateFacts.hex(digest)
+        return Hex.text(digest)
     }
 
     private static func failure() -> SigningFailure {

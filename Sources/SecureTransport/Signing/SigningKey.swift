@@ -21,7 +21,8 @@ package final class SigningKey: Sendable {
 
     // Unsafe only to the compiler: an EVP_PKEY is not changed after this init, and each use has a
     // context of its own (openssl-threads(7)).
-    nonisolated(unsafe) private let key: OpaquePointer
+    /// The key as libcrypto's functions take it, valid as long as this object.
+    package nonisolated(unsafe) let key: OpaquePointer
 
     /// Loads the key of a file that nobody but its owner may read. Throws `missing`, `unreadable`,
     /// `readableByOthers`, `malformed` (also for a key of another kind), `passphraseNeeded`.
@@ -38,13 +39,8 @@ package final class SigningKey: Sendable {
         }
     }
 
-    /// A new key, for tests and the simulator. Throws `MintFailure`.
-    package init() throws(MintFailure) {
-        guard let made = pushsweep_generate_p256_key() else {
-            throw MintFailure.openSSL("making a signing key")
-        }
-        key = made
-    }
+    /// Takes over one reference to an EVP_PKEY on P-256.
+    package init(adopting key: OpaquePointer) { self.key = key }
 
     deinit {
         EVP_PKEY_free(key)
@@ -67,22 +63,6 @@ package final class SigningKey: Sendable {
             throw Self.failure()
         }
         return signature
-    }
-
-    /// What others need to check signatures of this key.
-    package var verificationKey: VerificationKey {
-        EVP_PKEY_up_ref(key)
-        return VerificationKey(adopting: key)
-    }
-
-    /// The key as a `.p8` file holds it (PKCS#8 in PEM, not encrypted). Throws `MintFailure`.
-    package func pem() throws(MintFailure) -> [UInt8] {
-        guard let stream = MemoryStream(),
-            PEM_write_bio_PKCS8PrivateKey(stream.bio, key, nil, nil, 0, nil, nil) == 1
-        else {
-            throw MintFailure.openSSL("writing a signing key")
-        }
-        return stream.contents
     }
 
     private static func failure() -> SigningFailure {

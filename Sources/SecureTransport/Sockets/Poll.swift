@@ -1,9 +1,12 @@
 import Glibc
 
 /// The one place that waits: poll(2) on a descriptor, a deadline and an interrupt.
-enum Poll {
-    enum Direction {
+package enum Poll {
+    /// What to wait for.
+    package enum Direction: Sendable {
+        /// Bytes of the peer, or its end.
         case reading
+        /// Room for more bytes.
         case writing
         /// Whichever comes first.
         case either
@@ -17,16 +20,20 @@ enum Poll {
         }
     }
 
-    enum Outcome {
+    /// How a wait ended.
+    package enum Outcome: Sendable {
         /// Readable, writable, or in an error that the next call on the descriptor will report.
         case ready
+        /// The deadline came first.
         case timedOut
+        /// The interrupt was tripped first.
         case interrupted
         /// poll itself failed, with this errno.
         case failed(Int32)
     }
 
-    static func wait(
+    /// Waits until the descriptor is ready, the deadline comes or the interrupt is tripped.
+    package static func wait(
         _ descriptor: Int32, for direction: Direction, deadline: Deadline, interrupt: Interrupt?
     ) -> Outcome {
         var watched = (

@@ -3,11 +3,12 @@ import Glibc
 /// A TCP socket that closes itself: whatever throws, the descriptor is not lost.
 ///
 /// Every socket is non-blocking (poll does the waiting) and close-on-exec.
-final class Socket {
-    private(set) var descriptor: Int32
+package final class Socket {
+    /// The open descriptor; -1 once closed.
+    package private(set) var descriptor: Int32
 
     /// Takes over an open descriptor.
-    init(adopting descriptor: Int32) {
+    package init(adopting descriptor: Int32) {
         self.descriptor = descriptor
         // Requests are batched by us; waiting for more only adds latency.
         var one: Int32 = 1
@@ -20,7 +21,7 @@ final class Socket {
     }
 
     /// Ordinary close: FIN, or RST if bytes of the peer were left unread.
-    func close() {
+    package func close() {
         if descriptor >= 0 {
             Glibc.close(descriptor)
             descriptor = -1
@@ -28,7 +29,7 @@ final class Socket {
     }
 
     /// FIN before closing, so that unread bytes do not turn it into a reset.
-    func closeWithEnd() {
+    package func closeWithEnd() {
         if descriptor >= 0 {
             endSending()
             close()
@@ -41,7 +42,7 @@ final class Socket {
     }
 
     /// RST: SO_LINGER with time 0 (socket(7)).
-    func closeWithReset() {
+    package func closeWithReset() {
         if descriptor >= 0 {
             var abort = linger(l_onoff: 1, l_linger: 0)
             setsockopt(

@@ -5,7 +5,8 @@ package struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
     /// A sockaddr_in or sockaddr_in6, byte for byte.
     private let bytes: [UInt8]
 
-    init?(_ address: UnsafePointer<sockaddr>?, length: socklen_t) {
+    /// Copies an address of the system; nil for one of neither family.
+    package init?(_ address: UnsafePointer<sockaddr>?, length: socklen_t) {
         guard let address, length >= MemoryLayout<sockaddr_in>.size else {
             return nil
         }
@@ -17,7 +18,7 @@ package struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
     }
 
     /// AF_INET or AF_INET6.
-    var family: Int32 {
+    package var family: Int32 {
         withPointer { address, _ in address.map { Int32($0.pointee.sa_family) } ?? AF_INET }
     }
 
@@ -39,7 +40,9 @@ package struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
     }
 
     /// Lends the address to a system call.
-    func withPointer<Result>(_ body: (UnsafePointer<sockaddr>?, socklen_t) -> Result) -> Result {
+    package func withPointer<Result>(
+        _ body: (UnsafePointer<sockaddr>?, socklen_t) -> Result
+    ) -> Result {
         bytes.withUnsafeBytes { raw in
             body(
                 raw.baseAddress?.assumingMemoryBound(to: sockaddr.self), socklen_t(raw.count))
@@ -50,8 +53,8 @@ package struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
         String(decoding: characters.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
     }
 
-    /// The local address of a bound socket.
-    static func bound(to descriptor: Int32) -> SocketAddress? {
+    /// The local address of a bound socket; nil where the system does not tell it.
+    package static func bound(to descriptor: Int32) -> SocketAddress? {
         var storage = sockaddr_storage()
         var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
         return withUnsafeMutablePointer(to: &storage) { storage in

@@ -72,8 +72,8 @@ package struct TransportFailure: Error, Sendable, Equatable, CustomStringConvert
         TransportFailure(.interrupted, "\(action): interrupted")
     }
 
-    /// A failed system call.
-    static func system(_ action: String, _ error: Int32) -> TransportFailure {
+    /// A failed system call: `io` with the system's words for the errno and advice where there is some.
+    package static func system(_ action: String, _ error: Int32) -> TransportFailure {
         let advice =
             switch error {
             case EMFILE, ENFILE: "; raise the limit of open files"
@@ -86,7 +86,7 @@ package struct TransportFailure: Error, Sendable, Equatable, CustomStringConvert
     }
 
     /// The system's words for an errno, lower-case start.
-    static func systemMessage(_ error: Int32) -> String {
+    package static func systemMessage(_ error: Int32) -> String {
         var buffer = [CChar](repeating: 0, count: 256)
         guard strerror_r(error, &buffer, buffer.count) == 0 else {
             return "error \(error)"

@@ -1,4 +1,5 @@
 import COpenSSL
+import Encodings
 import Glibc
 
 /// What a certificate says, as values.
@@ -69,13 +70,6 @@ package struct CertificateFacts: Sendable, Equatable {
         guard X509_digest(certificate, EVP_sha256(), &digest, &length) == 1 else {
             return ""
         }
-        return hex(digest)
-    }
-
-    /// A digest in lower-case hex.
-    static func hex(_ digest: [UInt8]) -> String {
-        let digits = Array("0123456789abcdef".utf8)
-        let text = digest.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }
-        return String(decoding: text, as: UTF8.self)
+        return Hex.text(digest)
     }
 }

@@ -1,14 +1,15 @@
 /// The bytes of a certificate, key or passphrase file, read as GuardedFile reads.
-struct CredentialFile {
+package struct CredentialFile {
     let path: String
     private let file: GuardedFile
-    var bytes: [UInt8] { file.bytes }
+    /// All of its bytes.
+    package var bytes: [UInt8] { file.bytes }
 
     /// Chains with several certificates take some ten kilobytes; a file past this is a mistake.
     private static let largest = 1 << 20
 
     /// Reads the file. Throws `missing`, `unreadable` or `malformed` (too large).
-    static func read(_ path: String) throws(IdentityFailure) -> CredentialFile {
+    package static func read(_ path: String) throws(IdentityFailure) -> CredentialFile {
         do {
             return CredentialFile(path: path, file: try GuardedFile.read(path, limit: largest))
         } catch {
@@ -35,7 +36,7 @@ struct CredentialFile {
     }
 
     /// Whether the bytes contain an ASCII text.
-    func contains(_ text: String) -> Bool {
+    package func contains(_ text: String) -> Bool {
         bytes.firstRange(of: Array(text.utf8)) != nil
     }
 

@@ -1,5 +1,15 @@
 import COpenSSL
 
+/// How the peer's certificate is checked.
+package enum PeerVerification: Sendable {
+    /// A server that asks for no client certificate.
+    case nobody
+    /// The peer must have one, and its chain must be good.
+    case peer
+    /// A server that misbehaves: each client certificate is called bad.
+    case refuseEveryone
+}
+
 /// What OpenSSL tells its callbacks during a handshake and forgets afterwards.
 ///
 /// A failed handshake keeps no peer certificate, so the reason and the dates are noted while the
@@ -26,7 +36,7 @@ final class HandshakeNotes {
     fileprivate(set) var certificateWasRequested = false
 
     /// Makes an SSL object report to these notes and check its peer by `mode`.
-    func attach(to ssl: OpaquePointer, verifying mode: VerifyMode) {
+    func attach(to ssl: OpaquePointer, verifying mode: PeerVerification) {
         let opaque = Unmanaged.passUnretained(self).toOpaque()
         _ = pushsweep_ssl_set_app_data(ssl, opaque)
         SSL_set_cert_cb(ssl, noteCertificateRequest, opaque)
@@ -39,14 +49,6 @@ final class HandshakeNotes {
         case .refuseEveryone:
             SSL_set_verify(ssl, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, refuse)
         }
-    }
-
-    enum VerifyMode {
-        /// A server that asks for no client certificate.
-        case nobody
-        case peer
-        /// A server that misbehaves: each client certificate is called bad.
-        case refuseEveryone
     }
 
     fileprivate static func of(_ opaque: UnsafeMutableRawPointer?) -> HandshakeNotes? {

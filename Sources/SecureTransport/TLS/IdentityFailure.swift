@@ -32,7 +32,8 @@ package struct IdentityFailure: Error, Sendable, Equatable, CustomStringConverti
     /// One line: what was read, what is wrong with it, what to do next. Never a secret.
     package let description: String
 
-    init(_ code: Code, _ description: String) {
+    /// States a failure.
+    package init(_ code: Code, _ description: String) {
         self.code = code
         self.description = description
     }

@@ -1,11 +1,12 @@
 import COpenSSL
 
 /// A BIO in memory (BIO_s_mem(3)): what OpenSSL's PEM and PKCS#12 functions read and write.
-final class MemoryStream {
-    let bio: OpaquePointer
+package final class MemoryStream {
+    /// The stream as OpenSSL's functions take it, valid as long as this object.
+    package let bio: OpaquePointer
 
-    /// Nil only when memory ran out.
-    init?(_ bytes: [UInt8] = []) {
+    /// Begins with bytes to be read; nil only when memory ran out.
+    package init?(_ bytes: [UInt8] = []) {
         guard let bio = BIO_new(BIO_s_mem()) else {
             return nil
         }
@@ -22,7 +23,7 @@ final class MemoryStream {
     }
 
     /// What was written and not yet read.
-    var contents: [UInt8] {
+    package var contents: [UInt8] {
         var start: UnsafeMutablePointer<CChar>?
         let count = pushsweep_bio_contents(bio, &start)
         guard let start, count > 0 else {

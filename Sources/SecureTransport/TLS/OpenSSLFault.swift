@@ -1,7 +1,7 @@
 import COpenSSL
 
 /// The reasons that OpenSSL left on this thread's error queue, oldest first (ERR_get_error(3)).
-struct OpenSSLFault: Sendable {
+package struct OpenSSLFault: Sendable {
     struct Entry: Sendable {
         let library: Int32
         let reason: Int32
@@ -11,7 +11,7 @@ struct OpenSSLFault: Sendable {
     let entries: [Entry]
 
     /// Empties the queue: what stays there would be taken for the reason of a later call.
-    static func drain() -> OpenSSLFault {
+    package static func drain() -> OpenSSLFault {
         var entries: [Entry] = []
         while true {
             let code = ERR_get_error()
@@ -49,14 +49,14 @@ struct OpenSSLFault: Sendable {
     }
 
     /// OpenSSL's words for the first reason, in quotes; alert names keep their protocol prefix.
-    var text: String {
+    package var text: String {
         "\"\(entries.first?.text ?? "no reason given")\""
     }
 }
 
 extension OpenSSLFault {
     /// Empties the queue of reasons that do not matter.
-    static func discard() {
+    package static func discard() {
         ERR_clear_error()
     }
 }

@@ -3,12 +3,12 @@ import Glibc
 
 /// Reads a private key from a PEM file (RFC 7468; PEM_read_bio_PrivateKey(3)). Whether the file is
 /// private enough is for the caller to check.
-struct PEMPrivateKey {
+package struct PEMPrivateKey {
     let file: CredentialFile
     let passphrase: String?
 
     /// What each kind of PEM private key has in its first line.
-    static let boundary = "PRIVATE KEY-----"
+    package static let boundary = "PRIVATE KEY-----"
 
     /// What the passphrase callback is given and leaves behind.
     private struct Question {

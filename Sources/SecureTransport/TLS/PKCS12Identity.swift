@@ -110,8 +110,8 @@ struct PKCS12Identity {
 }
 
 /// OpenSSL's home of RC2, single DES and the like (OSSL_PROVIDER-legacy(7)).
-enum LegacyProvider {
+package enum LegacyProvider {
     /// Loads it at the first question, for the rest of the process and beside the default one. It
     /// adds algorithms for reading files; TLS does not negotiate any of them.
-    static let isLoaded = OSSL_PROVIDER_try_load(nil, "legacy", 1) != nil
+    package static let isLoaded = OSSL_PROVIDER_try_load(nil, "legacy", 1) != nil
 }

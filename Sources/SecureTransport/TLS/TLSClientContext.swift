@@ -74,12 +74,14 @@ package final class TLSClientContext: Sendable {
 }
 
 /// What client and server contexts have in common.
-enum TLSContext {
+package enum TLSContext {
     /// Received bytes are taken from the socket in portions of this many, several records at a
     /// time. From 16 to 512 KiB no size drained a feed measurably faster than another.
     static let readBufferSize = 64 * 1024
 
-    static func make(_ method: OpaquePointer?) throws(TransportFailure) -> OpaquePointer {
+    /// A new context for a method such as TLS_client_method, with the options that both sides need.
+    /// Throws `credentialsUnusable`.
+    package static func make(_ method: OpaquePointer?) throws(TransportFailure) -> OpaquePointer {
         OpenSSLFault.discard()
         guard let context = SSL_CTX_new(method) else {
             throw failure("preparing TLS")
@@ -91,7 +93,8 @@ enum TLSContext {
         return context
     }
 
-    static func install(
+    /// Makes a context present an identity, if there is one. Throws `credentialsUnusable`.
+    package static func install(
         _ identity: TLSIdentity?, in context: OpaquePointer
     ) throws(TransportFailure) {
         if let identity, !identity.material.install(in: context) {
@@ -101,16 +104,18 @@ enum TLSContext {
         }
     }
 
-    static func failure(_ action: String, advice: String = "") -> TransportFailure {
+    /// `credentialsUnusable` with OpenSSL's reasons, which leave its queue.
+    package static func failure(_ action: String, advice: String = "") -> TransportFailure {
         TransportFailure(
             .credentialsUnusable, "\(action): \(OpenSSLFault.drain().text)\(advice)")
     }
 }
 
 /// Application-Layer Protocol Negotiation, RFC 7301.
-enum ALPN {
-    /// Each name behind its length in one byte.
-    static func wireForm(_ names: [String]) throws(TransportFailure) -> [UInt8] {
+package enum ALPN {
+    /// Each name behind its length in one byte. Throws `credentialsUnusable` for a name of no bytes or of
+    /// over 255.
+    package static func wireForm(_ names: [String]) throws(TransportFailure) -> [UInt8] {
         var bytes: [UInt8] = []
         for name in names {
             guard (1...255).contains(name.utf8.count) else {

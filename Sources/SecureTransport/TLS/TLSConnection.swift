@@ -26,12 +26,12 @@ package final class TLSConnection {
 
     let ssl: OpaquePointer
     let socket: Socket
-    let notes = HandshakeNotes()
-    let role: Role
     /// The peer as messages name it: `host:port (address)`.
     package let peer: String
-    /// Our certificate's name for messages.
-    let identityName: String?
+    /// What OpenSSL notes during the handshake.
+    let notes: HandshakeNotes
+    /// What failures say.
+    let failures: TLSFailures
     /// Cuts short every wait.
     let interrupt: Interrupt?
     /// Set once the receiving side is over; each later read says the same.
@@ -55,9 +55,9 @@ package final class TLSConnection {
         }
         self.ssl = ssl
         self.socket = socket
-        self.role = role
         self.peer = peer
-        self.identityName = identityName
+        notes = HandshakeNotes()
+        failures = TLSFailures(peer: peer, role: role, identityName: identityName, notes: notes)
         self.interrupt = interrupt
     }
 
@@ -65,108 +65,208 @@ package final class TLSConnection {
         SSL_free(ssl)
     }
 
-    /// Connects and completes the handshake.
-    ///
-    /// Checks the peer's chain, its validity and that it names `hostName` (RFC 9525; an IP literal
-    /// is looked for among the certificate's IP addresses). `hostName` is sent as SNI unless it is
-    /// an IP literal (RFC 6066). The handshake has `handshakeTimeout` from the moment TCP is
-    /// connected. `interrupt` cuts short this and every later wait on the connection.
-    package static func connect(
-        to address: SocketAddress, hostName: String, context: TLSClientContext,
-        connectDeadline: Deadline, handshakeTimeout: Duration, interrupt: Interrupt? = nil
-    ) throws(TransportFailure) -> TLSConnection {
-        let host = HostName(hostName)
-        let peer = PeerName.text(host: host.text, address: address)
-        guard host.isUsable else {
-            throw TransportFailure(
-                .nameNotFound, "connecting to \(address): the host name is empty or unusable")
-        }
-        let socket = try Socket.connect(
-            to: address, peer: peer, deadline: connectDeadline, interrupt: interrupt)
-        let connection = try TLSConnection(
-            socket, context: context.pointer, role: .client, peer: peer,
-            identityName: context.identityName, interrupt: interrupt)
-        connection.notes.attach(to: connection.ssl, verifying: .peer)
-        try connection.expect(host)
-        SSL_set_connect_state(connection.ssl)
-        try connection.handshake(deadline: .in(handshakeTimeout))
-        return connection
-    }
+    // MARK: Waiting
 
-    /// Makes OpenSSL check the name, which it does not do by itself (SSL_set1_host(3)).
-    private func expect(_ host: HostName) throws(TransportFailure) {
-        let parameters = SSL_get0_param(ssl)
-        if host.isLiteral {
-            guard X509_VERIFY_PARAM_set1_ip_asc(parameters, host.text) == 1 else {
-                throw TLSContext.failure("preparing to check the address of \(peer)")
-            }
+    /// Waits as OpenSSL asked, or throws `timedOut` or `interrupted`.
+    func wait(
+        for direction: Poll.Direction, deadline: Deadline, during stage: TransportFailure.Stage
+    ) throws(TransportFailure) {
+        switch poll(for: direction, deadline: deadline) {
+        case .ready:
             return
-        }
-        X509_VERIFY_PARAM_set_hostflags(
-            parameters, UInt32(X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS))
-        guard X509_VERIFY_PARAM_set1_host(parameters, host.text, 0) == 1,
-            pushsweep_ssl_set_server_name(ssl, host.text) == 1
-        else {
-            throw TLSContext.failure("preparing to check the host name of \(peer)")
+        case .timedOut:
+            throw failures.timeout(stage)
+        case .interrupted:
+            throw TransportFailure(.interrupted, "waiting for \(peer): interrupted")
+        case .failed(let error):
+            throw .system("waiting for \(peer)", error)
         }
     }
 
-    func handshake(deadline: Deadline) throws(TransportFailure) {
+    private func poll(for direction: Poll.Direction, deadline: Deadline) -> Poll.Outcome {
+        Poll.wait(socket.descriptor, for: direction, deadline: deadline, interrupt: interrupt)
+    }
+
+    // MARK: Bytes
+
+    /// Reads what is there into `buffer`, waiting for the first byte until the deadline.
+    ///
+    /// Fills the buffer as far as records already received reach. With `Deadline.now` it returns
+    /// at once. The interrupt cuts a wait short; it does not hold back bytes that are there, so a
+    /// caller facing an endless peer asks `Interrupt.isTripped` itself. Throws
+    /// `clientCertificateRefused`, `protocolError` or `io`; bytes that came before the failure are
+    /// returned first, and each later read throws the same.
+    package func read(
+        into buffer: UnsafeMutableRawBufferPointer, deadline: Deadline
+    ) throws(TransportFailure) -> ReadOutcome {
+        precondition(!buffer.isEmpty, "a read needs room for at least one byte")
+        if let ended {
+            return .end(try ended.get())
+        }
+        guard socket.descriptor >= 0 else {
+            throw failures.closedByUs
+        }
+        var filled = 0
         while true {
-            switch attempt({ SSL_do_handshake($0) }) {
+            var count = 0
+            let rest = UnsafeMutableRawBufferPointer(rebasing: buffer[filled...])
+            switch TLSAttempt(ssl, { SSL_read_ex($0, rest.baseAddress, rest.count, &count) }) {
             case .done:
-                return
+                filled += count
+                // Records held by read-ahead show in SSL_has_pending, not in SSL_pending.
+                if filled == buffer.count || SSL_has_pending(ssl) == 0 {
+                    return .bytes(filled)
+                }
+                continue
             case .wait(let direction):
-                try wait(for: direction, deadline: deadline, during: .handshake)
+                if filled > 0 {
+                    return .bytes(filled)
+                }
+                switch poll(for: direction, deadline: deadline) {
+                case .ready: continue
+                case .timedOut: return .timedOut
+                case .interrupted: return .interrupted
+                case .failed(let error): throw .system("waiting for \(peer)", error)
+                }
+            case .ended(let end):
+                ended = .success(end)
+            case .failed(let fault):
+                ended = .failure(failures.readFailure(fault))
+            }
+            isBroken = isBroken || ended != .success(.closeNotify)
+            if filled > 0 {
+                return .bytes(filled)
+            }
+            if let ended {
+                return .end(try ended.get())
+            }
+        }
+    }
+
+    /// Writes all of `bytes` by the deadline.
+    ///
+    /// Give 16 KiB or more at a time: each call makes at least one record and one system call.
+    /// Throws `timedOut(.write)`, `interrupted`, `closedEarly`, `reset`, `protocolError` or `io`;
+    /// after any of them some bytes may have been sent and the connection is only good for closing.
+    package func write(
+        _ bytes: UnsafeRawBufferPointer, deadline: Deadline
+    ) throws(TransportFailure) {
+        guard socket.descriptor >= 0 else {
+            throw failures.closedByUs
+        }
+        var rest = bytes
+        while !rest.isEmpty {
+            var count = 0
+            let portion = rest
+            let attempt = TLSAttempt(
+                ssl, { SSL_write_ex($0, portion.baseAddress, portion.count, &count) })
+            switch attempt {
+            case .done:
+                bytesWritten += count
+                rest = UnsafeRawBufferPointer(rebasing: rest[count...])
+            case .wait(let direction):
+                do {
+                    try wait(for: direction, deadline: deadline, during: .write)
+                } catch {
+                    isBroken = true
+                    throw error
+                }
             case .ended(let end):
                 isBroken = true
-                throw handshakeEnded(end)
+                throw failures.writeEnded(end)
             case .failed(let fault):
                 isBroken = true
-                throw handshakeFailure(fault)
+                throw failures.readFailure(fault)
             }
         }
     }
 
-    /// The protocol agreed on by ALPN; nil when none was.
-    package var negotiatedProtocol: String? {
-        var name: UnsafePointer<UInt8>?
-        var length: UInt32 = 0
-        SSL_get0_alpn_selected(ssl, &name, &length)
-        guard let name, length > 0 else {
-            return nil
+    /// What an attempt to send brought.
+    enum SendOutcome {
+        /// So many bytes, at least one, were encrypted and handed to the socket.
+        case sent(Int)
+        /// Nothing now; the next try must begin with the same bytes (SSL_write(3)).
+        case wait(Poll.Direction)
+    }
+
+    /// Sends as much of `bytes` as one record holds, without waiting. Throws like `write`.
+    func send(_ bytes: UnsafeRawBufferPointer) throws(TransportFailure) -> SendOutcome {
+        guard socket.descriptor >= 0 else {
+            throw failures.closedByUs
         }
-        return String(
-            decoding: UnsafeBufferPointer(start: name, count: Int(length)), as: UTF8.self)
+        var count = 0
+        switch TLSAttempt(ssl, { SSL_write_ex($0, bytes.baseAddress, bytes.count, &count) }) {
+        case .done:
+            bytesWritten += count
+            return .sent(count)
+        case .wait(let direction):
+            return .wait(direction)
+        case .ended(let end):
+            isBroken = true
+            throw failures.writeEnded(end)
+        case .failed(let fault):
+            isBroken = true
+            throw failures.readFailure(fault)
+        }
     }
 
-    /// The version agreed on, `TLSv1.2` or `TLSv1.3`.
-    package var tlsVersion: String {
-        SSL_get_version(ssl).map { String(cString: $0) } ?? ""
+    // MARK: The end
+
+    /// Tells the peer that nothing more will come: close_notify, then FIN. Reading goes on.
+    ///
+    /// After a large write the socket may be full, so this waits for room until the deadline; a
+    /// close_notify that finds none is lost, which the peer sees as a cut. Fails silently: there is
+    /// nobody left to tell.
+    package func closeNotify(deadline: Deadline = .in(.seconds(5))) {
+        guard socket.descriptor >= 0, !isBroken else {
+            return
+        }
+        // 0 means sent and not yet answered, which is all that is wanted (SSL_shutdown(3)).
+        while case .wait(let direction) = TLSAttempt(ssl, { SSL_shutdown($0) < 0 ? -1 : 1 }) {
+            guard
+                case .ready = Poll.wait(
+                    socket.descriptor, for: direction, deadline: deadline, interrupt: interrupt)
+            else {
+                break
+            }
+        }
+        OpenSSLFault.discard()
+        socket.endSending()
     }
 
-    /// The cipher suite agreed on, in OpenSSL's spelling.
-    package var cipher: String {
-        SSL_CIPHER_get_name(SSL_get_current_cipher(ssl)).map { String(cString: $0) } ?? ""
+    /// Sends close_notify and closes.
+    package func close() {
+        closeNotify()
+        socket.close()
     }
 
-    /// The subject of the peer's certificate (RFC 2253); nil when it sent none.
-    package var peerSubject: String? {
-        peerFacts?.subject
+    /// Sends FIN without close_notify and closes, as a process that dies does; the peer cannot
+    /// tell whether bytes are missing.
+    package func closeAbruptly() {
+        socket.closeWithEnd()
     }
 
-    /// What the peer's certificate says; nil when it sent none.
-    package var peerFacts: CertificateFacts? {
-        SSL_get0_peer_certificate(ssl).map(CertificateFacts.init)
+    /// Resets the connection: the peer may lose even bytes that it has not read yet.
+    package func reset() {
+        socket.closeWithReset()
     }
-}
 
-/// How messages name a peer.
-enum PeerName {
-    /// `host:port (address)`, or only the address when the host is that address.
-    static func text(host: String, address: SocketAddress) -> String {
-        let number = address.description
-        let name = host.contains(":") ? "[\(host)]:\(address.port)" : "\(host):\(address.port)"
-        return name == number ? number : "\(name) (\(number))"
+    /// Reads and drops what the peer still sends; true when it ended, false when the deadline or
+    /// the interrupt came first.
+    ///
+    /// A server that closes with unread bytes in its socket sends a reset, which can overtake the
+    /// end of its own list; waiting for the peer's end avoids that.
+    @discardableResult
+    package func discardUntilEnd(deadline: Deadline) -> Bool {
+        var scratch = [UInt8](repeating: 0, count: 16 * 1024)
+        return scratch.withUnsafeMutableBytes { buffer in
+            while true {
+                switch try? read(into: buffer, deadline: deadline) {
+                case .bytes where !deadline.hasPassed: continue
+                case .bytes, .timedOut, .interrupted: return false
+                case .end, nil: return true
+                }
+            }
+        }
     }
 }

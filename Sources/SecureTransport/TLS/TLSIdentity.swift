@@ -1,4 +1,5 @@
 import COpenSSL
+import Encodings
 
 // Our side of mutual TLS: a certificate, its chain and its private key.
 //
@@ -22,9 +23,11 @@ package struct TLSIdentity: Sendable {
 
     /// What the certificate says.
     package let facts: CertificateFacts
-    let material: IdentityMaterial
+    /// The objects behind it.
+    package let material: IdentityMaterial
 
-    init(_ material: IdentityMaterial) {
+    /// An identity of objects that were loaded or made elsewhere.
+    package init(_ material: IdentityMaterial) {
         self.material = material
         facts = CertificateFacts(material.certificate)
     }
@@ -105,15 +108,17 @@ package struct TLSIdentity: Sendable {
 }
 
 /// OpenSSL's objects of an identity, freed with the last user.
-final class IdentityMaterial: Sendable {
+package final class IdentityMaterial: Sendable {
     // Unsafe only to the compiler: X509 and EVP_PKEY are not changed after this init, and OpenSSL
     // counts their references atomically (X509_up_ref(3), EVP_PKEY_up_ref(3)).
-    nonisolated(unsafe) let certificate: OpaquePointer
-    nonisolated(unsafe) let key: OpaquePointer
+    /// The certificate, an X509.
+    package nonisolated(unsafe) let certificate: OpaquePointer
+    /// Its private key, an EVP_PKEY.
+    package nonisolated(unsafe) let key: OpaquePointer
     nonisolated(unsafe) let chain: [OpaquePointer]
 
     /// Takes over one reference of each.
-    init(certificate: OpaquePointer, key: OpaquePointer, chain: [OpaquePointer]) {
+    package init(certificate: OpaquePointer, key: OpaquePointer, chain: [OpaquePointer]) {
         self.certificate = certificate
         self.key = key
         self.chain = chain

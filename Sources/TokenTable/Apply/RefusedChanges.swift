@@ -1,5 +1,6 @@
 import APNsProtocol
 import Database
+import Encodings
 import TokenHygiene
 
 // Rows that refused a change are in the ledger, under numbers below 0. Reports name the first of
@@ -28,10 +29,7 @@ package struct RefusedChange: Hashable, Sendable, CustomStringConvertible {
             let text =
                 switch value {
                 case .bytes(let bytes), .rawText(let bytes):
-                    bytes.prefix(5).map {
-                        $0 < 16 ? "0\(String($0, radix: 16))" : String($0, radix: 16)
-                    }
-                    .joined()
+                    Hex.text(bytes.prefix(5))
                 case .text(let text): text
                 case .integer(let number): "\(number)"
                 case .unsigned(let number): "\(number)"

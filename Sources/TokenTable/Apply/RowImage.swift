@@ -1,4 +1,5 @@
 import Database
+import Encodings
 
 // The content of a deleted row, and the key of a changed row, as JSON in the ledger. The image has
 // to restore the row exactly, whatever its columns are. So values that JSON cannot express are
@@ -12,7 +13,7 @@ enum RowImage {
         var json: [UInt8] = [UInt8(ascii: "{")]
         for (index, (column, value)) in zip(columns, values).enumerated() {
             if index > 0 { json.append(UInt8(ascii: ",")) }
-            append(text: column, to: &json)
+            JSONText.append(column, to: &json)
             json.append(UInt8(ascii: ":"))
             append(value, to: &json)
         }
@@ -46,7 +47,7 @@ enum RowImage {
         case .integer(let number): json.append(contentsOf: String(number).utf8)
         case .unsigned(let number): json.append(contentsOf: String(number).utf8)
         case .real(let number): json.append(contentsOf: "{\"real\":\"\(number)\"}".utf8)
-        case .text(let text): append(text: text, to: &json)
+        case .text(let text): JSONText.append(text, to: &json)
         case .bytes(let bytes): append(hex: bytes, as: "hex", to: &json)
         case .rawText(let bytes): append(hex: bytes, as: "text", to: &json)
         case .wallClock(let clock):
@@ -56,31 +57,9 @@ enum RowImage {
         }
     }
 
-    private static let digits = Array("0123456789abcdef".utf8)
-
     private static func append(hex bytes: [UInt8], as kind: String, to json: inout [UInt8]) {
         json.append(contentsOf: "{\"\(kind)\":\"".utf8)
-        for byte in bytes {
-            json.append(digits[Int(byte >> 4)])
-            json.append(digits[Int(byte & 15)])
-        }
+        Hex.append(bytes, to: &json)
         json.append(contentsOf: "\"}".utf8)
-    }
-
-    private static func append(text: String, to json: inout [UInt8]) {
-        json.append(UInt8(ascii: "\""))
-        for byte in text.utf8 {
-            switch byte {
-            case UInt8(ascii: "\""), UInt8(ascii: "\\"):
-                json.append(UInt8(ascii: "\\"))
-                json.append(byte)
-            case 0..<0x20:
-                json.append(contentsOf: "\\u00".utf8)
-                json.append(digits[Int(byte >> 4)])
-                json.append(digits[Int(byte & 15)])
-            default: json.append(byte)
-            }
-        }
-        json.append(UInt8(ascii: "\""))
     }
 }

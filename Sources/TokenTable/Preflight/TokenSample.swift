@@ -1,5 +1,6 @@
 import APNsProtocol
 import Database
+import Encodings
 
 /// The spellings of stored tokens, counted over a sample of rows. They show before the first sweep
 /// which rows no signal can find.
@@ -54,7 +55,7 @@ package struct TokenSample: Hashable, Sendable {
         case .text(let text): return spelling(ofText: Array(text.utf8))
         case .bytes(let bytes):
             if bytes.isEmpty { return .blank }
-            let isHexText = bytes.count >= 32 && bytes.allSatisfy(isHexDigit)
+            let isHexText = bytes.count >= 32 && bytes.allSatisfy { Hex.value(of: $0) != nil }
             return isHexText ? spelling(ofText: bytes) : .bytes
         case .null: return .blank
         default: return .other
@@ -77,19 +78,10 @@ package struct TokenSample: Hashable, Sendable {
                 return isBase64 ? .base64Like : .other
             }
         }
-        if !text.allSatisfy(isHexDigit) { return .grouped }
+        if text.contains(where: { Hex.value(of: $0) == nil }) { return .grouped }
         let hasUpper = text.contains { (UInt8(ascii: "A")...UInt8(ascii: "F")).contains($0) }
         let hasLower = text.contains { (UInt8(ascii: "a")...UInt8(ascii: "f")).contains($0) }
         return hasUpper ? (hasLower ? .mixedHex : .upperHex) : .lowerHex
-    }
-
-    private static func isHexDigit(_ byte: UInt8) -> Bool {
-        switch byte {
-        case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "f"),
-            UInt8(ascii: "A")...UInt8(ascii: "F"):
-            true
-        default: false
-        }
     }
 
     private static func isBase64Character(_ byte: UInt8) -> Bool {

@@ -1,5 +1,6 @@
 import APNsProtocol
 import Database
+import Encodings
 import Foundation
 import TokenHygiene
 
@@ -32,13 +33,8 @@ struct UndoMarker {
 }
 
 extension UndoProgress {
-    /// The progress as JSON, as stored in the run's record.
-    var json: String {
-        let encoder = JSONEncoder()
-        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-        guard let data = try? encoder.encode(self) else { return "{}" }
-        return String(decoding: data, as: UTF8.self)
-    }
+    /// As it stands in the run's record.
+    var json: String { jsonLine }
 
     init?(json: String) {
         guard let progress = try? JSONDecoder().decode(Self.self, from: Data(json.utf8)) else {

@@ -1,5 +1,6 @@
 import APNsProtocol
 import ArgumentParser
+import Encodings
 import Foundation
 import Operations
 import TokenHygiene

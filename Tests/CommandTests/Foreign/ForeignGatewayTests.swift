@@ -1,4 +1,5 @@
 import APNsProtocol
+import APNsSimulator
 import Foundation
 import SecureTransport
 import TestSupport

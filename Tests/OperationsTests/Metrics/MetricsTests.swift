@@ -1,4 +1,5 @@
 import APNsProtocol
+import Encodings
 import EvidenceJournal
 import Foundation
 import TestSupport

@@ -1,10 +1,22 @@
 import COpenSSL
+import Encodings
 import Glibc
 
 // From OpenSSL's reasons to a code and a sentence. Reasons are libssl's SSL_R_... numbers; a peer's
 // alert is such a number too, 1000 plus the alert (RFC 8446 section 6.2).
 
-extension TLSConnection {
+/// The failures of one connection: whom they name, and what OpenSSL noted about the handshake.
+struct TLSFailures {
+    /// The peer as messages name it.
+    let peer: String
+    /// Which side we are.
+    let role: TLSConnection.Role
+    /// Our certificate's name for messages; nil without one.
+    let identityName: String?
+    /// What OpenSSL said during the handshake.
+    let notes: HandshakeNotes
+
+    /// For a call after `close`.
     var closedByUs: TransportFailure {
         TransportFailure(.io, "using the connection to \(peer): it was closed on this side")
     }
@@ -50,7 +62,7 @@ extension TLSConnection {
                     + "again")
     }
 
-    func handshakeFailure(_ fault: Fault) -> TransportFailure {
+    func handshakeFailure(_ fault: TLSAttempt.Fault) -> TransportFailure {
         let action = "TLS handshake with \(peer)"
         if let rejection = notes.rejection {
             return rejected(rejection)
@@ -77,7 +89,7 @@ extension TLSConnection {
         }
     }
 
-    func readFailure(_ fault: Fault) -> TransportFailure {
+    func readFailure(_ fault: TLSAttempt.Fault) -> TransportFailure {
         let action = "talking to \(peer)"
         if let alert = fault.reasons.alert {
             return alerted(alert, fault, action)
@@ -85,7 +97,7 @@ extension TLSConnection {
         return other(action, fault)
     }
 
-    private func other(_ action: String, _ fault: Fault) -> TransportFailure {
+    private func other(_ action: String, _ fault: TLSAttempt.Fault) -> TransportFailure {
         if fault.reasons.entries.isEmpty, fault.systemError != 0 {
             return .system(action, fault.systemError)
         }
@@ -101,7 +113,7 @@ extension TLSConnection {
     }
 
     private func alerted(
-        _ alert: Int32, _ fault: Fault, _ action: String
+        _ alert: Int32, _ fault: TLSAttempt.Fault, _ action: String
     ) -> TransportFailure {
         switch alert {
         case SSL_AD_PROTOCOL_VERSION:
@@ -120,7 +132,9 @@ extension TLSConnection {
         }
     }
 
-    private func certificateRefused(_ fault: Fault, _ action: String) -> TransportFailure {
+    private func certificateRefused(
+        _ fault: TLSAttempt.Fault, _ action: String
+    ) -> TransportFailure {
         guard role == .client else {
             return TransportFailure(
                 .certificateUntrusted,

@@ -1,4 +1,5 @@
 import COpenSSL
+import SecureTransport
 
 /// What all connections of one server share. For the simulator and tests: it can be made to offer
 /// what a client must refuse.
@@ -86,7 +87,7 @@ package final class TLSServerContext: Sendable {
         SSL_CTX_set_client_CA_list(pointer, names)
     }
 
-    var verifying: HandshakeNotes.VerifyMode {
+    var verifying: PeerVerification {
         switch clients {
         case .notAsked: .nobody
         case .required: .peer

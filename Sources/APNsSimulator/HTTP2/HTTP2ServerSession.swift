@@ -1,4 +1,5 @@
 import CNGHTTP2
+import SecureTransport
 
 // The server's side, for the simulator and tests: whole requests come out, answers go in, and what
 // a server must not do can be done: RST_STREAM and GOAWAY of any kind at any time, windows that
@@ -87,8 +88,7 @@ package final class HTTP2ServerSession {
                 case .timedOut: return .timedOut
                 case .interrupted: return .interrupted
                 case .failed(let error):
-                    let failure = TransportFailure.system("waiting for \(peer)", error)
-                    closed = HTTP2Close(.transport, failure.description, failure: failure)
+                    closed = .transport(.system("waiting for \(peer)", error))
                     continue
                 }
             }

@@ -1,5 +1,6 @@
 import COpenSSL
 import Glibc
+import SecureTransport
 
 // A certificate authority that lives as long as a test, a demo or a simulator's directory.
 //

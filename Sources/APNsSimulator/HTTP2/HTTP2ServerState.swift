@@ -1,4 +1,5 @@
 import CNGHTTP2
+import SecureTransport
 
 /// A server session's state, changed by nghttp2's callbacks. Lives where a pointer leads.
 struct HTTP2ServerState: ~Copyable {

@@ -1,5 +1,6 @@
 import COpenSSL
 import Glibc
+import SecureTransport
 
 /// A listening TCP socket. Threads may accept on it at the same time.
 package final class TLSListener: Sendable {

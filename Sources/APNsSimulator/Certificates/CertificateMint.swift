@@ -1,5 +1,6 @@
 import COpenSSL
 import Glibc
+import SecureTransport
 
 /// Builds and signs certificates, and writes what was minted to files.
 package enum CertificateMint {

@@ -1,4 +1,5 @@
 import CNGHTTP2
+import SecureTransport
 
 extension HTTP2ServerSession {
     /// Answers a request. False when its stream is gone.

@@ -1,4 +1,5 @@
 import CNGHTTP2
+import SecureTransport
 
 // The edge to C of a server's session.
 

@@ -1,5 +1,5 @@
-import COpenSSL
 import Glibc
+import SecureTransport
 import Synchronization
 
 /// A client's TCP connection before TLS, to be handed to the thread that will serve it.
@@ -32,9 +32,7 @@ package final class AcceptedConnection: Sendable {
 
     /// Completes the server's side of the handshake within `timeout`.
     ///
-    /// Throws `clientCertificateRefused` when the client sent none, the certificate codes when it
-    /// sent a bad one or refused ours, `notTLS`, `protocolVersion`, `closedEarly`, `reset`,
-    /// `timedOut(.handshake)`, `interrupted`, or `io` when this connection was already used up.
+    /// Throws what `TLSConnection.accept` throws, or `io` when this connection was already used up.
     package func handshake(
         context: TLSServerContext, timeout: Duration, interrupt: Interrupt? = nil
     ) throws(TransportFailure) -> TLSConnection {
@@ -42,13 +40,9 @@ package final class AcceptedConnection: Sendable {
             throw TransportFailure(
                 .io, "TLS handshake with \(peer): the connection was already used up")
         }
-        let connection = try TLSConnection(
-            socket, context: context.pointer, role: .server, peer: peer, identityName: nil,
-            interrupt: interrupt)
-        connection.notes.attach(to: connection.ssl, verifying: context.verifying)
-        SSL_set_accept_state(connection.ssl)
-        try connection.handshake(deadline: .in(timeout))
-        return connection
+        return try .accept(
+            socket, context: context.pointer, verifying: context.verifying, peer: peer,
+            timeout: timeout, interrupt: interrupt)
     }
 
     /// Sends bytes without TLS, as far as the socket takes them at once, and says how many it took.

@@ -1,6 +1,5 @@
+import Encodings
 import Testing
-
-@testable import SecureTransport
 
 @Suite("Times as text") struct RFC3339Tests {
     @Test("are RFC 3339 in UTC, with milliseconds where the source has them")
@@ -16,9 +15,16 @@ import Testing
         #expect(RFC3339.text(milliseconds: -86_400_000) == "1969-12-31T00:00:00.000Z")
     }
 
+    @Test("have four digits of the year, as the RFC demands")
+    func years() {
+        #expect(RFC3339.text(-62_135_596_800) == "0001-01-01T00:00:00Z")
+        #expect(RFC3339.text(253_402_300_799) == "9999-12-31T23:59:59Z")
+    }
+
     @Test("that no calendar has room for are said as a number of seconds")
     func beyondTheCalendar() {
         #expect(RFC3339.text(.max) == "9223372036854775807 s")
         #expect(RFC3339.text(milliseconds: .max) == "292278994-08-17T07:12:55.807Z")
+        #expect(RFC3339.text(milliseconds: .min) == "-292275055-05-16T16:47:04.192Z")
     }
 }

@@ -1,66 +1,9 @@
 import COpenSSL
 
-/// The public half of a `SigningKey`.
-package final class VerificationKey: Sendable {
-    // Unsafe only to the compiler: as in SigningKey.
-    nonisolated(unsafe) private let key: OpaquePointer
-
-    /// Takes over one reference.
-    init(adopting key: OpaquePointer) {
-        self.key = key
-    }
-
-    /// Loads a public key (SubjectPublicKeyInfo in PEM, RFC 7468 section 13) or the public half of
-    /// a private one. Throws `missing`, `unreadable`, `malformed`, and for a private key what
-    /// `SigningKey` throws.
-    package convenience init(file path: String) throws(IdentityFailure) {
-        let file = try CredentialFile.read(path)
-        if file.contains(PEMPrivateKey.boundary) {
-            try self.init(adopting: SigningKey(file: path).verificationKey.sharedReference())
-            return
-        }
-        guard let stream = MemoryStream(file.bytes),
-            let key = PEM_read_bio_PUBKEY(stream.bio, nil, nil, nil)
-        else {
-            throw IdentityFailure(
-                .malformed,
-                "reading \(path): no public key in it: \(OpenSSLFault.drain().text)")
-        }
-        self.init(adopting: key)
-        guard EllipticKey.isOnP256(key) else {
-            throw IdentityFailure(
-                .malformed, "reading \(path): the key in it is not one of the curve P-256")
-        }
-    }
-
-    deinit {
-        EVP_PKEY_free(key)
-    }
-
-    /// Whether the 64 bytes are this key's signature of the message. False for any other number of
-    /// bytes.
-    package func verifies(_ signature: [UInt8], of message: [UInt8]) -> Bool {
-        guard let encoded = EllipticSignature.encoded(signature), let context = EVP_MD_CTX_new()
-        else {
-            return false
-        }
-        defer {
-            EVP_MD_CTX_free(context)
-            OpenSSLFault.discard()
-        }
-        return EVP_DigestVerifyInit(context, nil, EVP_sha256(), nil, key) == 1
-            && EVP_DigestVerify(context, encoded, encoded.count, message, message.count) == 1
-    }
-
-    private func sharedReference() -> OpaquePointer {
-        EVP_PKEY_up_ref(key)
-        return key
-    }
-}
-
 /// Questions about keys.
-enum EllipticKey {
-    static func isOnP256(_ key: OpaquePointer) -> Bool {
+package enum EllipticKey {
+    /// Whether an EVP_PKEY is one of the curve P-256.
+    package static func isOnP256(_ key: OpaquePointer) -> Bool {
         var name = [CChar](repeating: 0, count: 64)
         var length = 0
         guard EVP_PKEY_get_group_name(key, &name, name.count, &length) == 1 else {
@@ -74,7 +17,7 @@ enum EllipticKey {
 }
 
 /// The two spellings of a signature on P-256.
-enum EllipticSignature {
+package enum EllipticSignature {
     /// Bytes of r, and of s.
     private static let half = 32
 
@@ -101,7 +44,7 @@ enum EllipticSignature {
     }
 
     /// DER from r and s; nil unless there are 64 bytes.
-    static func encoded(_ raw: [UInt8]) -> [UInt8]? {
+    package static func encoded(_ raw: [UInt8]) -> [UInt8]? {
         guard raw.count == 2 * half, let signature = ECDSA_SIG_new() else {
             return nil
         }

@@ -1,3 +1,5 @@
+import SecureTransport
+
 /// What a server's HTTP/2 session says of itself and accepts. For the simulator and tests.
 package struct HTTP2ServerSettings: Sendable {
     /// SETTINGS_MAX_CONCURRENT_STREAMS; nil sends none, which means no limit.

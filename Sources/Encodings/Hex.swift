@@ -1,0 +1,69 @@
+/// Hex digits as bytes of ASCII (RFC 4648 section 8): written in lower case, read in any case.
+///
+/// Tokens are written by the million. So the digits go straight into a buffer of the caller, and the small
+/// functions may be inlined into other modules.
+package enum Hex {
+    /// The value of a digit of either case; nil for all else.
+    @inlinable
+    package static func value(of character: UInt8) -> UInt8? {
+        switch character {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"): character - UInt8(ascii: "0")
+        case UInt8(ascii: "a")...UInt8(ascii: "f"): character - UInt8(ascii: "a") + 10
+        case UInt8(ascii: "A")...UInt8(ascii: "F"): character - UInt8(ascii: "A") + 10
+        default: nil
+        }
+    }
+
+    /// The lower-case digit of a value.
+    ///
+    /// - Precondition: the value is under 16.
+    // Arithmetic instead of a table: no memory access and no array to allocate.
+    @inlinable @inline(__always)
+    package static func digit(_ value: UInt8) -> UInt8 {
+        value < 10 ? UInt8(ascii: "0") + value : UInt8(ascii: "a") - 10 + value
+    }
+
+    /// Writes the two digits of a byte at a position of a buffer.
+    @inlinable @inline(__always)
+    package static func write(
+        _ byte: UInt8, into buffer: UnsafeMutableRawBufferPointer, at position: Int
+    ) {
+        buffer[position] = digit(byte >> 4)
+        buffer[position + 1] = digit(byte & 15)
+    }
+
+    /// Appends two digits for each byte.
+    @inlinable
+    package static func append(_ bytes: some Sequence<UInt8>, to text: inout [UInt8]) {
+        for byte in bytes {
+            text.append(digit(byte >> 4))
+            text.append(digit(byte & 15))
+        }
+    }
+
+    /// The spelling of bytes, two digits for each.
+    package static func text(_ bytes: some Sequence<UInt8>) -> String {
+        var text: [UInt8] = []
+        append(bytes, to: &text)
+        return String(decoding: text, as: UTF8.self)
+    }
+
+    /// The bytes behind a spelling in any case; nil for an odd number of digits and for any character that is
+    /// no digit, white space included.
+    package static func bytes(_ text: some Collection<UInt8>) -> [UInt8]? {
+        guard text.count % 2 == 0 else { return nil }
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(text.count / 2)
+        var high: UInt8?
+        for character in text {
+            guard let digit = value(of: character) else { return nil }
+            if let first = high {
+                bytes.append(first << 4 | digit)
+                high = nil
+            } else {
+                high = digit
+            }
+        }
+        return bytes
+    }
+}

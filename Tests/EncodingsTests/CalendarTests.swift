@@ -1,0 +1,71 @@
+import Encodings
+import Foundation
+import TestSupport
+import Testing
+
+@Suite("The civil calendar")
+struct CalendarTests {
+    @Test("agrees with the C library on each day of the years 1 to 9999 that is looked at")
+    func agreement() {
+        for day in stride(from: -719_162, through: 2_932_896, by: 17) {
+            var time = time_t(day * 86_400)
+            var parts = tm()
+            gmtime_r(&time, &parts)
+            let date = CivilDate(daysSince1970: day)
+            #expect(
+                date.year == Int(parts.tm_year) + 1_900 && date.month == Int(parts.tm_mon) + 1
+                    && date.day == Int(parts.tm_mday), "\(day)")
+            #expect(date.daysSince1970 == day)
+        }
+    }
+
+    @Test("counts on before the year 0")
+    func beforeTheYears() {
+        #expect(CivilDate(year: 0, month: 1, day: 1).daysSince1970 == -719_528)
+        for day in stride(from: -1_500_000, through: -719_000, by: 7) {
+            #expect(CivilDate(daysSince1970: day).daysSince1970 == day)
+        }
+    }
+
+    @Test("has a 29 February in years divisible by 4, of centuries by 400 only")
+    func leapYears() {
+        for (year, days) in [(2023, 28), (2024, 29), (1900, 28), (2000, 29), (2100, 28)] {
+            #expect(CivilDate.days(inMonth: 2, of: year) == days)
+        }
+        let lengths = (1...12).map { CivilDate.days(inMonth: $0, of: 2023) }
+        #expect(lengths == [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
+    }
+
+    @Test("division by the length of a day floors")
+    func flooring() {
+        for (time, day) in [(0, 0), (86_399, 0), (86_400, 1), (-1, -1), (-86_400, -1)] {
+            #expect(Int64(time).flooredDivision(by: 86_400) == Int64(day))
+        }
+        #expect(Int64.min.flooredDivision(by: 1_000) == Int64.min / 1_000 - 1)
+    }
+}
+
+@Suite("A date of HTTP")
+struct HTTPDateTests {
+    @Test("has three forms, all for the same second")
+    func forms() {
+        for text in [
+            "Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 GMT",
+            "Sun Nov  6 08:49:37 1994",
+        ] {
+            #expect(HTTPDate.seconds(text, now: 784_111_777) == 784_111_777, "\(text)")
+        }
+    }
+
+    @Test("before 1970 is a negative number")
+    func beforeTheEpoch() {
+        #expect(HTTPDate.seconds("Wed, 31 Dec 1969 23:59:59 GMT", now: 0) == -1)
+    }
+
+    @Test(
+        "in another zone or of another form is none",
+        arguments: ["", "now", "0", "Sun, 06 Nov 1994 08:49:37 CET", "1994-11-06T08:49:37Z"])
+    func refusals(text: String) {
+        #expect(HTTPDate.seconds(text, now: 0) == nil)
+    }
+}

@@ -1,0 +1,110 @@
+import Encodings
+import Foundation
+import TestSupport
+import Testing
+
+@Suite("JSON")
+struct JSONTests {
+    /// What a scanner makes of the bytes of a text.
+    private func scan<Result>(
+        _ text: [UInt8], _ body: (inout JSONScanner) -> Result?
+    ) -> Result? {
+        text.withUnsafeBytes { bytes in
+            var scanner = JSONScanner(bytes)
+            guard let result = body(&scanner), scanner.isAtEnd else { return nil }
+            return result
+        }
+    }
+
+    private func string(_ text: String) -> String? {
+        scan(Array(text.utf8)) { $0.string() }.flatMap { String(validating: $0, as: UTF8.self) }
+    }
+
+    private func isValue(_ text: String) -> Bool {
+        scan(Array(text.utf8)) { $0.skipValue().map { _ in true } } ?? false
+    }
+
+    private func random(_ random: inout SeededGenerator) -> String {
+        var text = String.UnicodeScalarView()
+        for _ in 0..<Int.random(in: 0...30, using: &random) {
+            let ranges: [ClosedRange<UInt32>] = [0...0x7F, 0x80...0x7FF, 0xE000...0x10FFFF]
+            let range = ranges.randomElement(using: &random) ?? 0...0
+            if let scalar = Unicode.Scalar(UInt32.random(in: range, using: &random)) {
+                text.append(scalar)
+            }
+        }
+        return String(text)
+    }
+
+    @Test("strings are written so that they and Foundation's reader say the same")
+    func strings() throws {
+        var generator = SeededGenerator("JSON strings")
+        for _ in 0..<2_000 {
+            let text = random(&generator)
+            var json: [UInt8] = []
+            JSONText.append(text, to: &json)
+            let written = String(decoding: json, as: UTF8.self)
+            #expect(string(written).map { Array($0.utf8) } == Array(text.utf8), "\(generator.seed)")
+            let other = try JSONDecoder().decode([String].self, from: Data("[\(written)]".utf8))
+            #expect(Array((other.first ?? "").utf8) == Array(text.utf8), "\(generator.seed)")
+            let numbers = text.unicodeScalars.map(JSONText.number).joined()
+            #expect(string("\"\(numbers)\"").map { Array($0.utf8) } == Array(text.utf8))
+        }
+    }
+
+    @Test("each escape is resolved, pairs of surrogates to one character")
+    func escapes() {
+        #expect(string(#""\"\\\/\b\f\n\r\t\u00e9\uD83D\udcf1""#) == "\"\\/\u{8}\u{C}\n\r\té📱")
+        #expect(JSONText.number(of: "é") == "\\u00e9")
+        #expect(JSONText.number(of: "📱") == "\\ud83d\\udcf1")
+    }
+
+    @Test(
+        "a string with half a pair, an unknown escape, a control character or no end is none",
+        arguments: [
+            #""\ud83d""#, #""\ud83d\u0041""#, #""\ud83dx""#, #""\udcf1""#, #""\x""#, #""\u12""#,
+            #""\u+123""#, #""\u12g4""#, #""\U0041""#, "\"\n\"", "\"\u{0}\"", "\"\\\n\"", #"""#,
+            #""\"#, #""a"#, "'a'", "a", "",
+        ])
+    func noStrings(text: String) {
+        #expect(string(text) == nil)
+    }
+
+    @Test(
+        "values of every kind are stepped over",
+        arguments: [
+            "0", "-0", "10", "-1.50", "1e9", "1E+9", "1.5e-300", "true", "false", "null", "\"\"",
+            "[]", "{}", " [ 1 , [ ] , { } ] ", "{\"a\":{\"b\":[1,{\"c\":\"]}\"}]},\"d\":null}",
+        ])
+    func values(text: String) {
+        #expect(isValue(text))
+    }
+
+    @Test(
+        "whatever the grammar does not have is no value",
+        arguments: [
+            "", " ", "01", "+1", ".5", "1.", "1e", "-", "0x1", "NaN", "True", "nul", "[1,]", "[,1]",
+            "[1 2]", "[1", "]", "{\"a\"}", "{\"a\":}", "{\"a\":1,}", "{a:1}", "{1:1}", "[}", "{]",
+            "1 2", "\u{FEFF}1", "/**/1",
+        ])
+    func noValues(text: String) {
+        #expect(!isValue(text))
+    }
+
+    @Test("values nested deeper than the limit are refused, whatever their length")
+    func depth() {
+        func nested(_ depth: Int) -> String {
+            String(repeating: "[", count: depth) + String(repeating: "]", count: depth)
+        }
+        #expect(isValue(nested(JSONScanner.deepest)))
+        #expect(!isValue(nested(JSONScanner.deepest + 1)))
+        #expect(!isValue(String(repeating: "[", count: 100_000)))
+    }
+
+    @Test("a line has sorted keys and plain slashes; what JSON cannot say is an empty object")
+    func lines() throws {
+        #expect(["b": "1/2", "a": "\n"].jsonLine == #"{"a":"\n","b":"1/2"}"#)
+        #expect([Double.infinity].jsonLine == "{}")
+        #expect(throws: EncodingError.self) { try JSONLine.bytes([Double.nan]) }
+    }
+}
