@@ -17,9 +17,9 @@ package enum Hex {
     /// The lower-case digit of a value.
     ///
     /// - Precondition: the value is under 16.
-    // Arithmetic instead of a table: no memory access and no array to allocate.
     @inlinable @inline(__always)
     package static func digit(_ value: UInt8) -> UInt8 {
+        // Arithmetic instead of a table: no memory access and no array to allocate.
         value < 10 ? UInt8(ascii: "0") + value : UInt8(ascii: "a") - 10 + value
     }
 
