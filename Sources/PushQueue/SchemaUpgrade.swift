@@ -22,7 +22,7 @@ extension TokenTable {
         }
         guard existing != nil else {
             // A queue is of no use to those who only sweep.
-            return settings.queue.isWanted || upgrading
+            return settings.wantsQueue || upgrading
                 ? PushsweepTable.pushQueue.creation(dialect, named: name) : []
         }
         guard upgrading else { return [] }

@@ -4,8 +4,6 @@
 package struct QueueMapping: Hashable, Sendable {
     /// The table, `name` or `schema.name`.
     package var table = "push_queue"
-    /// Whether the table is to be made where it is not there: somebody sends from it.
-    package var isWanted = false
     /// The column of whole numbers that identifies a row and gives the order of sending; nil:
     /// `message_id` or `id`, else the primary key.
     package var key: String?

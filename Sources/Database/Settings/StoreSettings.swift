@@ -12,6 +12,8 @@ package struct StoreSettings: Sendable, CustomStringConvertible {
     package var mapping: TableMapping
     /// The table and columns of the notifications to send.
     package var queue: QueueMapping
+    /// Whether `schema apply` creates the queue where it is missing, because the settings send.
+    package var wantsQueue = false
 
     /// Makes settings. By default TLS is verified over TCP and off on a unix socket.
     package init(

@@ -8,15 +8,14 @@ extension StoreSettings {
     /// The token database as the settings describe it.
     package init(_ settings: Settings) {
         let store = settings.store
-        var queue = store.pushQueue
-        queue.isWanted = settings.wantsQueue
         self.init(
             location: store.location, password: store.password?.reveal(),
             tls: store.tlsMode == .off ? .off : .verify(ca: store.ca),
             timeouts: StoreTimeouts(
                 connect: store.connectTimeout.wholeSeconds, read: store.readTimeout.wholeSeconds,
                 write: store.writeTimeout.wholeSeconds),
-            mapping: store.activeUsers, queue: queue)
+            mapping: store.activeUsers, queue: store.pushQueue)
+        wantsQueue = settings.wantsQueue
     }
 }
 
