@@ -27,9 +27,12 @@ package enum SettingsTable {
         "apps[].binary", "report.healthcheck-url",
     ]
 
-    /// The row of a key; nil where the table has no such key. Keys of apps have `[]` here, not the
-    /// name of an app.
-    package static func rule(_ key: String) -> SettingRule? { byKey[key] }
+    /// The row of a key, with `[]` or the name of an app in brackets; nil where the table has no such key.
+    package static func rule(_ key: String) -> SettingRule? {
+        guard let open = key.firstIndex(of: "["), let end = key.lastIndex(of: "]"), open < end
+        else { return byKey[key] }
+        return byKey[String(key[...open] + key[end...])]
+    }
 
     private static let byKey = Dictionary(
         rules.map { ($0.key, $0) }, uniquingKeysWith: { first, _ in first })

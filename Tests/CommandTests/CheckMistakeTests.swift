@@ -27,6 +27,18 @@ struct CheckMistakeTests {
         }
     }
 
+    @Test("in settings that no version uses yet is a warning, those of an app included")
+    func idleSettings() throws {
+        let stage = try SweepStage(feeds: [])
+        stage.lines.certificate += "\n    binary: {host: gateway.example.net}"
+        stage.lines.limits = "report: {healthcheck-url: \"https://example.net/ping\"}"
+        let result = try stage.run("check")
+        for key in ["apps[chat].binary.host", "report.healthcheck-url"] {
+            let warning = "\(key) is set, but nothing uses it in this version"
+            #expect(result.output.contains(warning), "\(result.output)")
+        }
+    }
+
     @Test("of a file that is no database points to store.url")
     func noDatabase() throws {
         let stage = try SweepStage(feeds: [])

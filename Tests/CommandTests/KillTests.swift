@@ -59,12 +59,13 @@ struct KillTests {
 private enum Phase: String, Comparable {
     case early = "before the first byte"
     case journaled = "with bytes in the journal"
-    case applying = "while applying"
+    case applying = "after the marker was made"
+    case between = "between two chunks"
     case committed = "after the last commit"
     case ended = "after the end"
 
     /// What every long run of this test must have hit.
-    static let aimedAt: [Phase] = [.early, .journaled, .applying]
+    static let aimedAt: [Phase] = [.early, .journaled, .applying, .between]
 
     static func < (one: Phase, other: Phase) -> Bool { one.rawValue < other.rawValue }
 }
@@ -102,13 +103,17 @@ private struct KillStage {
             nanosleep(&pause, nil)
         case .seen(.early): break
         case .seen(.journaled): stage.awaitJournal()
-        case .seen: try awaitStates()
+        case .seen(.between): try awaitFeed("state = 'applying' AND last_token IS NOT NULL")
+        case .seen: try awaitFeed("1 = 1")
         }
         run.signal(SIGKILL)
         let hasEnded = run.wait().exit != 137
         if hasEnded { return .ended }
         let states = try states()
-        if states.contains(["applying"]) { return .applying }
+        if states.contains(["applying"]) {
+            return try hasFeed("state = 'applying' AND last_token IS NOT NULL")
+                ? .between : .applying
+        }
         if !states.isEmpty { return .committed }
         return ((try? sweep.durableBytes().count) ?? 0) > 0 ? .journaled : .early
     }
@@ -117,9 +122,14 @@ private struct KillStage {
         try stage.database.texts("SELECT state FROM pushsweep_feed")
     }
 
-    /// Waits until the database knows the feed, at most 20 seconds.
-    private func awaitStates() throws {
+    private func hasFeed(_ condition: String) throws -> Bool {
+        try stage.database.count("SELECT COUNT(*) FROM pushsweep_feed WHERE \(condition)") > 0
+    }
+
+    /// Waits until the database has a marker of the feed that meets a condition, or the feed is applied; at
+    /// most 20 seconds.
+    private func awaitFeed(_ condition: String) throws {
         let deadline = ContinuousClock.now + .seconds(20)
-        while try states().isEmpty, ContinuousClock.now < deadline {}
+        while try !hasFeed("(\(condition)) OR state = 'applied'"), ContinuousClock.now < deadline {}
     }
 }

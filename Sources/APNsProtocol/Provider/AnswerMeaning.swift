@@ -1,8 +1,9 @@
 // The consequence of an answer for the token, the request, and the rest of the batch.
 //
 // One refused notification can mean one dead token or two million wrongly built requests, and the
-// status alone does not tell them apart. The table below is the only place that decides. It depends
-// on the answer only, so that it can be tested reason by reason. Two rules have priority: only a
+// status alone does not tell them apart. The table below is the only place that says what an answer
+// means; DeliveryRules says what follows for the row. It depends on the answer only, so that it can be
+// tested reason by reason. Two rules have priority: only a
 // 410 is evidence against a token, and an answer that is not understood is evidence of nothing. An
 // answer whose reason does not belong to its status contradicts itself and is not understood.
 //

@@ -7,7 +7,7 @@ import TokenTable
 @testable import Operations
 
 @Suite("The judge of answers")
-struct SendJudgeTests {
+struct DeliveryRulesTests {
     private static let app = Partition(app: "chat", environment: "production")
     private static let handedAt = EpochMilliseconds(1_700_000_000_000)
 
