@@ -46,12 +46,14 @@ struct SendVolumeTests {
         #expect(states["skipped"] == stale)
         #expect(states.values.reduce(0, +) == Self.count)
         #expect(Set(states.keys).isSubset(of: ["sent", "gone", "skipped", "unknown"]))
-        // An answer can be lost with its connection too. Each is a result, or one of the unknown.
+        // An answer can be lost with its connection too, and so can a request that the gateway never saw.
+        // Each answer is a result, or one of the unknown.
         let unknown = states["unknown", default: 0]
         #expect(unknown >= book.totals.unanswered)
         let answered = book.totals.answered.values.reduce(0, +)
         let lost = unknown - book.totals.unanswered
-        #expect(answered == states["sent", default: 0] + states["gone", default: 0] + lost)
+        let results = states["sent", default: 0] + states["gone", default: 0]
+        #expect(answered >= results && answered <= results + lost)
         #expect(book.totals.unprocessed > 0)
         #expect(book.acceptedTwice.isEmpty)
         let wired = Set(book.records.compactMap { $0.token })
