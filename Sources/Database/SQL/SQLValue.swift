@@ -22,11 +22,13 @@ package enum SQLValue: Hashable, Sendable {
     case wallClock(WallClock)
 
     /// The integer, where the value is one that fits; else nil.
+    @inlinable
     package var integer: Int64? {
         if case .integer(let value) = self { value } else { nil }
     }
 
     /// The text, or the bytes read as text; nil for other values and for text that is not UTF-8.
+    @inlinable
     package var text: String? {
         switch self {
         case .text(let text): text
@@ -36,6 +38,7 @@ package enum SQLValue: Hashable, Sendable {
     }
 
     /// An integer from an integer or decimal-text value, as returned by COUNT and SUM.
+    @inlinable
     package var count: Int? {
         switch self {
         case .integer(let value): Int(value)
@@ -45,6 +48,8 @@ package enum SQLValue: Hashable, Sendable {
     }
 }
 
+// A chunk reads thousands of values from here in another module, so these small readers may be inlined there.
+
 /// The rows of one result, stored consecutively so that a chunk of them is one allocation.
 package struct SQLRows: Sendable {
     /// Columns per row, at least 1.
@@ -52,7 +57,7 @@ package struct SQLRows: Sendable {
     /// The names of the columns; empty where the driver does not supply them. The driver for
     /// servers does.
     package let names: [String]
-    private var values: [SQLValue] = []
+    @usableFromInline var values: [SQLValue] = []
 
     /// Starts an empty result of rows of `width` columns.
     package init(width: Int, names: [String] = []) {
@@ -64,10 +69,12 @@ package struct SQLRows: Sendable {
     package private(set) var bytes = 0
 
     /// The number of whole rows.
+    @inlinable
     package var count: Int { values.count / width }
 
     /// The value in a row and column, both from 0. NULL where the result has no such row or column,
     /// because a server's answer must not be able to crash this process.
+    @inlinable
     package subscript(row: Int, column: Int) -> SQLValue {
         guard (0..<count).contains(row), (0..<width).contains(column) else { return .null }
         return values[row * width + column]
@@ -84,6 +91,7 @@ package struct SQLRows: Sendable {
     }
 
     /// The values of one row in column order.
+    @inlinable
     package func row(_ index: Int) -> ArraySlice<SQLValue> {
         values[index * width..<(index + 1) * width]
     }

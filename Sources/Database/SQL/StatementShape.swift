@@ -13,11 +13,13 @@ package enum StatementShape {
     private static let lengths = [1, 10, 100, 300, 900]
 
     /// The list length for `count` entries.
+    @usableFromInline
     static func length(for count: Int) -> Int {
         lengths.first { $0 >= count } ?? longest
     }
 
     /// Entries padded to a list length by repeating the last one.
+    @inlinable
     package static func padded<Element>(_ entries: some Collection<Element>) -> [Element] {
         padded(entries, to: length(for: entries.count))
     }
@@ -27,7 +29,8 @@ package enum StatementShape {
         padded(runs, to: [1, 3, 10, 30].first { $0 >= runs.count } ?? runs.count)
     }
 
-    private static func padded<Element>(
+    @inlinable
+    static func padded<Element>(
         _ entries: some Collection<Element>, to length: Int
     ) -> [Element] {
         var padded = Array(entries)
@@ -39,6 +42,7 @@ package enum StatementShape {
 
 extension Array {
     /// The array in slices of at most `length` elements.
+    @inlinable
     package func runs(of length: Int) -> [ArraySlice<Element>] {
         stride(from: 0, to: count, by: length).map { self[$0..<Swift.min($0 + length, count)] }
     }
