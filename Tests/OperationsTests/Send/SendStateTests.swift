@@ -100,6 +100,17 @@ struct SendStateTests {
         #expect(third && state.stop == wrong && !state.isOutage)
     }
 
+    @Test("returns a row whose token is called bad after sending stopped, however the gate stands")
+    func lateSuspect() {
+        var (state, items) = Self.sending(3)
+        _ = state.record(Self.accepted(items[0]))
+        _ = state.halt(RunFailure(.pending, .send, "told to stop"))
+        _ = state.record(
+            Self.outcome(items[1], .answered(ProviderAnswer(.badDeviceToken))))
+        #expect(state.batch(at: 0)?.results.map(\.outcome) == [.sent, .returned])
+        #expect(state.batch(at: 0)?.suspects.isEmpty == true)
+    }
+
     @Test("takes a gateway without any answer for failed after nine notifications")
     func silence() {
         var state = Self.state()
