@@ -29,6 +29,16 @@ package struct OutcomeCounts: Hashable, Sendable, Codable {
         self.refused = refused
     }
 
+    /// Reads five numbers. Reports of earlier versions have no `refused`; it is 0 then.
+    package init(from decoder: any Decoder) throws {
+        let object = try decoder.container(keyedBy: CodingKeys.self)
+        applied = try object.decode(Int.self, forKey: .applied)
+        already = try object.decode(Int.self, forKey: .already)
+        newer = try object.decode(Int.self, forKey: .newer)
+        unknown = try object.decode(Int.self, forKey: .unknown)
+        refused = try object.decodeIfPresent(Int.self, forKey: .refused) ?? 0
+    }
+
     /// The sum of the five counts.
     package var total: Int { applied + already + newer + unknown + refused }
 
@@ -77,7 +87,67 @@ package struct OutcomeCounts: Hashable, Sendable, Codable {
     }
 }
 
-/// The counts of bytes and tuples of one captured feed.
+/// All evidence of a feed or of several, by outcome: a part of every report. In JSON the outcomes
+/// stand beside the other counts, in one object.
+@dynamicMemberLookup
+package struct EvidenceCounts: Codable, Hashable, Sendable {
+    /// Whole tuples, or answers that called a token dead.
+    package var tuples = 0
+    /// Tuples that were judged against the token table, by outcome.
+    package var outcome = OutcomeCounts()
+    /// Tuples that wait for a person's decision.
+    package var held = 0
+    /// Whole tuples that are not usable evidence.
+    package var quarantined = 0
+
+    private enum CodingKeys: String, CodingKey { case tuples, held, quarantined }
+
+    /// Starts with all counts at 0.
+    package init() {}
+
+    /// Reads the counts from one JSON object.
+    package init(from decoder: any Decoder) throws {
+        let object = try decoder.container(keyedBy: CodingKeys.self)
+        tuples = try object.decode(Int.self, forKey: .tuples)
+        held = try object.decode(Int.self, forKey: .held)
+        quarantined = try object.decode(Int.self, forKey: .quarantined)
+        outcome = try OutcomeCounts(from: decoder)
+    }
+
+    /// Writes the counts into one JSON object.
+    package func encode(to encoder: any Encoder) throws {
+        var object = encoder.container(keyedBy: CodingKeys.self)
+        try object.encode(tuples, forKey: .tuples)
+        try object.encode(held, forKey: .held)
+        try object.encode(quarantined, forKey: .quarantined)
+        try outcome.encode(to: encoder)
+    }
+
+    /// One of the outcomes.
+    package subscript(dynamicMember count: WritableKeyPath<OutcomeCounts, Int>) -> Int {
+        get { outcome[keyPath: count] }
+        set { outcome[keyPath: count] = newValue }
+    }
+
+    /// Adds the counts of other evidence.
+    package static func += (left: inout EvidenceCounts, right: EvidenceCounts) {
+        left.tuples += right.tuples
+        left.outcome += right.outcome
+        left.held += right.held
+        left.quarantined += right.quarantined
+    }
+
+    /// Subtracts the counts of a part of the evidence.
+    package static func -= (left: inout EvidenceCounts, right: EvidenceCounts) {
+        left.tuples -= right.tuples
+        left.outcome -= right.outcome
+        left.held -= right.held
+        left.quarantined -= right.quarantined
+    }
+}
+
+/// The bytes and the evidence of one captured feed.
+@dynamicMemberLookup
 package struct FeedAccounting: Hashable, Sendable {
     /// Bytes read from the gateway.
     package var bytes = 0
@@ -85,17 +155,17 @@ package struct FeedAccounting: Hashable, Sendable {
     package var tupleBytes = 0
     /// Bytes after the last whole tuple, kept raw in quarantine.
     package var quarantinedBytes = 0
-    /// The number of whole tuples.
-    package var tuples = 0
-    /// Whole tuples that are not usable evidence.
-    package var quarantined = 0
-    /// Tuples that wait for a person to release them.
-    package var held = 0
-    /// Outcomes of the tuples that were judged against the token table.
-    package var outcome = OutcomeCounts()
+    /// The feed's tuples.
+    package var counts = EvidenceCounts()
 
     /// Starts with all counts at 0.
     package init() {}
+
+    /// One of the counts of tuples.
+    package subscript<Count>(dynamicMember count: WritableKeyPath<EvidenceCounts, Count>) -> Count {
+        get { counts[keyPath: count] }
+        set { counts[keyPath: count] = newValue }
+    }
 
     /// The sum that does not add up, as a clause; nil when every byte and every tuple is accounted
     /// for.
@@ -104,9 +174,9 @@ package struct FeedAccounting: Hashable, Sendable {
             return "\(bytes) bytes were read, but \(tupleBytes) lie in whole tuples and "
                 + "\(quarantinedBytes) in quarantine"
         }
-        if tuples != outcome.total + held + quarantined {
-            return "\(tuples) tuples were read, but \(outcome.total) were judged, \(held) held and "
-                + "\(quarantined) quarantined"
+        if counts.tuples != counts.outcome.total + counts.held + counts.quarantined {
+            return "\(counts.tuples) tuples were read, but \(counts.outcome.total) were judged, "
+                + "\(counts.held) held and \(counts.quarantined) quarantined"
         }
         return nil
     }

@@ -5,6 +5,7 @@ import TokenTable
 
 /// The result of one feed: an entry of the reports of sweeps and replays. Fields may be added, never
 /// renamed.
+@dynamicMemberLookup
 package struct FeedReport: Codable, Hashable, Sendable {
     /// The app's name in the settings.
     package var app: String
@@ -24,30 +25,12 @@ package struct FeedReport: Codable, Hashable, Sendable {
     package var state: String?
     /// Whether an earlier run read the feed.
     package var resumed = false
-    /// Number of bytes read.
-    package var bytes = 0
-    /// Number of whole tuples read.
-    package var tuples = 0
-    /// Tuples that made at least one living row invalid; in a dry run, the tuples that would.
-    package var applied = 0
-    /// Tuples whose rows were invalid before.
-    package var already = 0
-    /// Tuples whose token registered again later.
-    package var newer = 0
-    /// Tuples whose token is in no row.
-    package var unknown = 0
-    /// Tuples with a row that could not be judged or refused the change; `refusals` names the rows.
-    @LaterCount package var refused = 0
+    /// The feed's bytes and tuples. In a dry run, `applied` counts the tuples that would be.
+    package var accounting = FeedAccounting()
     /// The first rows that stayed unchanged against the evidence; absent when there are none.
     package var refusals: [String]?
     /// The most rows that `refusals` names.
     static let mostRefusals = 10
-    /// Tuples that wait for a person's decision.
-    package var held = 0
-    /// Whole tuples that are not usable evidence.
-    package var quarantined = 0
-    /// Number of bytes after the last whole tuple.
-    package var quarantinedBytes = 0
     /// Rows changed in the database, including refreshed marks.
     package var rowsChanged = 0
     /// The guard's gate that holds the feed or, in a dry run, would hold it.
@@ -58,6 +41,8 @@ package struct FeedReport: Codable, Hashable, Sendable {
     package var candidates: Int?
     /// The end of our own certificate's validity.
     package var certificateExpires: String?
+    /// The exit code that the feed asks for; not part of the JSON object.
+    var status = ExitStatus.done
 
     /// Makes the entry of a feed.
     package init(_ partition: Partition, source: String, end: FeedEnd) {
@@ -67,46 +52,66 @@ package struct FeedReport: Codable, Hashable, Sendable {
         self.end = end.rawValue
     }
 
-    /// Copies the counts of tuples by outcome.
-    mutating func enter(_ outcome: OutcomeCounts) {
-        applied = outcome.applied
-        already = outcome.already
-        newer = outcome.newer
-        unknown = outcome.unknown
-        refused = outcome.refused
+    /// One of the feed's counts.
+    package subscript<Count>(dynamicMember count: WritableKeyPath<FeedAccounting, Count>) -> Count {
+        get { accounting[keyPath: count] }
+        set { accounting[keyPath: count] = newValue }
     }
 
-    /// Copies the byte and tuple counts of the feed.
-    package mutating func enter(_ books: FeedAccounting) {
-        bytes = books.bytes
-        tuples = books.tuples
-        enter(books.outcome)
-        held = books.held
-        quarantined = books.quarantined
-        quarantinedBytes = books.quarantinedBytes
-    }
-}
-
-extension FeedReport {
     /// Whether the feed is completely applied.
     var isApplied: Bool { state == FeedState.applied.rawValue }
+}
 
-    /// The feed's tuples, counted by outcome.
-    var counts: EvidenceCounts {
-        EvidenceCounts(
-            tuples: tuples, applied: applied, already: already, newer: newer, unknown: unknown,
-            refused: refused, held: held, quarantined: quarantined)
+// In JSON the counts stand beside the other fields, in one object.
+extension FeedReport {
+    private enum CodingKeys: String, CodingKey {
+        case app, environment, source, end, asked, detail, feed, state, resumed, refusals
+        case bytes, quarantinedBytes, rowsChanged, gate, cause, candidates, certificateExpires
     }
 
-    /// Subtracts counts that were reported before.
-    mutating func subtract(_ counts: EvidenceCounts) {
-        tuples -= counts.tuples
-        applied -= counts.applied
-        already -= counts.already
-        newer -= counts.newer
-        unknown -= counts.unknown
-        refused -= counts.refused
-        held -= counts.held
-        quarantined -= counts.quarantined
+    /// Reads the entry of a report.
+    package init(from decoder: any Decoder) throws {
+        let object = try decoder.container(keyedBy: CodingKeys.self)
+        app = try object.decode(String.self, forKey: .app)
+        environment = try object.decode(String.self, forKey: .environment)
+        source = try object.decode(String.self, forKey: .source)
+        end = try object.decode(String.self, forKey: .end)
+        asked = try object.decode(Bool.self, forKey: .asked)
+        detail = try object.decodeIfPresent(String.self, forKey: .detail)
+        feed = try object.decodeIfPresent(String.self, forKey: .feed)
+        state = try object.decodeIfPresent(String.self, forKey: .state)
+        resumed = try object.decode(Bool.self, forKey: .resumed)
+        refusals = try object.decodeIfPresent([String].self, forKey: .refusals)
+        accounting.bytes = try object.decode(Int.self, forKey: .bytes)
+        accounting.quarantinedBytes = try object.decode(Int.self, forKey: .quarantinedBytes)
+        accounting.counts = try EvidenceCounts(from: decoder)
+        rowsChanged = try object.decode(Int.self, forKey: .rowsChanged)
+        gate = try object.decodeIfPresent(String.self, forKey: .gate)
+        cause = try object.decodeIfPresent(String.self, forKey: .cause)
+        candidates = try object.decodeIfPresent(Int.self, forKey: .candidates)
+        certificateExpires = try object.decodeIfPresent(String.self, forKey: .certificateExpires)
+    }
+
+    /// Writes the entry of a report.
+    package func encode(to encoder: any Encoder) throws {
+        var object = encoder.container(keyedBy: CodingKeys.self)
+        try object.encode(app, forKey: .app)
+        try object.encode(environment, forKey: .environment)
+        try object.encode(source, forKey: .source)
+        try object.encode(end, forKey: .end)
+        try object.encode(asked, forKey: .asked)
+        try object.encodeIfPresent(detail, forKey: .detail)
+        try object.encodeIfPresent(feed, forKey: .feed)
+        try object.encodeIfPresent(state, forKey: .state)
+        try object.encode(resumed, forKey: .resumed)
+        try object.encodeIfPresent(refusals, forKey: .refusals)
+        try object.encode(accounting.bytes, forKey: .bytes)
+        try object.encode(accounting.quarantinedBytes, forKey: .quarantinedBytes)
+        try accounting.counts.encode(to: encoder)
+        try object.encode(rowsChanged, forKey: .rowsChanged)
+        try object.encodeIfPresent(gate, forKey: .gate)
+        try object.encodeIfPresent(cause, forKey: .cause)
+        try object.encodeIfPresent(candidates, forKey: .candidates)
+        try object.encodeIfPresent(certificateExpires, forKey: .certificateExpires)
     }
 }

@@ -37,7 +37,6 @@ struct JournalApplier {
     /// The result of one feed.
     struct Result {
         let entry: FeedReport
-        let exit: ExitStatus
         /// The failure that left the feed pending, if there was one.
         let failure: RunFailure?
 
@@ -57,21 +56,22 @@ struct JournalApplier {
         entry.feed = feed.id
         entry.state = feed.state.rawValue
         do {
-            let exit = try apply(feed, into: &entry)
-            return Result(entry: entry, exit: exit, failure: nil)
+            entry.status = try apply(feed, into: &entry)
+            return Result(entry: entry, failure: nil)
         } catch {
             let failure = RunFailure.wrapping(error, at: .apply)
             enterProgress(of: feed, into: &entry)
             entry.detail = [entry.detail, failure.description].compactMap { $0 }
                 .joined(separator: "; ")
-            return Result(entry: entry, exit: failure.exit, failure: failure)
+            entry.status = failure.exit
+            return Result(entry: entry, failure: failure)
         }
     }
 
     /// Enters, after a failure, how much of the feed the database has applied.
     private func enterProgress(of feed: CapturedFeed, into entry: inout FeedReport) {
         guard !plan.dryRun, let known = try? store.progress(of: feed.id) else { return }
-        entry.enter(known.counts)
+        entry.accounting.counts.outcome = known.counts
         entry.rowsChanged = known.rowsChanged
     }
 
@@ -85,12 +85,12 @@ struct JournalApplier {
         entry.detail = decoded.detail
         if isHeld {
             books.held = books.tuples - books.quarantined
-            entry.enter(books)
+            entry.accounting = books
             entry.gate = feed.gate?.rawValue
             entry.cause = feed.cause
             return .held
         }
-        entry.enter(books)
+        entry.accounting = books
         guard let partition = plan.partitions[feed.partition] else {
             throw RunFailure(
                 .configuration, .settings,
@@ -105,12 +105,12 @@ struct JournalApplier {
                 try keep(feed, hold)
                 entry.state = FeedState.held.rawValue
                 books.held = books.tuples - books.quarantined
-                entry.enter(books)
+                entry.accounting = books
                 return .held
             }
         }
         books.outcome = judged.counts
-        entry.enter(books)
+        entry.accounting = books
         entry.rowsChanged = judged.rowsChanged
         if plan.dryRun {
             let guarded = hold == nil ? ExitStatus.done : .held

@@ -1,6 +1,9 @@
 import APNsProtocol
+import Database
 import EvidenceJournal
+import Settings
 import TokenHygiene
+import TokenTable
 
 /// One hold in a list.
 package struct HoldEntry: PrintedLines, Codable, Hashable, Sendable {
@@ -102,16 +105,8 @@ package struct HoldReport: PrintedLines, Encodable, Hashable, Sendable {
     package var candidates = 0
     /// Living rows of the app and environment now.
     package var living = 0
-    /// Tuples that would make at least one living row invalid.
-    package var applied = 0
-    /// Tuples whose rows are invalid already.
-    package var already = 0
-    /// Tuples whose token registered again later.
-    package var newer = 0
-    /// Tuples whose token is in no row.
-    package var unknown = 0
-    /// Tuples with rows that cannot be judged or removed.
-    package var refused = 0
+    /// The tuples by outcome of a release now. Rows that could not be removed count as refused.
+    package var outcome = OutcomeCounts()
     /// The tokens by age of their evidence.
     package var ages: [Age]
     /// Some of the tokens, redacted.
@@ -122,8 +117,7 @@ package struct HoldReport: PrintedLines, Encodable, Hashable, Sendable {
     let taken: EpochMilliseconds
 
     private enum CodingKeys: String, CodingKey {
-        case action, digest, tuples, quarantined, tokens, candidates, living, applied, already
-        case newer, unknown, refused, ages, sample, exit
+        case action, digest, tuples, quarantined, tokens, candidates, living, ages, sample, exit
     }
 
     /// Writes the list entry and the details into one JSON object.
@@ -134,11 +128,11 @@ package struct HoldReport: PrintedLines, Encodable, Hashable, Sendable {
         try object.encode(digest, forKey: .digest)
         for (key, number) in [
             (CodingKeys.tuples, tuples), (.quarantined, quarantined), (.tokens, tokens),
-            (.candidates, candidates), (.living, living), (.applied, applied),
-            (.already, already), (.newer, newer), (.unknown, unknown), (.refused, refused),
+            (.candidates, candidates), (.living, living),
         ] {
             try object.encode(number, forKey: key)
         }
+        try outcome.encode(to: encoder)
         try object.encode(ages, forKey: .ages)
         try object.encode(sample, forKey: .sample)
         try object.encode(exit, forKey: .exit)
@@ -166,8 +160,9 @@ package struct HoldReport: PrintedLines, Encodable, Hashable, Sendable {
                 + "\(tuples.counting("tuple")), \(tokens.counting("token"))",
             "cause: \(entry.cause)",
             "now: \(candidates) of \(living) living rows\(share) would become invalid (\(action)); of the "
-                + "tuples \(applied) are about them, \(already) about invalid rows, \(newer) about "
-                + "tokens that registered again, \(unknown) about unknown tokens, "
+                + "tuples \(outcome.applied) are about them, \(outcome.already) about invalid rows, "
+                + "\(outcome.newer) about tokens that registered again, "
+                + "\(outcome.unknown) about unknown tokens, "
                 + "\(quarantined) are quarantined",
             "said to be dead:",
         ]
@@ -194,5 +189,88 @@ package struct HoldReport: PrintedLines, Encodable, Hashable, Sendable {
 
     private func padded(_ text: String, _ width: Int) -> String {
         text + String(repeating: " ", count: max(0, width - text.count))
+    }
+}
+
+/// Examines a hold: decodes its feeds, computes its digest, and asks the database for the present
+/// outcome of every token.
+package struct HoldPreview {
+    /// Number of tokens in the sample of a hold.
+    private static let sampleSize = 10
+    private static let tokensPerBatch = 1_000
+
+    private let hold: Hold
+    private let settings: Settings
+    private let context: RunContext
+    private let policy: RemovalPolicy
+
+    /// Uses the current settings to examine a hold.
+    package init(_ hold: Hold, _ settings: Settings, _ context: RunContext) {
+        self.hold = hold
+        self.settings = settings
+        self.context = context
+        policy = RemovalPolicy(settings.policy)
+    }
+
+    /// The facts that a person needs for a decision. Only reads.
+    ///
+    /// - Throws: failures of the journal and of the database.
+    package func report() throws -> HoldReport {
+        guard let app = settings.apps.first(where: { $0.partition == hold.partition }) else {
+            throw RunFailure(
+                .configuration, .settings,
+                "looking at hold \(hold.id): the settings no longer name \(hold.partition); name it "
+                    + "again under apps, or discard the hold")
+        }
+        let store = try TokenTable(StoreSettings(settings))
+        var report = HoldReport(hold, action: policy.action, now: context.now())
+        let table = try EvidenceTable(in: hold.journal.folder, named: "scratch-holds")
+        let digest = try HoldDigest(
+            hold.partition, policy, terms: store.terms(of: app.storedPartition))
+        for feed in hold.feeds {
+            let decoded = try FeedDecoding.decode(feed, in: hold.journal)
+            report.digest = try digest.take(decoded) { item in
+                for _ in 0..<item.statements { try table.add(item.token, item.time) }
+            }
+            report.tuples += decoded.books.tuples
+            report.quarantined += decoded.books.quarantined
+        }
+        let evidence = try table.seal()
+        report.tokens = evidence.tokens
+        try survey(evidence, into: &report)
+        try compare(evidence, with: app.storedPartition, in: store, into: &report)
+        return report
+    }
+
+    private func survey(_ evidence: SortedEvidence, into report: inout HoldReport) throws {
+        var stream = evidence.stream()
+        // Tokens are close to random, so every n-th in their order is a fair sample.
+        let step = max(1, evidence.tokens / Self.sampleSize)
+        var place = 0
+        while case let batch = try stream.next(Self.tokensPerBatch), !batch.isEmpty {
+            for item in batch {
+                report.count(age: report.taken.rawValue - item.time.rawValue)
+                if place.isMultiple(of: step), report.sample.count < Self.sampleSize {
+                    report.sample.append(
+                        HoldReport.Sample(
+                            token: item.token.redacted, time: item.time.rfc3339))
+                }
+                place += 1
+            }
+        }
+    }
+
+    private func compare(
+        _ evidence: SortedEvidence, with partition: Partition, in store: TokenTable,
+        into report: inout HoldReport
+    ) throws {
+        var stream = evidence.stream()
+        let forecast = try store.classify(
+            &stream, in: partition, policy: policy,
+            shouldStop: { context.interrupt.isTripped })
+        guard forecast.isComplete else { throw RunFailure.stopped }
+        report.candidates = forecast.candidateRows
+        report.outcome = forecast.counts
+        report.living = try store.livingRows(in: partition, atMost: .max)
     }
 }

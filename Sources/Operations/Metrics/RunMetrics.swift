@@ -191,7 +191,7 @@ extension SweepReport {
         var sums: [Partition: EvidenceCounts] = [:]
         for feed in apps {
             let partition = Partition(app: feed.app, environment: feed.environment)
-            sums[partition, default: EvidenceCounts()].add(feed.counts)
+            sums[partition, default: EvidenceCounts()] += feed.accounting.counts
         }
         for (partition, counts) in sums.sorted(by: { "\($0.key)" < "\($1.key)" }) {
             counts.enter(&tuples, labels + partition.labels)
@@ -237,11 +237,12 @@ extension SendReport {
 
 extension EvidenceCounts {
     fileprivate func enter(_ family: inout MetricFamily, _ labels: [MetricFamily.Label]) {
-        for (outcome, count) in [
-            ("applied", applied), ("already", already), ("newer", newer), ("unknown", unknown),
-            ("refused", refused), ("held", held), ("quarantined", quarantined),
+        for (word, count) in [
+            ("applied", outcome.applied), ("already", outcome.already), ("newer", outcome.newer),
+            ("unknown", outcome.unknown), ("refused", outcome.refused), ("held", held),
+            ("quarantined", quarantined),
         ] {
-            family.add(count, labels + [.init("outcome", outcome)])
+            family.add(count, labels + [.init("outcome", word)])
         }
     }
 }

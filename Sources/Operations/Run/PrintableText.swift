@@ -54,3 +54,8 @@ extension PrintedLines {
     /// The lines, escaped and joined by line breaks.
     package var text: String { lines.map(\.printable).joined(separator: "\n") }
 }
+
+extension Int {
+    /// The number and its noun, with an "s" unless the number is one: "1 feed", "0 feeds".
+    package func counting(_ noun: String) -> String { "\(self) \(noun)\(self == 1 ? "" : "s")" }
+}

@@ -6,6 +6,10 @@ import TokenHygiene
 
 /// The common parts of the reports of all kinds of run, with the counts for the closing line.
 package protocol RunReport: PrintedLines, Encodable, Sendable {
+    /// The run's name, a UUID.
+    var run: String { get }
+    /// Whether the run was a dry run, which changes nothing.
+    var dryRun: Bool { get }
     /// The time at which the run ended, RFC 3339 in UTC.
     var ended: String { get set }
     /// The failures of the run, in order.
@@ -67,17 +71,32 @@ package protocol JournalPage: Sendable {
     func write(from journal: EvidenceJournal) throws(RunFailure)
 }
 
-/// The end of a run: its report, its exit code, and the failures behind both.
+/// The end of a run: its report, and the failures and findings that make its exit code.
 package struct RunOutcome<Report: RunReport>: Sendable {
     /// The report for scripts and people.
     package var report: Report
-    /// The exit code.
-    package var exit = ExitStatus.done
     /// The failures, in order.
-    package var failures: [RunFailure] = []
+    package private(set) var failures: [RunFailure] = []
+    /// The exit codes of results that are no failures: a hold, quarantined bytes, evidence that
+    /// waits.
+    private var findings: Set<ExitStatus> = []
 
     /// Makes the outcome of a run that begins.
     init(report: Report) { self.report = report }
+
+    /// The exit code: that of the failure or finding with the most urgent reaction.
+    package var exit: ExitStatus {
+        findings.union(failures.map(\.exit)).reduce(.done, ExitStatus.worse)
+    }
+
+    /// Adds the exit code of a result that is no failure.
+    mutating func note(_ finding: ExitStatus) { findings.insert(finding) }
+
+    /// Adds the codes for evidence that a journal still has, whatever prevented its application.
+    mutating func noteWaiting(in journal: EvidenceJournal) throws(JournalFailure) {
+        if try !journal.feeds(.pending).isEmpty { note(.pending) }
+        if try !journal.feeds(.held).isEmpty { note(.held) }
+    }
 
     /// Adds a failure. A failure that repeats at every step, such as a damaged journal, is added
     /// once.
@@ -88,7 +107,6 @@ package struct RunOutcome<Report: RunReport>: Sendable {
             RunProblem(
                 stage: failure.stage.rawValue, message: failure.description,
                 why: failure.reason?.rawValue))
-        exit = .worse(exit, failure.exit)
     }
 
     /// Enters the end and the exit code of the run into the report.

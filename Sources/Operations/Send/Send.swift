@@ -21,7 +21,7 @@ import TokenHygiene
 import TokenTable
 
 /// One run of the sender.
-package struct Send {
+package struct Send: RecordedRun {
     /// The wait of a sender with --follow when the queue is empty.
     private static let idle = Duration.seconds(1)
     /// The time between two looks for rows of senders that are gone, and for evidence that could not
@@ -29,13 +29,13 @@ package struct Send {
     private static let upkeep = Duration.seconds(30)
 
     private let plan: SendPlan
-    private let context: RunContext
+    let context: RunContext
     private let run = UUID().uuidString.lowercased()
     private let started: EpochMilliseconds
-    private var outcome: RunOutcome<SendReport>
+    var outcome: RunOutcome<SendReport>
     private var jobs: [SendJob] = []
     private var hasWarnedOfMetrics = false
-    private var tally = FeedTally()
+    private var tally = EvidenceTally()
 
     private init(_ plan: SendPlan, _ context: RunContext) {
         self.plan = plan
@@ -48,14 +48,33 @@ package struct Send {
     /// Sends the notifications in the queue that are due.
     package static func run(_ plan: SendPlan, _ context: RunContext) -> RunOutcome<SendReport> {
         var send = Send(plan, context)
+        guard !plan.dryRun else { return send.forecast() }
+        return send.perform()
+    }
+
+    var kind: String { "send" }
+    var stage: RunFailure.Stage { .send }
+    var metrics: (any JournalPage)? { plan.metrics }
+
+    func openJournal() throws -> OpenedJournal {
+        let folder = try SenderFolders.takeFree(in: plan.state)
+        try folder.ensureRoom()
+        return OpenedJournal(folder: folder, journal: try EvidenceJournal(in: folder))
+    }
+
+    mutating func noteWaiting(in journal: EvidenceJournal) throws {
+        try outcome.noteWaiting(in: journal)
+    }
+
+    /// Counts what a run would send. It takes no folder and leaves no record.
+    private mutating func forecast() -> RunOutcome<SendReport> {
         do {
-            if plan.dryRun { try send.preview() } else { try send.work() }
+            try preview()
         } catch {
-            send.outcome.fail(.wrapping(error, at: .store))
+            outcome.fail(.wrapping(error, at: .store))
         }
-        context.progress.clear()
-        send.outcome.stamp(at: context.now())
-        return send.outcome
+        outcome.stamp(at: context.now())
+        return outcome
     }
 
     private mutating func preview() throws {
@@ -70,29 +89,24 @@ package struct Send {
         }
     }
 
-    private mutating func work() throws {
-        let folder = try SenderFolders.takeFree(in: plan.state)
-        try folder.ensureRoom()
-        let journal = try EvidenceJournal(in: folder)
-        for file in try folder.damagedFiles { context.log.warning("\(folder.damage(file))") }
-        try journal.beginRun(run, kind: "send", at: started)
-        try journal.recoverInterrupted(at: started)
-        let store = try openStore(.apply(plan.policy), .send)
+    mutating func work(_ opened: OpenedJournal) throws {
+        let journal = opened.journal
+        let store: TokenTable
+        do {
+            store = try openStore(.apply(plan.policy), .send)
+        } catch {
+            throw RunFailure.wrapping(error, at: .store)
+        }
         let applier = applier(journal, store)
-        defer { withExtendedLifetime(folder) {} }
         do {
             try openJobs(store, journal)
             for feed in try journal.feeds(.pending) { apply(feed, applier) }
             adoptAbandoned(store)
             try rounds(applier, store)
         } catch {
-            outcome.fail(.wrapping(error, at: .send))
+            outcome.fail(.wrapping(error, at: stage))
         }
         try finish(applier)
-        if try !journal.feeds(.pending).isEmpty { outcome.exit = .worse(outcome.exit, .pending) }
-        if try !journal.feeds(.held).isEmpty { outcome.exit = .worse(outcome.exit, .held) }
-        try outcome.record(as: run, in: journal, plan.metrics, at: context.now)
-        try journal.purge(at: context.now())
     }
 
     private func applier(_ journal: EvidenceJournal, _ store: TokenTable) -> JournalApplier {
@@ -106,10 +120,7 @@ package struct Send {
         let partitions = plan.apps.map(\.stored)
         let report = try store.preflight(need, partitions: partitions)
         let findings = try store.preflightQueue(queue, partitions: partitions)
-        for finding in report.findings + findings
-        where finding.severity == .warning || finding.severity == .refusedByCheck {
-            context.log.notice("\(finding)")
-        }
+        logFindings(report.findings + findings)
         return store
     }
 
@@ -125,7 +136,7 @@ package struct Send {
         // Sending does not depend on another sender's feeds, so a failure here does not stop it.
         for problem in problems {
             context.log.warning("\(problem)")
-            outcome.exit = .worse(outcome.exit, .pending)
+            outcome.note(.pending)
         }
     }
 
@@ -226,7 +237,7 @@ package struct Send {
         if let failure = result.failure {
             outcome.fail(failure)
         } else {
-            outcome.exit = .worse(outcome.exit, result.exit)
+            outcome.note(result.entry.status)
         }
     }
 

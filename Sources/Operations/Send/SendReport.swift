@@ -76,7 +76,7 @@ package struct SendReport: RunReport, Codable, Hashable {
         }
 
         /// Adds the counts of a feed of answers.
-        mutating func count(_ feed: FeedReport) { evidence.add(feed.counts) }
+        mutating func count(_ feed: FeedReport) { evidence += feed.accounting.counts }
     }
 
     /// The run's name, a random UUID.

@@ -20,12 +20,12 @@ import TokenHygiene
 import TokenTable
 
 /// One run of the main job.
-package struct Sweep {
+package struct Sweep: RecordedRun {
     private var plan: SweepPlan
-    private let context: RunContext
+    let context: RunContext
     private let run = UUID().uuidString.lowercased()
     private let started: EpochMilliseconds
-    private var outcome: RunOutcome<SweepReport>
+    var outcome: RunOutcome<SweepReport>
     /// Whether every gateway and pending feed was processed.
     private var isWhole = false
 
@@ -42,45 +42,33 @@ package struct Sweep {
     /// Reads all gateways of the plan and applies their feeds.
     package static func run(_ plan: SweepPlan, _ context: RunContext) -> RunOutcome<SweepReport> {
         var sweep = Sweep(plan, context)
-        sweep.keepingJournal()
-        sweep.outcome.stamp(at: context.now())
-        return sweep.outcome
+        return sweep.perform()
     }
 
-    private mutating func keepingJournal() {
-        do {
-            let folder = try StateFolder(plan.state)
-            let trial = try TrialFolder(for: plan, in: folder)
-            let journal = try EvidenceJournal(in: trial?.folder ?? folder)
-            for file in try folder.damagedFiles { context.log.warning("\(folder.damage(file))") }
-            try journal.beginRun(run, kind: plan.work.kind, at: started)
-            try journal.recoverInterrupted(at: context.now())
-            do {
-                try work(journal)
-            } catch {
-                outcome.fail(.wrapping(error, at: .state))
-            }
-            try countWaiting(in: journal)
-            try record(in: journal)
-            withExtendedLifetime(folder) {}
-        } catch {
-            outcome.fail(.wrapping(error, at: .state))
-        }
+    var kind: String { plan.work.kind }
+    var stage: RunFailure.Stage { .state }
+    var metrics: (any JournalPage)? { plan.metrics }
+
+    func openJournal() throws -> OpenedJournal {
+        let folder = try StateFolder(plan.state)
+        let trial = try TrialFolder(for: plan, in: folder)
+        let journal = try EvidenceJournal(in: trial?.folder ?? folder)
+        return OpenedJournal(folder: folder, journal: journal, trial: trial)
     }
 
     /// Makes the exit code nonzero while evidence waits, whatever prevented its application: a stop
     /// signal, a gateway of another app, an earlier run.
-    private mutating func countWaiting(in journal: EvidenceJournal) throws {
+    mutating func noteWaiting(in journal: EvidenceJournal) throws {
         // A mistake in what was typed has changed nothing, so what waits has no part in the answer.
         guard !plan.isTrial, outcome.exit != .usage else { return }
         if context.interrupt.isTripped, outcome.exit == .done, !isWhole {
             outcome.fail(.stopped)
         }
-        if try !journal.feeds(.pending).isEmpty { outcome.exit = .worse(outcome.exit, .pending) }
-        if try !journal.feeds(.held).isEmpty { outcome.exit = .worse(outcome.exit, .held) }
+        try outcome.noteWaiting(in: journal)
     }
 
-    private mutating func work(_ journal: EvidenceJournal) throws {
+    mutating func work(_ opened: OpenedJournal) throws {
+        let journal = opened.journal
         let left = try journal.feeds(.pending)
         let store: TokenTable
         do {
@@ -122,7 +110,7 @@ package struct Sweep {
                 started: started, lease: lease)
             for feed in try journal.feeds(.pending)
             where apply(feed, with: applier, resumed: true) { return false }
-            if try !journal.feeds(.held).isEmpty { outcome.exit = .worse(outcome.exit, .held) }
+            if try !journal.feeds(.held).isEmpty { outcome.note(.held) }
             return true
         }
         for problem in problems { outcome.fail(.wrapping(problem, at: .state)) }
@@ -136,8 +124,7 @@ package struct Sweep {
         guard expiry.isWanted else { return }
         do {
             try expiry.remove { removal in
-                if removal.cause != nil { outcome.exit = .worse(outcome.exit, .held) }
-                if removal.refused > 0 { outcome.exit = .worse(outcome.exit, .quarantined) }
+                outcome.note(removal.status)
                 outcome.report.removals.append(removal)
             }
         } catch {
@@ -216,11 +203,7 @@ package struct Sweep {
         let report = try store.preflight(
             plan.dryRun ? .read : .apply(plan.policy),
             partitions: Array(plan.partitions.values))
-        for finding in report.findings
-        where finding.severity == .warning || finding.severity == .refusedByCheck {
-            // `check` warns about these. A warning of an hourly run would send a mail every hour.
-            context.log.notice("\(finding)")
-        }
+        logFindings(report.findings)
         return store
     }
 
@@ -316,7 +299,7 @@ package struct Sweep {
         if let failure = result.failure {
             outcome.fail(failure)
         } else {
-            outcome.exit = .worse(outcome.exit, result.exit)
+            outcome.note(entry.status)
             if let detail = entry.detail {
                 context.log.warning("\(feed.partition): \(detail)")
             }
@@ -331,11 +314,6 @@ package struct Sweep {
         else { return }
         context.log.warning(
             "the certificate for \(source.partition) ends at \(ends.rfc3339); renew it")
-    }
-
-    private mutating func record(in journal: EvidenceJournal) throws {
-        try outcome.record(as: run, in: journal, plan.metrics, at: context.now)
-        if !plan.dryRun { try journal.purge(at: context.now()) }
     }
 }
 

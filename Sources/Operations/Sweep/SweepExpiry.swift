@@ -4,27 +4,6 @@ import Foundation
 import TokenHygiene
 import TokenTable
 
-extension SweepReport {
-    /// The result of removal after the grace period for one app's rows.
-    package struct Removal: Codable, Hashable, Sendable {
-        /// The app's name in the settings.
-        package var app: String
-        /// `production` or `sandbox`.
-        package var environment: String
-        /// Number of rows whose grace period has ended.
-        package var due = 0
-        /// Number of rows that were removed; 0 in a dry run.
-        package var removed = 0
-        /// Number of due rows that stay: they refuse to be removed, or could not be restored by an
-        /// undo.
-        @LaterCount package var refused = 0
-        /// The name of the removals in the ledger; absent when no row was removed.
-        package var feed: String?
-        /// Why the guard permits no removal; absent when it does.
-        package var cause: String?
-    }
-}
-
 /// The last step of a sweep under `policy.delete-after`: removes the rows whose grace period has
 /// ended, app by app.
 struct SweepExpiry {

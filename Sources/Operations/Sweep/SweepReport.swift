@@ -56,3 +56,114 @@ package struct SweepReport: RunReport, Codable, Hashable {
         }
     }
 }
+
+extension SweepReport {
+    /// The result of removal after the grace period for one app's rows.
+    package struct Removal: Codable, Hashable, Sendable {
+        /// The app's name in the settings.
+        package var app: String
+        /// `production` or `sandbox`.
+        package var environment: String
+        /// Number of rows whose grace period has ended.
+        package var due = 0
+        /// Number of rows that were removed; 0 in a dry run.
+        package var removed = 0
+        /// Number of due rows that stay: they refuse to be removed, or could not be restored by an
+        /// undo.
+        @LaterCount package var refused = 0
+        /// The name of the removals in the ledger; absent when no row was removed.
+        package var feed: String?
+        /// Why the guard permits no removal; absent when it does.
+        package var cause: String?
+
+        /// The exit code that the removal asks for.
+        var status: ExitStatus {
+            if cause != nil { return .held }
+            return refused > 0 ? .quarantined : .done
+        }
+    }
+}
+
+import EvidenceJournal
+
+/// A count that reports of earlier versions lack. It is 0 when read from such a report.
+@propertyWrapper
+package struct LaterCount: Codable, Hashable, Sendable {
+    /// The count.
+    package var wrappedValue: Int
+
+    /// Starts at a number.
+    package init(wrappedValue: Int) { self.wrappedValue = wrappedValue }
+
+    /// Decodes a bare number.
+    package init(from decoder: any Decoder) throws {
+        wrappedValue = try decoder.singleValueContainer().decode(Int.self)
+    }
+
+    /// Encodes a bare number.
+    package func encode(to encoder: any Encoder) throws {
+        var container = encoder.singleValueContainer()
+        try container.encode(wrappedValue)
+    }
+}
+
+extension KeyedDecodingContainer {
+    /// Decodes the count, or 0 when the report is older than the count.
+    func decode(_ type: LaterCount.Type, forKey key: Key) throws -> LaterCount {
+        try decodeIfPresent(type, forKey: key) ?? LaterCount(wrappedValue: 0)
+    }
+}
+
+extension SweepReport {
+    /// The report for people: one block per feed, and one closing sentence.
+    package var lines: [String] {
+        var lines = apps.flatMap { $0.lines(dryRun: dryRun) }
+        lines += removals.map { removal in
+            "\(removal.app)/\(removal.environment): \(removal.due.counting("row")) marked for long enough, "
+                + (dryRun ? "would be removed" : "\(removal.removed) removed")
+        }
+        lines.append(closing)
+        return lines
+    }
+
+    private var closing: String {
+        let sum = apps.reduce(into: EvidenceCounts()) { $0 += $1.accounting.counts }
+        if apps.isEmpty { return "\(kind): no feed was read" }
+        let verb = dryRun ? "would become invalid" : "became invalid"
+        return "\(kind): \(sum.tuples.counting("tuple")), \(sum.applied) \(verb), "
+            + "\(sum.newer) kept because they registered again"
+            + (dryRun ? "; no row was changed" : "")
+    }
+}
+
+extension FeedReport {
+    fileprivate func lines(dryRun: Bool) -> [String] {
+        let counts = accounting.counts
+        var lines = [
+            "\(app)/\(environment) from \(source): \(asked ? end : "not asked")"
+                + (resumed ? ", left by an earlier run" : "") + (state.map { ", \($0)" } ?? "")
+        ]
+        if counts.tuples > 0 || accounting.bytes > 0 {
+            lines.append(
+                "  \(accounting.bytes.counting("byte")), \(counts.tuples.counting("tuple")): "
+                    + "\(counts.applied) \(dryRun ? "would be " : "")applied, "
+                    + "\(counts.already) already invalid, \(counts.newer) registered again, "
+                    + "\(counts.unknown) unknown, \(counts.held) held, "
+                    + "\(counts.quarantined) quarantined"
+                    + (counts.refused > 0 ? ", \(counts.refused) refused" : ""))
+        } else {
+            lines.append("  0 tuples")
+        }
+        if accounting.quarantinedBytes > 0 {
+            lines.append(
+                "  quarantined after the last whole tuple: \(accounting.quarantinedBytes.counting("byte"))")
+        }
+        if let detail { lines.append("  \(detail)") }
+        if let cause {
+            let isHeld = state == FeedState.held.rawValue
+            lines.append("  \(isHeld ? "held" : "would be held"): \(cause)")
+            if isHeld, let feed { lines.append("  look at it with: pushsweep holds show \(feed)") }
+        }
+        return lines
+    }
+}

@@ -25,20 +25,20 @@ package enum UndoRequest: Hashable, Sendable {
 }
 
 /// One run that undoes changes.
-package struct Undo {
+package struct Undo: RecordedRun {
     private let settings: Settings
     private let wish: UndoRequest
     private let dryRun: Bool
-    private let page: (any JournalPage)?
-    private let context: RunContext
+    let metrics: (any JournalPage)?
+    let context: RunContext
     private let pacing: Pacing
-    private var outcome: RunOutcome<UndoReport>
+    var outcome: RunOutcome<UndoReport>
 
     private init(
         _ settings: Settings, _ wish: UndoRequest, dryRun: Bool, _ page: (any JournalPage)?,
         _ context: RunContext
     ) {
-        self.page = page
+        metrics = page
         self.settings = settings
         self.wish = wish
         self.dryRun = dryRun
@@ -56,30 +56,18 @@ package struct Undo {
         _ context: RunContext
     ) -> RunOutcome<UndoReport> {
         var undo = Undo(settings, wish, dryRun: dryRun, page, context)
-        do {
-            try undo.keepingJournal()
-        } catch {
-            undo.outcome.fail(.wrapping(error, at: .state))
-        }
-        undo.outcome.stamp(at: context.now())
-        return undo.outcome
+        return undo.perform()
     }
 
-    private mutating func keepingJournal() throws {
+    var kind: String { "undo" }
+    var stage: RunFailure.Stage { .apply }
+
+    func openJournal() throws -> OpenedJournal {
         let folder = try StateFolder(settings.state)
-        let journal = try EvidenceJournal(in: folder)
-        let attempt = outcome.report.run
-        try journal.beginRun(attempt, kind: "undo", at: context.now())
-        do {
-            try work(in: folder)
-        } catch {
-            outcome.fail(.wrapping(error, at: .apply))
-        }
-        try outcome.record(as: attempt, in: journal, page, at: context.now)
-        withExtendedLifetime(folder) {}
+        return OpenedJournal(folder: folder, journal: try EvidenceJournal(in: folder))
     }
 
-    private mutating func work(in folder: StateFolder) throws {
+    mutating func work(_ opened: OpenedJournal) throws {
         let store: TokenTable
         do {
             store = try TokenTable(StoreSettings(settings), pacing: pacing)
@@ -111,7 +99,7 @@ package struct Undo {
             throw RunFailure.wrapping(error, at: .store)
         }
         guard !dryRun else { return try undo(plan, as: record, in: store, nil) }
-        try store.underLease(run: record.id, kind: "undo", in: folder, context) { lease in
+        try store.underLease(run: record.id, kind: kind, in: opened.folder, context) { lease in
             try undo(plan, as: record, in: store, lease)
         }
     }

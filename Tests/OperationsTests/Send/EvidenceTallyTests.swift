@@ -4,7 +4,7 @@ import TokenHygiene
 @testable import Operations
 
 @Suite("Evidence of a sender that goes on")
-struct FeedTallyTests {
+struct EvidenceTallyTests {
     private static let chat = Partition(app: "chat", environment: "production")
 
     private static func entry(
@@ -20,7 +20,7 @@ struct FeedTallyTests {
 
     @Test("a feed that was held, freed and applied is counted once, as it stands in the end")
     func freed() {
-        var tally = FeedTally()
+        var tally = EvidenceTally()
         var app = SendReport.App(Self.chat)
         for entry in [
             Self.entry("a", "held", tuples: 10, held: 10),

@@ -1,0 +1,126 @@
+// What people and scripts type: numbers, the beginnings of names, apps.
+//
+// Numbers come from scripts that compute them, so any number can occur. Each is read here with a lower
+// and an upper bound. The bounds keep later arithmetic in range: seconds times a thousand,
+// milliseconds times a thousand, a zone's offset added.
+
+import Settings
+
+/// Why a number cannot be used, in words that follow the name of the option.
+package struct CommandNumberRefusal: Error, Hashable, Sendable, CustomStringConvertible {
+    /// The values that the option takes.
+    package let description: String
+}
+
+/// The numbers that options take, each with its range.
+package enum CommandNumber {
+    /// The last second of the year 9998 in UTC. The year 10000, which dates in a database cannot
+    /// hold, has not begun then in any time zone.
+    package static let latestSecond: Int64 = 253_370_764_799
+
+    /// Seconds since 1970, for the earliest time of an action.
+    package static func seconds(_ text: String) throws(CommandNumberRefusal) -> Int64 {
+        try whole(text, 0...latestSecond, "seconds since 1970")
+    }
+
+    /// Seconds since 1970 for `apns-expiration`: 32 bits.
+    package static func expiration(_ text: String) throws(CommandNumberRefusal) -> Int64 {
+        try whole(text, 0...Int64(UInt32.max), "seconds since 1970")
+    }
+
+    /// A number of rows.
+    package static func rows(_ text: String) throws(CommandNumberRefusal) -> Int {
+        Int(try whole(text, 1...1_000_000_000, "a whole number"))
+    }
+
+    /// A value of `apns-priority`.
+    package static func priority(_ text: String) throws(CommandNumberRefusal) -> Int {
+        Int(try whole(text, 1...10, "a whole number"))
+    }
+
+    /// Notifications per second.
+    package static func rate(_ text: String) throws(CommandNumberRefusal) -> Double {
+        let range = 1.0...1_000_000
+        // Swift also reads nan, infinities and hexadecimal fractions. The range check excludes the
+        // first two.
+        guard let rate = Double(text), range.contains(rate) else {
+            throw CommandNumberRefusal(description: "it must be a number from 1 to 1000000")
+        }
+        return rate
+    }
+
+    private static func whole(
+        _ text: String, _ range: ClosedRange<Int64>, _ what: String
+    ) throws(CommandNumberRefusal) -> Int64 {
+        guard let number = Int64(text), range.contains(number) else {
+            throw CommandNumberRefusal(
+                description: "it must be \(what) from \(range.lowerBound) to \(range.upperBound)")
+        }
+        return number
+    }
+}
+
+/// The beginning of the name of a run, a feed or a hold, as a person types it. It needs at least four
+/// characters. An empty text, from an unset variable of a script, would match every name, and one
+/// digit soon matches several.
+struct NameBeginning {
+    /// The least number of characters.
+    static let least = 4
+
+    private let text: String
+
+    /// Takes the typed text; nil when it is too short.
+    init?(_ text: String) {
+        guard text.count >= Self.least else { return nil }
+        self.text = text.lowercased()
+    }
+
+    /// Whether a name begins with the text.
+    func begins(_ name: String) -> Bool { name.hasPrefix(text) }
+
+    /// The message about a text that is too short.
+    static let refusal = "give at least \(least) characters of its name"
+}
+
+// The apps that the options --app and --environment choose.
+extension Settings {
+    /// The apps with their environments, for messages.
+    private var appNames: String {
+        apps.isEmpty ? "none" : apps.map { "\($0.partition)" }.joined(separator: ", ")
+    }
+
+    /// The apps with the given names, in all their environments; all apps when no name is given.
+    ///
+    /// - Throws: usage, when the settings have no app of a given name.
+    func apps(named names: [String]) throws(RunFailure) -> [App] {
+        for name in names where !apps.contains(where: { $0.name == name }) {
+            throw RunFailure(
+                .usage, .settings,
+                "looking for app \(name.isEmpty ? "''" : name): the settings name \(appNames); check --app"
+            )
+        }
+        return apps.filter { names.isEmpty || names.contains($0.name) }
+    }
+
+    /// The one app with a name and an environment. Either may be nil as long as only one app matches.
+    ///
+    /// - Throws: usage, when no app matches, or several.
+    func app(
+        named name: String?, in environment: String?, for doing: String
+    ) throws(RunFailure) -> App {
+        let matching = apps.filter {
+            (name == nil || $0.name == name)
+                && (environment == nil || $0.environment.rawValue == environment)
+        }
+        guard let app = matching.first, matching.count == 1 else {
+            throw RunFailure(
+                .usage, .settings,
+                matching.isEmpty
+                    ? "\(doing): the settings know no such app and environment (they name \(appNames)); "
+                        + "check --app and --environment, or add the app under apps:"
+                    : "\(doing): the settings name several apps (\(appNames)); say which with --app and "
+                        + "--environment")
+        }
+        return app
+    }
+}
