@@ -19,8 +19,8 @@ struct OpenedJournal {
     /// The folder; the lock ends with it.
     let folder: StateFolder
     let journal: EvidenceJournal
-    /// The journal of a dry run of a file, which is deleted at the end.
-    var trial: TrialFolder?
+    /// A folder that lives as long as the run: that of a trial.
+    var trial: AnyObject?
 }
 
 /// A run with a record in the journal: sweep, replay, release, send, undo.
