@@ -56,6 +56,7 @@ let package = Package(
             name: "CNGHTTP2", pkgConfig: "libnghttp2", providers: [.apt(["libnghttp2-dev"])]),
         .systemLibrary(
             name: "CMariaDB", pkgConfig: "libmariadb", providers: [.apt(["libmariadb-dev"])]),
+        .systemLibrary(name: "CZlib", pkgConfig: "zlib", providers: [.apt(["libmariadb-dev"])]),
 
         .target(name: "Encodings", swiftSettings: strict),
         .target(name: "APNsProtocol", dependencies: ["Encodings"], swiftSettings: strict),
@@ -69,6 +70,10 @@ let package = Package(
         .target(
             name: "EvidenceJournal",
             dependencies: ["APNsProtocol", "Encodings", "TokenHygiene", grdb],
+            swiftSettings: strict),
+        .target(
+            name: "EvidenceFiles",
+            dependencies: ["APNsProtocol", "CZlib", "Database", "Encodings", "TokenHygiene"],
             swiftSettings: strict),
         .target(
             name: "Database",
@@ -159,6 +164,10 @@ let package = Package(
         .testTarget(
             name: "EvidenceJournalTests",
             dependencies: ["EvidenceJournal", "APNsProtocol", "TokenHygiene", "TestSupport", grdb],
+            swiftSettings: strict),
+        .testTarget(
+            name: "EvidenceFilesTests",
+            dependencies: ["APNsProtocol", "EvidenceFiles", "TokenHygiene", "TestSupport"],
             swiftSettings: strict),
         .testTarget(
             name: "DatabaseTests",

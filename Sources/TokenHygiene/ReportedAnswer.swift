@@ -1,0 +1,121 @@
+// Most 410 answers come to other senders, which report them as rows of a table or lines of a log. A
+// report is weaker than an answer: columns may be missing, tokens have any spelling, and a mapping can
+// point to the wrong field. So a report is read by the same table as an answer (AnswerMeaning), and
+// with three more rules:
+//
+//   no time        The time of sending counts when the report has it: the token was dead by then at
+//                  the latest, and a registration after it survives. Without both the report is
+//                  unusable, unless the settings allow the time of its arrival.
+//   no 410         A 400 makes a token suspect and is counted. Every other answer says nothing about
+//                  the token and is passed over.
+//   contradiction  A status with the reason of another status is unusable.
+
+import APNsProtocol
+
+/// An answer of APNs as another sender reports it.
+package struct ReportedAnswer: Hashable, Sendable {
+    /// The token in any of the accepted spellings, UTF-8.
+    package var token: [UInt8]
+    /// The status of the answer; nil where the report names none.
+    package var status: Int?
+    /// The reason of the answer; nil where the report names none.
+    package var reason: String?
+    /// The time that APNs named in its answer.
+    package var timestamp: EpochMilliseconds?
+    /// The time at which the notification was sent.
+    package var sentAt: EpochMilliseconds?
+    /// The time at which the report arrived here.
+    package var receivedAt: EpochMilliseconds?
+
+    /// Makes the report of an answer about a token.
+    package init(token: [UInt8], status: Int? = nil, reason: String? = nil) {
+        self.token = token
+        self.status = status
+        self.reason = reason
+    }
+}
+
+/// Why a report is not usable, with the cure.
+package enum UnusableReport: Error, Hashable, Sendable, CustomStringConvertible {
+    /// The token cannot be read.
+    case token(DeviceTokenRefusal)
+    /// The report has no time.
+    case missingTime
+    /// The time cannot be true.
+    case time(EvidenceRejection, EpochMilliseconds)
+    /// The reason belongs to another status.
+    case contradiction(status: Int, reason: String)
+    /// A field has a value of the wrong form, with its name.
+    case field(String, expected: String)
+    /// The line as a whole cannot be read.
+    case line(String)
+
+    /// One clause, with the cure where there is one.
+    package var description: String {
+        switch self {
+        case .token(let refusal): "the token is \(refusal)"
+        case .missingTime:
+            "it has no time: give the timestamp of the 410 or the time of sending, or set "
+                + "evidence.missing-time: received"
+        case .time(.tooEarly, let time) where time.rawValue > 0 && time.rawValue < 100_000_000_000:
+            "its time is \(time.rawValue) ms, before June 2009: it seems to be in seconds"
+        case .time(let rejection, _): "it has \(rejection)"
+        case .contradiction(let status, let reason):
+            "status \(status) and reason \(reason) contradict each other"
+        case .field(let name, let expected): "its \(name) is not \(expected)"
+        case .line(let cause): cause
+        }
+    }
+}
+
+/// What a report says about its token.
+package enum ReportReading: Hashable, Sendable {
+    /// The token is dead: evidence like any other.
+    case evidence(DeviceToken, EvidenceSource, EpochMilliseconds)
+    /// APNs called the token bad or of another topic. Never a reason to remove a row.
+    case suspect
+    /// The answer says nothing about the token.
+    case nothing
+}
+
+/// Reads reports.
+package struct ReportReader: Hashable, Sendable {
+    private let bounds: EvidenceBounds
+    private let mayUseArrival: Bool
+
+    /// Reads reports that arrive at `now`. `mayUseArrival` lets the time of arrival stand for a
+    /// missing time.
+    package init(now: EpochMilliseconds, mayUseArrival: Bool) {
+        bounds = EvidenceBounds(now: now)
+        self.mayUseArrival = mayUseArrival
+    }
+
+    /// What a report says. Without a status, the reason tells it; a report with neither says
+    /// nothing.
+    ///
+    /// - Throws: the reason for which the report is unusable.
+    package func read(_ report: ReportedAnswer) throws(UnusableReport) -> ReportReading {
+        let reason = report.reason.flatMap { $0.isEmpty ? nil : ProviderReason($0) }
+        guard let status = report.status ?? reason?.status else { return .nothing }
+        switch ProviderAnswer(status: status, body: AnswerBody(reason: reason)).meaning {
+        case .suspectToken: return .suspect
+        case .gone: break
+        default:
+            guard status == 410 else { return .nothing }
+            throw .contradiction(status: status, reason: report.reason ?? "")
+        }
+        let token: DeviceToken
+        do {
+            token = try DeviceToken(spelling: report.token)
+        } catch {
+            throw .token(error)
+        }
+        // With a reason outside Apple's list the timestamp may have another meaning.
+        var timestamp = report.timestamp
+        if case .other = reason { timestamp = nil }
+        guard let time = timestamp ?? report.sentAt ?? (mayUseArrival ? report.receivedAt : nil)
+        else { throw .missingTime }
+        if let rejection = bounds.rejection(of: time) { throw .time(rejection, time) }
+        return .evidence(token, reason == .expiredToken ? .expiredToken : .unregistered, time)
+    }
+}

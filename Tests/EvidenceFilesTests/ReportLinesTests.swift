@@ -1,0 +1,218 @@
+import APNsProtocol
+import EvidenceFiles
+import Foundation
+import Testing
+import TokenHygiene
+
+private let hex = String(repeating: "c9d4c07c", count: 8)
+
+/// Reads a text in pieces of some size, and returns the records with their reports.
+private func read(
+    _ text: String, _ layout: ReportLayout, piece: Int = 7
+) throws -> [ReportLine] {
+    try read(Array(text.utf8), layout, piece: piece).lines
+}
+
+private func read(
+    _ bytes: [UInt8], _ layout: ReportLayout, piece: Int = 7
+) throws -> (lines: [ReportLine], content: [UInt8]) {
+    var reader = ReportLines(layout)
+    var lines: [ReportLine] = []
+    var content: [UInt8] = []
+    var start = 0
+    while start < bytes.count {
+        let end = min(start + piece, bytes.count)
+        try bytes[start..<end].withUnsafeBytes { piece in
+            try reader.take(piece, content: { content += $0 }, { lines.append($0) })
+        }
+        start = end
+    }
+    try reader.finish { lines.append($0) }
+    return (lines, content)
+}
+
+private func map(_ text: String) throws -> FieldMap { try FieldMap(text) }
+
+@Suite("Reading the log of another sender")
+struct ReportLinesTests {
+    @Test("finds mapped fields in JSON lines, in pieces of any size", arguments: [2, 3, 16, 4_096])
+    func jsonLines(_ piece: Int) throws {
+        let text = """
+            {"device":"\(hex)","timestamp":1700000000123,"status":410,"reason":"Unregistered"}
+
+            {"reason":"ExpiredToken","status":"410","timestamp":"1700000000456","device":"<c9d4c07c fbbc26d6>"}
+            """
+        let layout = ReportLayout(
+            format: .jsonl,
+            map: try map("token=.device,time=.timestamp,status=.status,reason=.reason"))
+        let lines = try read(text, layout, piece: piece)
+        #expect(lines.map(\.record.line) == [1, 3])
+        let first = try #require(try lines[0].report.get())
+        #expect(first.token == Array(hex.utf8))
+        #expect(first.status == 410 && first.reason == "Unregistered")
+        #expect(first.timestamp == EpochMilliseconds(1_700_000_000_123))
+        let second = try #require(try lines[1].report.get())
+        #expect(second.status == 410 && second.timestamp == EpochMilliseconds(1_700_000_000_456))
+    }
+
+    @Test("enters arrays, and strings that hold JSON")
+    func nested() throws {
+        let line = #"""
+            {"delivery":{"token":"c9d4","statusCode":410,"providerResponse":"{\"reason\":\"Unregistered\",\"timestamp\":1429881217000}"},"tries":[{"at":1},{"at":2000}]}
+            """#
+        let layout = ReportLayout(
+            format: .jsonl,
+            map: try map(
+                "token=.delivery.token,time=.delivery.providerResponse.timestamp,"
+                    + "status=.delivery.statusCode,reason=.delivery.providerResponse.reason,"
+                    + "sent=.tries[1].at"))
+        let report = try #require(try read(line, layout)[0].report.get())
+        #expect(report.reason == "Unregistered")
+        #expect(report.timestamp == EpochMilliseconds(1_429_881_217_000))
+        #expect(report.sentAt == EpochMilliseconds(2_000))
+    }
+
+    @Test(
+        "passes a line on as unusable that it cannot read, and reads the next",
+        arguments: [
+            ("{\"device\":\"c9\"", "it is not one JSON value"),
+            ("{\"device\":\"c9\"} trailing", "it is not one JSON value"),
+            ("{\"device\":\"c9\",\"device\":\"c8\"}", "it has the key 'device' twice"),
+            ("{\"device\":[1]}", "its token is not a text"),
+            ("{\"device\":\"c9\",\"status\":41.5}", "its status is not a number from 100 to 999"),
+            ("{\"device\":\"c9\",\"t\":1.7e12}", "its time is not a whole number of milliseconds"),
+        ])
+    func unusable(_ line: String, _ cause: String) throws {
+        let layout = ReportLayout(
+            format: .jsonl, map: try map("token=.device,status=.status,time=.t"))
+        let lines = try read(line + "\n{\"device\":\"c9\"}\n", layout)
+        #expect(lines.count == 2)
+        let refusal = #expect(throws: UnusableReport.self) { try lines[0].report.get() }
+        #expect("\(try #require(refusal))".hasPrefix(cause))
+        #expect(try lines[1].report.get()?.token == Array("c9".utf8))
+    }
+
+    @Test("takes a line without a token for another kind of line")
+    func otherLines() throws {
+        let layout = ReportLayout(format: .jsonl, map: try map("token=.device"))
+        let lines = try read("{\"level\":\"info\"}\n{\"device\":null}\n", layout)
+        #expect(try lines[0].report.get() == nil)
+        #expect(try lines[1].report.get()?.token == [])
+    }
+
+    @Test("calls each token of a list without status and reason dead")
+    func listOfTokens() throws {
+        let layout = ReportLayout(
+            format: .csv, map: try map("token=token,time=when"), unit: .iso)
+        let lines = try read("token;when\nc9d4;2024-05-01\nc9d5;2024-05-01 12:30:00+02:00\n", layout)
+        #expect(lines.count == 2)
+        let first = try #require(try lines[0].report.get())
+        #expect(first.status == 410)
+        #expect(first.timestamp == EpochMilliseconds(1_714_521_600_000))
+        #expect(
+            try lines[1].report.get()?.timestamp == EpochMilliseconds(1_714_559_400_000))
+        // A log that tells answers apart must not turn a delivered line into a dead token.
+        let log = ReportLayout(format: .csv, map: try map("token=token,reason=error"))
+        #expect(try read("token,error\nc9d4,\n", log)[0].report.get()?.status == nil)
+    }
+
+    @Test("reads CSV with quotes, line breaks inside, a byte order mark and CRLF")
+    func csv() throws {
+        let text =
+            "\u{FEFF}\"name\",token,time\r\n\"a \"\"b\"\"\nc\",c9d4,1700000000.5\r\n5\" x,c9d5,1700000001\r\n"
+        let layout = ReportLayout(format: .csv, map: try map("token=token,time=time"), unit: .seconds)
+        let lines = try read(text, layout)
+        #expect(lines.map(\.record.line) == [2, 4])
+        #expect(try lines[0].report.get()?.timestamp == EpochMilliseconds(1_700_000_000_500))
+        #expect(try lines[1].report.get()?.token == Array("c9d5".utf8))
+    }
+
+    @Test("counts columns by number in a CSV file without names")
+    func numberedColumns() throws {
+        let layout = ReportLayout(format: .csv, map: try map("token=2,time=1"))
+        let lines = try read("1700000000000,c9d4\n1700000000001,c9d5\n", layout)
+        #expect(lines.count == 2)
+        #expect(try lines[0].report.get()?.token == Array("c9d4".utf8))
+    }
+
+    @Test("names the columns of a CSV file that lacks the mapped one")
+    func missingColumn() throws {
+        let layout = ReportLayout(format: .csv, map: try map("token=device"))
+        let refusal = #expect(throws: FieldMapRefusal.self) { try read("id,token\n1,2\n", layout) }
+        #expect("\(try #require(refusal))".contains("names id, token"))
+    }
+
+    @Test("cuts a record without end at 1 MiB and finds the records after it")
+    func endlessLine() throws {
+        let layout = ReportLayout(format: .jsonl, map: try map("token=.device"))
+        let text = String(repeating: "x", count: 3 << 20) + "\n{\"device\":\"c9\"}\n"
+        let lines = try read(text, layout, piece: 100_000)
+        #expect(lines.count == 2)
+        #expect(lines[0].record.bytes.count == 1 << 20 && lines[0].record.isCut)
+        #expect(throws: UnusableReport.line("it is longer than 1 MiB")) {
+            try lines[0].report.get()
+        }
+        #expect(lines[1].record.line == 2)
+        // A quote that never closes takes no more than that either.
+        let csv = ReportLayout(format: .csv, map: try map("token=1"))
+        let open = "\"" + String(repeating: "a\n", count: 1 << 20) + "c9d4\nc9d5\n"
+        let last = try #require(try read(open, csv, piece: 65_536).last)
+        #expect(try last.report.get()?.token == Array("c9d5".utf8))
+    }
+}
+
+@Suite("Reading compressed logs")
+struct GunzipTests {
+    /// The bytes that gzip makes of a text.
+    private func gzip(_ text: String) throws -> [UInt8] {
+        let process = Process()
+        process.executableURL = URL(fileURLWithPath: "/bin/gzip")
+        let (input, output) = (Pipe(), Pipe())
+        process.standardInput = input
+        process.standardOutput = output
+        try process.run()
+        input.fileHandleForWriting.write(Data(text.utf8))
+        try input.fileHandleForWriting.close()
+        let bytes = output.fileHandleForReading.readDataToEndOfFile()
+        process.waitUntilExit()
+        return Array(bytes)
+    }
+
+    @Test("expands gzip of several members as it is read, and gives the content")
+    func members() throws {
+        let texts = ["{\"device\":\"c9\"}\n", "{\"device\":\"c8\"}\n{\"device\":\"c7\"}"]
+        let bytes = try gzip(texts[0]) + gzip(texts[1])
+        let layout = ReportLayout(format: .jsonl, map: try FieldMap("token=.device"))
+        for piece in [2, 10, 10_000] {
+            let (lines, content) = try read(bytes, layout, piece: piece)
+            #expect(lines.count == 3)
+            #expect(content == Array(texts.joined().utf8))
+        }
+    }
+
+    @Test("refuses gzip that is damaged or ends too early")
+    func damaged() throws {
+        let whole = try gzip(String(repeating: "{\"device\":\"c9d4\"}\n", count: 1_000))
+        let layout = ReportLayout(format: .jsonl, map: try FieldMap("token=.device"))
+        #expect(throws: GunzipFailure.self) { try read(Array(whole.dropLast(9)), layout) }
+        var broken = whole
+        broken[20] ^= 0xFF
+        #expect(throws: GunzipFailure.self) { try read(broken, layout) }
+    }
+}
+
+@Suite("The mapping of fields")
+struct FieldMapTests {
+    @Test(
+        "refuses what it cannot mean, and says why",
+        arguments: [
+            ("", "is not FIELD=PATH"), ("tokn=.a", "is not FIELD=PATH"),
+            ("time=.a", "has no token=PATH"), ("token=.a,token=.b", "given twice"),
+            ("token=.a..b", "empty key"), ("token=.a[x]", "index that is no number"),
+            ("token=", "empty key"),
+        ])
+    func refusals(_ text: String, _ cause: String) throws {
+        let refusal = #expect(throws: FieldMapRefusal.self) { try FieldMap(text) }
+        #expect("\(try #require(refusal))".contains(cause))
+    }
+}
