@@ -2,9 +2,9 @@ import Testing
 
 @testable import APNsConnection
 
-@Suite("What the connections of a provider share")
+@Suite("The mailbox that connections of a provider share")
 struct ProviderMailboxTests {
-    @Test("one that rested counts as resting until it has an answer, so two cannot rest by turns")
+    @Test("a connection that rested counts as resting until an answer, so two cannot rest in turn")
     func byTurns() {
         let mailbox = ProviderMailbox()
         mailbox.enter()
@@ -17,7 +17,7 @@ struct ProviderMailboxTests {
         #expect(!mailbox.rest(isResting: true))
     }
 
-    @Test("one that rested and has an answer lets the other one rest")
+    @Test("after an answer to a connection that rested, the other connection may rest")
     func answered() {
         let mailbox = ProviderMailbox()
         mailbox.enter()

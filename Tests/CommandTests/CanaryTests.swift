@@ -103,7 +103,8 @@ private struct Canaries {
 
 @Suite("A secret")
 struct CanaryTests {
-    @Test("of a sweep is in no output, no state and no report", arguments: TestEngine.available)
+    @Test(
+        "a sweep writes no secret to its output, state or report", arguments: TestEngine.available)
     func sweeping(_ engine: TestEngine) throws {
         let tuple = FeedbackTuple(
             time: EpochSeconds(FeedbackVector.start), token: DeviceToken(FeedbackVector.tutorial))
@@ -157,7 +158,7 @@ struct CanaryTests {
     }
 
     @Test(
-        "of a sender is in no output, no state and nowhere others can look while it runs",
+        "a sender shows no secret in output, state or what others can read of its process",
         arguments: TestEngine.available)
     func sending(_ engine: TestEngine) throws {
         var script = ProviderScript()

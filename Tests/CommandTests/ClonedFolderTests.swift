@@ -17,7 +17,7 @@ struct ClonedFolderTests {
     }
 
     @Test(
-        "does not take the lease of a run in the folder that it was copied from",
+        "a copied folder does not take the lease of a run in its original",
         arguments: TestEngine.available)
     func living(_ engine: TestEngine) throws {
         var behaviour = FeedbackBehaviour()
@@ -41,7 +41,7 @@ struct ClonedFolderTests {
         #expect(stage.gateway.records(atLeast: 1).count == 1)
     }
 
-    @Test("in place of the one it was copied from waits for the end of the lease, and then goes on")
+    @Test("a copy that replaces the original waits for the end of the lease, then works")
     func restored() throws {
         var behaviour = FeedbackBehaviour()
         behaviour.ending = .holdOpen

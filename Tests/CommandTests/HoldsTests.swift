@@ -38,7 +38,7 @@ struct HoldsTests {
     }
 
     @Test(
-        "is held with no row changed, others go on, and the digest releases exactly it",
+        "a hold changes no row, other apps are applied, and the digest releases exactly that set",
         arguments: TestEngine.available)
     func story(_ engine: TestEngine) throws {
         let stage = try SweepStage(engine, feeds: [.tuples(tuples(0..<1_900))])
@@ -111,7 +111,7 @@ struct HoldsTests {
         #expect(try stage.sweep().exit == 0)
     }
 
-    @Test("holds later feeds of its app too; a digest names only what was looked at")
+    @Test("later feeds of the app are held too; a digest names only the set that was shown")
     func followers() throws {
         let stage = try SweepStage(feeds: [
             .tuples(tuples(0..<500)), .tuples(tuples(500..<504)), .tuples(tuples(504..<506)),
@@ -145,7 +145,7 @@ struct HoldsTests {
         #expect(try marks(stage) == 506)
     }
 
-    @Test("is dropped with a reason, and can be taken back")
+    @Test("a discarded hold keeps its reason and can be taken back")
     func discard() throws {
         let stage = try SweepStage(feeds: [.tuples(tuples(0..<500))])
         try stage.database.register(0..<1_000, at: before)
@@ -166,7 +166,7 @@ struct HoldsTests {
         #expect(try marks(stage) == 500)
     }
 
-    @Test("is announced by a dry run, which holds nothing")
+    @Test("a dry run announces a hold and holds nothing")
     func dryRun() throws {
         let stage = try SweepStage(feeds: [.tuples(tuples(0..<500))])
         try stage.database.register(0..<1_000, at: before)
@@ -189,7 +189,7 @@ struct HoldsTests {
     }
 
     @Test(
-        "that is a rightful tenfold spike is held, shown, released and applied",
+        "a rightful tenfold spike is held, shown, released and applied",
         arguments: TestEngine.available)
     func spike(_ engine: TestEngine) throws {
         let stage = try SweepStage(
@@ -216,7 +216,7 @@ struct HoldsTests {
         #expect(try stage.sweep().app()["gate"] as? String == "volume")
     }
 
-    @Test("that was begun before is finished, not held")
+    @Test("a removal that had begun before is finished, not held")
     func begun() throws {
         let stage = try SweepStage(feeds: [.tuples(tuples(0..<500))])
         try stage.database.register(0..<1_000, at: before)
@@ -231,7 +231,7 @@ struct HoldsTests {
         #expect(try marks(stage) == 500)
     }
 
-    @Test("adds up over the feeds of an hour, so that small ones do not slip through")
+    @Test("the guard adds up the feeds of an hour, so that small ones do not pass unseen")
     func manySmallOnes() throws {
         let stage = try SweepStage(
             feeds: (0..<5).map { .tuples(tuples($0 * 40..<$0 * 40 + 40)) })

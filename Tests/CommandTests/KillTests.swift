@@ -17,7 +17,7 @@ struct KillTests {
     /// Kills per engine; the printed seed and this number repeat a run.
     private static let kills = Int(Environment.number("PUSHSWEEP_TEST_KILLS") ?? 200) / 2
 
-    @Test("loses no durable tuple, touches no fresh token and counts exactly")
+    @Test("the sweep after a kill loses no durable tuple, touches no fresh token, counts exactly")
     func randomKills() throws {
         for engine in TestEngine.available {
             var random = SeededGenerator("kills on \(engine)")

@@ -18,7 +18,7 @@ struct RefusedRowCommandTests {
     }
 
     @Test(
-        "marks the others, names the row, ends with 65, and a replay marks it once it lets go",
+        "the sweep marks the other rows and names the refused one, which a later replay marks",
         arguments: TestEngine.available)
     func namedAndReplayed(_ engine: TestEngine) throws {
         let stage = try SweepStage(engine, dead: 50)

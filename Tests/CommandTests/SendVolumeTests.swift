@@ -12,7 +12,7 @@ struct SendVolumeTests {
     /// Notifications; 200,000 with PUSHSWEEP_TEST_QUEUE.
     private static let count = Int(Environment.number("PUSHSWEEP_TEST_QUEUE") ?? 20_000)
 
-    @Test("with stale tokens, 410s and a storm of GOAWAY: each row ends in one state, once")
+    @Test("with stale tokens, 410s and many GOAWAYs each row ends in one state, once")
     func storm() throws {
         let engine = TestEngine.available[0]
         var goAway = ProviderMisbehaviour.GoAway(atRequest: 1_000)

@@ -66,7 +66,7 @@ struct TwoHostsTests {
     }
 
     @Test(
-        "that overlap twenty times: one works, the others end with 4 and say who does",
+        "of twenty overlapping runs one works, the others end with 4 and name it",
         arguments: TestEngine.available, [1, 2])
     func twenty(_ engine: TestEngine, _ hosts: Int) throws {
         let (stage, first) = try readingStage(engine)
@@ -96,7 +96,8 @@ struct TwoHostsTests {
     }
 
     @Test(
-        "that start at the same moment lose and double nothing", arguments: TestEngine.available)
+        "runs that start at the same moment lose and double nothing",
+        arguments: TestEngine.available)
     func atOnce(_ engine: TestEngine) throws {
         let stage = try stage(engine)
         let runs = try (0..<20).map { number in
@@ -117,7 +118,7 @@ struct TwoHostsTests {
     }
 
     @Test(
-        "wait for the end of a killed one's lease, except on its own host",
+        "runs wait for the end of a killed run's lease, except on its own host",
         arguments: TestEngine.available)
     func killed(_ engine: TestEngine) throws {
         let stage = try killedStage(engine)
@@ -140,7 +141,7 @@ struct TwoHostsTests {
     }
 
     @Test(
-        "take over at once what a killed run of the same host left",
+        "the next run takes over at once after a killed run of its own host",
         arguments: TestEngine.available)
     func sameHost(_ engine: TestEngine) throws {
         let stage = try killedStage(engine)
@@ -150,7 +151,7 @@ struct TwoHostsTests {
     }
 
     @Test(
-        "of which one loses the lease in mid-run stop before the next commit, with 75",
+        "a run that loses the lease stops before its next commit, with 75",
         .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)),
         arguments: ["mark", "delete"])
     func takenAway(_ action: String) throws {
@@ -199,7 +200,7 @@ struct TwoHostsTests {
     }
 
     @Test(
-        "that lose the lease while they read apply nothing and keep it all",
+        "a run that loses the lease while it reads applies nothing and keeps it all",
         arguments: TestEngine.available)
     func takenWhileReading(_ engine: TestEngine) throws {
         var behaviour = FeedbackBehaviour()
@@ -219,7 +220,7 @@ struct TwoHostsTests {
         try checkWhole(stage)
     }
 
-    @Test("replay a file one after the other too", arguments: TestEngine.available)
+    @Test("replays of a file run one after the other too", arguments: TestEngine.available)
     func replay(_ engine: TestEngine) throws {
         let stage = try stage(engine)
         let file = try stage.folder.write(

@@ -30,7 +30,7 @@ struct AuthenticationTests {
     }
 
     @Test(
-        "by a plugin that sends the password as it is, is refused, without TLS",
+        "without TLS the client refuses a plugin that sends the password as plain text",
         arguments: ["mysql_clear_password", "dialog", "auth_gssapi_client"])
     func clearPassword(_ plugin: String) throws {
         let server = try SilentServer(
@@ -45,7 +45,7 @@ struct AuthenticationTests {
     }
 
     @Test(
-        "by a plugin that sends the password as it is, is refused, with TLS",
+        "with TLS too the client refuses a plugin that sends the password as plain text",
         arguments: ["mysql_clear_password", "dialog"])
     func clearPasswordInTLS(_ plugin: String) throws {
         let folder = try TemporaryFolder()
@@ -59,7 +59,7 @@ struct AuthenticationTests {
         #expect(failure?.code == .configuration, "\(failure as Any)")
     }
 
-    @Test("that the server breaks off is not called a server that did not prove itself")
+    @Test("a server that breaks off the login is not reported as one that failed to prove itself")
     func brokenOff() throws {
         let folder = try TemporaryFolder()
         let server = try EncryptedGreeter(
@@ -74,7 +74,7 @@ struct AuthenticationTests {
     }
 
     @Test(
-        "by the usual plugins of a real server goes on to work",
+        "the usual plugins of a real server work",
         .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)),
         arguments: ["mysql_native_password", "ed25519"])
     func usual(_ plugin: String) throws {

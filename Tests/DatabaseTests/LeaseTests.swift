@@ -88,7 +88,7 @@ struct LeaseTests {
     }
 
     @Test(
-        "is held by one run, and others learn by whom and until when",
+        "one run holds the lease, and others learn the holder and the end",
         arguments: TestEngine.available)
     func oneHolder(_ engine: TestEngine) throws {
         let database = try Self.database(engine)
@@ -110,7 +110,7 @@ struct LeaseTests {
     }
 
     @Test(
-        "goes to another host when its time is over, and the first one learns it",
+        "another host takes an ended lease, and the first holder learns it",
         arguments: TestEngine.available)
     func expiry(_ engine: TestEngine) throws {
         let database = try Self.database(engine)
@@ -139,7 +139,7 @@ struct LeaseTests {
     }
 
     @Test(
-        "is not taken from who renews or takes it in the same moment",
+        "a host does not take a lease that another renews or takes at the same moment",
         arguments: TestEngine.available, Meddling.allCases)
     private func sameMoment(_ engine: TestEngine, _ meddling: Meddling) throws {
         let database = try Self.database(engine)
@@ -166,7 +166,7 @@ struct LeaseTests {
     }
 
     @Test(
-        "goes at once to the next run of the same state folder, whose lock proves the other dead",
+        "the next run of a folder takes the lease at once: the folder's lock proves the other dead",
         arguments: TestEngine.available)
     func sameHome(_ engine: TestEngine) throws {
         let database = try Self.database(engine)
@@ -178,7 +178,7 @@ struct LeaseTests {
     }
 
     @Test(
-        "is held once and known to its holder, whichever answer is lost while it is taken",
+        "the lease has one holder who knows it, whichever answer is lost while it is taken",
         arguments: TestEngine.available)
     func lostAnswers(_ engine: TestEngine) throws {
         let plain = try Self.database(engine)
@@ -210,7 +210,9 @@ struct LeaseTests {
         var failures: [String] = []
     }
 
-    @Test("goes to one of twenty that ask at the same time", arguments: TestEngine.available)
+    @Test(
+        "one of twenty hosts that ask at the same time gets the lease",
+        arguments: TestEngine.available)
     func race(_ engine: TestEngine) throws {
         let database = try Self.database(engine)
         var settings = database.settings
@@ -246,7 +248,7 @@ struct LeaseTests {
     }
 
     @Test(
-        "that is taken away stops the next commit: no row, ledger entry or marker changes after it",
+        "a lost lease stops the next commit: no row, ledger entry or marker changes after it",
         arguments: TestEngine.available, RemovalPolicy.Action.allCases)
     func fencesChunks(_ engine: TestEngine, _ action: RemovalPolicy.Action) throws {
         let database = try Self.database(engine)
@@ -284,7 +286,7 @@ struct LeaseTests {
     }
 
     @Test(
-        "that is taken away before a feed is begun leaves no marker",
+        "a lease lost before a feed begins leaves no marker",
         arguments: TestEngine.available)
     func fencesMarkers(_ engine: TestEngine) throws {
         let database = try Self.database(engine)
@@ -306,7 +308,7 @@ struct LeaseTests {
         #expect(try database.everything() == before)
     }
 
-    @Test("two connections of one run both apply under it", arguments: TestEngine.available)
+    @Test("two connections of one run both apply under the lease", arguments: TestEngine.available)
     func workers(_ engine: TestEngine) throws {
         let database = try Self.database(engine)
         try database.register(0..<2_000, at: start)
@@ -323,7 +325,7 @@ struct LeaseTests {
     }
 
     @Test(
-        "is renewed while the run does something else, until it is lost",
+        "the run renews the lease while it works, until it loses it",
         arguments: TestEngine.available)
     func keeper(_ engine: TestEngine) throws {
         let database = try Self.database(engine)
@@ -342,7 +344,7 @@ struct LeaseTests {
     }
 
     @Test(
-        "needs the rights that are printed, and none for a dry run",
+        "the lease needs the printed rights, and none for a dry run",
         .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)))
     func rights() throws {
         let database = try Self.database(.mariaDB)

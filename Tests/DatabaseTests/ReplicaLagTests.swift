@@ -49,7 +49,7 @@ struct ReplicaLagTests {
         }
     }
 
-    @Test("is seen, waited for until the replica has caught up, and told")
+    @Test("a run sees the lag, reports it and waits until the replica has caught up")
     func pauses() throws {
         let pair = try Pair()
         try pair.delay(1_000)

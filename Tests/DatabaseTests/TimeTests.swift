@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 import TokenHygiene
 
-@Suite("How times are stored")
+@Suite("Storage of times")
 struct TimeTests {
     /// A column type, its declaration, and how it spells 12:00:00.700 and 12:00:10.700 UTC.
     struct Variant: Sendable, CustomTestStringConvertible {
@@ -164,7 +164,7 @@ struct TimeTests {
     }
 
     @Test(
-        "a mark does not look like a registration where the column moves by itself",
+        "a mark does not look like a registration where the column updates itself",
         .enabled(if: MariaDBServer.fromEnvironment != nil, Comment(rawValue: MariaDBServer.absence))
     )
     func selfMovingRegistration() throws {
@@ -206,7 +206,7 @@ struct TimeTests {
         }
     }
 
-    @Test("a zone in a text counts for more than the one declared, and half a zone for nothing")
+    @Test("a zone in the text overrides the declared zone, and an incomplete zone is ignored")
     func statedZones() throws {
         let noon = start + 12 * 3_600_000
         let cases: [(String, Int64?)] = [

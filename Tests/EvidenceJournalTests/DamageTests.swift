@@ -36,7 +36,7 @@ struct DamageTests {
             to: URL(fileURLWithPath: file))
     }
 
-    @Test("is set aside by name, and named in every later run, however many there are")
+    @Test("a damaged journal is set aside by name, and every later run names it")
     func setAside() throws {
         for count in 1...2 {
             _ = try capture()
@@ -92,7 +92,7 @@ struct DamageTests {
     }
 
     @Test(
-        "that is met only when a page is read is set aside too, and nothing more is written to it")
+        "damage found while reading sets the journal aside too, and nothing more is written to it")
     func metLater() throws {
         let (broken, waiting) = try damagePage()
         do {
@@ -124,7 +124,7 @@ struct DamageTests {
         #expect(whole == 400_000)
     }
 
-    @Test("of somebody who may be alive is named and left where it is")
+    @Test("a damaged journal of a sender that may still run is named and stays in place")
     func visited() throws {
         let owner = try SenderFolders.takeFree(in: state)
         _ = try EvidenceJournal(in: owner)
@@ -137,7 +137,7 @@ struct DamageTests {
         #expect(try owner.damagedFiles.isEmpty)
     }
 
-    @Test("of another program is refused by name and not touched")
+    @Test("a journal of another program is refused by name and not touched")
     func foreign() throws {
         let folder = try StateFolder(state)
         do {
@@ -158,7 +158,7 @@ struct DamageTests {
         #expect(try folder.damagedFiles.isEmpty)
     }
 
-    @Test("that was killed before its first table is taken up again")
+    @Test("a journal whose creation was killed before its first table is completed")
     func interruptedCreation() throws {
         _ = try StateFolder(state)
         try Data().write(to: URL(fileURLWithPath: file))
@@ -171,7 +171,7 @@ struct DamageTests {
     }
 
     @Test(
-        "with a value that was never written says so and goes on living",
+        "an impossible value in the journal is reported, and the rest stays readable",
         arguments: [
             "UPDATE feed SET opened = 'x'", "UPDATE feed SET bytes = x'ff'",
             "UPDATE feed SET state = 'pendinh'", "UPDATE feed SET state = 7",
@@ -190,7 +190,7 @@ struct DamageTests {
         #expect(try journal.runs(limit: 1).count == 1)
     }
 
-    @Test("with an empty piece of a feed says so, and does not read it for ever")
+    @Test("an empty piece of a feed is reported and does not loop for ever")
     func emptyPiece() throws {
         let id = try capture()
         try DatabaseQueue(path: file).inDatabase {
@@ -204,7 +204,7 @@ struct DamageTests {
         }
     }
 
-    @Test("with an unreadable run or quarantine says so")
+    @Test("an unreadable run or quarantine entry is reported")
     func unreadableRest() throws {
         let id = try capture()
         try DatabaseQueue(path: file).inDatabase {

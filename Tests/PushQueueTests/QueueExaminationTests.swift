@@ -9,7 +9,7 @@ import TokenHygiene
 
 @Suite("Examination of the queue")
 struct QueueExaminationTests {
-    @Test("our own schema passes, and the tutorial's is warned about", arguments: QueueCase.all)
+    @Test("our own schema passes, and the tutorial's gives a warning", arguments: QueueCase.all)
     func findings(_ queueCase: QueueCase) throws {
         let stage = try QueueStage(queueCase)
         let findings = try stage.database.store().preflightQueue(.send, partitions: [chat])
@@ -39,7 +39,7 @@ struct QueueExaminationTests {
         #expect(!warnings.contains { $0.sentence.contains("no index") })
     }
 
-    @Test("two apps cannot share rows that do not tell them apart")
+    @Test("two apps cannot share rows that have no column for the app")
     func sharedRows() throws {
         let stage = try QueueStage(QueueCase(engine: .sqlite, tables: .tutorial))
         let failure = #expect(throws: StoreFailure.self) {
@@ -63,7 +63,7 @@ struct QueueExaminationTests {
         #expect(failure?.sentence.contains("none for reason") == true)
     }
 
-    @Test("a missing table is named with what to do", arguments: TestEngine.available)
+    @Test("a missing table is named with the remedy", arguments: TestEngine.available)
     func missingTables(_ engine: TestEngine) throws {
         let stage = try QueueStage(QueueCase(engine: engine, tables: .tutorial))
         try stage.database.sql.run("DROP TABLE pushsweep_delivery")
@@ -75,7 +75,7 @@ struct QueueExaminationTests {
     }
 
     @Test(
-        "the printed grants suffice, and each one missing is named",
+        "the printed grants suffice, and each missing one is named",
         .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)),
         arguments: QueueTables.allCases)
     func grants(_ tables: QueueTables) throws {

@@ -98,7 +98,7 @@ struct QueueFaultTests {
     }
 
     @Test(
-        "results that come after a commit whose answer was lost are written, whatever came of it",
+        "results are written after a commit with a lost answer, whether it took effect or not",
         arguments: QueueCase.all, [false, true])
     func moreAfterAnUnclearCommit(_ queueCase: QueueCase, _ isExecuted: Bool) throws {
         // What one call of record does, so that each of its steps can fail.

@@ -89,7 +89,7 @@ struct QueueSharingTests {
     }
 
     @Test(
-        "rows of a sender that died before it sent return, and nothing counts as tried",
+        "rows of a sender that died before it sent return without an attempt",
         arguments: QueueCase.all)
     func abandonedBeforeSending(_ queueCase: QueueCase) throws {
         let stage = try QueueStage(queueCase)
@@ -155,7 +155,8 @@ struct QueueSharingTests {
         #expect(try sender.record(claim.results(.sent), of: &claim) == .recorded(missing: 0))
     }
 
-    @Test("a lease that has ended but was not taken still counts", arguments: TestEngine.available)
+    @Test(
+        "a lease that has ended but was not taken is still valid", arguments: TestEngine.available)
     func lateResults(_ engine: TestEngine) throws {
         let stage = try QueueStage(QueueCase(engine: engine, tables: .own))
         try stage.register(0..<3)

@@ -11,7 +11,7 @@ struct HTTP2StreamTableTests {
         return try #require(place)
     }
 
-    @Test("a slot that serves another request is not found by the old handle")
+    @Test("an old handle does not find a slot that serves another request")
     func generations() throws {
         var table = HTTP2StreamTable()
         let old = table.insert(key: 1, deadline: .never)
@@ -24,7 +24,7 @@ struct HTTP2StreamTableTests {
         #expect(key == 2)
     }
 
-    @Test("a handle that was never given finds nobody")
+    @Test("a handle that was never given finds no request")
     func strangers() {
         var table = HTTP2StreamTable()
         _ = table.insert(key: 1, deadline: .never)
@@ -32,7 +32,7 @@ struct HTTP2StreamTableTests {
         #expect(found == [nil, nil, nil, nil])
     }
 
-    @Test("a settled request keeps its slot and is due no more")
+    @Test("a settled request keeps its slot and has no deadline any more")
     func settled() throws {
         var table = HTTP2StreamTable()
         let first = table.insert(key: 1, deadline: .now)
@@ -81,7 +81,7 @@ struct HTTP2StreamTableTests {
 @Suite("Admission of requests")
 struct HTTP2AdmissionTests {
     @Test(
-        "room is what both sides allow, less what is in flight",
+        "the room is what both sides allow, minus the requests in flight",
         arguments: [
             // own, remote, in flight, backlog, closing, room
             (1000, 100, 0, 0, false, 100), (1000, 100, 99, 0, false, 1),
@@ -135,7 +135,7 @@ struct HTTP2OutcomeTests {
         Case(wasReset: true, code: .internalError, last: 5, kind: .notProcessed(.goAway)),
     ]
 
-    @Test("a closed stream means what the table says", arguments: cases)
+    @Test("a closed stream has the meaning that the table gives it", arguments: cases)
     func closed(row: Case) {
         var stream = HTTP2Stream()
         (stream.streamID, stream.status) = (7, row.status)
@@ -145,7 +145,7 @@ struct HTTP2OutcomeTests {
     }
 
     @Test(
-        "at the end of a connection only what never left, or is above the GOAWAY, is unprocessed",
+        "at a connection's end only requests that never left or exceed the GOAWAY are unprocessed",
         arguments: [
             (100 as UInt64, 99 as UInt64, nil as Int32?, HTTP2Outcome.Kind.notProcessed(.notSent)),
             (100, 100, nil, .notProcessed(.notSent)),
@@ -162,7 +162,7 @@ struct HTTP2OutcomeTests {
 
 @Suite("Bytes that wait for TLS")
 struct HTTP2OutputTests {
-    @Test("come out as they went in, for any sizes")
+    @Test("bytes come out as they went in, for any sizes")
     func order() {
         var random = SeededGenerator("HTTP/2 output")
         var output = HTTP2Output(capacity: 64)

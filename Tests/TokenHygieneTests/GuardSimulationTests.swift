@@ -14,7 +14,7 @@ struct GuardSimulationTests {
     private static let runs = Int(Environment.number("PUSHSWEEP_TEST_GUARD_RUNS") ?? 200_000)
     private static let hoursPerApp = 1_000
 
-    @Test("holds fewer than one in 10,000 hours of apps that nothing is wrong with")
+    @Test("the guard holds fewer than one in 10,000 hours of healthy apps")
     func falseHolds() {
         var random = SeededGenerator("guard simulation")
         var (judged, held) = (0, [String]())
@@ -32,7 +32,7 @@ struct GuardSimulationTests {
             "seed \(random.seed): \(held.prefix(5))")
     }
 
-    @Test("holds the hour in which 95 % of an app look dead, whatever went before")
+    @Test("the guard holds the hour in which 95 % of an app look dead, whatever came before")
     func storms() {
         var random = SeededGenerator("guard storms")
         for _ in 0..<100 {

@@ -147,7 +147,7 @@ struct ContentionTests {
     }
 
     @Test(
-        "a row another transaction holds is waited for and tried again",
+        "a row that another transaction holds is waited for and tried again",
         arguments: TestEngine.available)
     func lockedRow(_ engine: TestEngine) throws {
         let database = try TokenDatabase(engine)
@@ -194,7 +194,7 @@ struct ContentionTests {
     }
 
     @Test(
-        "a killed connection is opened again and the feed goes on",
+        "a killed connection is opened again and the feed continues",
         .enabled(if: MariaDBServer.fromEnvironment != nil, Comment(rawValue: MariaDBServer.absence))
     )
     func killed() throws {

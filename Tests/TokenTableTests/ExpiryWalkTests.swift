@@ -125,7 +125,7 @@ struct ExpiryWalkTests {
                 + "UNHEX(LPAD(HEX(seq), 64, '0')), '2023-12-01' FROM seq_1_to_\(Self.rows)")
     }
 
-    @Test("looks at a bounded number of rows in each statement", arguments: Shape.allCases)
+    @Test("the walk reads a limited number of rows in each statement", arguments: Shape.allCases)
     func bounded(_ shape: Shape) throws {
         let database = try TokenDatabase(.mariaDB)
         try fill(database, shape)
@@ -144,7 +144,7 @@ struct ExpiryWalkTests {
             try database.count("SELECT COUNT(*) FROM active_users") == Self.rows - 1)
     }
 
-    @Test("leaves alone what is old in the ledger, and reads what is young in pages")
+    @Test("the walk skips old entries of the ledger and reads young ones in pages")
     func ledger() throws {
         let database = try TokenDatabase(.mariaDB)
         try database.createOwnSchema()
@@ -188,7 +188,7 @@ struct ExpiryWalkTests {
     }
 
     @Test(
-        "looks at as few when living rows are counted",
+        "counting living rows reads as few rows in each statement",
         arguments: [Shape.number, .composite, .text])
     func living(_ shape: Shape) throws {
         let database = try TokenDatabase(.mariaDB)

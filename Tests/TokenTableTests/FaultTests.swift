@@ -87,7 +87,7 @@ struct FaultTests {
     }
 
     @Test(
-        "a run that dies at any commit is finished by the next with exact numbers",
+        "the next run finishes one that died at any commit, with exact numbers",
         arguments: TestEngine.available, RemovalPolicy.Action.allCases)
     func resumes(_ engine: TestEngine, _ action: RemovalPolicy.Action) throws {
         let count = try Self.operations(engine, action)
@@ -114,7 +114,7 @@ struct FaultTests {
         }
     }
 
-    @Test("a commit that nobody can be asked about is told apart", arguments: TestEngine.available)
+    @Test("a commit of unknown outcome has an error of its own", arguments: TestEngine.available)
     func commitUnknown(_ engine: TestEngine) throws {
         let database = try Self.database(engine)
         let last = try Self.operations(engine, .mark)
@@ -129,7 +129,7 @@ struct FaultTests {
         try Self.check(progress, database, .mark, "after the lost commit")
     }
 
-    @Test("passing trouble that does not pass ends as busy, with what is committed kept")
+    @Test("repeated conflicts end the run as busy and keep what is committed")
     func givesUp() throws {
         for engine in TestEngine.available {
             let database = try Self.database(engine)

@@ -31,7 +31,7 @@ extension TokenTable {
     }
 }
 
-@Suite("When a mark was set")
+@Suite("The time of a mark")
 struct GraceTests {
     /// A table whose marks stand in the row, or beside it.
     private static func table(_ engine: TestEngine, marksBeside: Bool) throws -> TokenDatabase {
@@ -51,7 +51,7 @@ struct GraceTests {
     }
 
     @Test(
-        "is told by the database for each change, however long ago the sender that made it began",
+        "the database gives each change its time, however long ago its sender began",
         arguments: TestEngine.available, [false, true])
     func longSender(_ engine: TestEngine, _ marksBeside: Bool) throws {
         let database = try Self.table(engine, marksBeside: marksBeside)
@@ -68,7 +68,7 @@ struct GraceTests {
     }
 
     @Test(
-        "counts also where a feed was begun by one run and ended by another",
+        "each change has its own time where one run begins a feed and another ends it",
         arguments: TestEngine.available)
     func continued(_ engine: TestEngine) throws {
         let database = try Self.table(engine, marksBeside: false)
@@ -90,7 +90,7 @@ struct GraceTests {
     }
 
     @Test(
-        "counts for a row that a sender marks while the rows are being removed",
+        "a row that a sender marks while rows are being removed is kept",
         arguments: TestEngine.available, [false, true])
     func meanwhile(_ engine: TestEngine, _ marksBeside: Bool) throws {
         let database = try Self.table(engine, marksBeside: marksBeside)
@@ -112,7 +112,7 @@ struct GraceTests {
     }
 
     @Test(
-        "stays known when the settings name rows by another key since, and an undo leaves such rows alone",
+        "the time survives a changed key in the settings, and undo leaves such rows alone",
         arguments: TestEngine.available)
     func changedKey(_ engine: TestEngine) throws {
         let database = try Self.table(engine, marksBeside: false)
@@ -138,7 +138,7 @@ struct GraceTests {
     }
 
     @Test(
-        "stays known where a feed is ended under another key than it was begun under",
+        "the time survives a change of the key in the middle of a feed",
         arguments: TestEngine.available)
     func keyChangedWithin(_ engine: TestEngine) throws {
         let database = try Self.table(engine, marksBeside: false)
@@ -159,7 +159,7 @@ struct GraceTests {
     }
 
     @Test(
-        "counts for a row that a sender marks anew between the look at it and its removal",
+        "a row that a sender marks again between its selection and its removal is kept",
         arguments: TestEngine.available)
     func betweenLookAndLock(_ engine: TestEngine) throws {
         let database = try Self.table(engine, marksBeside: false)
@@ -178,7 +178,7 @@ struct GraceTests {
     }
 
     @Test(
-        "is the moment of an undo for a row to which it gave an older mark back",
+        "a row to which undo gives an older mark back has the time of the undo",
         arguments: TestEngine.available, [false, true])
     func restored(_ engine: TestEngine, _ marksBeside: Bool) throws {
         let database = try Self.table(engine, marksBeside: marksBeside)
@@ -249,7 +249,7 @@ extension TokenDatabase {
 @Suite("The order of an undo")
 struct UndoOrderTests {
     @Test(
-        "is that of the changes, where a sender began before a sweep and changed rows after it",
+        "undo follows the order of changes, also of a sender that began before a sweep",
         arguments: TestEngine.available, [false, true])
     func interleaved(_ engine: TestEngine, _ deletes: Bool) throws {
         let database = try TokenDatabase(engine)
@@ -272,7 +272,7 @@ struct UndoOrderTests {
     }
 
     @Test(
-        "follows what the changes left where the database's clock stepped back in between",
+        "undo follows the values that changes left where the database's clock stepped back",
         arguments: TestEngine.available)
     func steppedBack(_ engine: TestEngine) throws {
         let database = try TokenDatabase(engine)

@@ -73,7 +73,7 @@ struct UndoTests {
     }
 
     @Test(
-        "a wrong run is taken back to the last byte, and the undo of the undo brings it again",
+        "undo restores a wrong run byte by byte, and its own undo marks the rows again",
         arguments: TestEngine.available, RemovalPolicy.Action.allCases)
     func thereAndBack(_ engine: TestEngine, _ action: RemovalPolicy.Action) throws {
         let database = try Self.database(engine)
@@ -130,7 +130,7 @@ struct UndoTests {
     }
 
     @Test(
-        "what happened to a row since is left alone and counted",
+        "rows that changed since are left alone and counted",
         arguments: TestEngine.available)
     func newer(_ engine: TestEngine) throws {
         for action in RemovalPolicy.Action.allCases {
@@ -180,7 +180,7 @@ struct UndoTests {
     }
 
     @Test(
-        "several runs on a row are taken back newest first, whatever order their feeds had",
+        "several runs on a row are taken back newest first, whatever the order of their feeds",
         arguments: TestEngine.available)
     func severalRuns(_ engine: TestEngine) throws {
         let database = try Self.database(engine)
@@ -207,7 +207,7 @@ struct UndoTests {
         #expect(try database.contents() == before)
     }
 
-    @Test("a token's own history is taken back, and nothing else", arguments: TestEngine.available)
+    @Test("undo takes one token's history back, and nothing else", arguments: TestEngine.available)
     func token(_ engine: TestEngine) throws {
         let database = try Self.database(engine)
         let store = try database.store(pacing: hurried())
@@ -222,7 +222,7 @@ struct UndoTests {
     }
 
     @Test(
-        "columns of every kind come back as they were", arguments: TestEngine.available)
+        "columns of every type come back unchanged", arguments: TestEngine.available)
     func columnTypes(_ engine: TestEngine) throws {
         let database = try TokenDatabase(engine)
         try database.createSideTables()

@@ -13,7 +13,7 @@ struct BareEnvironmentTests {
         return try MixedSweep.inTwoPieces(.sqlite, random: &random)
     }
 
-    @Test("without a single variable is enough for a sweep and a sender")
+    @Test("a sweep and a sender run without a single environment variable")
     func noVariables() throws {
         let sweep = try sweep("no variables")
         let result = try sweep.stage.start(["sweep"], under: ["/usr/bin/env", "-i"]).wait()
@@ -28,7 +28,7 @@ struct BareEnvironmentTests {
         #expect(try stage.states() == ["sent": 5])
     }
 
-    @Test("with umask 000 leaves nothing of ours readable by others")
+    @Test("no file of ours is readable by others under umask 000")
     func umask() throws {
         let open = ["/bin/sh", "-c", "umask 000; exec \"$@\"", "sh"]
         let sweep = try sweep("umask")
@@ -66,7 +66,7 @@ struct BareEnvironmentTests {
         return facts[.posixPermissions] as? Int ?? 0o777
     }
 
-    @Test("with few descriptors works, or says with 78 how many it needs")
+    @Test("a sweep with few descriptors works, or ends with 78 and says how many it needs")
     func descriptors() throws {
         for limit in [3, 5, 8, 12, 31, 32, 40] {
             let sweep = try sweep("\(limit) descriptors")
@@ -87,7 +87,7 @@ struct BareEnvironmentTests {
         #expect(try sweep.recover() == nil)
     }
 
-    @Test("with small files works, or ends with 74 and says so")
+    @Test("a sweep with a limit on file sizes works, or ends with 74 and says so")
     func fileSizes() throws {
         for kibibytes in [8, 32, 64, 112, 1_024] {
             let sweep = try sweep("\(kibibytes) KiB a file")
@@ -104,7 +104,7 @@ struct BareEnvironmentTests {
     }
 
     @Test(
-        "without /proc, by which Swift finds the arguments, is not taken for a call for help",
+        "a missing /proc, from which Swift reads the arguments, does not make a call one for help",
         .enabled(if: Strace.isUsable, Comment(rawValue: Strace.absence)))
     func noArguments() throws {
         let sweep = try sweep("no /proc")

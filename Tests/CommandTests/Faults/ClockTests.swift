@@ -56,7 +56,9 @@ struct WallClockOfItsOwn {
 struct ClockTests {
     private static let jumps = ["+3h", "-20d"]
 
-    @Test("during a sweep changes neither its deadline nor its result", arguments: jumps)
+    @Test(
+        "a jump of the clock during a sweep changes neither its deadline nor its result",
+        arguments: jumps)
     func sweep(_ jump: String) throws {
         var behaviour = FeedbackBehaviour()
         behaviour.ending = .holdOpen
@@ -82,7 +84,7 @@ struct ClockTests {
     }
 
     @Test(
-        "while sending changes neither the time limit of a request nor the fate of any",
+        "a jump while sending changes neither a request's time limit nor any row's state",
         arguments: jumps)
     func send(_ jump: String) throws {
         for engine in TestEngine.available {

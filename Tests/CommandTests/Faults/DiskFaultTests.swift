@@ -35,7 +35,7 @@ struct DiskFaultTests {
         try MixedSweep.inTwoPieces(.sqlite, random: &random)
     }
 
-    @Test("under the journal keeps what is durable, says so, and the next sweep completes the work")
+    @Test("a fault of the journal loses nothing durable, is reported, and the next sweep completes")
     func journal() throws {
         try sweeps.fail(
             [
@@ -45,14 +45,14 @@ struct DiskFaultTests {
         ) { journalFiles(in: $0.stage.state) }
     }
 
-    @Test("for a moment under the journal keeps what is durable and never calls the rest read")
+    @Test("a single fault of the journal loses nothing durable and never calls the rest read")
     func momentarily() throws {
         try sweeps.fail(
             Fault.momentary, codes: [73, 74], most: 12
         ) { journalFiles(in: $0.stage.state) }
     }
 
-    @Test("when it opens the journal reads wrongly sets no good journal aside, and loses no feed")
+    @Test("a read error while the journal opens sets no good journal aside and loses no feed")
     func unreadable() throws {
         var random = SeededGenerator("an unreadable journal")
         for number in stride(from: 2, through: 26, by: 4) {
@@ -71,7 +71,7 @@ struct DiskFaultTests {
         }
     }
 
-    @Test("under the scratch file keeps what is durable, says so, and the next sweep completes it")
+    @Test("a fault of the scratch file loses nothing durable, and the next sweep completes")
     func scratch() throws {
         try sweeps.fail(
             [
@@ -82,7 +82,7 @@ struct DiskFaultTests {
         ) { [$0.stage.state, $0.stage.state + "/scratch.sqlite"] }
     }
 
-    @Test("under the state folder itself says so, and the next sweep completes the work")
+    @Test("a fault of the state folder is reported, and the next sweep completes the work")
     func folder() throws {
         try sweeps.fail(
             [
@@ -95,7 +95,7 @@ struct DiskFaultTests {
         }
     }
 
-    @Test("under the token database says so, and the next sweep completes the work")
+    @Test("a fault of the token database is reported, and the next sweep completes the work")
     func tokens() throws {
         try sweeps.fail(
             [
@@ -105,14 +105,14 @@ struct DiskFaultTests {
         ) { $0.stage.database.sqliteFiles }
     }
 
-    @Test("for a moment under the token database leaves it whole, and the next sweep completes it")
+    @Test("a single fault of the token database leaves it whole, and the next sweep completes")
     func momentarilyInTokens() throws {
         try sweeps.fail(
             Fault.momentary, codes: [75, 77, 78], most: 8
         ) { $0.stage.database.sqliteFiles }
     }
 
-    @Test("with no descriptor left says so, and the next sweep completes the work")
+    @Test("a sweep without free descriptors reports that, and the next sweep completes the work")
     func descriptors() throws {
         try sweeps.fail(
             [Fault("openat", "EMFILE"), Fault("socket", "EMFILE")],
@@ -132,7 +132,7 @@ struct SenderDiskFaultTests {
         try MixedSend(.sqlite, count: 100)
     }
 
-    @Test("under its journal loses no answer, says so, and the next sender completes the work")
+    @Test("a fault of the journal loses no answer, is reported, and the next sender completes")
     func journal() throws {
         try senders.fail(
             [
@@ -142,14 +142,14 @@ struct SenderDiskFaultTests {
         ) { journalFiles(in: $0.state) }
     }
 
-    @Test("for a moment under its journal loses no answer and sends nothing twice")
+    @Test("a single fault of the journal loses no answer and sends nothing twice")
     func momentarily() throws {
         try senders.fail(
             Fault.momentary, codes: [73, 74], most: 12
         ) { journalFiles(in: $0.state) }
     }
 
-    @Test("under its state folder says so, and the next sender completes the work")
+    @Test("a fault of the state folder is reported, and the next sender completes the work")
     func folder() throws {
         try senders.fail(
             [
@@ -162,7 +162,7 @@ struct SenderDiskFaultTests {
         }
     }
 
-    @Test("under the queue's database says so, and the next sender completes the work")
+    @Test("a fault of the queue's database is reported, and the next sender completes the work")
     func queue() throws {
         try senders.fail(
             [
@@ -172,14 +172,14 @@ struct SenderDiskFaultTests {
         ) { $0.stage.database.sqliteFiles }
     }
 
-    @Test("for a moment under the queue's database sends nothing twice, and the next completes it")
+    @Test("a single fault of the queue's database sends nothing twice, and the next completes")
     func momentarilyInQueue() throws {
         try senders.fail(
             Fault.momentary, codes: [75, 77, 78], most: 8
         ) { $0.stage.database.sqliteFiles }
     }
 
-    @Test("with no descriptor left says so, and the next sender completes the work")
+    @Test("a sender without free descriptors reports that, and the next sender completes the work")
     func descriptors() throws {
         try senders.fail(
             [Fault("openat", "EMFILE"), Fault("socket", "EMFILE")],
@@ -215,7 +215,7 @@ final class TinyDisk {
 @Suite("A disk with too little room")
 struct FullDiskTests {
     @Test(
-        "is refused before the gateway is asked for its only copy",
+        "a sweep refuses a disk with too little room before it asks the gateway for its only copy",
         .enabled(if: getuid() == 0, Comment(rawValue: TinyDisk.absence)))
     func refused() throws {
         var random = SeededGenerator("a full disk")

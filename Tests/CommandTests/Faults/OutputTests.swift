@@ -8,7 +8,7 @@ import Glibc
 import TestSupport
 import Testing
 
-@Suite("A command whose output has nowhere to go")
+@Suite("A command that cannot write its output")
 struct OutputTests {
     /// A way of losing output.
     enum Loss: String, CaseIterable, Sendable {
@@ -30,7 +30,7 @@ struct OutputTests {
     }
 
     @Test(
-        "applies the feed all the same, and says with 73 that its result was lost",
+        "a sweep applies the feed all the same, and ends with 73 because its result was lost",
         arguments: Loss.allCases)
     func sweep(_ loss: Loss) throws {
         var random = SeededGenerator("output: \(loss)")
@@ -45,7 +45,7 @@ struct OutputTests {
     }
 
     @Test(
-        "keeps its code, or ends with 73 where a result was lost",
+        "a command keeps its exit code, or ends with 73 where a result was lost",
         arguments: [
             ["check"], ["schema"], ["holds", "list"], ["quarantine"], ["send", "--verbose"],
             ["sweep", "--app", "nobody"],
@@ -61,7 +61,7 @@ struct OutputTests {
         }
     }
 
-    @Test("gives the numbers of closed streams to no file of its own")
+    @Test("no file of the program gets the descriptor number of a closed stream")
     func numbers() throws {
         var behaviour = FeedbackBehaviour()
         behaviour.ending = .holdOpen

@@ -14,17 +14,17 @@ struct PowerCutTests {
     /// The call by which the journal makes a transaction durable.
     private static let commit = "sync /state/journal.sqlite-journal"
 
-    @Test("costs nothing that was acknowledged, and the next sweep completes the work")
+    @Test("a power cut loses nothing acknowledged, and the next sweep completes the work")
     func forgetful() throws {
         try cutAll("a forgetful disk") { _ in .forgetful }
     }
 
-    @Test("that leaves some of the last writes, or their beginnings, does so too")
+    @Test("a power cut that keeps some last writes, or beginnings of them, loses nothing either")
     func torn() throws {
         try cutAll("torn writes") { .torn(.random(in: 1...(.max), using: &$0)) }
     }
 
-    @Test("is noticed by these tests where a disk lies about what it has synced")
+    @Test("the test fails on a disk that lies about what it has synced")
     func lying() throws {
         var random = SeededGenerator("a lying disk")
         let calls = try calls(.sqlite, &random)

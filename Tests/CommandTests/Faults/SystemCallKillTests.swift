@@ -14,7 +14,7 @@ import Testing
     .enabled(if: Strace.isUsable, Comment(rawValue: Strace.absence)))
 struct SystemCallKillTests {
     @Test(
-        "of a sweep is completed by the next one, with every durable tuple applied once",
+        "the sweep after a killed one applies every durable tuple once",
         arguments: TestEngine.available)
     func sweep(_ engine: TestEngine) throws {
         try FaultInjection(name: "a sweep on \(engine)") { number, random in
@@ -23,7 +23,7 @@ struct SystemCallKillTests {
     }
 
     @Test(
-        "of a sender loses no row and no answer, and the next one sends none twice",
+        "a killed sender loses no row and no answer, and the next one sends no row twice",
         arguments: TestEngine.available)
     func send(_ engine: TestEngine) throws {
         try FaultInjection(name: "a sender on \(engine)") { _, _ in

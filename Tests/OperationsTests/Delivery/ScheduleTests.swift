@@ -23,7 +23,7 @@ struct ScheduleTests {
         line.first.map { $0.isNumber || $0 == "*" } == true
     }
 
-    @Test("the crontab has lines for purging and sending too, which wait to be switched on")
+    @Test("the crontab has lines for purging and sending too, as comments")
     func sendingLine() throws {
         let comments = try Self.text("pushsweep.crontab").split(separator: "\n").filter {
             $0.hasPrefix("#") && Self.isJob(String($0.dropFirst()))
@@ -79,7 +79,8 @@ struct ScheduleTests {
         }
     }
 
-    @Test("the sender's service follows the queue, stops gently, and gives up only on mistakes")
+    @Test(
+        "the sender's service follows the queue, stops gently, and restarts except after mistakes")
     func sender() throws {
         let lines = try Self.lines("pushsweep-send.service")
         for line in [
@@ -103,7 +104,7 @@ struct ScheduleTests {
             try contained("pushsweep-send.service") == contained("pushsweep-sweep.service"))
     }
 
-    @Test("the service runs one sweep, contained, and tries again only what mends itself")
+    @Test("the service runs one contained sweep, and repeats only after passing failures")
     func service() throws {
         let lines = try Self.lines("pushsweep-sweep.service")
         for line in [
@@ -136,7 +137,7 @@ struct ScheduleTests {
     static let analyzer = "/usr/bin/systemd-analyze"
 
     @Test(
-        "systemd finds nothing to say about the units",
+        "systemd reports nothing about the units",
         .enabled(if: FileManager.default.isExecutableFile(atPath: analyzer)))
     func systemdVerifies() throws {
         // Verified apart from this machine: with a command that exists here.

@@ -13,13 +13,13 @@ import Testing
 // many on SQLite and a tenth of them on MariaDB. A gateway that was judged wrong is printed with its
 // seed, and PUSHSWEEP_TEST_GATEWAY=SEED plays that one alone.
 
-@Suite("Sending to gateways without manners")
+@Suite("Sending to rogue gateways")
 struct RogueGatewayTests {
     /// Seconds after which a sender counts as hung.
     private static let patience = 60.0
 
     @Test(
-        "each row ends in the one state that the gateway's answers allow, and no unknown one is silent",
+        "each row ends in the one state that the answers allow, and each unknown one is reported",
         arguments: TestEngine.available)
     func rogues(_ engine: TestEngine) throws {
         let wanted = Int(Environment.number("PUSHSWEEP_TEST_GATEWAYS") ?? 300)
@@ -47,7 +47,7 @@ struct RogueGoAwayTests {
     }
 
     @Test(
-        "rows that it does not process to the end of the run wait, and 75 says so",
+        "rows that the gateway never processes wait, and the run ends with 75",
         arguments: [3, 30])
     func neverProcesses(_ rows: Int) throws {
         let stage = try RogueStage(.sqlite)

@@ -17,7 +17,7 @@ import TokenHygiene
 @Suite("Random tables against the model")
 struct DifferentialTests {
     @Test(
-        "every row of a random table is as the model says, or the table is refused unchanged",
+        "every row of a random table agrees with the model, or the table is refused unchanged",
         arguments: TestEngine.available)
     func tables(_ engine: TestEngine) throws {
         let usual: UInt64 = engine == .sqlite ? 1_700 : 300
