@@ -65,7 +65,7 @@ struct EnqueueMistakeTests {
         #expect(result.exit == 65)
         #expect(result.error.contains("lines 3, 4, 5, 6, 7 and 2 more, no"), "\(result.error)")
         #expect(result.error.contains("tokens.txt") && !result.error.contains("zz"))
-        #expect(result.output == "chat/production: queued 2, left out 7 that are no tokens\n")
+        #expect(result.output == "chat/production: queued 2, left out 7 that are not tokens\n")
     }
 
     @Test("an error about the payload names the option; one about a push type lists the types")

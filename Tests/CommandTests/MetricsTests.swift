@@ -113,7 +113,7 @@ struct MetricsTests {
         #expect(check.exit == 73 && check.error.contains("report.metrics-file"), "\(check.error)")
         let result = try stage.sweep()
         #expect(result.exit == 73, "\(result.error)")
-        #expect(result.error.contains("what the run did stands"), "\(result.error)")
+        #expect(result.error.contains("the run's changes stay"), "\(result.error)")
         #expect(
             result.closingLine
                 == "code=73 stage=report pending=0 applied=\(tokens) held=0 next=disk")

@@ -54,8 +54,8 @@ struct MetricsFile {
     private func failure() -> RunFailure {
         RunFailure(
             .cannotCreate, .report,
-            "writing metrics to \(path): \(String(cString: strerror(errno)).lowercased()); what the "
-                + "run did stands and the old file is untouched; make the folder writable, or name "
+            "writing metrics to \(path): \(String(cString: strerror(errno)).lowercased()); the "
+                + "run's changes stay and the old file is untouched; make the folder writable, or name "
                 + "another file in report.metrics-file")
     }
 }

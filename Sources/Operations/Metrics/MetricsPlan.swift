@@ -90,7 +90,7 @@ package struct MetricsPlan: JournalPage {
             RunFailure(
                 .cannotCreate, .report,
                 "locking \(path) for the metrics: \(String(cString: strerror(cause)).lowercased()); "
-                    + "what the run did stands, look for a stuck run with: fuser \(path)")
+                    + "the run's changes stay, look for a stuck run with: fuser \(path)")
         }
     }
 

@@ -61,8 +61,8 @@ struct CommonOptions: ParsableArguments {
             code = try job(try context())
             if StandardStreams.resultWasLost.load(ordering: .relaxed) {
                 StandardStreams.story(
-                    "pushsweep: error: writing the result to stdout failed; what the run did "
-                        + "stands, see its record in the state folder")
+                    "pushsweep: error: writing the result to stdout failed; the run's "
+                        + "changes stay, see its record in the state folder")
                 code = .worse(code, .cannotCreate)
             }
         } catch {
