@@ -160,8 +160,8 @@ enum SettingValue: Sendable, Equatable {
     }
 }
 
-/// A kind together with the Swift type of its values, so that the compiler refuses a row of the table
-/// that names a field of another type.
+/// A kind together with the Swift type of its values, so that the compiler refuses a row of the
+/// table that names a field of another type.
 struct SettingType<Value: Sendable>: Sendable {
     let kind: SettingKind
     /// The value as a field holds it; nil for a value of another kind.

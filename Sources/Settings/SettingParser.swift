@@ -225,8 +225,8 @@ package enum SettingText {
         return shown.endIndex == address.endIndex ? address : "\(shown)/..."
     }
 
-    /// Bad input in quotes for a message: one line of at most 45 characters, with control characters
-    /// escaped.
+    /// Bad input in quotes for a message: one line of at most 45 characters, with control
+    /// characters escaped.
     package static func quoted(_ text: some StringProtocol) -> String {
         var shown = ""
         for scalar in text.unicodeScalars.prefix(40) {

@@ -5,8 +5,8 @@ package struct SettingRule: Sendable {
     enum Fallback: Sendable {
         /// This text, read like a text of the file.
         case text(String)
-        /// A value that follows from the machine or from settings above, in words and as a function;
-        /// no value where the setting that it follows from was refused.
+        /// A value that follows from the machine or from settings above, in words and as a
+        /// function; no value where the setting that it follows from was refused.
         case computed(String, @Sendable (SettingDefaults) -> SettingValue?)
         /// No value: the token table decides. The words say how.
         case detected(String)
@@ -64,8 +64,8 @@ package struct SettingRule: Sendable {
     let path: [String]
     /// The group of an app that the setting belongs to and that a file may leave out; nil for none.
     let optionalGroup: String?
-    /// Puts a checked value of the setting's kind into its field; the number is the app's place in the
-    /// list, counted from 0, and means nothing to a setting that belongs to no app.
+    /// Puts a checked value of the setting's kind into its field; the number is the app's place in
+    /// the list, counted from 0, and means nothing to a setting that belongs to no app.
     let store: @Sendable (SettingValue, inout Settings, Int) -> Void
 
     fileprivate init(
@@ -124,8 +124,8 @@ package struct SettingRule: Sendable {
     }
 }
 
-/// A part of the settings in which fields are filled: the settings as a whole, one table, one app, or a
-/// group of an app. Called with a row of the table, it makes the rule.
+/// A part of the settings in which fields are filled: the settings as a whole, one table, one app,
+/// or a group of an app. Called with a row of the table, it makes the rule.
 struct SettingPlace<Part>: Sendable {
     /// Changes the part; the number is that of `SettingRule.store`.
     typealias Change =
@@ -139,7 +139,8 @@ struct SettingPlace<Part>: Sendable {
         self.change = change
     }
 
-    /// A setting that always has a value. Without `sample` the sample file shows the default as a comment.
+    /// A setting that always has a value. Without `sample` the sample file shows the default as a
+    /// comment.
     func callAsFunction<Value: Sendable>(
         _ key: String, _ type: SettingType<Value>, _ fallback: SettingRule.Fallback,
         _ field: any WritableKeyPath<Part, Value> & Sendable, sample: SettingRule.Sample? = nil,

@@ -1,5 +1,5 @@
-// Each row of the table names the field that it fills: SettingsTable.swift and the files beside it. The
-// initial values of the fields are placeholders, which loading replaces.
+// Each row of the table names the field that it fills: SettingsTable.swift and the files beside it.
+// The initial values of the fields are placeholders, which loading replaces.
 
 import Database
 

@@ -3,11 +3,12 @@ import Yams
 // The settings file, from YAML to texts by key.
 //
 // YAML guesses types from spelling: `no` is false, `1e3` a number, `2:30` sexagesimal. Here the
-// table knows the type, so every scalar stays the text of the file, and only the table's parser gives
-// it a meaning. A key that the table does not know is refused with its place. If it were ignored, the
-// setting would silently have its default, which must not happen in a tool that removes rows. Reading
-// continues after a mistake, so that all mistakes are reported at once. A file that is not YAML, or
-// that has a key twice in one place, has only this one error, because the rest cannot be trusted.
+// table knows the type, so every scalar stays the text of the file, and only the table's parser
+// gives it a meaning. A key that the table does not know is refused with its place. If it were
+// ignored, the setting would silently have its default, which must not happen in a tool that
+// removes rows. Reading continues after a mistake, so that all mistakes are reported at once. A
+// file that is not YAML, or that has a key twice in one place, has only this one error, because the
+// rest cannot be trusted.
 
 /// A written value with its place.
 struct RawSetting: Equatable {

@@ -5,8 +5,8 @@
 // PUSHSWEEP_POLICY_ACTON must not leave the default active.
 //
 // Apps exist only in the file; a variable finds its app by name, in capitals and with `_` for all
-// but letters and digits. Where two apps get the same word, by chance or because one app has entries
-// for production and for the sandbox, the environment's word follows:
+// but letters and digits. Where two apps get the same word, by chance or because one app has
+// entries for production and for the sandbox, the environment's word follows:
 // PUSHSWEEP_APPS_CHAT_SANDBOX_FEEDBACK_HOST.
 
 import Database
@@ -158,8 +158,8 @@ package struct OptionRefusal: Error, Hashable, Sendable, CustomStringConvertible
 }
 
 extension Settings {
-    /// These settings, overridden by options. Each option is read by the rules of the key that it sets;
-    /// relative paths start at `folder`, an absolute path. `origins` do not change.
+    /// These settings, overridden by options. Each option is read by the rules of the key that it
+    /// sets; relative paths start at `folder`, an absolute path. `origins` do not change.
     ///
     /// - Throws: the first option with a text that its key does not allow.
     package func overlaid(

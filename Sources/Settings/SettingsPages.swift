@@ -87,8 +87,8 @@ extension SettingsTable {
 
 extension SettingsTable {
     /// The text of `pushsweep.example.yaml`: every setting that a file may hold, with its sentence.
-    /// Settings that most installations need are active; the others are comments with the default or
-    /// an example, and become active without the `#` that has no space after it.
+    /// Settings that most installations need are active; the others are comments with the default
+    /// or an example, and become active without the `#` that has no space after it.
     package static func sampleFile() -> String {
         var lines = [
             "# Settings of Pushsweep. Read from --config, else from the file that PUSHSWEEP_CONFIG",

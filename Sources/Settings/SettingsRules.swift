@@ -19,8 +19,8 @@ struct SettingsRules {
         checkPolicy(&problems)
     }
 
-    /// A removal after a grace period finds younger marks in the ledger, so the ledger must be kept for
-    /// longer.
+    /// A removal after a grace period finds younger marks in the ledger, so the ledger must be kept
+    /// for longer.
     private func checkPolicy(_ problems: inout SettingsProblems) {
         guard let deleteAfter = time("policy.delete-after") else { return }
         if let kept = time("policy.keep-ledger"), kept < deleteAfter + .seconds(86_400) {

@@ -1,5 +1,5 @@
-// The rows of one app. A group that is left out does not exist. Its defaults apply as soon as one of its
-// keys is given.
+// The rows of one app. A group that is left out does not exist. Its defaults apply as soon as one
+// of its keys is given.
 
 extension SettingsTable {
     static var apps: [SettingRule] { identity + gateways }
@@ -57,7 +57,8 @@ extension SettingsTable {
             "apps[].feedback.host", .host, .required, \.host,
             sample: .written("feedback.example.net"),
             "Feedback gateway; without this group the app has no feed.")
-        feedback("apps[].feedback.port", .integer(1...65_535), .text("2196"), \.port,
+        feedback(
+            "apps[].feedback.port", .integer(1...65_535), .text("2196"), \.port,
             "Port of the gateway.")
         feedback(
             "apps[].feedback.ca", .path, .systemAuthorities, \.ca,
@@ -83,7 +84,8 @@ extension SettingsTable {
             "apps[].provider.host", .host, .required, \.host,
             sample: .comment("api.push.apple.com"),
             "HTTP/2 gateway to send through; needs a certificate or a token key.")
-        provider("apps[].provider.port", .integer(1...65_535), .text("443"), \.port,
+        provider(
+            "apps[].provider.port", .integer(1...65_535), .text("443"), \.port,
             "Port of the gateway.")
         provider(
             "apps[].provider.ca", .path, .systemAuthorities, \.ca,
@@ -95,7 +97,8 @@ extension SettingsTable {
         binary(
             "apps[].binary.host", .host, .required, \.host, sample: .comment("gateway.example.net"),
             "Gateway with the old binary interface.")
-        binary("apps[].binary.port", .integer(1...65_535), .text("2195"), \.port,
+        binary(
+            "apps[].binary.port", .integer(1...65_535), .text("2195"), \.port,
             "Port of the gateway.")
         binary(
             "apps[].binary.ca", .path, .systemAuthorities, \.ca,

@@ -122,7 +122,8 @@ extension SettingsTable {
         users(
             "store.active-users.invalidated-at.type", .choice, detectedTime, \.invalidatedAt.type,
             sample: .comment("datetime"),
-            "Form in which the mark's time is stored; for whole numbers this setting must give the unit.")
+            "Form in which the mark's time is stored; for whole numbers this setting must give the unit."
+        )
         users(
             "store.active-users.invalidated-at.zone", .zone, .text(ZoneOffset.utc.description),
             \.invalidatedAt.zone,
@@ -159,7 +160,8 @@ extension SettingsTable {
             "Column of the JSON to send.")
         queue(
             "store.push-queue.app", .optionalColumn, usually(usualQueue.app), \.app,
-            "Column of the app, with the values of the token table; with none, all rows are of one app.")
+            "Column of the app, with the values of the token table; with none, all rows are of one app."
+        )
         queue(
             "store.push-queue.environment", .optionalColumn, usually(usualQueue.environment),
             \.environment,
@@ -169,7 +171,8 @@ extension SettingsTable {
             "Column of the push type; if empty or absent: alert.")
         queue(
             "store.push-queue.priority", .optionalColumn, usually(usualQueue.priority), \.priority,
-            "Column of the priority, 10, 5 or 1; if empty or absent: the usual one of the push type.")
+            "Column of the priority, 10, 5 or 1; if empty or absent: the usual one of the push type."
+        )
         queue(
             "store.push-queue.expiration", .optionalColumn, usually(usualQueue.expiration),
             \.expiration,
@@ -191,7 +194,8 @@ extension SettingsTable {
             "Column of the time at which it was sent; empty if it was not sent.")
         queue(
             "store.push-queue.state", .optionalColumn, usually(usualQueue.state), \.state,
-            "Column of the row's state; use this and the next four together, else pushsweep_delivery has them.")
+            "Column of the row's state; use this and the next four together, else pushsweep_delivery has them."
+        )
         queue(
             "store.push-queue.attempts", .optionalColumn, usually(usualQueue.attempts), \.attempts,
             "Column of the number of attempts.")
@@ -209,7 +213,8 @@ extension SettingsTable {
         queue(
             "store.push-queue.time-type", .choice, detectedTime, \.timeType,
             sample: .comment("datetime"),
-            "Form in which the queue's times are stored; for whole numbers this setting must give the unit.")
+            "Form in which the queue's times are stored; for whole numbers this setting must give the unit."
+        )
         queue(
             "store.push-queue.zone", .zone, .text(ZoneOffset.utc.description), \.zone,
             "Zone of the queue's times if they are datetimes.")

@@ -1,20 +1,20 @@
-// The one table of settings. Its order is the order of all output. A default that follows from another
-// setting comes after that setting.
+// The one table of settings. Its order is the order of all output. A default that follows from
+// another setting comes after that setting.
 //
 // To add a setting, edit two places:
 //
 // 1. Settings.swift: the field that holds the value.
-// 2. Here, or in SettingsTable+Store.swift or SettingsTable+Apps.swift: the row with the key, the type
-//    and range, the default, the field, and a help sentence. A row without `sample:` shows its default in the
-//    sample file as a comment.
+// 2. Here, or in SettingsTable+Store.swift or SettingsTable+Apps.swift: the row with the key, the
+//    type and range, the default, the field, and a help sentence. A row without `sample:` shows its
+//    default in the sample file as a comment.
 //
-// From the row the file and the environment accept the setting, its value is checked and stored in the
-// field, and `pushsweep check`, the sample file and docs/settings.md show it. The test of the
+// From the row the file and the environment accept the setting, its value is checked and stored in
+// the field, and `pushsweep check`, the sample file and docs/settings.md show it. The test of the
 // documentation writes that page anew when PUSHSWEEP_TEST_WRITE_DOCS is 1.
 //
-// Other files change only for more than a key: SettingsRules.swift has the rules about two settings,
-// SettingsPages.swift the titles of groups, and ThrottleOptions.swift the options of the command line,
-// each with the key that it sets.
+// Other files change only for more than a key: SettingsRules.swift has the rules about two
+// settings, SettingsPages.swift the titles of groups, and ThrottleOptions.swift the options of the
+// command line, each with the key that it sets.
 
 /// All settings.
 package enum SettingsTable {
@@ -27,7 +27,8 @@ package enum SettingsTable {
         "apps[].binary", "report.healthcheck-url",
     ]
 
-    /// The row of a key, with `[]` or the name of an app in brackets; nil where the table has no such key.
+    /// The row of a key, with `[]` or the name of an app in brackets; nil where the table has no
+    /// such key.
     package static func rule(_ key: String) -> SettingRule? {
         guard let open = key.firstIndex(of: "["), let end = key.lastIndex(of: "]"), open < end
         else { return byKey[key] }

@@ -7,7 +7,7 @@ import Synchronization
 import TestSupport
 import Testing
 
-/// What a sink was given, for the test's thread to look at while the reader reads.
+/// The bytes that a sink received, for the test's thread to read while the reader works.
 private final class Pieces: Sendable {
     private struct State {
         var bytes: [UInt8] = []
@@ -88,7 +88,7 @@ struct FeedbackReaderTests {
         arguments: [1, 37, 5_000, 16_385, FeedbackReader.unsyncedBytes + 1])
     func silence(after byte: Int) throws {
         var behaviour = FeedbackBehaviour()
-        // Ends with the gateway only, so what is seen before that was not freed by its end.
+        // The feed ends with the gateway only, so its end did not release the bytes seen before.
         behaviour.pause = .init(afterByte: byte, duration: .seconds(600))
         let bytes = feed(byte + 100)
         let line = try Line(bytes, behaviour)
@@ -128,7 +128,7 @@ struct FeedbackReaderTests {
             }
         }
         #expect(calls == 2)
-        // An endless list ends only because the reader went away.
+        // An endless list ends only because the reader left.
         let record = try #require(line.gateway.records(atLeast: 1).first)
         #expect(record.end == .unfinished)
     }

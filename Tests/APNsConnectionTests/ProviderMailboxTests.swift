@@ -9,9 +9,9 @@ struct ProviderMailboxTests {
         let mailbox = ProviderMailbox()
         mailbox.enter()
         mailbox.enter()
-        #expect(mailbox.rest(isResting: false), "the other one goes on")
-        // It tries again, and meanwhile the other one gives up.
-        #expect(!mailbox.rest(isResting: false), "nobody is left that goes on")
+        #expect(mailbox.rest(isResting: false), "the other one continues")
+        // It tries again, and the other one gives up in between.
+        #expect(!mailbox.rest(isResting: false), "no other one continues")
         mailbox.leave(ProviderFailure(.unreachable, "nobody listens"))
         #expect(mailbox.failure?.description == "nobody listens")
         #expect(!mailbox.rest(isResting: true))
@@ -23,7 +23,7 @@ struct ProviderMailboxTests {
         mailbox.enter()
         mailbox.enter()
         #expect(mailbox.rest(isResting: false))
-        #expect(mailbox.rest(isResting: true), "again, while the other one goes on")
+        #expect(mailbox.rest(isResting: true), "again, while the other one continues")
         mailbox.resume()
         #expect(mailbox.rest(isResting: false))
         #expect(mailbox.failure == nil)

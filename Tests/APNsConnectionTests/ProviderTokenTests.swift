@@ -7,7 +7,7 @@ import Synchronization
 import TestSupport
 import Testing
 
-/// Two clocks that go only when told to.
+/// Two clocks that the test moves.
 private final class TestClocks: Sendable {
     private let state = Mutex(
         (monotonic: ContinuousClock.now, wall: EpochSeconds(1_700_000_000)))
@@ -18,7 +18,7 @@ private final class TestClocks: Sendable {
             wall: { self.state.withLock { $0.wall } })
     }
 
-    /// Lets both clocks go on; the wall clock can be set on top.
+    /// Moves both clocks; the wall clock can be set in addition.
     func advance(minutes: Int, settingWallBy seconds: Int64 = 0) {
         state.withLock { state in
             state.monotonic += .seconds(minutes * 60)

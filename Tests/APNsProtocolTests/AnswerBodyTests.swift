@@ -2,7 +2,7 @@ import APNsProtocol
 import TestSupport
 import Testing
 
-/// A body of an answer and what may be taken from it.
+/// A body of an answer and its expected values.
 struct BodyCase: Sendable, CustomStringConvertible {
     let text: String
     let reason: ProviderReason?
@@ -18,7 +18,7 @@ struct BodyCase: Sendable, CustomStringConvertible {
         BodyCase(text: text, reason: reason, timestamp: timestamp, isMalformed: false)
     }
 
-    /// A body from which nothing may be taken.
+    /// A body without a usable value.
     static func bad(_ text: String) -> BodyCase {
         BodyCase(text: text, reason: nil, timestamp: .absent, isMalformed: true)
     }
@@ -68,7 +68,7 @@ struct BodyCase: Sendable, CustomStringConvertible {
         #"{"reason":"Unregistered"}{}"#, #"[{"reason":"Unregistered"}]"#, #""Unregistered""#,
         "null", "410", "<html>", "\u{FEFF}{}", #"{"reason":"Unregistered" "timestamp":1}"#,
         #"{'reason':'Unregistered'}"#, #"{reason:"Unregistered"}"#,
-        // One key twice: which is meant?
+        // One key twice: neither value is certain.
         #"{"reason":"Unregistered","reason":"Unregistered"}"#,
         #"{"timestamp":1700000000123,"timestamp":1800000000123}"#,
         #"{"timestamp":1700000000123,"timest\u0061mp":1700000000123}"#,

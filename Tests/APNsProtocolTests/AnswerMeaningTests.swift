@@ -6,7 +6,7 @@ import Testing
 struct AnswerMeaningTests {
     private static let time: Int64 = 1_700_000_000_123
 
-    /// Apple's list: status, spelling, and what the decision table makes of it.
+    /// Apple's list: status, spelling, and the meaning in the decision table.
     static let table: [(Int, String, AnswerMeaning)] = [
         (400, "BadCollapseId", .requestFault), (400, "BadDeviceToken", .suspectToken),
         (400, "BadExpirationDate", .requestFault), (400, "BadMessageId", .requestFault),

@@ -70,7 +70,7 @@ final class Run {
     }
 }
 
-/// A client that knows nothing of our code.
+/// A client that is independent of our code.
 private func foreignClient(_ greeting: [String: Any], _ options: [String] = []) throws -> Data {
     let process = Process()
     process.executableURL = URL(fileURLWithPath: "/usr/bin/openssl")

@@ -123,7 +123,7 @@ struct MisbehaviourTests {
         #expect(try behind.read().bytes == f2 + [1, 2, 3])
         let instead = try FeedbackGateway.start([.bytes(f2)]) { $0.replacement = [9, 9] }
         #expect(try instead.read().bytes == [9, 9])
-        // The list was given away with it.
+        // The list was lost with it.
         #expect(instead.records(atLeast: 1).map(\.list) == [0])
     }
 

@@ -283,7 +283,7 @@ struct ProviderScriptTests {
         script.shares = [
             .init(millionths: 10_000, action: gone), .init(millionths: 50_000, action: .stall),
         ]
-        // Tokens that differ in little, as counters make them.
+        // Tokens with small differences, such as those of a counter.
         var counts = (gone: 0, stalled: 0)
         for index in 0..<100_000 {
             let bytes = withUnsafeBytes(of: UInt64(index).bigEndian) { Array($0) }

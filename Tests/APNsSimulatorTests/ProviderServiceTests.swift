@@ -5,7 +5,7 @@ import SecureTransport
 import TestSupport
 import Testing
 
-/// What a client of the provider service saw, by key of its request.
+/// The outcomes that a client of the provider service saw, by key of its request.
 private struct SeenAnswers {
     var kinds: [UInt64: HTTP2Outcome.Kind] = [:]
     var bodies: [UInt64: [UInt8]] = [:]
@@ -149,7 +149,7 @@ struct ProviderServiceTests {
         #expect(first.keys { $0 == .response(status: 200) } == Set(0..<35))
         #expect(first.keys { $0 == .outcomeUnknown(.connectionLost) } == Set(35..<40))
         #expect(first.keys { $0 == .notProcessed(.goAway) } == Set(40..<50))
-        // What was not processed is sent again on a connection that behaves.
+        // Unprocessed requests are sent again on a good connection.
         let second = try service.send(40..<50)
         #expect(second.keys { $0 == .response(status: 200) }.count == 10)
         service.stop()

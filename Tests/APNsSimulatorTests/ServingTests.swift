@@ -112,7 +112,7 @@ struct ServingTests {
             outcome = try connection.read(into: buffer, deadline: .in(patience))
         }
         guard case .end = outcome else {
-            Issue.record("the connection went on: \(outcome)")
+            Issue.record("the connection continued: \(outcome)")
             return
         }
         #expect(gateway.records.count == 1)

@@ -8,7 +8,7 @@ import Testing
     "A mistake about the account",
     .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)))
 struct AccountMistakeTests {
-    /// An account of one test's own, named in the settings of a stage.
+    /// A separate account for one test, named in the settings of a stage.
     private final class Account {
         let name = "u" + UUID().uuidString.lowercased().filter { $0 != "-" }.prefix(12)
         let admin: any SQLConnection

@@ -1,5 +1,5 @@
-// A disk image or a volume that is copied copies the state folder with it. Two hosts with one name would take
-// each other's lease: each believes that what holds it is a dead run of its own.
+// A disk image or a volume that is copied copies the state folder with it. Two hosts with one name
+// would take each other's lease: each believes that the holder is its own dead run.
 
 import APNsSimulator
 import Foundation
@@ -28,10 +28,10 @@ struct ClonedFolderTests {
         stage.awaitJournal()
         try copy(stage, to: "b")
         let other = try stage.start(["sweep"], environment: stage.host("b")).wait()
-        // With 75 ends who has something waiting, and the copied journal has.
+        // A run ends with 75 while a feed waits, and one waits in the copied journal.
         #expect([4, 75].contains(other.exit), "\(other.exit): \(other.error)")
         #expect(other.error.contains("held by sweep on "), "\(other.error)")
-        // Nor does a dry run take it for its own and read the gateway.
+        // A dry run does not regard the lease as its own either, and does not read the gateway.
         let dry = try stage.start(["sweep", "--dry-run"], environment: stage.host("b")).wait()
         #expect([4, 75].contains(dry.exit), "\(dry.exit): \(dry.error)")
         #expect(dry.error.contains("held by sweep on "), "\(dry.error)")

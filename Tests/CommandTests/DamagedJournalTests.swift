@@ -27,7 +27,7 @@ struct DamagedJournalTests {
         let stage = try SweepStage(.sqlite, dead: 100)
         #expect(try stage.sweep("--dry-run").exit == 75)
         try damage(stage.journal)
-        // It opens and lists its feeds; only their bytes are gone.
+        // The journal opens and lists its feeds; only their bytes are lost.
         let broken = try stage.sweep()
         #expect(broken.exit == 74, "\(broken.error)")
         #expect(broken.closingLine.hasPrefix("code=74 stage=state"), "\(broken.closingLine)")

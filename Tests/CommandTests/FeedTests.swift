@@ -5,7 +5,7 @@ import Testing
 
 private let start: UInt32 = 1_700_000_000
 
-/// The six feeds on which existing readers lose or invent tokens, each with the way it has to end.
+/// The six feeds on which existing readers lose or invent tokens, each with its correct end.
 struct HostileFeed: Sendable, CustomStringConvertible {
     let description: String
     var tuples: [FeedbackTuple]

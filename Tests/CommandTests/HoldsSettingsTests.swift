@@ -67,11 +67,11 @@ struct HoldsSettingsTests {
             #expect(released.error.contains("look again"), "\(change.1): \(released.error)")
             #expect(try changes(stage) == 0, "\(change.1)")
             let other = try digest(stage)
-            #expect(looks.insert(other).inserted, "\(change.1) is no part of the digest")
+            #expect(looks.insert(other).inserted, "\(change.1) is not part of the digest")
         }
         stage.lines = unchanged
         #expect(try digest(stage) == seen)
-        // What says nothing about the release needs no new look.
+        // A setting without effect on the release needs no new look.
         stage.lines.limits = "guard: {floor: 7}"
         #expect(try stage.run("holds", "release", seen).exit == 0)
         #expect(try changes(stage) == 500)
@@ -169,7 +169,7 @@ struct UnknownFeedTests {
         stage.lines.limits = SweepStage.anyNumber
         let large = try stage.sweep()
         #expect(large.exit == 0 && large.error.contains("200 of 200"), "\(large.error)")
-        // A few unknown tokens are nothing to write home about.
+        // A few unknown tokens need no warning.
         let few = try stage.sweep()
         #expect(few.exit == 0 && !few.error.contains("3 of 3"), "\(few.error)")
     }

@@ -21,7 +21,7 @@ struct HoldsTests {
             [.text(app)])
     }
 
-    /// The only hold there is, as `holds show` tells it.
+    /// The only hold, from `holds show`.
     private func look(_ stage: SweepStage) throws -> [String: Any] {
         let list = try stage.run("holds", "list", "--format", "json")
         #expect(list.exit == 0, "\(list.error)")
@@ -91,7 +91,7 @@ struct HoldsTests {
             wrong.closingLine == "code=64 stage=state pending=0 applied=0 held=0 next=usage")
         #expect(wrong.error.contains("none has it"), "\(wrong.error)")
         #expect(try marks(stage) == 0)
-        // A device comes back between the look and the decision.
+        // A device comes back between `holds show` and the release.
         try stage.database.execute(
             "UPDATE active_users SET registered_at = ? WHERE device_token = ?",
             [stage.database.time(after), .bytes(DeviceToken.numbered(7).bytes)])
@@ -211,7 +211,7 @@ struct HoldsTests {
         #expect((shown["cause"] as? String ?? "").contains("the usual peak of 20"))
         #expect(try release(stage, shown["digest"]).exit == 0)
         #expect(try marks(stage) == 260)
-        // What was released says nothing about what is usual.
+        // Released removals do not count as usual.
         stage.gateway.offer(.tuples(tuples(300..<450)))
         #expect(try stage.sweep().app()["gate"] as? String == "volume")
     }

@@ -1,5 +1,5 @@
-// A state folder that somebody else can change, for a run of root: the tests make what that person would, by
-// giving folders to the user 65534 and by laying links and pipes where files of ours stand.
+// A state folder that another user can change, for a run of root. The tests act as that user: they
+// give folders to the user 65534 and replace our files by links and pipes.
 
 import APNsSimulator
 import Foundation
@@ -24,7 +24,7 @@ struct HostileFolderTests {
     private func stage() throws -> SweepStage {
         let stage = try SweepStage(.sqlite, dead: 20)
         stage.lines.limits += "\nreport: {metrics-file: \(stage.folder.file("pushsweep.prom"))}"
-        // Nobody listens there; the queue is empty.
+        // The port has no listener; the queue is empty.
         stage.lines.certificate += "\n    provider: {host: 127.0.0.1, port: 1}"
         #expect(try stage.sweep().exit == 0)
         #expect(try stage.run("send").exit == 0)
@@ -112,7 +112,7 @@ struct HostileFolderTests {
                     "pushsweep", [command, "--config", shared],
                     under: ["/usr/bin/setpriv", "--reuid=65534", "--clear-groups"]
                 ).wait()
-                // The test's program may lie where that user may not go.
+                // The user may have no access to the folder of the test's program.
                 guard result.exit != 126 && result.exit != 127 else { return }
                 let failure = result.error.split(separator: "\n").first {
                     $0.contains("the state folder \(state)")
@@ -232,7 +232,7 @@ struct HostileFolderTests {
     }
 }
 
-/// A folder that every user may look into.
+/// A folder that every user may read.
 private enum Folder {
     static func ofEverybody() throws -> TemporaryFolder {
         let folder = try TemporaryFolder()

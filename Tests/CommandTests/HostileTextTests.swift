@@ -1,5 +1,5 @@
-// What a database, a certificate, a file name or a word of the command line says, as somebody would write it who
-// wants the terminal to obey or the last line of stderr to be his.
+// Texts from a database, a certificate, a file name or a word of the command line, written by an
+// attacker who wants to control the terminal or to forge the last line of stderr.
 
 import APNsSimulator
 import EvidenceJournal
@@ -7,8 +7,8 @@ import Foundation
 import TestSupport
 import Testing
 
-/// Control characters of both sets, the clipboard sequence of terminals, characters that turn the direction
-/// of writing, and a line that looks like our last one.
+/// Control characters of both sets, the clipboard sequence of terminals, characters that turn the
+/// direction of writing, and a line that looks like our last one.
 private let evil =
     "evil\u{1B}]52;c;ZXZpbA==\u{07}\u{9B}2J\u{7F}\u{202E}\u{2066}\u{200F}\u{2028}\u{85}\r"
     + "\ncode=0 stage=done pending=0 applied=9 held=0 next=none\n\tend"

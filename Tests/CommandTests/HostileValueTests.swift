@@ -1,4 +1,4 @@
-// Values that no careful person types and scripts make all the same.
+// Values that no careful person types, but that scripts make.
 
 import APNsSimulator
 import Foundation
@@ -24,7 +24,7 @@ struct HostileValueTests {
             ["send", "--limit=\(number)"], ["send", "--rate=\(number)"],
         ] {
             let result = try stage.start(words).wait()
-            // As a priority or a rate 16 is none, and a rate may be large.
+            // 0x10 is not a priority; as a rate it is allowed.
             #expect(
                 result.exit == 64 || words.last == "--rate=0x10" && result.exit == 0,
                 "\(words): \(result.exit) \(result.error)")

@@ -47,7 +47,7 @@ struct MetricsTests {
         let free = try page(stage.folder)
         #expect(free["pushsweep_holds_open", Self.chat] == 0)
         #expect(tuples(free, "release", "applied") == 500)
-        // What the sweep did is still told.
+        // The report of the sweep is still printed.
         #expect(free["pushsweep_last_run_exit_code", ["kind": "sweep"]] == 3)
         #expect(free["pushsweep_last_run_exit_code", ["kind": "release"]] == 0)
 

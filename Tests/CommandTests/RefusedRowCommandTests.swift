@@ -37,7 +37,7 @@ struct RefusedRowCommandTests {
 
         let check = try stage.start(["check"]).wait()
         #expect(check.output.contains("1 row refused a change lately"), "\(check.output)")
-        // While the trigger stands a replay says the same.
+        // While the trigger exists a replay has the same result.
         let held = try stage.start(["replay", "--feed", name]).wait()
         #expect(held.exit == 65, "\(held.error)")
         try stage.database.sql.run("DROP TRIGGER hold")

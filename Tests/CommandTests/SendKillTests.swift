@@ -1,5 +1,5 @@
-// Two senders on one queue, both killed with -9 at random moments, and a third that finishes what
-// they left. The gateway's book is the truth: it knows every notification that was ever accepted.
+// Two senders on one queue, both killed with -9 at random moments, and a third that finishes their
+// work. The gateway's book is the reference: it has every notification that was ever accepted.
 
 import Foundation
 import Glibc

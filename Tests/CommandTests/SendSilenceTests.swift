@@ -8,7 +8,7 @@ import Testing
 
 private let registered: Int64 = 1_690_000_000_000
 
-/// What a gateway that has failed may cost before the sender gives it up.
+/// The most rows that a failed gateway costs before the sender gives it up.
 private let most = 9
 
 @Suite("Sending to a gateway that leaves notifications without an answer")

@@ -18,7 +18,7 @@ struct SendSmallRunTests {
         return stage
     }
 
-    /// Makes rows that wait for their next try due now.
+    /// Makes rows due now that wait for their next try.
     private static func passTime(_ stage: SendStage) throws {
         try stage.database.execute(
             "UPDATE push_queue SET not_before = ? WHERE state = 'retry'",

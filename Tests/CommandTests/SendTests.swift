@@ -197,7 +197,7 @@ struct SendTests {
     @Test("a missing gateway loses nothing, and the exit code is 69")
     func unreachable() throws {
         let stage = try SendStage()
-        // A port that nobody listens on any more.
+        // A port without a listener.
         stage.port = try TLSListener().port
         try stage.database.register(0..<5, at: registered)
         try stage.queue(0..<5)

@@ -113,7 +113,7 @@ struct SendTroubleTests {
         let result = running.wait()
         #expect(result.exit == 75, "\(result.error)")
         #expect(result.error.contains("send.lease"), "\(result.error)")
-        // Results that came before the lease was taken stand; later ones are not written.
+        // Results from before the lease was taken stay; later ones are not written.
         let states = try stage.states()
         #expect(states["unknown"] == nil && states["pending", default: 0] >= 1, "\(states)")
     }

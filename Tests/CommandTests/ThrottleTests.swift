@@ -81,7 +81,7 @@ struct ThrottleTests {
         #expect(refused.error.contains("remove that file, then run again"))
         #expect(refused.closingLine.hasSuffix("why=stop-file"))
         #expect(stage.gateway.records.isEmpty)
-        // Laid down while a list is being read: the list is read to its end, and kept.
+        // The file is made while a list is being read: the list is read to its end, and kept.
         let run = try stage.start(["sweep", "--format", "json"])
         stage.awaitJournal()
         let usual = stage.state + "/stop"

@@ -1,5 +1,5 @@
-// Two hosts are two state folders on one database: the kernel lock of one says nothing to the other,
-// so all that keeps them apart is the lease.
+// Two hosts are two state folders on one database: the kernel lock of one has no effect on the
+// other, so only the lease separates them.
 
 import APNsProtocol
 import APNsSimulator
@@ -22,7 +22,7 @@ struct TwoHostsTests {
         try SweepStage(engine, dead: Self.tokens, behaviour: behaviour)
     }
 
-    /// That every token was read once, marked once and counted once.
+    /// Checks that every token was read once, marked once and counted once.
     private func checkWhole(_ stage: SweepStage) throws {
         let database = stage.database
         #expect(
@@ -38,7 +38,8 @@ struct TwoHostsTests {
             try database.count("SELECT COUNT(*) FROM pushsweep_lease WHERE owner IS NOT NULL") == 0)
     }
 
-    /// A stage on which a first run reads a list that does not end, and what was read is in its journal.
+    /// A stage on which a first run reads a list that does not end, with the bytes so far in its
+    /// journal.
     private func readingStage(_ engine: TestEngine) throws -> (SweepStage, RunningTool) {
         var behaviour = FeedbackBehaviour()
         behaviour.ending = .holdOpen
@@ -79,7 +80,7 @@ struct TwoHostsTests {
             let result = other.wait()
             #expect(result.exit == 4, "\(result.error)")
             #expect(result.closingLine.contains("next=wait"))
-            // Runs of one host may also meet each other.
+            // Runs of one host may also overlap.
             if hosts == 2 && number % 2 == 0 && !result.error.contains("/lock;") {
                 #expect(result.error.contains("held by sweep on "), "\(result.error)")
             }
@@ -87,7 +88,7 @@ struct TwoHostsTests {
         #expect(try stage.database.count("SELECT COUNT(*) FROM pushsweep_feed") == 0)
         first.signal(SIGTERM)
         #expect(first.wait().exit == 75)
-        // One connection: nobody else has asked the gateway.
+        // One connection: no other run has asked the gateway.
         #expect(stage.gateway.records(atLeast: 1).count == 1)
         stage.lines.feedbackOptions = "idle-timeout: 200ms"
         let next = try stage.sweep()
@@ -133,7 +134,7 @@ struct TwoHostsTests {
         #expect(stage.gateway.records.count <= 1)
         try endLease(stage)
         #expect(try onB().exit == 0)
-        // What was read belongs to the first host, which goes on with it.
+        // The bytes read belong to the first host, which continues with them.
         let next = try stage.sweep()
         #expect(next.exit == 0, "\(next.error)")
         #expect(next.app()["resumed"] as? Bool == true)
@@ -163,7 +164,7 @@ struct TwoHostsTests {
                 try database.texts("SELECT * FROM \($0)")
             }
         }
-        // A row held by somebody else keeps the chunk open until its lease is gone.
+        // A row that another transaction holds keeps the chunk open until its lease is lost.
         try database.sql.begin()
         _ = try database.sql.query(
             "SELECT id FROM active_users WHERE device_token = ? FOR UPDATE",
@@ -186,7 +187,7 @@ struct TwoHostsTests {
         #expect(result.closingLine.hasSuffix("next=rerun why=lease"), "\(result.closingLine)")
         #expect(try database.count("SELECT COUNT(*) FROM pushsweep_change") == 0)
         let then = try rows()
-        // The evidence stays on this host, which is told to wait for the other.
+        // The evidence stays on this host, and the message says to wait for the other one.
         let waiting = try stage.sweep()
         #expect(waiting.exit == 75, "\(waiting.error)")
         #expect(try rows() == then)
@@ -232,7 +233,7 @@ struct TwoHostsTests {
             [stage.database.time(4_000_000_000_000)])
         let held = try stage.run("replay", file)
         #expect(held.exit == 4, "\(held.error)")
-        // Trying a file reads rows only, so it need not wait.
+        // A dry replay of a file only reads rows, so it need not wait.
         #expect(try stage.run("replay", file, "--dry-run").exit == 0)
         try endLease(stage)
         let next = try stage.run("replay", file)

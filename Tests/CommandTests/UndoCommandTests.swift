@@ -9,7 +9,7 @@ import TokenHygiene
 
 private let start: UInt32 = 1_700_000_000
 
-/// A database that a wrong feed has swept, and what it held before.
+/// A database that a wrong feed has swept, and its rows before.
 private struct UndoStage {
     let stage: SweepStage
     let before: [[String]]

@@ -1,4 +1,4 @@
-// What a server may ask of us after it has proved who it is, or where nobody asked it to.
+// The login that a server may demand, after it has proved its name or without a proof.
 
 import APNsSimulator
 import Database
@@ -81,7 +81,7 @@ struct AuthenticationTests {
         let server = try #require(MariaDBServer.fromEnvironment)
         let admin = try server.connection()
         if plugin == "ed25519" {
-            // Not every server brings it.
+            // Not every server has it.
             guard
                 (try? admin.run("INSTALL SONAME 'auth_ed25519'")) != nil
                     || (try? admin.query(

@@ -47,7 +47,7 @@ extension LeaseAnswer {
     }
 }
 
-/// A connection on which something else happens between the look at the lease and its taking.
+/// A connection that runs a closure between the reading of the lease and its taking.
 private final class MeddledConnection: SQLConnection {
     private let real: any SQLConnection
     private var meddle: (() throws -> Void)?
@@ -117,7 +117,7 @@ struct LeaseTests {
         let (one, two) = (try database.store(), try database.store())
         let lease = try #require(try one.takeLease(LeaseApplicant("a")).lease)
         try database.endLease()
-        // Nobody has taken it, so it can still be renewed.
+        // No other run has taken it, so it can still be renewed.
         try one.session.renew(lease)
         #expect(try two.takeLease(LeaseApplicant("b")).holder != nil)
         try database.endLease()
@@ -126,12 +126,12 @@ struct LeaseTests {
         let failure = #expect(throws: StoreFailure.self) { try one.session.renew(lease) }
         #expect(failure?.code == .stopped && failure?.reason == .lease)
         #expect(failure?.sentence.contains("sweep on b (run run-b)") == true)
-        // What is lost can be given back without harm to whom it went.
+        // Giving back a lost lease does not affect its new holder.
         try one.session.giveBack(lease)
         try two.session.renew(next)
     }
 
-    /// What happens to a lease in the moment in which another host takes it.
+    /// A change of the lease at the moment in which another host takes it.
     private enum Meddling: String, CaseIterable {
         case renewed
         case givenBack
@@ -203,7 +203,7 @@ struct LeaseTests {
         }
     }
 
-    /// What twenty applicants were told.
+    /// The answers to twenty applicants.
     private struct Tally {
         var fences: [Int64] = []
         var held = 0
@@ -274,7 +274,7 @@ struct LeaseTests {
         #expect(failure?.reason == .lease, "\(failure as Any)")
         #expect(then.first?.isEmpty == false && then[1].count == 90)
         #expect(try database.everything() == then)
-        // The next run, with a lease of its own, goes on with exact counts.
+        // The next run, with its own lease, continues with exact counts.
         try database.endLease()
         let next = try #require(try store.takeLease(LeaseApplicant("b")).lease)
         var rest = EvidenceList(evidence)

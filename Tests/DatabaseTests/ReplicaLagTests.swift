@@ -41,7 +41,7 @@ struct ReplicaLagTests {
             }
         }
 
-        /// Lets the replica follow so many seconds late.
+        /// Delays the replica by a number of seconds.
         func delay(_ seconds: Int) throws {
             try replicaSQL.run("STOP SLAVE")
             try replicaSQL.run("CHANGE MASTER TO MASTER_DELAY = \(seconds)")

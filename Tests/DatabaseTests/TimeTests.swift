@@ -12,7 +12,7 @@ struct TimeTests {
         var declared: TimeColumnType?
         var zone = "UTC"
         let registered: String
-        /// How a mark at 12:00:10.700 UTC reads.
+        /// The text of a mark at 12:00:10.700 UTC.
         let mark: String
 
         var testDescription: String { "\(type) \(declared?.rawValue ?? "") \(zone)" }
@@ -143,7 +143,7 @@ struct TimeTests {
         try database.execute(
             "CREATE TABLE devices (id INTEGER PRIMARY KEY, device_token VARCHAR(255), "
                 + "registered_at BIGINT, invalidated_at BIGINT)")
-        // Seconds in a column declared to hold milliseconds would lie in January 1970.
+        // Seconds in a column declared to hold milliseconds would be in January 1970.
         try database.execute(
             "INSERT INTO devices VALUES (1, ?, 1704067200, NULL)",
             [.text(DeviceToken.numbered(1).hex)])
@@ -226,7 +226,8 @@ struct TimeTests {
             let store = try database.store {
                 $0.registeredAt.zone = ZoneOffset(seconds: 3_600)
             }
-            // Dead a millisecond before the registration: the row lives. A second after: it is stale.
+            // Dead a millisecond before the registration: the row lives. A second after: it is
+            // stale.
             let before = try store.classify([.dead(1, at: (instant ?? noon) - 1)])
             #expect(
                 before.counts

@@ -5,7 +5,7 @@ import Testing
 
 @Suite("JSON")
 struct JSONTests {
-    /// What a scanner makes of the bytes of a text.
+    /// The result of a scanner for the bytes of a text.
     private func scan<Result>(
         _ text: [UInt8], _ body: (inout JSONScanner) -> Result?
     ) -> Result? {

@@ -32,7 +32,7 @@ struct DamageTests {
     }
 
     private func overwrite() throws {
-        try Data("this is no database at all, only text".utf8).write(
+        try Data("this is not a database at all, only text".utf8).write(
             to: URL(fileURLWithPath: file))
     }
 
@@ -55,12 +55,13 @@ struct DamageTests {
                 #expect(name.hasPrefix("journal.sqlite.damaged-"))
                 #expect(
                     try Data(contentsOf: URL(fileURLWithPath: state + "/" + name)).starts(
-                        with: Data("this is no database".utf8)))
+                        with: Data("this is not a database".utf8)))
             }
         }
     }
 
-    /// A journal with a feed of several pages and one that waits, of which a middle page is damaged.
+    /// A journal with a feed of several pages and one that waits, of which a middle page is
+    /// damaged.
     private func damagePage() throws -> (broken: String, waiting: String) {
         var names: [String] = []
         do {
@@ -114,7 +115,7 @@ struct DamageTests {
         #expect(try next.feeds(.pending).isEmpty)
         let names = try next.damagedFiles
         #expect(names.count == 1)
-        // What can be saved is still in it.
+        // The readable part is still in it.
         let kept = try DatabaseQueue(path: state + "/" + (names.first ?? ""))
         let whole = try kept.read {
             try Int.fetchOne(

@@ -252,7 +252,7 @@ struct StateFolderTests {
     @Test("a released folder is free, even while a starting child process has its lock open")
     func inheritedLock() throws {
         let state = temporary.file("state")
-        // What a fork copies: another descriptor of the same open file.
+        // A fork copies this: another descriptor of the same open file.
         var copy: Int32 = -1
         do {
             let holder = try StateFolder(state)

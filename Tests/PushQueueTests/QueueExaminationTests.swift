@@ -96,7 +96,7 @@ struct QueueExaminationTests {
                     try admin.run("\(right) TO '\(name)'@'%'")
                 }
             }
-            // What a sweep may do besides; reading the token table is part of it.
+            // The rights of a sweep; reading the token table is one of them.
             try grant(others)
             let settings = server.settings(
                 database: stage.database.name, user: String(name), password: "p")
@@ -161,7 +161,7 @@ struct QueueExaminationTests {
         #expect(!findings.contains { $0.severity == .warning && $0.sentence.contains("may not") })
         let preview = try store.previewClaims(chat)
         #expect(preview.sendable == 5 && preview.skipped == [.unknown: 2])
-        // Rows that somebody holds are not due; who may not see that is told.
+        // Claimed rows are not due; an account that may not see claims gets a warning.
         let queue = try PushQueue(stage.database.store(), QueueLease(run: "r", host: "h"))
         _ = try #require(try queue.claim())
         #expect(try store.previewClaims(chat).rows == 0)

@@ -4,7 +4,7 @@ import Testing
 
 @testable import SecureTransport
 
-// Other tests open and close descriptors at the same time, so a plain count says nothing. A socket
+// Other tests open and close descriptors at the same time, so a plain count is useless. A socket
 // is found by its port, which no other test has, and a file by its directory.
 
 @Suite("Descriptors")

@@ -6,7 +6,7 @@ import Testing
 
 @Suite("HTTP/2 with a server that sends GOAWAY")
 struct HTTP2GoAwayTests {
-    /// Takes ten requests, answers some, says GOAWAY as told, answers others, closes.
+    /// Takes ten requests, answers some, sends the given GOAWAYs, answers others, closes.
     private func goAway(
         _ lastStreams: [Int32], answeredAfter: Set<Int32> = []
     ) throws -> HTTP2Drive {
@@ -219,16 +219,16 @@ struct HTTP2BrokenProtocolTests {
         return (client.session.closed?.code, client)
     }
 
-    /// What a server sends instead of an answer.
+    /// Bytes that a server sends instead of an answer.
     struct Breach: Sendable, CustomTestStringConvertible {
         let testDescription: String
         var count = 1
-        /// The frame's type; nil for bytes that are no frame.
+        /// The frame's type; nil for bytes that are not a frame.
         let type: UInt8?
         var flags: UInt8 = 0
         var stream: Int32 = 0
         var payload: [UInt8] = []
-        /// What the frame says of its length, if that is not true.
+        /// The length that the frame states, if it is wrong.
         var length: Int?
         /// CONTINUATION frames that follow.
         var continuations = 0

@@ -5,7 +5,8 @@ import Testing
 
 @Suite("Requests in flight")
 struct HTTP2StreamTableTests {
-    /// The place of a request in flight. The macros cannot take in the table, which has no copies.
+    /// The place of a request in flight. The macros cannot capture the table, which cannot be
+    /// copied.
     private func found(_ handle: UInt, in table: borrowing HTTP2StreamTable) throws -> Int {
         let place = table.index(of: handle)
         return try #require(place)
@@ -119,10 +120,10 @@ struct HTTP2OutcomeTests {
         Case(status: 410, isAnswered: true, wasReset: true, kind: .response(status: 410)),
         Case(status: 413, isAnswered: true, code: .cancel, kind: .response(status: 413)),
         Case(status: 410, isTruncated: true, code: .cancel, kind: .response(status: 410)),
-        // RST_STREAM(NO_ERROR) before any answer says nothing.
+        // RST_STREAM(NO_ERROR) before any answer is no answer.
         Case(wasReset: true, kind: .outcomeUnknown(.reset(.noError))),
         Case(wasReset: true, code: .refusedStream, kind: .notProcessed(.refused)),
-        // Who has sent a status has processed the request.
+        // A peer that has sent a status has processed the request.
         Case(
             status: 200, wasReset: true, code: .refusedStream,
             kind: .outcomeUnknown(.reset(.refusedStream))),

@@ -98,7 +98,7 @@ struct SigningTests {
             signature[round] ^= 1
             #expect(!verification.verifies(signature, of: message))
         }
-        // Some 16 expected; without one the test has not seen what it is for.
+        // About 16 are expected; without any the test has not covered its case.
         #expect(shortHalves > 0)
         #expect(!verification.verifies([UInt8](repeating: 0, count: 64), of: []))
         #expect(!verification.verifies([], of: []))

@@ -270,7 +270,7 @@ struct SettingsLoadingTests {
             try clock.measure { _ = try fixture.load(text(apps), environment: environment) }
         }
         // 16 times as many apps; a quadratic walk would take 256 times as long. Another process
-        // may take the processor for a moment, but not three times.
+        // may use the processor for a moment, but not three times.
         let isInProportion = try (1...3).contains { _ in try time(800) < time(50) * 80 }
         #expect(isInProportion)
     }

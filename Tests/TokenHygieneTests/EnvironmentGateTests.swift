@@ -53,7 +53,7 @@ struct EnvironmentGateTests {
     @Test("the gate judges only at 50, 100, 200, 400 answers and so on")
     func looks() {
         for total in [51, 99, 101, 199, 201, 399] {
-            // Half of the tokens are bad, but all of those come after the last look.
+            // Half of the tokens are bad, but all bad ones come after the last test.
             let look = [50, 100, 200].last { $0 <= total } ?? 0
             let answers =
                 [TokenAcceptance](repeating: .known, count: look)
@@ -108,7 +108,7 @@ struct EnvironmentGateTests {
             }
         }
         // The chance is 5.0e-6 at the first look (12 or more of 50 at 5 %) and 1e-7 at the second:
-        // three trips in 2000 runs would be a wonder of one in five million.
+        // three trips in 2000 runs have a chance of one in five million.
         #expect(trips < 3, "seed \(random.seed): \(trips) of \(runs)")
     }
 

@@ -1,7 +1,8 @@
-// How often the guard holds what is not wrong. The model: an app of some size loses a small share of
-// its users every hour, more by day than by night, unevenly from hour to hour, and several times as
-// many in the hours after a campaign. Sizes, rates and unevenness are drawn anew for every app. Every
-// hour is one run, judged with the history of the hours before it, as the database would give it.
+// The rate at which the guard holds correct feeds. The model: an app of some size loses a small
+// share of its users every hour, more by day than by night, unevenly from hour to hour, and several
+// times as many in the hours after a campaign. Sizes, rates and unevenness are drawn anew for every
+// app. Every hour is one run, judged with the history of the hours before it, as the database would
+// give it.
 
 import Foundation
 import TestSupport
@@ -86,7 +87,7 @@ private struct SimulatedApp: CustomStringConvertible {
         return cause
     }
 
-    /// What the guard says to so many removals in the next hour.
+    /// The guard's judgement of a number of removals in the next hour.
     func judge(_ candidates: Int) -> GuardCause? {
         let history = RemovalHistory(
             hours: busy, day: removed.suffix(23).reduce(0, +))

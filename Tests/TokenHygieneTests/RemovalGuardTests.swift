@@ -39,7 +39,7 @@ struct RemovalGuardTests {
         #expect(history.usualPeak == 198)
         #expect(cause(feed(594), history) == nil)
         #expect(cause(feed(595), history) == .volume(removals: 595, usualPeak: 198))
-        // A short history has no percentile: its greatest stands for it, and 1 % is allowed.
+        // A short history has no percentile: its greatest hour replaces it, and 1 % is allowed.
         let short = RemovalHistory(hours: [40, 90])
         #expect(cause(feed(270), short, living: 20_000) == nil)
         #expect(cause(feed(271), short, living: 20_000)?.gate == .volume)
@@ -110,7 +110,7 @@ struct RemovalGuardTests {
         let foreign = OutcomeCounts(applied: 24, unknown: 26)
         #expect(cause(feed(foreign)) == .unknownTokens(count: 26, tuples: 50))
         #expect(cause(feed(OutcomeCounts(applied: 1, unknown: 48))) == nil)
-        // Where rows are deleted, what was deleted before is unknown and explains itself.
+        // Where rows are deleted, tokens deleted before are unknown for a good reason.
         #expect(cause(feed(foreign, deletes: true), RemovalHistory(month: 1)) == nil)
         #expect(cause(feed(foreign, deletes: true))?.gate == .unknownTokens)
         #expect(cause(feed(foreign), RemovalHistory(month: 1))?.gate == .unknownTokens)

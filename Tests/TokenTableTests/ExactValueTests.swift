@@ -8,7 +8,8 @@ import TokenHygiene
 @testable import TokenTable
 
 extension TokenDatabase {
-    /// The rows of a table with every value as the database prints its bytes, ordered by its number.
+    /// The rows of a table with every value as the database prints its bytes, ordered by its
+    /// number.
     func printed(_ columns: [String], of table: String) throws -> [[String]] {
         let list = columns.map { name in
             engine == .sqlite

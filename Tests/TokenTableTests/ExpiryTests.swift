@@ -248,7 +248,7 @@ struct PurgeTests {
         for table in ["pushsweep_change", "pushsweep_feed", "pushsweep_run"] {
             #expect(try database.count("SELECT COUNT(*) FROM \(table)") == 0)
         }
-        // Marks stand as before.
+        // Marks are as before.
         #expect(
             try database.count("SELECT COUNT(*) FROM active_users WHERE invalidated_at IS NOT NULL")
                 == 300)

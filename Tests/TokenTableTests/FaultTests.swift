@@ -7,7 +7,7 @@ import TokenTable
 
 @Suite("Application under faults")
 struct FaultTests {
-    /// Three chunks of evidence over rows stale, fresh and absent, and what is to come of them.
+    /// Three chunks of evidence over rows stale, fresh and absent, and their expected results.
     private static let evidence = (0..<240).map {
         TokenEvidence.dead($0, at: start + 60_000, statements: 1 + $0 % 2)
     }
@@ -23,7 +23,7 @@ struct FaultTests {
     private static let counts = OutcomeCounts(
         applied: 150, already: 75, newer: 75, unknown: 60)
 
-    /// That everything was applied exactly once.
+    /// Checks that everything was applied exactly once.
     private static func check(
         _ progress: FeedProgress, _ database: TokenDatabase, _ action: RemovalPolicy.Action,
         _ note: Comment
@@ -155,7 +155,8 @@ struct FaultTests {
             let (store, connection) = try Self.store(
                 database, (20...300).map { .init(operation: $0, isExecuted: false, kind: kind) })
             #expect(throws: StoreFailure.self) { try store.apply(Self.evidence) }
-            // A statement that changes rows is tried row by row first, since one of them may be at fault.
+            // A statement that changes rows is tried row by row first, since one of them may be at
+            // fault.
             #expect(connection.operations <= 22 && connection.connections == 1)
         }
     }

@@ -22,7 +22,7 @@ private func expiry(at now: Int64, run: String = "sweep") -> Expiry {
 }
 
 extension TokenTable {
-    /// Writes down a run that began at a time of the past.
+    /// Records a run that began at a time in the past.
     fileprivate func began(_ run: String, daysAgo: Int64, kind: String = "send") throws {
         try session.record(
             RunRecord(
@@ -33,7 +33,7 @@ extension TokenTable {
 
 @Suite("The time of a mark")
 struct GraceTests {
-    /// A table whose marks stand in the row, or beside it.
+    /// A table with marks in the row, or in the side table.
     private static func table(_ engine: TestEngine, marksBeside: Bool) throws -> TokenDatabase {
         let database = try TokenDatabase(engine)
         try database.createOwnSchema()
@@ -57,7 +57,7 @@ struct GraceTests {
         let database = try Self.table(engine, marksBeside: marksBeside)
         let store = try database.store(pacing: hurried())
         try store.began("sender", daysAgo: 30)
-        // APNs says now that they are gone since long.
+        // APNs answers now that they were gone long ago.
         try store.apply(
             (0..<20).map { .dead($0, at: present - 20 * day) }, policy: grace, run: "sender")
         #expect(try store.due(expiry(at: present)) == 0)
@@ -100,7 +100,7 @@ struct GraceTests {
         var isMarked = false
         let removed = try store.remove(expiry(at: present + day)) {
             if !isMarked {
-                // What expiry asks of the ledger before it begins it has asked by now.
+                // Expiry has asked the ledger all it asks before it begins.
                 _ = try? sender.apply(
                     (0..<5).map { .dead($0, at: start + day) }, policy: grace, run: "sender")
                 isMarked = true
@@ -184,7 +184,7 @@ struct GraceTests {
         let database = try Self.table(engine, marksBeside: marksBeside)
         let store = try database.store(pacing: hurried())
         func age() throws {
-            // All that was done so far was done forty days ago.
+            // All changes so far happened forty days ago.
             let past = database.time(present - 40 * day)
             try database.execute("UPDATE pushsweep_run SET started = ?, ended = ?", [past, past])
             try database.execute("UPDATE pushsweep_feed SET changed_at = ?", [past])
@@ -206,7 +206,7 @@ struct GraceTests {
     }
 }
 
-/// A connection that lets somebody act right after marked rows were looked at for the first time.
+/// A connection that runs a closure right after the first reading of marked rows.
 private final class WatchedConnection: SQLConnection {
     private let real: any SQLConnection
     private var act: (() -> Void)?
@@ -260,7 +260,7 @@ struct UndoOrderTests {
         try store.began("sender", daysAgo: 30)
         try store.began("sweep", daysAgo: 1, kind: "sweep")
         try store.apply((0..<50).map { .dead($0, at: start + 60_000) }, run: "sweep")
-        // A millisecond is the finest time that a database tells.
+        // A millisecond is the finest time of a database.
         try database.ageLedger(database.time(present - 60_000))
         try store.apply(
             (0..<50).map { .dead($0, at: start + 90_000) },
@@ -289,7 +289,7 @@ struct UndoOrderTests {
             let time = database.time(present - 3_600_000 + Int64(minute) * 60_000)
             _ = try? database.sql.execute(
                 "UPDATE pushsweep_change SET changed_at = ? WHERE run = ?", [time, .text(run)])
-            // Without a time of their own the runs' order decides: so it lies as well.
+            // Without times the runs' order decides, so it is wrong too.
             try database.execute(
                 "UPDATE pushsweep_run SET started = ? WHERE id = ?", [time, .text(run)])
         }

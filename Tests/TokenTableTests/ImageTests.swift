@@ -83,7 +83,7 @@ struct ImageTests {
             var changed = json
             let place = Int.random(in: changed.indices, using: &random)
             changed[place] = UInt8.random(in: 0...255, using: &random)
-            // Whatever it is now, reading it ends.
+            // Reading any result must end.
             _ = RowImageReader.content(String(decoding: changed, as: UTF8.self))
         }
     }

@@ -90,7 +90,7 @@ struct MappingTests {
                 "a BLOB NOT NULL, b INTEGER NOT NULL UNIQUE", ["b"],
                 { [.bytes([0, 1]), .integer(-Int64($0))] }
             ),
-            // Adjacent numbers that no floating point number tells apart.
+            // Adjacent numbers that are equal as floating point numbers.
             (
                 "a BIGINT NOT NULL UNIQUE, b INTEGER", ["a"],
                 { [.integer((1 << 62) + Int64($0)), .null] }

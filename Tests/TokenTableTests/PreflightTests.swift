@@ -293,7 +293,7 @@ struct PreflightTests {
         }.missingSchema(upgrading: true)
         let changes = script.statements.filter { $0.contains("devices") }
         #expect(changes.count == 1 && changes[0].contains("INDEX"))
-        // Beside it stands the queue that this database has not got.
+        // The report also names the queue, which this database does not have.
         #expect(script.statements.count == changes.count + 2 - (engine == .mariaDB ? 1 : 0))
         #expect(script.text.hasSuffix(";\n"))
     }

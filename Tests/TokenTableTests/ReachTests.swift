@@ -78,7 +78,7 @@ struct ReachTests {
                 failure?.sentence.contains("ENGINE=InnoDB") == true
                     && failure?.sentence.contains(table) == true, "\(failure as Any)")
         }
-        // Looking does no harm.
+        // A read-only examination is allowed.
         try database.store().preflight(.read)
     }
 
@@ -143,7 +143,7 @@ struct ReachTests {
         try database.sql.run(
             "CREATE TABLE \(other).messages (device BIGINT, FOREIGN KEY (device) REFERENCES "
                 + "\(database.name).active_users (id) ON DELETE CASCADE)")
-        // Rights that show no table, one on the schema and one on all.
+        // Rights that show no table: one on the schema, one on all schemas.
         try database.sql.run("GRANT EXECUTE ON \(database.name).* TO '\(user)'@'%'")
         try database.sql.run("GRANT REPLICA MONITOR ON *.* TO '\(user)'@'%'")
         let blind = try refusal()

@@ -95,7 +95,7 @@ struct RefusedRowTests {
         let database = try Self.database(engine, held: 0)
         let store = try Self.store(database)
         try store.sweep("run", Self.evidence, policy: Self.removal)
-        // A value of the image fits its column no more, in each of the ways that servers tell.
+        // A value of the image no longer fits its column, with each error of the servers.
         try database.execute("ALTER TABLE devices MODIFY held TINYINT NOT NULL", on: .mariaDB)
         try database.execute(
             "CREATE TRIGGER hold BEFORE INSERT ON devices WHEN NEW.id = 5 BEGIN "

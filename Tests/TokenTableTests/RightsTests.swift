@@ -10,7 +10,7 @@ import TokenTable
     "Rights of the account",
     .enabled(if: MariaDBServer.fromEnvironment != nil, Comment(rawValue: MariaDBServer.absence)))
 struct RightsTests {
-    /// An account of one test's own with given grants.
+    /// A separate account for one test with given grants.
     private final class Account {
         let name = "u" + UUID().uuidString.lowercased().filter { $0 != "-" }.prefix(12)
         let database: TokenDatabase
@@ -178,7 +178,7 @@ struct RightsTests {
                     + "NOT NULL, KEY (device_token))")
             try Self.fill(database, "PushChat")
             let account = try Account(database)
-            // Seen in the catalog, and not to be read all the same.
+            // The catalog shows the table, but the account may not read it.
             let grants =
                 ["GRANT SELECT ON \(database.name).active_users TO '\(account.name)'@'%'"]
                 + (hasSideTables

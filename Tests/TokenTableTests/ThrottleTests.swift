@@ -9,7 +9,7 @@ import TokenHygiene
 @testable import PushQueue
 @testable import TokenTable
 
-/// A clock that moves when somebody pauses, and by some milliseconds with every look.
+/// A clock that moves with each pause, and by some milliseconds with every reading.
 private final class Clock: Sendable {
     private let state = Mutex((now: 0.0, pauses: [Int]()))
     private let step: Double
@@ -39,7 +39,7 @@ private final class Clock: Sendable {
     var pauses: [Int] { state.withLock { $0.pauses } }
 }
 
-/// Answers in turn, the last one for ever; and what was told.
+/// Readings in order, the last one for ever, and the messages of the throttle.
 private final class Script: Sendable {
     private let state: Mutex<(readings: [ThrottleReading], looks: Int, story: [String])>
 
@@ -169,7 +169,7 @@ struct ThrottleTests {
         #expect(clock.pauses.count == 4)
     }
 
-    /// What ends a run early, and how it is set up; a reading that lasts after a first good one.
+    /// A cause that ends a run early, and its setup: a reading that stays after a first good one.
     private static let endings: [(StopReason, ThrottleReading)] = [
         (.criticalLoad, load(500)), (.maxLoad, load(50)),
         (
@@ -218,7 +218,7 @@ struct ThrottleTests {
 
         private static let end = start + 40 * 86_400_000
 
-        /// Makes the change; whether it came to its end.
+        /// Makes the change; true if it was completed.
         func make(
             with store: TokenTable, shouldStop: @escaping () -> Bool = { false }
         ) throws -> Bool {
@@ -323,7 +323,7 @@ struct ThrottleTests {
         let server = try #require(MariaDBServer.fromEnvironment)
         var throttle = Throttle()
         throttle.maxLag = 5
-        // Nobody to watch is a mistake in the settings, told with what to do.
+        // An empty list of servers is a mistake in the settings, and the error names the remedy.
         for replicas in [[], [database.settings]] {
             throttle.replicas = replicas
             let failure = #expect(throws: StoreFailure.self) {
@@ -332,7 +332,7 @@ struct ThrottleTests {
             #expect(failure?.code == .configuration)
             #expect(failure?.sentence.contains("replicates from nobody") == true)
         }
-        // A replica that does not answer is one that does not replicate.
+        // A replica that does not answer counts as not replicating.
         var absent = database.settings
         absent.location = .server(
             .init(address: .tcp(host: "127.0.0.1", port: 1), database: database.name))

@@ -12,7 +12,7 @@ import TokenHygiene
 struct UndoFaultTests {
     private static let evidence = (0..<240).map { TokenEvidence.dead($0, at: start + 60_000) }
 
-    /// A table that a wrong run has marked or emptied, and what it held before. Some rows have been
+    /// A table that a wrong run has marked or emptied, and its rows before. Some rows have been
     /// touched since.
     private static func database(
         _ engine: TestEngine, _ action: RemovalPolicy.Action
@@ -83,7 +83,8 @@ struct UndoFaultTests {
                 let progress = try database.store(pacing: hurried()).undo(.run("wrong"))
                 let records = try database.count(
                     "SELECT COUNT(*) FROM pushsweep_run WHERE kind = 'undo'")
-                // One that died after its last commit was done; the next finds all as before.
+                // An undo that died after its last commit was complete; the next one finds all rows
+                // as before.
                 if records == 2 {
                     #expect(progress.already == 200 && progress.rowsChanged == 0)
                     continue

@@ -195,7 +195,7 @@ struct UndoTests {
         try store.apply(
             (50..<120).map { .dead($0, at: start + 97_000) },
             policy: RemovalPolicy(action: .delete), run: "two")
-        // Taken back alone, the older run finds what the newer has left.
+        // Taken back alone, the older run finds the values of the newer one.
         let alone = try store.undo(.run("one"), isDry: true)
         #expect(alone.restored == 0 && alone.kept == ["changed": 180, "gone": 70])
         let since = try store.undo(.since(EpochMilliseconds(second)), as: "undo")
@@ -288,7 +288,7 @@ struct UndoTests {
 }
 
 extension TokenDatabase {
-    /// What SQLite says of its values' types; nothing on servers.
+    /// The types of SQLite's values; empty on servers.
     fileprivate func texts(_ query: String, on engine: TestEngine) throws -> [[String]] {
         engine == .sqlite ? try texts(query) : []
     }

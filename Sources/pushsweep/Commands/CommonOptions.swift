@@ -53,8 +53,8 @@ struct CommonOptions: ParsableArguments {
             progress: StandardStreams.errorIsTerminal ? TerminalProgress() : NoProgress())
     }
 
-    /// Runs a job and ends the process with its exit code. When the job cannot start, the failure is
-    /// printed in the same way.
+    /// Runs a job and ends the process with its exit code. When the job cannot start, the failure
+    /// is printed in the same way.
     func finish(_ job: (RunContext) throws -> ExitStatus) throws -> Never {
         var code: ExitStatus
         do {
@@ -87,8 +87,8 @@ struct CommonOptions: ParsableArguments {
     }
 
     /// Prints the end of a run: the result, the failures and the closing line. A text result is
-    /// printed only when `isWanted`, with --verbose, on a terminal, or for an exit code other than 0.
-    /// Returns the exit code.
+    /// printed only when `isWanted`, with --verbose, on a terminal, or for an exit code other than
+    /// 0. Returns the exit code.
     func print<Report>(
         _ outcome: RunOutcome<Report>, _ context: RunContext, isWanted: Bool = false
     ) -> ExitStatus {

@@ -41,7 +41,7 @@ struct SchemaCommand: ParsableCommand {
     struct Apply: ParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "apply",
-            abstract: "Create missing tables in the token database, and print the statements.",
+            abstract: "Add what is missing to the token database, and print the statements.",
             discussion: """
                 Creates the tables that pushsweep keeps beside yours, and active_users if it is \
                 missing. Creates push_queue if it is missing and an app has a provider or the settings \

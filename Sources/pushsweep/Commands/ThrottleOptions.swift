@@ -8,7 +8,8 @@ struct ThrottleOptions: ParsableArguments {
     @Option(
         name: .long,
         help: ArgumentHelp(
-            "Pause while a replica lags by more than this number of seconds.", valueName: "seconds"))
+            "Pause while a replica lags by more than this number of seconds.", valueName: "seconds")
+    )
     var maxLag: String?
 
     @Option(
@@ -21,7 +22,7 @@ struct ThrottleOptions: ParsableArguments {
     @Option(
         name: .long,
         help: ArgumentHelp(
-            "Pause while more threads run, or another figure of SHOW GLOBAL STATUS is higher.",
+            "Pause above this load: running threads, or other figures of SHOW GLOBAL STATUS.",
             valueName: "number|name=number,..."))
     var maxLoad: String?
 

@@ -74,7 +74,7 @@ struct ForeignClientTests {
         }
     }
 
-    /// Sends to a thousand tokens at once and prints what came for each.
+    /// Sends to a thousand tokens at once and prints the answer for each.
     private static let client = """
         const http2 = require('http2'), fs = require('fs');
         const [port, cert, key, ca] = process.argv.slice(2);

@@ -1,5 +1,6 @@
-// What cron, a careless administrator or a hardened service gives a program: no variables at all, a umask
-// that hides nothing, few descriptors, small files. It works, or says in one sentence why it cannot.
+// The environment from cron, a careless administrator or a hardened service: no variables at all, a
+// umask that hides nothing, few descriptors, small files. The program works, or says in one
+// sentence why not.
 
 import APNsSimulator
 import Foundation
@@ -43,7 +44,7 @@ struct BareEnvironmentTests {
         try stage.queue(0..<5)
         #expect(try stage.start(["send"], under: open).wait().exit == 0)
         try expectPrivate(stage.folder.file("state"), atLeast: 4)
-        // The tables are made by the command itself, in a folder of somebody else's.
+        // The command itself makes the tables, in a folder outside the state folder.
         let made = try SweepStage(schema: false)
         let file = made.folder.file("tokens.sqlite")
         made.lines.store = "url: sqlite://\(file)"
@@ -81,7 +82,7 @@ struct BareEnvironmentTests {
             }
             #expect(try sweep.recover() == nil)
         }
-        // What the program may do about it itself, it does.
+        // The program raises the limit itself if it may.
         let sweep = try sweep("a low limit that may be raised")
         #expect(try run(sweep, "--nofile=8:64").exit == 0)
         #expect(try sweep.recover() == nil)
@@ -122,7 +123,8 @@ struct BareEnvironmentTests {
     }
 
     private func run(_ sweep: MixedSweep, _ limit: String) throws -> ToolResult {
-        // Some callers ignore the signal of a file that is too large; the program shall not need that.
+        // Some callers ignore the signal of a file that is too large; the program must work without
+        // that.
         try sweep.stage.start(
             ["sweep"], under: ["/usr/bin/env", "--default-signal=XFSZ", "/usr/bin/prlimit", limit]
         ).wait()

@@ -1,6 +1,7 @@
-// A disk that is full, read-only or broken, and a process that may open no more files: a system call of
-// the sweep or the sender fails, from one of its occurrences on to the end of the run, or just once. Whatever it is, the run says so
-// by exit code and closing line, or has done everything; and the run after it completes the work.
+// A disk that is full, read-only or broken, and a process that may open no more files: a system
+// call of the sweep or the sender fails, from one of its occurrences on to the end of the run, or
+// just once. The run reports any fault by exit code and closing line, or has done everything; the
+// run after it completes the work.
 
 import Foundation
 import Glibc
@@ -15,14 +16,14 @@ extension Fault {
 }
 
 extension TokenDatabase {
-    /// What an SQLite database consists of; nothing for another engine.
+    /// The files of an SQLite database; none for another engine.
     fileprivate var sqliteFiles: [String] {
         guard case .sqlite(let path) = settings.location else { return [] }
         return [path, path + "-wal"]
     }
 }
 
-/// What the journal of a state folder consists of.
+/// The files of a state folder's journal.
 private func journalFiles(in state: String) -> [String] {
     ["/journal.sqlite", "/journal.sqlite-journal"].map { state + $0 }
 }
@@ -76,7 +77,7 @@ struct DiskFaultTests {
         try sweeps.fail(
             [
                 Fault("pwrite64", "ENOSPC"), Fault("pread64", "EIO"), Fault("openat", "EMFILE"),
-                // A file that is replaced need not go first.
+                // A file that is replaced need not be removed first.
                 Fault("unlinkat", "EROFS", mayPass: true),
             ], codes: [73, 74]
         ) { [$0.stage.state, $0.stage.state + "/scratch.sqlite"] }
@@ -125,7 +126,7 @@ struct DiskFaultTests {
     "A sender whose disk fails", .serialized,
     .enabled(if: Strace.isUsable, Comment(rawValue: Strace.absence)))
 struct SenderDiskFaultTests {
-    // One that could not look into the folders of others has done its own work.
+    // A sender that could not read the folders of others has done its own work.
     private let senders = FaultInjection(
         name: "a sender", wordsOfPending: ["error: ", "warning: "]
     ) { _, _ in
@@ -193,7 +194,7 @@ final class TinyDisk {
     let path: String
     private let folder: TemporaryFolder
 
-    /// Said by tests that are skipped.
+    /// The message of skipped tests.
     static let absence = "mounting a tmpfs takes root"
 
     init?(mebibytes: Int) throws {
@@ -220,7 +221,7 @@ struct FullDiskTests {
     func refused() throws {
         var random = SeededGenerator("a full disk")
         let sweep = try MixedSweep.inTwoPieces(.sqlite, random: &random)
-        // A container may have root and forbid it all the same.
+        // A container may forbid it even to root.
         guard let disk = try TinyDisk(mebibytes: 63) else {
             return print("skipped: \(TinyDisk.absence)")
         }

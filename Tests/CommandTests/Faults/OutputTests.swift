@@ -1,6 +1,6 @@
-// Where a sweep's words go is the caller's affair: a full disk, a reader that has left, nothing at all.
-// The rows are as they must be in any case, and no file of ours ever takes the number of a stream that the
-// caller had closed, since the next message would be written into it.
+// The caller decides where the output of a sweep goes: to a full disk, to a reader that has left,
+// nowhere. The rows are correct in any case. No file of ours gets the number of a stream that the
+// caller had closed, because the next message would be written into it.
 
 import APNsSimulator
 import Foundation
@@ -23,7 +23,7 @@ struct OutputTests {
         case errorLeft = "exec 3> >(exec true); wait $!; exec \"$@\" 2>&3 3>&-"
         case bothLeft = "exec 3> >(exec true); wait $!; exec \"$@\" >&3 2>&3 3>&-"
 
-        /// Whether a result is lost that somebody still wanted.
+        /// Whether a result is lost that a reader still expected.
         var losesResult: Bool { self == .outputFull || self == .bothFull }
 
         var command: [String] { ["/bin/bash", "-c", rawValue, "bash"] }

@@ -1,6 +1,7 @@
-// The power fails in place of a call that writes, syncs, names or removes something in the state folder.
-// What was not synced is gone, or there in part. The database is another machine, or has promises of its
-// own, and is left as it stands: so whatever it was told has to be found in the journal again.
+// The power fails in place of a call that writes, syncs, names or removes something in the state
+// folder. Writes that were not synced are lost, or partly there. The database is another machine,
+// or has its own promises, and keeps its content: so the journal must still have everything that
+// the database got.
 
 import APNsSimulator
 import Foundation
@@ -81,7 +82,7 @@ struct PowerCutTests {
     }
 
     /// What was committed when the power failed has to be there, but for a transaction whose commit
-    /// was just being synced: of that the program had not been told.
+    /// was being synced: the program had no answer to that yet.
     private func lostBytes(_ sweep: MixedSweep, _ notes: PowerCut.Notes) throws -> String? {
         guard FileManager.default.fileExists(atPath: notes.stateBefore) else { return nil }
         let before = try sweep.durableBytes(in: notes.stateBefore)

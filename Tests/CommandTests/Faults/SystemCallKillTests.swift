@@ -1,7 +1,8 @@
 // kill -9 in place of every call to the kernel that reads, writes, syncs, locks, names or removes
-// something, by name and occurrence. Between two such calls nothing happens that another process could
-// see, so these are all the moments there are; strace counts for each thread by itself, and a thread
-// with fewer calls than the busiest one of that name is killed at its own only now and then.
+// something, by name and occurrence. Between two such calls nothing happens that another process
+// could see, so these are all the moments there are; strace counts for each thread by itself, and a
+// thread with fewer calls than the busiest one of that name is killed at its own calls only
+// sometimes.
 //
 // The tests take a spread of them; PUSHSWEEP_TEST_CALLS=all takes all, which lasts long, and
 // PUSHSWEEP_TEST_CALLS=pwrite64,unlink all of some.

@@ -8,8 +8,9 @@ private let start: UInt32 = 1_700_000_000
 private let before: Int64 = 1_600_000_000_000
 private let after: Int64 = 1_800_000_000_000
 
-/// What a user reads and scripts parse. A sentence that is rewritten on purpose changes its copy in the same
-/// commit; `PUSHSWEEP_TEST_WRITE_GOLDEN=1 scripts/test --filter GoldenTests` writes the copies anew.
+/// The output that users read and scripts parse. A sentence that is rewritten on purpose changes
+/// its copy in the same commit; `PUSHSWEEP_TEST_WRITE_GOLDEN=1 scripts/test --filter GoldenTests`
+/// writes the copies anew.
 @Suite("Golden copies of the output", .serialized)
 struct GoldenTests {
     private func hidden(_ folder: TemporaryFolder, _ ports: [UInt16]) throws -> [(String, String)] {

@@ -1,8 +1,8 @@
 import Foundation
 import Testing
 
-/// The files in `cron/` are installed by hand on other machines, where a slip shows as a sweep that
-/// silently never runs.
+/// The files in `cron/` are installed by hand on other machines, where a mistake means a sweep
+/// that silently never runs.
 @Suite("Schedules")
 struct ScheduleTests {
     static let folder = URL(filePath: #filePath).deletingLastPathComponent()
@@ -12,7 +12,7 @@ struct ScheduleTests {
         try String(contentsOf: folder.appending(path: name), encoding: .utf8)
     }
 
-    /// Lines that mean something.
+    /// Lines that are not comments or empty.
     static func lines(_ name: String) throws -> [String] {
         try text(name).split(separator: "\n").map(String.init).filter {
             !$0.hasPrefix("#") && !$0.allSatisfy(\.isWhitespace)
@@ -36,7 +36,7 @@ struct ScheduleTests {
 
     @Test("the crontab is variables and one hourly line with a user, as /etc/cron.d wants it")
     func crontab() throws {
-        // cron ignores a last line without an end.
+        // cron ignores a last line without a line break.
         #expect(try Self.text("pushsweep.crontab").hasSuffix("\n"))
         let lines = try Self.lines("pushsweep.crontab")
         let jobs = lines.filter(Self.isJob)
@@ -140,7 +140,7 @@ struct ScheduleTests {
         "systemd reports nothing about the units",
         .enabled(if: FileManager.default.isExecutableFile(atPath: analyzer)))
     func systemdVerifies() throws {
-        // Verified apart from this machine: with a command that exists here.
+        // The command is replaced by one that exists on this machine.
         let place = FileManager.default.temporaryDirectory
             .appending(path: "pushsweep-units-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: place, withIntermediateDirectories: true)
@@ -160,7 +160,7 @@ struct ScheduleTests {
             decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
         process.waitUntilExit()
         #expect(process.terminationStatus == 0)
-        // It also reports what is wrong with units of the machine itself.
+        // It also reports mistakes in the machine's own units.
         #expect(!said.contains("pushsweep"), "\(said)")
     }
 }

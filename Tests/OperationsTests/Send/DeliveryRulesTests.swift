@@ -85,7 +85,7 @@ struct DeliveryRulesTests {
         #expect(
             judge.judge(.refused, attempts: 1, handedAt: Self.handedAt).result
                 == .retry(seconds: 120, reason: "stream refused"))
-        // Whatever stands in the table.
+        // Any content of the table.
         #expect(
             judge.judge(.refused, attempts: .max, handedAt: Self.handedAt).result
                 == .failed(reason: "stream refused"))

@@ -14,7 +14,7 @@ import TokenTable
 
 @Suite("A sender's use of memory")
 struct SendLoadTests {
-    /// Sends `rows` notifications of `size` bytes each and gives the most that was held at once.
+    /// Sends `rows` notifications of `size` bytes each and returns the most held at once.
     private static func peak(
         rows: Int, size: Int, type: String, streams: UInt32 = 1_000,
         _ prepare: (TokenDatabase) throws -> Void = { _ in }
@@ -61,7 +61,7 @@ struct SendLoadTests {
     private static func check(_ peak: (rows: Int, bytes: Int, waiting: Int), size: Int) {
         #expect(peak.rows <= SendLoad.mostRows && peak.rows > 100)
         #expect(peak.bytes < SendLoad.mostBytes + size)
-        // One claim more than makes it full, and its last row.
+        // One claim more than the limit, and its last row.
         #expect(peak.waiting < SendLoad.mostBytes * 2 + size)
     }
 

@@ -94,7 +94,7 @@ struct SendStateTests {
         let results = state.batch(at: 0)?.results ?? []
         #expect(results.count == 5 && state.isIdle)
         #expect(results.filter { $0.outcome == .returned }.map(\.key).sorted() == [3, 4, 5])
-        // A wrong setting is the better cause: waiting does not cure it.
+        // A wrong setting takes precedence, because waiting does not correct it.
         let wrong = RunFailure(.configuration, .send, "wrong topic")
         let third = state.halt(wrong)
         #expect(third && state.stop == wrong && !state.isOutage)
