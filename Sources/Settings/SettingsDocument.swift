@@ -57,7 +57,7 @@ struct SettingsDocument {
         } catch {
             isUnreadable = true
             let place = (error as? YamlError)?.place(in: name, text) ?? name
-            problems.add(place, (error as? YamlError)?.sentence(text) ?? "is no valid YAML")
+            problems.add(place, (error as? YamlError)?.sentence(text) ?? "is not valid YAML")
         }
     }
 

@@ -138,10 +138,10 @@ extension YamlError {
             if Self.startsWithTab(text, line: mark.line) {
                 return "a tab where YAML wants spaces; indent with spaces"
             }
-            return "no valid YAML: \(problem)"
+            return "not valid YAML: \(problem)"
         case .parser(_, let problem, _, _), .composer(_, let problem, _, _):
-            return "no valid YAML: \(problem)"
-        case .reader: return "no valid YAML: a character that YAML does not allow"
+            return "not valid YAML: \(problem)"
+        case .reader: return "not valid YAML: a character that YAML does not allow"
         case .duplicatedKeysInMapping(let keys, _):
             let shown = keys.prefix(3).map { SettingText.quoted($0) }.joined(separator: ", ")
             return "\(keys.count == 1 ? "key" : "keys") \(shown) given twice; keep one"

@@ -104,7 +104,7 @@ struct SettingsVariables {
     }
 
     private func unknown(_ name: String) -> String {
-        // The common prefix is no sign of similarity.
+        // The common prefix does not show similarity.
         let start = "PUSHSWEEP_"
         let known = keys.keys.sorted().map { String($0.dropFirst(start.count)) }
         guard let near = NearestName.find(String(name.dropFirst(start.count)), in: known) else {

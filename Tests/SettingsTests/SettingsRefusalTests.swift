@@ -83,7 +83,7 @@ struct SettingsRefusalTests {
             ),
             (
                 "state: [a",
-                "s.yaml:2:1: no valid YAML: did not find expected ',' or ']'"
+                "s.yaml:2:1: not valid YAML: did not find expected ',' or ']'"
             ),
             (
                 "apps:\n  - {name: a, topic: t}",
