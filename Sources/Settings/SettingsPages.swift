@@ -52,7 +52,8 @@ extension SettingsTable {
         Pushsweep reads one YAML file: the one named by `--config`, else the one named by the
         variable `PUSHSWEEP_CONFIG`, else `/etc/pushsweep/pushsweep.yaml`. Only the last may be
         missing; then the defaults apply: a SQLite database in the state folder, and no apps.
-        Variables override the file. `pushsweep check` prints every setting with its origin, and `pushsweep check --example` prints a file with all of them as a start.
+        Variables override the file. `pushsweep check` prints every setting with its origin, and
+        `pushsweep check --example` prints a file with all of them as a start.
 
         - A key that is not listed here is an error, and so are a wrong type, a value out of range,
           a key given twice, and an unknown variable that starts with `PUSHSWEEP_`. All mistakes are
