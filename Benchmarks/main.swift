@@ -58,7 +58,7 @@ struct BenchmarkCommand: ParsableCommand {
     private static func check(_ name: String) throws {
         guard !Benchmark.all.contains(where: { $0.name == name }) else { return }
         let names = Benchmark.all.map(\.name).joined(separator: ", ")
-        throw ValidationError("there is no benchmark \(name), only \(names)")
+        throw ValidationError("unknown benchmark \(name); known: \(names)")
     }
 }
 

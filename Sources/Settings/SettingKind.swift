@@ -1,11 +1,10 @@
 import Database
 
-/// What one setting may hold: its type with the range, as the table, the parser and the
-/// documentation use it.
+/// The type and range of a setting, for the table, the parser and the documentation.
 enum SettingKind: Sendable, Equatable {
     /// Any one line of text, at most 255 characters.
     case text
-    /// One line of text that stands in tables of ours, at most 64 characters.
+    /// One line of text that our own tables store, at most 64 characters.
     case shortText
     /// A word of letters, digits, dots, hyphens and underscores, with at least one letter or digit.
     case name
@@ -37,7 +36,7 @@ enum SettingKind: Sendable, Equatable {
     case table
     /// A column that must exist.
     case column
-    /// A column that the table may lack: nothing written means "use it if it is there".
+    /// An optional column: if nothing is written, it is used where the table has it.
     case optionalColumn
     /// One or more columns.
     case columns
@@ -93,7 +92,7 @@ enum SettingKind: Sendable, Equatable {
     var isSecret: Bool { self == .secret }
 }
 
-/// A setting's value after it was read and checked.
+/// The value of a setting, read and checked.
 enum SettingValue: Sendable, Equatable {
     /// Text, a name, a path, a host or a choice.
     case text(String)
@@ -138,7 +137,7 @@ enum SettingValue: Sendable, Equatable {
         }
     }
 
-    /// The value as `pushsweep check` prints it and as it could be written in the file.
+    /// The value as `pushsweep check` prints it and as a file may hold it.
     func shown(_ kind: SettingKind) -> String {
         switch self {
         case .text(let text): kind == .webAddress ? SettingText.origin(text) : text
@@ -161,8 +160,8 @@ enum SettingValue: Sendable, Equatable {
     }
 }
 
-/// A kind together with the Swift type of its values, so that the compiler refuses a row of the table
-/// that names a field of another type.
+/// A kind together with the Swift type of its values, so that the compiler refuses a row of the
+/// table that names a field of another type.
 struct SettingType<Value: Sendable>: Sendable {
     let kind: SettingKind
     /// The value as a field holds it; nil for a value of another kind.

@@ -1,7 +1,7 @@
 import Database
 
-/// Turns the text of one setting into its value. File and environment share it, so a value means
-/// the same wherever it stands.
+/// Turns the text of one setting into its value. File and environment use the same parser, so a
+/// value has one meaning.
 struct SettingParser {
     /// Where relative paths start: an absolute path.
     let folder: String
@@ -42,7 +42,7 @@ struct SettingParser {
         case .host where !PlainText.isHost(text):
             throw refusal("must be a host name or an address without scheme and port", text)
         case .webAddress where !isWebAddress(text):
-            // Not quoted: it may hold a password.
+            // The text is not quoted, because it may hold a password.
             throw SettingRefusal(
                 "must be an address that starts with https:// or http://, without a password")
         case .choice(let words) where !words.contains(text):
@@ -54,7 +54,7 @@ struct SettingParser {
             }
             for part in parts { try checkIdentifier(part) }
         case .column:
-            // Where other columns may be none, a required one must not quietly be called so.
+            // `none` is not a column name: for other columns it means that there is none.
             guard text != "none" else {
                 throw refusal(
                     "must be the name of a column, for the table cannot do without it", text)
@@ -70,7 +70,7 @@ struct SettingParser {
         return .text(text)
     }
 
-    /// What a list of texts stands for.
+    /// The value of a list of texts.
     func list(_ texts: [String], _ kind: SettingKind) throws(SettingRefusal) -> SettingValue {
         kind == .servers ? try servers(texts) : try columns(texts)
     }
@@ -193,12 +193,12 @@ struct SettingParser {
     }
 }
 
-/// What short texts may consist of.
+/// The rules for short texts.
 package enum SettingText {
     /// Longest text of any setting but a path, in characters.
     static let longest = 255
-    /// Longest name of an app, and longest value that its column holds, in characters: the tables of ours
-    /// have room for so many.
+    /// Longest name of an app, and longest value of its column, in characters: the limit of our own
+    /// tables.
     static let longestShort = 64
 
     /// Whether a text can be a name: see `SettingKind.name`.
@@ -217,7 +217,7 @@ package enum SettingText {
             }
     }
 
-    /// A web address without its path and query, by which ping services know who pings.
+    /// A web address without its path and query, which identify the client at ping services.
     static func origin(_ address: String) -> String {
         guard let scheme = address.firstRange(of: "://") else { return "..." }
         let authority = address[scheme.upperBound...].prefix { !"/?#".contains($0) }
@@ -225,8 +225,8 @@ package enum SettingText {
         return shown.endIndex == address.endIndex ? address : "\(shown)/..."
     }
 
-    /// Bad input in quotes for a message: one line of at most 45 characters, with control characters
-    /// escaped.
+    /// Bad input in quotes for a message: one line of at most 45 characters, with control
+    /// characters escaped.
     package static func quoted(_ text: some StringProtocol) -> String {
         var shown = ""
         for scalar in text.unicodeScalars.prefix(40) {
@@ -245,7 +245,7 @@ enum SettingTime {
         ("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1),
     ]
 
-    /// Milliseconds, or nil when the text is no time.
+    /// Milliseconds, or nil when the text is not a time.
     static func milliseconds(_ text: String) -> Int? { scaled(text, units: units) }
 
     /// A number of milliseconds in the largest unit that needs no fraction.
@@ -261,7 +261,7 @@ enum SettingSize {
         ("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("", 1),
     ]
 
-    /// Bytes, or nil when the text is no size.
+    /// Bytes, or nil when the text is not a size.
     static func bytes(_ text: String) -> Int? { scaled(text, units: units) }
 
     /// A number of bytes in the largest unit that needs no fraction.

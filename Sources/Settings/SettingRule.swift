@@ -1,18 +1,18 @@
-/// One row of the table of settings. Everything that knows a setting reads it from here: the
-/// parser, `pushsweep check`, the sample file and the documentation.
+/// One row of the table of settings. The parser, `pushsweep check`, the sample file and the
+/// documentation read all facts about a setting from its row.
 package struct SettingRule: Sendable {
-    /// What holds when nothing is written.
+    /// The default of a setting.
     enum Fallback: Sendable {
-        /// This text, read as if it stood in the file.
+        /// This text, read like a text of the file.
         case text(String)
-        /// A value that follows from the machine or from settings above, in words and as a function;
-        /// no value where the setting that it follows from was refused.
+        /// A value that follows from the machine or from settings above, in words and as a
+        /// function; no value where the setting that it follows from was refused.
         case computed(String, @Sendable (SettingDefaults) -> SettingValue?)
-        /// Nothing: the token table tells, in words that say how.
+        /// No value: the token table decides. The words say how.
         case detected(String)
-        /// Nothing, in words that say what this means.
+        /// No value. The words say what this means.
         case absent(String)
-        /// An error: where the group is written, the setting must be.
+        /// An error: a written group must have the setting.
         case required
 
         /// The default in words, for the documentation.
@@ -25,7 +25,7 @@ package struct SettingRule: Sendable {
             }
         }
 
-        /// What `pushsweep check` prints where there is no value.
+        /// The text of `pushsweep check` for a setting without a value.
         var shown: String {
             switch self {
             case .detected: "found in the table"
@@ -34,18 +34,18 @@ package struct SettingRule: Sendable {
             }
         }
 
-        /// No file of authorities: those of the system are trusted.
+        /// No file of authorities: the system's are trusted.
         static let systemAuthorities = Fallback.absent(authorities)
         private static let authorities = "the system's authorities"
     }
 
-    /// What the sample file does with the setting.
+    /// The form of the setting in the sample file.
     enum Sample: Sendable, Equatable {
         /// Writes it with this value.
         case written(String)
         /// Writes it as a comment with this value.
         case comment(String)
-        /// Leaves it out: it does not belong in a file.
+        /// Leaves it out, because it does not belong in a file.
         case omitted
     }
 
@@ -53,19 +53,19 @@ package struct SettingRule: Sendable {
     let key: String
     /// Type and range.
     let kind: SettingKind
-    /// What holds when nothing is written.
+    /// The default.
     let fallback: Fallback
     /// How the sample file shows it.
     let sample: Sample
-    /// One sentence: what it does, and what for.
+    /// The help sentence: the effect of the setting.
     let summary: String
 
     /// The words of the key, a list's name with its `[]`.
     let path: [String]
     /// The group of an app that the setting belongs to and that a file may leave out; nil for none.
     let optionalGroup: String?
-    /// Puts a checked value of the setting's kind into its field; the number is the app's place in the
-    /// list, counted from 0, and means nothing to a setting that belongs to no app.
+    /// Puts a checked value of the setting's kind into its field; the number is the app's place in
+    /// the list, counted from 0, and means nothing to a setting that belongs to no app.
     let store: @Sendable (SettingValue, inout Settings, Int) -> Void
 
     fileprivate init(
@@ -99,8 +99,8 @@ package struct SettingRule: Sendable {
     /// Whether only the environment may hold it.
     var isEnvironmentOnly: Bool { kind.isSecret }
 
-    /// Whether setting it has an effect in this version. What has none yet is read and checked all
-    /// the same, so that a file can be written for the version to come.
+    /// Whether the setting has an effect in this version. A setting without one is read and checked
+    /// too, so that a file can be written for a later version.
     package var isInForce: Bool {
         !SettingsTable.groupsNotInForce.contains { key == $0 || key.hasPrefix($0 + ".") }
     }
@@ -124,8 +124,8 @@ package struct SettingRule: Sendable {
     }
 }
 
-/// A part of the settings in which fields are filled: the settings as a whole, one table, one app, or a
-/// group of an app. Called with a row of the table, it makes the rule.
+/// A part of the settings in which fields are filled: the settings as a whole, one table, one app,
+/// or a group of an app. Called with a row of the table, it makes the rule.
 struct SettingPlace<Part>: Sendable {
     /// Changes the part; the number is that of `SettingRule.store`.
     typealias Change =
@@ -139,7 +139,8 @@ struct SettingPlace<Part>: Sendable {
         self.change = change
     }
 
-    /// A setting that always has a value. Without `sample` the sample file shows the default as a comment.
+    /// A setting that always has a value. Without `sample` the sample file shows the default as a
+    /// comment.
     func callAsFunction<Value: Sendable>(
         _ key: String, _ type: SettingType<Value>, _ fallback: SettingRule.Fallback,
         _ field: any WritableKeyPath<Part, Value> & Sendable, sample: SettingRule.Sample? = nil,

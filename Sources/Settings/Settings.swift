@@ -1,12 +1,12 @@
-// Which row of the table fills a field is written in that row: SettingsTable.swift and the files beside
-// it. The values that the fields start with are placeholders, which the first loading replaces.
+// Each row of the table names the field that it fills: SettingsTable.swift and the files beside it.
+// The initial values of the fields are placeholders, which loading replaces.
 
 import Database
 
-/// What the operator wants, after file, environment and defaults were laid over each other and
-/// checked as a whole. Paths are absolute.
+/// The settings of the operator: file, environment and defaults, combined and checked as a whole.
+/// Paths are absolute.
 package struct Settings: Sendable, Equatable {
-    /// The settings file that was read; nil when the defaults stand alone.
+    /// The settings file that was read; nil without a file.
     package internal(set) var file: String?
     /// Folder of the journal, of held removals and of the lock.
     package internal(set) var state = ""
@@ -14,21 +14,21 @@ package struct Settings: Sendable, Equatable {
     package internal(set) var store = Store()
     /// Apps in the order of the file; may be empty.
     package internal(set) var apps: [App] = []
-    /// What happens to stale rows.
+    /// The action for stale rows.
     package internal(set) var policy = Policy()
-    /// When runs pause for a busy database.
+    /// The limits at which runs pause for a busy database.
     package internal(set) var throttle = Throttle()
-    /// How notifications are sent.
+    /// The rules of sending.
     package internal(set) var send = Send()
     /// Limits beyond which a removal is held.
     package internal(set) var guardLimits = GuardLimits()
-    /// Where results are told.
+    /// The outputs besides stdout and stderr.
     package internal(set) var report = Report()
-    /// Where each value came from, in the order of the table; members of groups that an app does
-    /// not have are left out.
+    /// The origin of each value, in the order of the table, without the groups that an app does not
+    /// have.
     package internal(set) var origins: [SettingOrigin] = []
 
-    /// The token database and how its tables are laid out.
+    /// The token database and the layout of its tables.
     package struct Store: Sendable, Equatable {
         /// Where it is.
         package internal(set) var location = StoreLocation.sqlite(path: "")
@@ -46,9 +46,9 @@ package struct Settings: Sendable, Equatable {
         package internal(set) var readTimeout = Duration.zero
         /// Limit for sending each request.
         package internal(set) var writeTimeout = Duration.zero
-        /// The table of registered devices; what is nil in it is found in the table itself.
+        /// The table of registered devices; the table itself decides nil values.
         package internal(set) var activeUsers = TableMapping()
-        /// The table of notifications to send; what is nil in it is found in the table itself.
+        /// The table of notifications to send; the table itself decides nil values.
         package internal(set) var pushQueue = QueueMapping()
 
         /// Protection of the connection.
@@ -60,45 +60,45 @@ package struct Settings: Sendable, Equatable {
         }
     }
 
-    /// A password. Prints as `(set)`, also in dumps of what contains it.
+    /// A password. Prints as `(set)`, also in dumps of a value that contains it.
     package struct Secret: Sendable, Equatable, CustomStringConvertible, CustomReflectable {
         private let value: String
 
-        /// Takes the password.
+        /// Wraps the password.
         init(_ value: String) { self.value = value }
 
         /// The password itself, for the one call that needs it.
         package func reveal() -> String { value }
 
-        /// That there is a secret, and nothing of it.
+        /// A text that shows no part of the secret.
         package var description: String { "(set)" }
         /// An empty mirror, so that dumping a value shows no secret either.
         package var customMirror: Mirror { Mirror(self, children: [:]) }
     }
 
-    /// One app on one side of APNs.
+    /// One app in one environment of APNs.
     package struct App: Sendable, Equatable {
         /// Name in commands and reports.
         package internal(set) var name = ""
         /// APNs topic: the bundle identifier.
         package internal(set) var topic = ""
-        /// Side of APNs.
+        /// Environment of APNs.
         package internal(set) var environment = Environment.production
-        /// What the app column of the token table holds.
+        /// The value of the token table's app column.
         package internal(set) var value = ""
         /// Client certificate, if any.
         package internal(set) var certificate: Certificate?
         /// Signing key of provider tokens, if any.
         package internal(set) var tokenKey: TokenKey?
-        /// Feedback gateway; nil when there is no feed to read.
+        /// Feedback gateway; nil for an app without a feed.
         package internal(set) var feedback: Feedback?
-        /// HTTP/2 gateway; nil when nothing is sent by HTTP/2.
+        /// HTTP/2 gateway; nil for an app that sends nothing by HTTP/2.
         package internal(set) var provider: Provider?
-        /// Binary gateway; nil when nothing is sent to one.
+        /// Binary gateway; nil for an app that has none.
         package internal(set) var binary: Binary?
     }
 
-    /// Side of APNs: their tokens never interchange.
+    /// Environment of APNs. A token is valid in one of them only.
     package enum Environment: String, Sendable, CaseIterable {
         /// Apps from the store.
         case production
@@ -168,36 +168,36 @@ package struct Settings: Sendable, Equatable {
         package internal(set) var ca: String?
     }
 
-    /// What happens to stale rows.
+    /// The action for stale rows.
     package struct Policy: Sendable, Equatable {
-        /// What is done.
+        /// An action.
         package enum Action: String, Sendable, CaseIterable {
             /// A mark, which can be taken back.
             case mark
             /// The row is removed; its image is kept in the ledger.
             case delete
         }
-        /// What is done.
+        /// The action.
         package internal(set) var action = Action.mark
         /// Whether rows of unknown registration time may be deleted.
         package internal(set) var deleteWithoutRegistrationTime = false
-        /// How far clocks may be apart.
+        /// Largest difference between clocks.
         package internal(set) var clockSkew = Duration.zero
-        /// How long a row stays marked before it is removed; nil: it is removed at once.
+        /// Time for which a row stays marked before it is removed; nil: it is removed at once.
         package internal(set) var deleteAfter: Duration?
-        /// How long changes can be undone.
+        /// Time for which changes can be undone.
         package internal(set) var keepLedger = Duration.zero
     }
 
-    /// When a run pauses for a busy database, and when it ends early.
+    /// The limits at which a run pauses for a busy database or ends early.
     package struct Throttle: Sendable, Equatable {
-        /// How far a replica may lag; nil: nobody asks.
+        /// Largest lag of a replica; nil: replicas are not watched.
         package internal(set) var maxLag: Duration?
-        /// Load beyond which a run pauses.
+        /// Load above which a run pauses.
         package internal(set) var maxLoad: LoadLimits?
-        /// Load beyond which a run ends.
+        /// Load above which a run ends.
         package internal(set) var criticalLoad: LoadLimits?
-        /// How long a run may last.
+        /// Longest time of a run.
         package internal(set) var timeBudget: Duration?
         /// File whose presence ends a run.
         package internal(set) var stopFile = ""
@@ -205,13 +205,13 @@ package struct Settings: Sendable, Equatable {
         package internal(set) var replicas: [StoreLocation] = []
     }
 
-    /// How notifications are sent.
+    /// The rules of sending.
     package struct Send: Sendable, Equatable {
         /// Whether notifications without an answer are sent again.
         package internal(set) var resendUnknown = false
         /// Limit for one answer.
         package internal(set) var requestTimeout = Duration.zero
-        /// How long others leave a silent sender its rows.
+        /// Time for which a silent sender keeps its rows.
         package internal(set) var lease = Duration.zero
     }
 
@@ -225,7 +225,7 @@ package struct Settings: Sendable, Equatable {
         package internal(set) var dayPercent = 0.0
     }
 
-    /// Where results are told.
+    /// The outputs besides stdout and stderr.
     package struct Report: Sendable, Equatable {
         /// File of metrics, replaced whole.
         package internal(set) var metricsFile: String?
@@ -234,7 +234,7 @@ package struct Settings: Sendable, Equatable {
     }
 }
 
-/// Where the value of a setting came from.
+/// The origin of a setting's value.
 package enum SettingSource: Sendable, Hashable, CustomStringConvertible {
     /// Nothing was written.
     case builtIn
@@ -256,12 +256,12 @@ package enum SettingSource: Sendable, Hashable, CustomStringConvertible {
     }
 }
 
-/// One setting with its value and where that came from, as `pushsweep check` prints it.
+/// One setting with its value and the value's origin, as `pushsweep check` prints it.
 package struct SettingOrigin: Sendable, Equatable {
     /// The key, with the app's name in place of `[]`; `name/environment` where two apps share one.
     package let key: String
     /// The value as the file could write it; `(set)` for a secret, `none` for nothing.
     package let shownValue: String
-    /// Where it came from.
+    /// The origin of the value.
     package let origin: SettingSource
 }

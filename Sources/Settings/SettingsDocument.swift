@@ -3,14 +3,14 @@ import Yams
 // The settings file, from YAML to texts by key.
 //
 // YAML guesses types from spelling: `no` is false, `1e3` a number, `2:30` sexagesimal. Here the
-// table knows the type, so every scalar is taken as the text that stands in the file, and only the
-// table's parser gives it a meaning. What the table does not know is refused where it stands: a
-// key that is silently ignored is a setting that silently has its default, and in a tool that
-// removes rows this must not happen. Reading goes on after a mistake, so that all are told at once;
-// a file that is no YAML, or that has a key twice in one place, is told by itself because what
-// follows cannot be trusted.
+// table knows the type, so every scalar stays the text of the file, and only the table's parser
+// gives it a meaning. A key that the table does not know is refused with its place. If it were
+// ignored, the setting would silently have its default, which must not happen in a tool that
+// removes rows. Reading continues after a mistake, so that all mistakes are reported at once. A
+// file that is not YAML, or that has a key twice in one place, has only this one error, because the
+// rest cannot be trusted.
 
-/// A value as somebody wrote it, with where.
+/// A written value with its place.
 struct RawSetting: Equatable {
     /// The written form.
     enum Content: Equatable {
@@ -28,23 +28,23 @@ struct RawSetting: Equatable {
     let place: String
 }
 
-/// What a settings file says, by key. Apps are numbered from 1: `apps[#1].name`.
+/// The content of a settings file, by key. Apps are numbered from 1: `apps[#1].name`.
 struct SettingsDocument {
     /// Values by key.
     var values: [String: RawSetting] = [:]
-    /// Groups that were written, with their places, whether or not anything is in them.
+    /// Written groups with their places, also empty ones.
     var groups: [String: String] = [:]
-    /// How many apps there are.
+    /// The number of apps.
     var apps = 0
-    /// How the file is called in messages.
+    /// The name of the file in messages.
     let name: String
-    /// Whether the text is no YAML, so that nothing of it is known.
+    /// Whether the text is not YAML, so that its content is unknown.
     private(set) var isUnreadable = false
 
-    /// Reads a file's text; what is wrong with it goes to `problems`.
+    /// Reads a file's text; mistakes go to `problems`.
     init(_ text: String, name: String, problems: inout SettingsProblems) {
         self.name = name
-        // Some editors put a byte order mark before the text, which the library does not take.
+        // Some editors put a byte order mark before the text. The library does not accept it.
         let hasMark = text.unicodeScalars.first == "\u{FEFF}"
         let text = hasMark ? String(text.unicodeScalars.dropFirst()) : text
         do {
@@ -57,7 +57,7 @@ struct SettingsDocument {
         } catch {
             isUnreadable = true
             let place = (error as? YamlError)?.place(in: name, text) ?? name
-            problems.add(place, (error as? YamlError)?.sentence(text) ?? "is no valid YAML")
+            problems.add(place, (error as? YamlError)?.sentence(text) ?? "is not valid YAML")
         }
     }
 
@@ -178,8 +178,8 @@ struct SettingsDocument {
         return ["", "~", "null", "Null", "NULL"].contains(scalar.string)
     }
 
-    // Yams' usual resolver compiles a regular expression per type, a tenth of what a sweep of an
-    // empty feed costs; what a scalar means is decided by its setting anyway.
+    // Yams' usual resolver compiles a regular expression per type, which takes a tenth of the time
+    // of a sweep of an empty feed. The setting decides the type of a scalar anyway.
     private let untagged = [Tag(.implicit, .basic), Tag(.str, .basic)]
 
     private func hasNoTag(_ node: Node) -> Bool { untagged.contains(node.tag) }
@@ -187,11 +187,11 @@ struct SettingsDocument {
 
 /// The table of settings as the tree in which a file writes them.
 struct SettingsTree {
-    /// What may stand below, by word.
+    /// The entries below this one, by word.
     var children: [String: SettingsTree] = [:]
-    /// The setting itself, where there is nothing below.
+    /// The setting, for an entry without others below it.
     var rule: SettingRule?
-    /// Whether this is a list of what stands below.
+    /// Whether this is a list of groups.
     var isList = false
 
     /// The tree of all settings that a file may hold.

@@ -1,10 +1,10 @@
-// What is wrong with settings, and the sentences that say it.
+// Mistakes in settings, and their sentences.
 
 import Yams
 
-/// Everything wrong with the settings, told together so that one look mends all of it.
+/// All mistakes in the settings, reported together so that the user can correct them at once.
 package struct SettingsFailure: Error, Sendable, Equatable, CustomStringConvertible {
-    /// What kind of person can mend it.
+    /// The kind of correction that is needed.
     package enum Kind: Sendable, Equatable {
         /// Something must be written differently: exit code 78.
         case configuration
@@ -12,21 +12,21 @@ package struct SettingsFailure: Error, Sendable, Equatable, CustomStringConverti
         case permission
     }
 
-    /// One thing wrong.
+    /// One mistake.
     package struct Problem: Sendable, Equatable, CustomStringConvertible {
-        /// What kind it is.
+        /// The kind of correction.
         package let kind: Kind
         /// Place, cause and remedy in one line.
         package let description: String
     }
 
-    /// How many problems are told; the rest is counted.
+    /// The number of problems that are named; the others are counted.
     static let limit = 20
 
     /// All problems found, in the order of the file, then of the environment, then of the table.
     package let problems: [Problem]
 
-    /// Permission if any problem is one of permission, for its exit code wins.
+    /// Permission if any problem is one of permission, because its exit code takes precedence.
     package var kind: Kind {
         problems.contains { $0.kind == .permission } ? .permission : .configuration
     }
@@ -34,7 +34,7 @@ package struct SettingsFailure: Error, Sendable, Equatable, CustomStringConverti
     /// One line per problem, at most 20 and the number of the others.
     package var description: String { lines.joined(separator: "\n") }
 
-    /// The same line by line.
+    /// The lines of the description.
     package var lines: [String] {
         var lines = problems.prefix(Self.limit).map(\.description)
         let others = problems.count - lines.count
@@ -51,11 +51,11 @@ package struct SettingsFailure: Error, Sendable, Equatable, CustomStringConverti
     init(problems: [Problem]) { self.problems = problems }
 }
 
-/// Collects what is wrong while reading goes on.
+/// Collects mistakes while reading continues.
 struct SettingsProblems {
     private(set) var all: [SettingsFailure.Problem] = []
 
-    /// Takes down what is wrong at a place: `file:line:column` or a variable.
+    /// Records a mistake at a place: `file:line:column` or a variable.
     mutating func add(
         _ place: String, _ text: String, kind: SettingsFailure.Kind = .configuration
     ) {
@@ -131,17 +131,17 @@ extension YamlError {
         }
     }
 
-    /// What is wrong there, and what to do.
+    /// The mistake, and what to do.
     func sentence(_ text: String) -> String {
         switch self {
         case .scanner(_, let problem, let mark, _):
             if Self.startsWithTab(text, line: mark.line) {
                 return "a tab where YAML wants spaces; indent with spaces"
             }
-            return "no valid YAML: \(problem)"
+            return "not valid YAML: \(problem)"
         case .parser(_, let problem, _, _), .composer(_, let problem, _, _):
-            return "no valid YAML: \(problem)"
-        case .reader: return "no valid YAML: a character that YAML does not allow"
+            return "not valid YAML: \(problem)"
+        case .reader: return "not valid YAML: a character that YAML does not allow"
         case .duplicatedKeysInMapping(let keys, _):
             let shown = keys.prefix(3).map { SettingText.quoted($0) }.joined(separator: ", ")
             return "\(keys.count == 1 ? "key" : "keys") \(shown) given twice; keep one"
@@ -157,12 +157,12 @@ extension YamlError {
     }
 }
 
-/// Finds what a mistyped name was meant to be.
+/// Finds the name that a mistyped one probably means.
 enum NearestName {
     /// The candidate with the fewest edits, the first of equals; nil when nothing is near: when
     /// more than a third of the longer name would have to change.
     static func find(_ name: String, in candidates: some Sequence<String>) -> String? {
-        // Longer than any name there is, and the cost grows with the square.
+        // No name is that long, and the cost grows with the square of the length.
         guard name.utf8.count <= 200 else { return nil }
         var best: (distance: Int, name: String)?
         for candidate in candidates {
@@ -175,7 +175,7 @@ enum NearestName {
         return best?.name
     }
 
-    /// Insertions, deletions, replacements and swaps of neighbours that turn one into the other.
+    /// Number of insertions, deletions, replacements and swaps that turn one name into the other.
     static func edits(_ left: [UInt8], _ right: [UInt8]) -> Int {
         var beforeLast = [Int](repeating: 0, count: right.count + 1)
         var last = Array(0...right.count)

@@ -2,15 +2,15 @@ import Glibc
 import SecureTransport
 
 extension Settings {
-    /// What the machine contributes to the settings, so that tests can stand anywhere.
+    /// The machine's part of the settings; tests replace it.
     package struct Surroundings: Sendable, Equatable {
         /// The user's home folder.
         var homeDirectory: String
-        /// Whether the user is root, whose state is the machine's.
+        /// Whether the user is root, who uses the machine's state folder.
         var isRoot: Bool
-        /// Where relative paths start when there is no settings file.
+        /// The folder at which relative paths start without a settings file.
         var workingDirectory: String
-        /// The file read when none is named; may be missing.
+        /// The file that is read if none is named; may be missing.
         var systemFile: String
 
         /// Describes surroundings.
@@ -42,8 +42,8 @@ extension Settings {
                 workingDirectory: working)
         }
 
-        /// The state folder that holds when none is written: the machine's for root, else the
-        /// user's (XDG Base Directory Specification, which has relative paths ignored).
+        /// The default state folder: the machine's for root, else the user's (XDG Base Directory
+        /// Specification, which says that relative paths are ignored).
         func state(_ environment: [String: String]) -> String {
             if isRoot { return "/var/lib/pushsweep" }
             if let folder = environment["XDG_STATE_HOME"], folder.hasPrefix("/") {
@@ -54,8 +54,8 @@ extension Settings {
     }
 
     /// Reads the settings: the file named by `configFile`, else by `PUSHSWEEP_CONFIG`, else the
-    /// machine's if it is there, else the built-in defaults; over it the variables of
-    /// `environment`. Reads the password file too, unless the environment holds the password.
+    /// machine's if it exists, else the built-in defaults. The variables of `environment` override
+    /// it. Reads the password file too, unless the environment holds the password.
     ///
     /// Throws all problems together. A named file that is missing is one of them.
     package static func load(
@@ -83,16 +83,16 @@ extension Settings {
             text: text, file: path, environment: environment, surroundings: surroundings)
     }
 
-    /// Reads settings from a text as if it stood in `file`, an absolute path by which relative
-    /// paths and messages go; nil for no file.
+    /// Reads settings from a text as the content of `file`, an absolute path for relative paths
+    /// and messages; nil for no file.
     static func load(
         text: String, file: String?, environment: [String: String], surroundings: Surroundings
     ) throws(SettingsFailure) -> Settings {
         var problems = SettingsProblems()
         let name = file ?? "built-in settings"
         var document = SettingsDocument(text, name: name, problems: &problems)
-        // After an error of YAML itself nothing of the file is known, and complaints about what
-        // seems to be missing would hide it.
+        // After an error of YAML itself the file's content is unknown. Messages about missing
+        // settings would hide that error.
         guard !document.isUnreadable else { throw SettingsFailure(problems: problems.all) }
         let labels = AppLabel.labels(document)
         let variables = SettingsVariables.ours(environment)
@@ -116,7 +116,7 @@ extension Settings {
 }
 
 extension SettingsResolver {
-    /// Why a file's content is no password.
+    /// The reason why a file's content is not a password.
     private static func fault(ofPassword text: String) -> String? {
         if text.isEmpty { return "is empty" }
         if text.utf8.contains(0) { return "holds a zero byte" }
@@ -172,7 +172,7 @@ enum SettingsFile {
     }
 
     /// The only line of a file that holds a secret, without its line end. As ssh does with keys, a
-    /// file that its group or others can read is refused: by then the secret is none.
+    /// file that its group or others can read is refused: its secret may be known already.
     static func secret(_ path: String) throws(ReadFailure) -> String {
         var text: String
         do {

@@ -1,17 +1,17 @@
-// What is laid over the settings file: variables of the environment, and options of the command line.
+// Overrides of the settings file: variables of the environment, and options of the command line.
 //
-// Variables override single settings, so that a container or a test needs no file of its own. Any
-// variable of our prefix that means nothing is refused, for the same reason as unknown keys: a
-// mistyped PUSHSWEEP_POLICY_ACTON must not leave a default in force.
+// Variables override single settings, so that a container or a test needs no file of its own. An
+// unknown variable with our prefix is refused, for the same reason as an unknown key: a mistyped
+// PUSHSWEEP_POLICY_ACTON must not leave the default active.
 //
 // Apps exist only in the file; a variable finds its app by name, in capitals and with `_` for all
-// but letters and digits. Where two apps come out the same, by chance or because one app stands
-// there for production and for the sandbox, the environment's word follows:
+// but letters and digits. Where two apps get the same word, by chance or because one app has
+// entries for production and for the sandbox, the environment's word follows:
 // PUSHSWEEP_APPS_CHAT_SANDBOX_FEEDBACK_HOST.
 
 import Database
 
-/// How one app of the file is called in keys that people see and in variables.
+/// The names of one app of the file, in shown keys and in variables.
 struct AppLabel: Equatable {
     /// `apps[chat]`, `apps[chat/sandbox]`, or `apps[#2]` for one without a usable name.
     let shown: String
@@ -43,7 +43,7 @@ struct AppLabel: Equatable {
 
 /// The variables that this document's settings have.
 struct SettingsVariables {
-    /// Keys of the document by variable; more than one where apps cannot be told apart.
+    /// Keys of the document by variable; several where apps have the same words.
     private(set) var keys: [String: [String]] = [:]
     /// Whether every app has a usable name, so that the list is complete.
     private(set) var isComplete = true
@@ -67,7 +67,7 @@ struct SettingsVariables {
         }
     }
 
-    /// The variables of an environment that must mean something to the settings.
+    /// The variables of an environment that must name settings.
     static func ours(_ environment: [String: String]) -> [String: String] {
         environment.filter { name, _ in
             name.hasPrefix("PUSHSWEEP_") && name != SettingsFile.variable
@@ -75,7 +75,7 @@ struct SettingsVariables {
         }
     }
 
-    /// Lays our variables over what the document says.
+    /// Overrides values of the document with our variables.
     func overlay(
         _ environment: [String: String], on document: inout SettingsDocument,
         _ problems: inout SettingsProblems
@@ -104,7 +104,7 @@ struct SettingsVariables {
     }
 
     private func unknown(_ name: String) -> String {
-        // The prefix that all share says nothing about nearness.
+        // The common prefix does not show similarity.
         let start = "PUSHSWEEP_"
         let known = keys.keys.sorted().map { String($0.dropFirst(start.count)) }
         guard let near = NearestName.find(String(name.dropFirst(start.count)), in: known) else {
@@ -122,13 +122,13 @@ extension SettingsDocument {
     }
 }
 
-/// Settings that were typed as one option of the command line.
+/// The values of one option of the command line that sets a setting.
 package struct SettingOption: Sendable {
     /// The option without its hyphens.
     let name: String
     /// The key that it sets.
     let key: String
-    /// What was typed, once for each time the option was given.
+    /// The texts, one for each time the option was given.
     let texts: [String]
 
     /// An option that may be given several times, for a list.
@@ -138,8 +138,8 @@ package struct SettingOption: Sendable {
         self.texts = texts
     }
 
-    /// An option that may be given once; nil where it was not. `unit` is the unit of a number that has
-    /// none.
+    /// An option that may be given once; nil if it was not given. `unit` is for a number without a
+    /// unit.
     package init(_ name: String, sets key: String, _ text: String?, unit: String = "") {
         let isBare = text.map { !$0.isEmpty && $0.allSatisfy { ("0"..."9").contains($0) } } ?? false
         self.init(name, sets: key, text.map { [isBare ? $0 + unit : $0] } ?? [])
@@ -158,10 +158,10 @@ package struct OptionRefusal: Error, Hashable, Sendable, CustomStringConvertible
 }
 
 extension Settings {
-    /// These settings with options laid over them, which are read by the rules of the keys that they
-    /// set; relative paths start at `folder`, an absolute path. `origins` stay as they are.
+    /// These settings, overridden by options. Each option is read by the rules of the key that it
+    /// sets; relative paths start at `folder`, an absolute path. `origins` do not change.
     ///
-    /// - Throws: the first option whose text is no value of its key.
+    /// - Throws: the first option with a text that its key does not allow.
     package func overlaid(
         with options: [SettingOption], folder: String
     ) throws(OptionRefusal) -> Settings {
@@ -169,7 +169,7 @@ extension Settings {
         let parser = SettingParser(folder: folder)
         for option in options where !option.texts.isEmpty {
             guard let rule = SettingsTable.rule(option.key), !rule.isPerApp else {
-                preconditionFailure("--\(option.name) sets \(option.key), which is no key")
+                preconditionFailure("--\(option.name) sets \(option.key), which is not a key")
             }
             do {
                 rule.store(try parser.value(option.texts, rule.kind), &settings, 0)
@@ -182,7 +182,7 @@ extension Settings {
 }
 
 extension SettingParser {
-    /// The value of texts that were typed one by one: all servers of a list, else the last.
+    /// The value of several texts of one option: all servers of a list, else the last text.
     fileprivate func value(
         _ texts: [String], _ kind: SettingKind
     ) throws(SettingRefusal) -> SettingValue {

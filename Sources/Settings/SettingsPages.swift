@@ -1,4 +1,4 @@
-// What the table prints: docs/settings.md and the sample file.
+// The pages made from the table: docs/settings.md and the sample file.
 
 extension SettingsTable {
     /// The text of `docs/settings.md`.
@@ -16,10 +16,10 @@ extension SettingsTable {
             ("state", "State"), ("store.", "Token database"),
             ("store.active-users.", "Table of registered devices"),
             ("store.push-queue.", "Table of notifications to send"), ("apps[].", "Apps"),
-            ("policy.", "What happens to stale rows"),
-            ("throttle.", "When a run pauses or ends early"),
-            ("send.", "How notifications are sent"),
-            ("guard.", "When a removal is held"), ("report.", "Where results are told"),
+            ("policy.", "Stale rows"),
+            ("throttle.", "Pauses and early ends"),
+            ("send.", "Sending"),
+            ("guard.", "When a removal is held"), ("report.", "Reports"),
         ]
         return titles.map { prefix, title in
             let longer = titles.map(\.0).filter { $0 != prefix && $0.hasPrefix(prefix) }
@@ -47,40 +47,40 @@ extension SettingsTable {
     private static let introduction = """
         # Settings
 
-        Which settings are there, what do they mean, and where do they come from?
+        This page lists all settings, their meaning and where their values come from.
 
         Pushsweep reads one YAML file: the one named by `--config`, else the one named by the
         variable `PUSHSWEEP_CONFIG`, else `/etc/pushsweep/pushsweep.yaml`. Only the last may be
-        missing; then the defaults hold: a SQLite database in the state folder, and no apps.
-        Variables override the file. `pushsweep check` prints every setting with the place it came
-        from, and `pushsweep check --example` prints a file with all of them to start from.
+        missing; then the defaults apply: a SQLite database in the state folder, and no apps.
+        Variables override the file. `pushsweep check` prints every setting with its origin, and
+        `pushsweep check --example` prints a file with all of them as a start.
 
         - A key that is not listed here is an error, and so are a wrong type, a value out of range,
           a key given twice, and an unknown variable that starts with `PUSHSWEEP_`. All mistakes are
-          told at once, with line and column and the nearest known name. Exit code: 78, or 77 where
+          reported at once, with line, column and the nearest known name. Exit code: 78, or 77 where
           the mode or the owner of a file is wrong.
         - Relative paths start at the folder of the settings file; without one, at the working
           folder.
         - A time is a whole number with its unit: `500ms`, `30s`, `5m`, `2h`. A size is a number of
           bytes or has a unit: `64KiB`, `64MiB`, `1GiB`.
-        - Where a column has more than its name, the name alone is short for the whole:
+        - A column with settings besides its name may be given by its name alone:
           `app: app_id` means `app: {column: app_id}`.
-        - A column that a table need not have is used if it is there under its default name. Named,
-          it must exist, also if only its type, zone or values are given. `~` or `none` means that
-          there is none.
-        - What is found in the table by default is read from its columns and keys. Where they do not
-          tell, as whole numbers do not tell seconds from milliseconds, the setting is asked for.
+        - An optional column is used if the table has it under its default name. A column that the
+          settings name, or whose type, zone or values they give, must exist. `~` or `none` means that
+          the table has no such column.
+        - A default that is found in the table comes from its columns and keys. Where these do not
+          decide, as whole numbers may be seconds or milliseconds, the setting is required.
         - A group of an app (`certificate`, `token-key`, `feedback`, `provider`, `binary`) that is
-          left out does not exist, and its defaults mean nothing.
+          left out does not exist, and its defaults do not apply.
         - Zones are `UTC`, `Z` or a fixed offset. A zone such as Europe/Berlin is refused: an hour
           repeats there each year, and a time in it cannot be compared.
-        - Passwords never stand in the file. They stand alone in a file of their own, or in
-          a variable. A file with a password, a passphrase or a key belongs to the user of the run
-          or to root, nobody else may read it, and it is a regular file; a link to one is followed.
+        - The settings file holds no passwords. A password is the only content of a separate file, or
+          the value of a variable. A file with a password, a passphrase or a key belongs to the user of
+          the run or to root, only its owner may read it, and it is a regular file or a link to one.
         - `<NAME>` in a variable is the app's name in capitals, with `_` for all but letters and
-          digits. Where two apps come out the same, the environment follows: `CHAT_SANDBOX`.
+          digits. Where two apps get the same word, the environment follows: `CHAT_SANDBOX`.
           Variables override the apps of the file and cannot add one.
-        - What is marked as not in force yet is read and checked, and changes nothing in this version.
+        - A setting marked as not in force yet is read and checked, and has no effect in this version.
         - Variables that start with `PUSHSWEEP_TEST_` belong to the tests and are ignored.
 
         """
@@ -88,8 +88,8 @@ extension SettingsTable {
 
 extension SettingsTable {
     /// The text of `pushsweep.example.yaml`: every setting that a file may hold, with its sentence.
-    /// What most installations write is written; the rest stands as a comment with its default or
-    /// an example, and is switched on by removing the `#` that has no space behind it.
+    /// Settings that most installations need are active; the others are comments with the default
+    /// or an example, and become active without the `#` that has no space after it.
     package static func sampleFile() -> String {
         var lines = [
             "# Settings of Pushsweep. Read from --config, else from the file that PUSHSWEEP_CONFIG",
@@ -97,7 +97,7 @@ extension SettingsTable {
             "# paths start at this file's folder. Every setting can be overridden by a variable, for",
             "# instance PUSHSWEEP_POLICY_ACTION. All names: docs/settings.md or `pushsweep check`.",
             "#",
-            "# To set what stands as a comment, remove its # and those of the groups it stands in.",
+            "# To activate a setting in a comment, remove its # and those of its groups.",
         ]
         var open: [String] = []
         for (index, rule) in fileRules.enumerated() {
@@ -116,7 +116,7 @@ extension SettingsTable {
 
     private static let fileRules = rules.filter { !$0.isEnvironmentOnly }
 
-    /// The line that opens a group; a comment if all of the group is one.
+    /// The line that opens a group; a comment if the whole group is one.
     private static func header(_ word: String, below open: [String]) -> String {
         let prefix = (open + [word]).joined(separator: ".") + "."
         let isWritten = fileRules.contains { rule in
@@ -131,7 +131,7 @@ extension SettingsTable {
     private static func entry(_ rule: SettingRule) -> [String] {
         let groups = rule.path.dropLast()
         let name = rule.path.last ?? ""
-        // The first key of a list's item carries its dash, the others stand below it.
+        // The first key of a list's item has its dash, the others follow below.
         let isFirstOfItem = groups.last?.hasSuffix("[]") == true && rule.key == "apps[].name"
         let indent = indentation(Array(groups))
         let dash = isFirstOfItem ? String(indent.dropLast(2)) + "- " : indent
@@ -150,7 +150,7 @@ extension SettingsTable {
         return String(repeating: "  ", count: depth)
     }
 
-    /// Quotes what would be read as a mapping or has a sign at its start.
+    /// Quotes a value that starts with a plus sign.
     private static func quoted(_ value: String) -> String {
         value.hasPrefix("+") ? "\"\(value)\"" : value
     }

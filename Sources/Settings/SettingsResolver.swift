@@ -1,23 +1,23 @@
 import Database
 
-/// Gives every setting of the table its value: what was written, else its default. Goes through
-/// the table in order, so a default that follows from a setting above finds it settled.
+/// Gives every setting of the table its value: the written one, else its default. Works in the
+/// table's order, so a default that follows from an earlier setting finds its value.
 struct SettingsResolver {
     /// Values by key of the document, for all that have one.
     private(set) var values: [String: SettingValue] = [:]
-    /// Where each came from, in the order of the table.
+    /// The origin of each value, in the order of the table.
     private var origins: [SettingOrigin] = []
-    /// The fields that have got their values; whole only when nothing was wrong.
+    /// The fields filled so far; complete only without mistakes.
     private var filled = Settings()
     private let document: SettingsDocument
-    /// Every key that was written or that something was written below.
+    /// Every written key, and every group of a written key.
     private let groups: Set<String>
     private let labels: [AppLabel]
     private let parser: SettingParser
-    /// The state folder that holds when none is written.
+    /// The default state folder.
     private let state: String
 
-    /// Resolves everything, and fills the fields; what is wrong goes to `problems`.
+    /// Resolves all settings and fills the fields; mistakes go to `problems`.
     init(
         _ document: SettingsDocument, labels: [AppLabel], folder: String, state: String,
         _ problems: inout SettingsProblems
@@ -34,7 +34,7 @@ struct SettingsResolver {
                 resolve(rule, key: rule.key, shown: rule.key, app: 0, &problems)
                 continue
             }
-            // All settings of one app stand together, not one setting of all apps.
+            // The order is by app: all settings of one app, then those of the next.
             let perApp = [rule] + rules.prefix { $0.isPerApp }
             rules = rules.dropFirst(perApp.count - 1)
             for (index, label) in labels.enumerated() {
@@ -52,7 +52,7 @@ struct SettingsResolver {
         groups.contains(group)
     }
 
-    /// The settings with all fields filled; to be asked for only when nothing was wrong.
+    /// The settings with all fields filled; only valid without mistakes.
     func settings(file: String?) -> Settings {
         var settings = filled
         settings.file = file
@@ -60,7 +60,7 @@ struct SettingsResolver {
         return settings
     }
 
-    /// Takes the database password that stood in the file of another setting.
+    /// Takes the database password that was read from a file.
     mutating func take(password: Settings.Secret, from file: String) {
         filled.store.password = password
         guard let index = origins.firstIndex(where: { $0.key == "store.password" }) else { return }
@@ -68,7 +68,7 @@ struct SettingsResolver {
             key: "store.password", shownValue: "(set)", origin: .contents(of: file))
     }
 
-    /// Where something was written, for messages about it.
+    /// The place at which a key was written, for messages.
     func place(_ key: String) -> String {
         if let place = document.values[key]?.place ?? document.groups[key] { return place }
         let inside = document.values.filter { $0.key.hasPrefix(key + ".") }
@@ -130,7 +130,7 @@ struct SettingsResolver {
     {
         switch rule.fallback {
         case .text(let text) where rule.kind == .optionalColumn:
-            // Whoever writes something about a column says that there is one.
+            // Settings about a column declare that the column exists.
             let isExpected = isGroupPresent(String(key.dropLast(".column".count)))
             return .column(isExpected ? .named(text) : .detect(text))
         case .text(let text): return try parser.value(text, rule.kind)
@@ -147,11 +147,11 @@ struct SettingsResolver {
     }
 }
 
-/// What a computed default can follow from.
+/// The values from which a computed default can follow.
 struct SettingDefaults {
     /// Values of the settings above, by key of the document.
     fileprivate let settled: [String: SettingValue]
-    /// The key of the document that wants a default.
+    /// The key of the document that needs a default.
     fileprivate let key: String
     /// The state folder of this user on this machine.
     let usualState: String
@@ -162,7 +162,7 @@ struct SettingDefaults {
         return "\(state)/\(name)"
     }
 
-    /// Whether TLS is usual for the token database; nil where its address was refused.
+    /// The default TLS mode of the token database; nil where its address was refused.
     var usualTLSMode: SettingValue? {
         guard case .store(let location)? = settled["store.url"] else { return nil }
         let mode: Settings.Store.TLSMode = StoreTLS.usual(for: location) == .off ? .off : .verify

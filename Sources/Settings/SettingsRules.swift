@@ -1,11 +1,11 @@
 import Database
 
-/// What settings must satisfy together.
+/// The rules about several settings.
 struct SettingsRules {
     private let resolved: SettingsResolver
     private let labels: [AppLabel]
 
-    /// Looks at resolved settings.
+    /// Takes the resolved settings.
     init(_ resolved: SettingsResolver, labels: [AppLabel]) {
         self.resolved = resolved
         self.labels = labels
@@ -19,8 +19,8 @@ struct SettingsRules {
         checkPolicy(&problems)
     }
 
-    /// A removal after a grace period has to know which marks are younger than that, which the ledger
-    /// tells.
+    /// A removal after a grace period finds younger marks in the ledger, so the ledger must be kept
+    /// for longer.
     private func checkPolicy(_ problems: inout SettingsProblems) {
         guard let deleteAfter = time("policy.delete-after") else { return }
         if let kept = time("policy.keep-ledger"), kept < deleteAfter + .seconds(86_400) {
@@ -61,8 +61,8 @@ struct SettingsRules {
         }
     }
 
-    /// One column in two roles would make one of them overwrite the other. Only the key may share:
-    /// a table may well have the token as its key.
+    /// If one column had two roles, one value would overwrite the other. Only the key may share a
+    /// column, because a token can be the key of its table.
     private func checkColumns(_ problems: inout SettingsProblems) {
         var seen: [String: String] = [:]
         for part in ["token", "app", "environment", "registered-at", "invalidated-at", "reason"] {

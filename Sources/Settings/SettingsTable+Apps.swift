@@ -1,5 +1,5 @@
-// The rows of one app. A group that is left out does not exist: its defaults hold from the moment one of
-// its keys is given.
+// The rows of one app. A group that is left out does not exist. Its defaults apply as soon as one
+// of its keys is given.
 
 extension SettingsTable {
     static var apps: [SettingRule] { identity + gateways }
@@ -19,29 +19,29 @@ extension SettingsTable {
             "Name of the app in commands, reports and environment variables.")
         app(
             "apps[].topic", .name, .required, \.topic, sample: .written("com.example.chat"),
-            "Topic of its notifications: the bundle identifier.")
+            "Topic of the app's notifications: the bundle identifier.")
         app(
             "apps[].environment", .choice, .required, \.environment, sample: .written("production"),
-            "Which side of APNs its tokens belong to.")
+            "Environment of the app's tokens: production or sandbox.")
         app(
             "apps[].value", .shortText, .computed("the app's name") { $0.neighbour("name") },
             \.value, sample: .comment("chat"),
-            "What the app column of the token table holds for it.")
+            "Value of the token table's app column for this app.")
         certificate(
             "apps[].certificate.file", .path, .required, \.file, sample: .written("chat.pem"),
             "Client certificate, PEM or PKCS#12.")
         certificate(
             "apps[].certificate.key", .path, .absent("in the certificate's file"), \.key,
             sample: .written("chat.key"),
-            "Its private key in PEM; nobody but its owner may read it.")
+            "Private key of the certificate in PEM; only its owner may read it.")
         certificate(
             "apps[].certificate.passphrase-file", .path, .absent("no passphrase"), \.passphraseFile,
             sample: .comment("chat-passphrase"),
-            "File whose only line opens the key; nobody but its owner may read it.")
+            "File whose only line is the passphrase of the key; only its owner may read it.")
         tokenKey(
             "apps[].token-key.file", .path, .required, \.file,
             sample: .comment("AuthKey_ABC123DEFG.p8"),
-            "Signing key for provider tokens, as Apple hands it out.")
+            "Signing key for provider tokens: the .p8 file from Apple.")
         tokenKey(
             "apps[].token-key.key-id", .appleIdentifier, .required, \.keyIdentifier,
             sample: .comment("ABC123DEFG"),
@@ -49,40 +49,44 @@ extension SettingsTable {
         tokenKey(
             "apps[].token-key.team-id", .appleIdentifier, .required, \.teamIdentifier,
             sample: .comment("DEF123GHIJ"),
-            "Team the key belongs to.")
+            "Identifier of the team that owns the key.")
     }
 
     @SettingRows private static var gateways: [SettingRule] {
         feedback(
             "apps[].feedback.host", .host, .required, \.host,
             sample: .written("feedback.example.net"),
-            "Gateway whose feedback is read; without this group the app has no feed.")
-        feedback("apps[].feedback.port", .integer(1...65_535), .text("2196"), \.port, "Its port.")
+            "Feedback gateway; without this group the app has no feed.")
+        feedback(
+            "apps[].feedback.port", .integer(1...65_535), .text("2196"), \.port,
+            "Port of the gateway.")
         feedback(
             "apps[].feedback.ca", .path, .systemAuthorities, \.ca,
             sample: .written("gateway-ca.pem"),
-            "PEM file of the authorities that may sign its certificate.")
+            "PEM file of the authorities that may sign the gateway's certificate.")
         feedback(
             "apps[].feedback.host-name", .host, .computed("the host") { $0.neighbour("host") },
             \.hostName, sample: .comment("feedback.example.net"),
-            "Name its certificate must carry.")
+            "Host name that the gateway's certificate must have.")
         feedback(
             "apps[].feedback.connect-timeout", waiting, .text("10s"), \.connectTimeout,
-            "How long to wait for a connection.")
+            "Longest wait for a connection.")
         feedback(
             "apps[].feedback.handshake-timeout", waiting, .text("10s"), \.handshakeTimeout,
-            "How long to wait for the TLS handshake.")
+            "Longest wait for the TLS handshake.")
         feedback(
             "apps[].feedback.idle-timeout", waiting, .text("30s"), \.idleTimeout,
-            "How long the feed may be silent before the list counts as ended.")
+            "Silence after which the list counts as ended.")
         feedback(
             "apps[].feedback.max-bytes", .size(65_536...(1 << 40)), .text("1GiB"), \.maxBytes,
-            "Bytes after which a feed is cut and held for a person to look at.")
+            "Bytes after which a feed is cut and held.")
         provider(
             "apps[].provider.host", .host, .required, \.host,
             sample: .comment("api.push.apple.com"),
             "HTTP/2 gateway to send through; needs a certificate or a token key.")
-        provider("apps[].provider.port", .integer(1...65_535), .text("443"), \.port, "Its port.")
+        provider(
+            "apps[].provider.port", .integer(1...65_535), .text("443"), \.port,
+            "Port of the gateway.")
         provider(
             "apps[].provider.ca", .path, .systemAuthorities, \.ca,
             sample: .comment("gateway-ca.pem"),
@@ -92,12 +96,14 @@ extension SettingsTable {
             "Connections to keep open.")
         binary(
             "apps[].binary.host", .host, .required, \.host, sample: .comment("gateway.example.net"),
-            "Gateway that still speaks the binary interface.")
-        binary("apps[].binary.port", .integer(1...65_535), .text("2195"), \.port, "Its port.")
+            "Gateway with the old binary interface.")
+        binary(
+            "apps[].binary.port", .integer(1...65_535), .text("2195"), \.port,
+            "Port of the gateway.")
         binary(
             "apps[].binary.ca", .path, .systemAuthorities, \.ca,
             sample: .comment("gateway-ca.pem"),
-            "PEM file of the authorities that may sign its certificate.")
+            "PEM file of the authorities that may sign the gateway's certificate.")
     }
 
     private static func group<Group: Sendable>(

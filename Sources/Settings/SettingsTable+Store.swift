@@ -11,21 +11,21 @@ extension SettingsTable {
             .computed("`tokens.sqlite` in the state folder") {
                 $0.inState("tokens.sqlite").map { .store(.sqlite(path: $0)) }
             }, \.store.location, sample: .written("mysql://pushsweep@db.example.net:3306/push"),
-            "The database with the token table, without a password; the user is pushsweep unless named."
+            "Address of the database with the token table, without a password; the default user is pushsweep."
         )
         setting(
             "store.password-file", .path, .absent("no password"), \.store.passwordFile,
             sample: .written("db-password"),
-            "File whose only line is the database password; nobody but its owner may read it.")
+            "File whose only line is the database password; only its owner may read it.")
         setting(
             "store.password", .secret, .absent("the password file's content"), \.store.password,
             sample: .omitted,
-            "The database password, where a file is not wanted; wins over the password file.")
+            "The database password, in place of a file; overrides the password file.")
         setting(
             "store.tls.mode", .choice,
             .computed("`verify` over TCP, else `off`") { $0.usualTLSMode }, \.store.tlsMode,
             sample: .comment("verify"),
-            "Whether the database must show a certificate for its name; off sends all in plain text."
+            "With verify the database must prove its name with a certificate; off sends everything in plain text."
         )
         setting(
             "store.tls.ca", .path, .systemAuthorities, \.store.ca,
@@ -33,16 +33,16 @@ extension SettingsTable {
             "PEM file of the authorities that may sign the database's certificate.")
         setting(
             "store.connect-timeout", waiting, .text("10s"), \.store.connectTimeout,
-            "How long to wait for a connection to the database.")
+            "Longest wait for a connection to the database.")
         setting(
             "store.read-timeout", waiting, .text("30s"), \.store.readTimeout,
-            "How long to wait for an answer of the database.")
+            "Longest wait for an answer of the database.")
         setting(
             "store.write-timeout", waiting, .text("30s"), \.store.writeTimeout,
-            "How long to wait until the database takes a request.")
+            "Longest wait until the database accepts a request.")
     }
 
-    /// The names that the database layer takes by itself are the defaults.
+    /// The defaults are the names that the database layer uses.
     private static let usualUsers = TableMapping()
     private static let usualQueue = QueueMapping()
 
@@ -51,7 +51,7 @@ extension SettingsTable {
     }
 
     private static let detectedTime = SettingRule.Fallback.detected(
-        "`datetime` where the column's type is no whole number")
+        "`datetime` unless the column's type is a whole number")
 
     private static let users = SettingPlace<TableMapping> { settings, _, change in
         change(&settings.store.activeUsers)
@@ -65,7 +65,7 @@ extension SettingsTable {
             "store.active-users.key", .columns,
             .detected("`id` if there is one, else the primary key"), \.key,
             sample: .comment("[id]"),
-            "Columns that together are of one row only.")
+            "Columns that together identify one row.")
         users(
             "store.active-users.token.column", .column, .text(usualUsers.token), \.token,
             "Column of the device token.")
@@ -73,27 +73,27 @@ extension SettingsTable {
             "store.active-users.token.encoding", .choice,
             .detected("`binary` in a column of bytes, `hex` in one of text"), \.encoding,
             sample: .comment("binary"),
-            "How the token is stored: its bytes, or hex digits of any case.")
+            "Form in which the token is stored: bytes, or hex digits of any case.")
         users(
             "store.active-users.token.longest", .size(32...65_535),
             .text(String(usualUsers.longestToken)), \.longestToken,
             "Longest token in bytes that the column must be able to hold.")
         users(
             "store.active-users.app.column", .optionalColumn, usually(usualUsers.app), \.app,
-            "Column that says whose app the token is of; with none, all apps share all rows.")
+            "Column that names the token's app; with none, all apps share all rows.")
         users(
             "store.active-users.environment.column", .optionalColumn,
             usually(usualUsers.environment), \.environment,
-            "Column that tells production tokens from sandbox ones; with none, all rows are of one."
+            "Column that distinguishes production tokens from sandbox ones; with none, all rows are of one."
         )
         users(
             "store.active-users.environment.values.production", .text, .text("production"),
             \.environmentValues["production"],
-            "What that column holds for production.")
+            "Value of that column for production.")
         users(
             "store.active-users.environment.values.sandbox", .text, .text("sandbox"),
             \.environmentValues["sandbox"],
-            "What that column holds for the sandbox.")
+            "Value of that column for the sandbox.")
     }
 
     @SettingRows private static var marks: [SettingRule] {
@@ -105,12 +105,12 @@ extension SettingsTable {
         users(
             "store.active-users.registered-at.column", .optionalColumn,
             usually(usualUsers.registeredAt.column), \.registeredAt.column,
-            "Column of the last registration, without which nothing is known to be older than a signal."
+            "Column of the last registration; without it no row is known to be older than the evidence."
         )
         users(
             "store.active-users.registered-at.type", .choice, detectedTime, \.registeredAt.type,
             sample: .comment("datetime"),
-            "How that time is stored; of whole numbers the unit must be said.")
+            "Form in which that time is stored; for whole numbers this setting must give the unit.")
         users(
             "store.active-users.registered-at.zone", .zone, .text(ZoneOffset.utc.description),
             \.registeredAt.zone,
@@ -122,7 +122,8 @@ extension SettingsTable {
         users(
             "store.active-users.invalidated-at.type", .choice, detectedTime, \.invalidatedAt.type,
             sample: .comment("datetime"),
-            "How the mark's time is stored; of whole numbers the unit must be said.")
+            "Form in which the mark's time is stored; for whole numbers this setting must give the unit."
+        )
         users(
             "store.active-users.invalidated-at.zone", .zone, .text(ZoneOffset.utc.description),
             \.invalidatedAt.zone,
@@ -145,7 +146,7 @@ extension SettingsTable {
             "store.push-queue.key", .column,
             .detected("`message_id` or `id` if there is one, else the primary key"), \.key,
             sample: .comment("message_id"),
-            "Column of whole numbers that names a row; rows are sent in its order.")
+            "Column of whole numbers that identifies a row; rows are sent in its order.")
         queue(
             "store.push-queue.token.column", .column, .text(usualQueue.token), \.token,
             "Column of the token to send to.")
@@ -153,63 +154,67 @@ extension SettingsTable {
             "store.push-queue.token.encoding", .choice,
             .detected("`binary` in a column of bytes, `hex` in one of text"), \.encoding,
             sample: .comment("hex"),
-            "How that token is stored.")
+            "Form in which that token is stored.")
         queue(
             "store.push-queue.payload", .column, .text(usualQueue.payload), \.payload,
             "Column of the JSON to send.")
         queue(
             "store.push-queue.app", .optionalColumn, usually(usualQueue.app), \.app,
-            "Column of the app, with the same values as in the token table; none: all are of one.")
+            "Column of the app, with the values of the token table; with none, all rows are of one app."
+        )
         queue(
             "store.push-queue.environment", .optionalColumn, usually(usualQueue.environment),
             \.environment,
-            "Column of the environment, with the same values as in the token table.")
+            "Column of the environment, with the values of the token table.")
         queue(
             "store.push-queue.push-type", .optionalColumn, usually(usualQueue.pushType), \.pushType,
-            "Column of the push type; empty or none: alert.")
+            "Column of the push type; if empty or absent: alert.")
         queue(
             "store.push-queue.priority", .optionalColumn, usually(usualQueue.priority), \.priority,
-            "Column of the priority, 10, 5 or 1; empty or none: the usual one of the push type.")
+            "Column of the priority, 10, 5 or 1; if empty or absent: the usual one of the push type."
+        )
         queue(
             "store.push-queue.expiration", .optionalColumn, usually(usualQueue.expiration),
             \.expiration,
-            "Column of the second since 1970 after which APNs drops it, 0 for at once.")
+            "Column of the expiration in seconds since 1970; with 0 APNs tries to deliver once.")
         queue(
             "store.push-queue.collapse-id", .optionalColumn, usually(usualQueue.collapseID),
             \.collapseID,
-            "Column of what the notification replaces on the device.")
+            "Column of the collapse id: a notification replaces an earlier one with the same id.")
         queue(
             "store.push-queue.queued-at", .optionalColumn,
             .detected("`time_queued` or `queued_at`, whichever the table has"), \.queuedAt,
             sample: .comment("time_queued"),
-            "Column of the time the notification was queued.")
+            "Column of the time at which the notification was queued.")
     }
 
     @SettingRows private static var deliveries: [SettingRule] {
         queue(
             "store.push-queue.sent-at", .optionalColumn, usually(usualQueue.sentAt), \.sentAt,
-            "Column of the time it was sent; stays empty for one that is not.")
+            "Column of the time at which it was sent; empty if it was not sent.")
         queue(
             "store.push-queue.state", .optionalColumn, usually(usualQueue.state), \.state,
-            "Column of what became of it; this and the next four all, or pushsweep_delivery.")
+            "Column of the row's state; use this and the next four together, else pushsweep_delivery has them."
+        )
         queue(
             "store.push-queue.attempts", .optionalColumn, usually(usualQueue.attempts), \.attempts,
-            "Column of how often it was tried.")
+            "Column of the number of attempts.")
         queue(
             "store.push-queue.reason", .optionalColumn, usually(usualQueue.reason), \.reason,
-            "Column of why it was skipped, refused or put off.")
+            "Column of the reason for a skip, a refusal or a delay.")
         queue(
             "store.push-queue.not-before", .optionalColumn, usually(usualQueue.notBefore),
             \.notBefore,
-            "Column of the time before which it is not sent.")
+            "Column of the time before which the row is not sent.")
         queue(
             "store.push-queue.answered-at", .optionalColumn, usually(usualQueue.answeredAt),
             \.answeredAt,
-            "Column of the time it came to its end, empty until then.")
+            "Column of the time at which the row got its final state; empty before.")
         queue(
             "store.push-queue.time-type", .choice, detectedTime, \.timeType,
             sample: .comment("datetime"),
-            "How the queue's times are stored; of whole numbers the unit must be said.")
+            "Form in which the queue's times are stored; for whole numbers this setting must give the unit."
+        )
         queue(
             "store.push-queue.zone", .zone, .text(ZoneOffset.utc.description), \.zone,
             "Zone of the queue's times if they are datetimes.")

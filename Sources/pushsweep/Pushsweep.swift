@@ -22,8 +22,8 @@ struct Pushsweep: ParsableCommand {
             CheckCommand.self, SchemaCommand.self, DemoCommand.self,
         ])
 
-    /// The parser's error message, line by line. The message repeats words of the command line, and a
-    /// line break in one of them would look like a line of the message. So when a word has such a
+    /// The parser's error message, line by line. The message repeats words of the command line, and
+    /// a line break in one of them would look like a line of the message. So when a word has such a
     /// character, the words are parsed again with each of these characters escaped.
     private static func refusal(_ error: any Error, of words: [String]) -> [String] {
         let printable = words.map(\.printable)

@@ -16,14 +16,14 @@ struct FeedbackConversationTests {
         return events.map { conversation.take($0) }
     }
 
-    @Test("reads until the gateway says that this was all")
+    @Test("the client reads until the gateway ends the list")
     func clean() {
         #expect(
             actions(.resolved(addresses: 1), .connected, .received(38), .ended(.closeNotify))
                 == [.connect(address: 0), .read, .read, .finish(.closeNotify)])
     }
 
-    @Test("names every end after bytes and never connects again")
+    @Test("the client names every end after bytes and never connects again")
     func endsAfterBytes() {
         let ends: [(Event, CaptureEnd)] = [
             (.ended(.closeNotify), .closeNotify), (.ended(.cut), .cut), (.ended(.reset), .reset),
@@ -37,7 +37,7 @@ struct FeedbackConversationTests {
         }
     }
 
-    @Test("tries every address, then the name again, three times in all")
+    @Test("the client tries every address, then looks the name up again, three times in all")
     func tries() {
         var conversation = FeedbackConversation()
         #expect(conversation.start == .resolve(attempt: 1))
@@ -49,7 +49,7 @@ struct FeedbackConversationTests {
         }
     }
 
-    @Test("tries again after a reset before the first byte, not after a proper empty list")
+    @Test("the client tries again after a reset before the first byte, not after an empty list")
     func beforeFirstByte() {
         #expect(
             actions(.resolved(addresses: 1), .connected, .ended(.reset)).last
@@ -64,7 +64,7 @@ struct FeedbackConversationTests {
         #expect(actions(.resolved(addresses: 1), .connected, .idle).last == .finish(.idle))
     }
 
-    @Test("does not call an empty list clean after a connection was lost before the first byte")
+    @Test("an empty list is not clean after a connection was lost before the first byte")
     func emptyAfterLoss() {
         for event in [Event.ended(.closeNotify), .idle] {
             #expect(
@@ -81,7 +81,7 @@ struct FeedbackConversationTests {
     }
 
     @Test(
-        "gives up at once where trying again cannot help",
+        "the client gives up at once where a new try cannot help",
         arguments: [
             TransportFailure.Code.certificateUntrusted, .certificateExpired,
             .certificateNotYetValid, .hostNameMismatch, .clientCertificateRefused, .notTLS,
@@ -95,7 +95,7 @@ struct FeedbackConversationTests {
                 == .giveUp(failure))
     }
 
-    @Test("gives up on a name that stays unknown after three lookups")
+    @Test("the client gives up on a name that stays unknown after three lookups")
     func unknownName() {
         let unknown = TransportFailure(.nameNotFound, "no such name")
         #expect(
@@ -103,7 +103,7 @@ struct FeedbackConversationTests {
                 == [.resolve(attempt: 2), .resolve(attempt: 3), .giveUp(unknown)])
     }
 
-    @Test("stops when told to, whatever it was doing")
+    @Test("the client stops on request in every step")
     func stopped() {
         let interrupted = TransportFailure(.interrupted, "stopped")
         #expect(actions(.stopped) == [.stop])
@@ -115,7 +115,7 @@ struct FeedbackConversationTests {
 
 @Suite("The end of a feed")
 struct FeedEndTests {
-    @Test("is judged from the connection and the bytes together")
+    @Test("the end of a feed follows from the connection and the bytes together")
     func judgement() {
         let cut = FeedbackEnding.truncatedHeader(present: 3)
         let table: [(CaptureEnd, FeedbackEnding, FeedEnd)] = [
@@ -135,7 +135,7 @@ struct FeedEndTests {
         }
     }
 
-    @Test("is complete only where nothing can be missing")
+    @Test("the end of a feed is complete only where nothing can be missing")
     func completeness() {
         #expect(FeedEnd.allCases.filter(\.isComplete) == [.clean, .idle])
     }

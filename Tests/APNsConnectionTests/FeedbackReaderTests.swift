@@ -7,7 +7,7 @@ import Synchronization
 import TestSupport
 import Testing
 
-/// What a sink was given, for the test's thread to look at while the reader reads.
+/// The bytes that a sink received, for the test's thread to read while the reader works.
 private final class Pieces: Sendable {
     private struct State {
         var bytes: [UInt8] = []
@@ -68,7 +68,7 @@ struct FeedbackReaderTests {
     }
 
     @Test(
-        "hands all bytes on, in pieces of at most half of what may be un-synced",
+        "the reader passes all bytes on, in pieces of at most half of what may be un-synced",
         arguments: [1, 38, 1_000, 16_384, nil] as [Int?])
     func pieces(writeSize: Int?) throws {
         var behaviour = FeedbackBehaviour()
@@ -84,11 +84,11 @@ struct FeedbackReaderTests {
     }
 
     @Test(
-        "keeps all that came before a silence while the silence lasts",
+        "the reader keeps all bytes that came before a silence, while the silence lasts",
         arguments: [1, 37, 5_000, 16_385, FeedbackReader.unsyncedBytes + 1])
     func silence(after byte: Int) throws {
         var behaviour = FeedbackBehaviour()
-        // Ends with the gateway only, so what is seen before that was not freed by its end.
+        // The feed ends with the gateway only, so its end did not release the bytes seen before.
         behaviour.pause = .init(afterByte: byte, duration: .seconds(600))
         let bytes = feed(byte + 100)
         let line = try Line(bytes, behaviour)
@@ -101,7 +101,7 @@ struct FeedbackReaderTests {
         #expect(pieces.bytes == Array(bytes[..<byte]))
     }
 
-    @Test("takes lasting silence as the end, after the last byte is kept")
+    @Test("the reader takes lasting silence as the end, after the last byte is kept")
     func idle() throws {
         var behaviour = FeedbackBehaviour()
         behaviour.ending = .holdOpen
@@ -114,7 +114,7 @@ struct FeedbackReaderTests {
         expect(reading, .idle, 380)
     }
 
-    @Test("ends with the error of a sink that cannot keep the bytes, and keeps none after it")
+    @Test("the reader fails with the error of a sink that cannot keep bytes, and reads no more")
     func throwingSink() throws {
         struct DiskFull: Error {}
         var behaviour = FeedbackBehaviour()
@@ -128,12 +128,12 @@ struct FeedbackReaderTests {
             }
         }
         #expect(calls == 2)
-        // An endless list ends only because the reader went away.
+        // An endless list ends only because the reader left.
         let record = try #require(line.gateway.records(atLeast: 1).first)
         #expect(record.end == .unfinished)
     }
 
-    @Test("ends a silent reading when told to stop, with what was kept")
+    @Test("the reader stops on request during silence and has kept the bytes so far")
     func stop() throws {
         var behaviour = FeedbackBehaviour()
         behaviour.ending = .holdOpen
@@ -151,7 +151,7 @@ struct FeedbackReaderTests {
         expect(reading.withLock { $0 }, .stopped, 76)
     }
 
-    @Test("stops at the limit of bytes, exactly", arguments: [1, 38, 16_384, 700_001])
+    @Test("the reader stops exactly at the limit of bytes", arguments: [1, 38, 16_384, 700_001])
     func full(limit: Int) throws {
         let bytes = feed(1 << 20)
         var line = try Line(bytes)
@@ -163,7 +163,7 @@ struct FeedbackReaderTests {
     }
 
     @Test(
-        "goes on to the next address of a name where the first refuses",
+        "the reader uses the next address of a name where the first one refuses",
         .enabled(
             if: (try? NameResolution.resolve(host: "localhost", port: 1).count) ?? 0 > 1,
             "localhost has one address here"))

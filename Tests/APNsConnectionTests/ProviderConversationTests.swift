@@ -5,7 +5,7 @@ import Testing
 
 @Suite("The conversation with a provider")
 struct ProviderConversationTests {
-    @Test("uses one stream with a provider token until the first notification was judged by it")
+    @Test("a connection uses one stream until APNs has judged the provider token once")
     func probing() {
         var conversation = ProviderConversation(usesToken: true)
         conversation.connected()
@@ -32,7 +32,7 @@ struct ProviderConversationTests {
     }
 
     @Test(
-        "gains a stream with each answer up to the bound, and starts small on the next connection")
+        "a connection gains a stream with each answer up to the limit, and the next starts small")
     func grows() {
         var conversation = Self.grown()
         #expect(conversation.streams == ProviderConversation.fullStreams)
@@ -42,7 +42,7 @@ struct ProviderConversationTests {
         #expect(conversation.streams == ProviderConversation.firstStreams + 1)
     }
 
-    @Test("falls back to few streams after an unknown outcome, and is left after three in a row")
+    @Test("a connection has few streams after an unknown outcome, and is left after three in a row")
     func unanswered() {
         var conversation = Self.grown()
         conversation.outcomeUnknown()
@@ -56,7 +56,7 @@ struct ProviderConversationTests {
         #expect(conversation.isDraining && conversation.isUnanswering)
     }
 
-    @Test("delivers a refused credential where no other can be had")
+    @Test("a refused credential reaches the caller where no other can be had")
     func credentials() {
         var conversation = ProviderConversation(usesToken: false)
         conversation.connected()
@@ -73,7 +73,7 @@ struct ProviderConversationTests {
         #expect(token.isDraining)
     }
 
-    @Test("sends again what was not processed, a bounded number of times")
+    @Test("the provider sends unprocessed requests again, a limited number of times")
     func notProcessed() {
         var conversation = ProviderConversation(usesToken: false)
         conversation.connected()
@@ -83,7 +83,7 @@ struct ProviderConversationTests {
                 == .deliver)
     }
 
-    @Test("uses fewer streams and pauses while streams are refused, until one is answered")
+    @Test("refused streams bring fewer streams and pauses, until one request is answered")
     func refusals() {
         var conversation = Self.grown()
         #expect(conversation.refusalPause == 0)
@@ -96,7 +96,7 @@ struct ProviderConversationTests {
         #expect(conversation.streams == ProviderConversation.fullStreams)
     }
 
-    @Test("leaves a connection that refuses every stream")
+    @Test("the provider leaves a connection that refuses every stream")
     func refusedForGood() {
         var conversation = ProviderConversation(usesToken: false)
         conversation.connected()
@@ -112,7 +112,7 @@ struct ProviderConversationTests {
         }
     }
 
-    @Test("connects again at once after a good connection, later after bad ones, then gives up")
+    @Test("a connection follows at once after a good one, later after bad ones, at last not at all")
     func pauses() {
         var conversation = ProviderConversation(usesToken: false)
         conversation.connected()

@@ -7,7 +7,7 @@ import Synchronization
 import TestSupport
 import Testing
 
-/// Two clocks that go only when told to.
+/// Two clocks that the test moves.
 private final class TestClocks: Sendable {
     private let state = Mutex(
         (monotonic: ContinuousClock.now, wall: EpochSeconds(1_700_000_000)))
@@ -18,7 +18,7 @@ private final class TestClocks: Sendable {
             wall: { self.state.withLock { $0.wall } })
     }
 
-    /// Lets both clocks go on; the wall clock can be set on top.
+    /// Moves both clocks; the wall clock can be set in addition.
     func advance(minutes: Int, settingWallBy seconds: Int64 = 0) {
         state.withLock { state in
             state.monotonic += .seconds(minutes * 60)
@@ -45,7 +45,7 @@ struct ProviderTokenTests {
         Array(token.authorization.dropFirst("bearer ".count).utf8)
     }
 
-    @Test("is the agreed signing input and a signature of 64 bytes that its key verifies")
+    @Test("a token is the agreed signing input and a signature of 64 bytes that its key verifies")
     func content() throws {
         let token = try source.token()
         #expect(token.authorization.hasPrefix("bearer "))
@@ -61,7 +61,7 @@ struct ProviderTokenTests {
         #expect(token.issuedAt == EpochSeconds(1_700_000_000))
     }
 
-    @Test("is the same text for all who ask, until 50 minutes have gone by")
+    @Test("every call gets the same text until 50 minutes have passed")
     func renewal() throws {
         let first = try source.token()
         for _ in 0..<49 {
@@ -75,7 +75,7 @@ struct ProviderTokenTests {
         #expect(second.authorization != first.authorization)
     }
 
-    @Test("is renewed by its age, whatever the wall clock does")
+    @Test("a token is renewed by its age, whatever the wall clock does")
     func wallClockJumps() throws {
         let first = try source.token()
         clocks.advance(minutes: 49, settingWallBy: 100_000)
@@ -85,7 +85,7 @@ struct ProviderTokenTests {
         #expect(second.issuedAt == EpochSeconds(1_700_000_000 + 50 * 60 - 100_000))
     }
 
-    @Test("called expired after 20 minutes is renewed once, however many answers say so")
+    @Test("a token called expired after 20 minutes is renewed once, however many answers say so")
     func expired() throws {
         let first = try source.token()
         clocks.advance(minutes: 20)
@@ -95,7 +95,7 @@ struct ProviderTokenTests {
         #expect(try source.token() == second)
     }
 
-    @Test("called expired before that means a wrong clock: both times are named, nothing renewed")
+    @Test("an earlier \"expired\" means a wrong clock: both times are named, nothing is renewed")
     func clockFault() throws {
         let first = try source.token()
         clocks.advance(minutes: 19)
@@ -113,7 +113,7 @@ struct ProviderTokenTests {
         }
     }
 
-    @Test("is never renewed before 20 minutes and always after 50")
+    @Test("a token is never renewed before 20 minutes and always after 50")
     func policy() {
         for minute in 0...120 {
             let age = Duration.seconds(minute * 60)
@@ -123,7 +123,7 @@ struct ProviderTokenTests {
         }
     }
 
-    @Test("is not made for ids that are none")
+    @Test("invalid ids give no token")
     func identifiers() {
         for text in ["", "ABC123DEF", "ABC123DEFGH", "abc123defg", "ABC123DEF\"", "ÄBC123DEF"] {
             #expect(throws: ProviderTokenRefusal.keyID(text)) {
@@ -135,7 +135,7 @@ struct ProviderTokenTests {
         }
     }
 
-    @Test("asked for by eight threads at once is signed once")
+    @Test("eight threads that ask at once cause one signature")
     func threads() throws {
         let seen = Mutex<Set<ProviderToken>>([])
         let source = source

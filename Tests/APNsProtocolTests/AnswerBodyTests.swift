@@ -2,7 +2,7 @@ import APNsProtocol
 import TestSupport
 import Testing
 
-/// A body of an answer and what may be taken from it.
+/// A body of an answer and its expected values.
 struct BodyCase: Sendable, CustomStringConvertible {
     let text: String
     let reason: ProviderReason?
@@ -18,7 +18,7 @@ struct BodyCase: Sendable, CustomStringConvertible {
         BodyCase(text: text, reason: reason, timestamp: timestamp, isMalformed: false)
     }
 
-    /// A body from which nothing may be taken.
+    /// A body without a usable value.
     static func bad(_ text: String) -> BodyCase {
         BodyCase(text: text, reason: nil, timestamp: .absent, isMalformed: true)
     }
@@ -68,7 +68,7 @@ struct BodyCase: Sendable, CustomStringConvertible {
         #"{"reason":"Unregistered"}{}"#, #"[{"reason":"Unregistered"}]"#, #""Unregistered""#,
         "null", "410", "<html>", "\u{FEFF}{}", #"{"reason":"Unregistered" "timestamp":1}"#,
         #"{'reason':'Unregistered'}"#, #"{reason:"Unregistered"}"#,
-        // One key twice: which is meant?
+        // One key twice: neither value is certain.
         #"{"reason":"Unregistered","reason":"Unregistered"}"#,
         #"{"timestamp":1700000000123,"timestamp":1800000000123}"#,
         #"{"timestamp":1700000000123,"timest\u0061mp":1700000000123}"#,
@@ -90,12 +90,13 @@ struct AnswerBodyTests {
         #expect(read.isMalformed == body.isMalformed, sourceLocation: location)
     }
 
-    @Test("is read with white space, unknown keys and any order", arguments: BodyCase.readable)
+    @Test(
+        "a body is read with white space, unknown keys and any order", arguments: BodyCase.readable)
     func readable(body: BodyCase) {
         check(body)
     }
 
-    @Test("has a time only where the timestamp is an integer that can be milliseconds")
+    @Test("a body has a time only where its timestamp is an integer of milliseconds")
     func timestamps() {
         for (text, expected) in BodyCase.timestamps {
             check(
@@ -104,12 +105,14 @@ struct AnswerBodyTests {
         }
     }
 
-    @Test("says nothing where it is no object of distinct keys", arguments: BodyCase.unreadable)
+    @Test(
+        "a body that is not an object of distinct keys gives no reason and no time",
+        arguments: BodyCase.unreadable)
     func unreadable(body: BodyCase) {
         check(body)
     }
 
-    @Test("cut anywhere says nothing")
+    @Test("a body cut anywhere gives no reason and no time")
     func cut() {
         let whole = Array(#"{"reason":"Unregistered","timestamp":1700000000123}"#.utf8)
         for length in 1..<whole.count {
@@ -118,7 +121,7 @@ struct AnswerBodyTests {
         }
     }
 
-    @Test("over 16 KiB is not looked at, up to there any nesting and length is harmless")
+    @Test("a body over 16 KiB is ignored; up to that size any nesting and length is harmless")
     func size() {
         let good = #"{"reason":"Unregistered","timestamp":1700000000123}"#
         let spaces = String(repeating: " ", count: AnswerBody.longest - good.utf8.count)
@@ -133,7 +136,7 @@ struct AnswerBodyTests {
         check(.good(#"{"reason":"\#(long)"}"#, .other(String(long.prefix(64)))))
     }
 
-    @Test("never traps and never yields a time from 50,000 damaged bodies that is not in them")
+    @Test("50,000 damaged bodies never trap and never give a time that is not in them")
     func damage() {
         var random = SeededGenerator("damaged bodies")
         let pieces: [[UInt8]] = [
@@ -160,7 +163,7 @@ struct AnswerBodyTests {
         }
     }
 
-    @Test("of a GOAWAY is read by the same rules")
+    @Test("the body of a GOAWAY is read by the same rules")
     func goAway() {
         #expect(AnswerBody(Array(#"{"reason":"Shutdown"}"#.utf8)).reason == .shutdown)
         #expect(

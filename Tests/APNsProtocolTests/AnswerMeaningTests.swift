@@ -6,7 +6,7 @@ import Testing
 struct AnswerMeaningTests {
     private static let time: Int64 = 1_700_000_000_123
 
-    /// Apple's list: status, spelling, and what the decision table makes of it.
+    /// Apple's list: status, spelling, and the meaning in the decision table.
     static let table: [(Int, String, AnswerMeaning)] = [
         (400, "BadCollapseId", .requestFault), (400, "BadDeviceToken", .suspectToken),
         (400, "BadExpirationDate", .requestFault), (400, "BadMessageId", .requestFault),
@@ -44,7 +44,8 @@ struct AnswerMeaningTests {
             status: status, body: AnswerBody(Array(body.utf8)), retryAfter: retryAfter)
     }
 
-    @Test("is as the decision table says for each of the 32 reasons", arguments: table)
+    @Test(
+        "each of the 32 reasons has the meaning that the decision table gives it", arguments: table)
     func listed(status: Int, spelling: String, meaning: AnswerMeaning) {
         let reason = ProviderReason(spelling)
         #expect(reason.description == spelling)
@@ -53,19 +54,19 @@ struct AnswerMeaningTests {
         #expect(ProviderAnswer(reason, timestamp: Self.time).meaning == meaning)
     }
 
-    @Test("covers every reason of Apple's list")
+    @Test("the decision table covers every reason of Apple's list")
     func completeness() {
         #expect(ProviderReason.listed.count == 32)
         #expect(Set(ProviderReason.listed.map(\.description)) == Set(Self.table.map(\.1)))
     }
 
-    @Test("of a 200 is acceptance, whatever the body says")
+    @Test("a 200 means acceptance, whatever the body says")
     func accepted() {
         #expect(answer(200, nil).meaning == .accepted)
         #expect(answer(200, "Unregistered", "\(Self.time)").meaning == .accepted)
     }
 
-    @Test("is a verdict on the token for a 410 and for nothing else")
+    @Test("a 410, and nothing else, is a verdict on the token")
     func onlyGoneIsEvidence() {
         let spellings = Self.table.map(\.1) + ["SomethingNew", nil]
         for status in [
@@ -81,7 +82,7 @@ struct AnswerMeaningTests {
     }
 
     @Test(
-        "of a 410 without a usable time or with an unknown reason is: gone, as of its receipt",
+        "a 410 without a usable time or with an unknown reason means gone, as of its receipt",
         arguments: [
             ("Unregistered", nil), ("ExpiredToken", nil), (nil, nil), (nil, "1700000000123"),
             ("SomethingNew", "1700000000123"), ("Unregistered", "1700000000"),
@@ -93,7 +94,7 @@ struct AnswerMeaningTests {
         #expect(answer(410, reason, timestamp).meaning == .gone(.atReceipt))
     }
 
-    @Test("of a 410 with a malformed body is: gone, as of its receipt")
+    @Test("a 410 with a malformed body means gone, as of its receipt")
     func malformedGone() {
         for text in ["{", #"{"timestamp":1700000000123,"timestamp":1800000000123}"#, "<html>"] {
             let answer = ProviderAnswer(status: 410, body: AnswerBody(Array(text.utf8)))
@@ -101,7 +102,7 @@ struct AnswerMeaningTests {
         }
     }
 
-    @Test("is not understood where status and reason contradict each other")
+    @Test("an answer whose status and reason contradict each other is not understood")
     func contradictions() {
         #expect(answer(410, "BadDeviceToken", "\(Self.time)").meaning == .notUnderstood)
         #expect(answer(400, "Unregistered", "\(Self.time)").meaning == .notUnderstood)
@@ -113,7 +114,7 @@ struct AnswerMeaningTests {
         #expect(answer(302, nil).meaning == .notUnderstood)
     }
 
-    @Test("goes by the status where that alone suffices")
+    @Test("an answer takes its meaning from the status where that alone suffices")
     func statusAlone() {
         #expect(answer(403, "SomethingNew").meaning == .credentialFault(.none))
         #expect(answer(403, nil).meaning == .credentialFault(.none))
@@ -125,7 +126,7 @@ struct AnswerMeaningTests {
         #expect(answer(500, "Shutdown").meaning == .serverTrouble(after: nil))
     }
 
-    @Test("carries the time to wait where APNs gives one")
+    @Test("an answer carries the time to wait where APNs gives one")
     func waiting() {
         #expect(answer(429, "TooManyRequests", retryAfter: 7).meaning == .throttled(after: 7))
         #expect(answer(503, nil, retryAfter: 60).meaning == .serverTrouble(after: 60))
@@ -140,7 +141,7 @@ struct RetryAfterTests {
     /// Sun, 06 Nov 1994 08:49:37 GMT, the example of RFC 9110.
     private let example: UInt32 = 784_111_777
 
-    @Test("is read as seconds and as each of the three forms of a date")
+    @Test("Retry-After is read as seconds and as each of the three forms of a date")
     func forms() {
         let now = EpochSeconds(example - 100)
         for (text, seconds) in [
@@ -153,7 +154,7 @@ struct RetryAfterTests {
         }
     }
 
-    @Test("with a two-digit year means the century that is not over 50 years ahead")
+    @Test("a two-digit year means the century that is not over 50 years ahead")
     func centuries() {
         let now = EpochSeconds(1_700_000_000)
         // 2073-11-14 is within fifty years of 2023-11-14, 2074 is not and means 1974.
@@ -164,7 +165,7 @@ struct RetryAfterTests {
     }
 
     @Test(
-        "of any other form is none",
+        "any other form of Retry-After is ignored",
         arguments: [
             "", " ", "-1", "+5", "1.5", "5 seconds", "soon", "Sun, 06 Nov 1994 08:49:37",
             "Sun, 06 Nov 1994 08:49:37 CET", "Sun, 32 Nov 1994 08:49:37 GMT",
@@ -177,7 +178,7 @@ struct RetryAfterTests {
         #expect(RetryAfter.seconds(Array(text.utf8), now: EpochSeconds(0)) == nil)
     }
 
-    @Test("never traps on random text")
+    @Test("reading Retry-After never traps on random text")
     func damage() {
         var random = SeededGenerator("retry-after")
         let alphabet = Array("SunNovGMT0123456789 ,:-+".utf8) + [0, 0xFF]

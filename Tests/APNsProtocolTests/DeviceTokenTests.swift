@@ -8,7 +8,7 @@ struct DeviceTokenTests {
     private let grouped =
         "c9d4c07c fbbc26d6 ef87a44d 53e16983 1096a5d5 fd825475 56659ddd f715defc"
 
-    @Test("is read from every recoverable spelling")
+    @Test("a token is read from every recoverable spelling")
     func spellings() throws {
         for text in [
             canonical, canonical.uppercased(), grouped, "<\(grouped)>", " \(canonical)  ",
@@ -18,7 +18,7 @@ struct DeviceTokenTests {
     }
 
     @Test(
-        "is refused where the spelling has lost bytes or is no token",
+        "a spelling that has lost bytes or holds no token is refused",
         arguments: [
             ("", DeviceTokenRefusal.blank), ("    ", .blank), ("<>", .blank), ("0", .placeholder),
             (" 0 ", .placeholder),
@@ -39,7 +39,7 @@ struct DeviceTokenTests {
         #expect(throws: refusal) { try DeviceToken(spelling: text) }
     }
 
-    @Test("of any length keeps its bytes, its hex and its order")
+    @Test("a token of any length keeps its bytes, its hex and its order")
     func lengthsAndOrder() throws {
         var random = SeededGenerator("token order")
         let raw = (0..<400).map { _ in
@@ -56,12 +56,12 @@ struct DeviceTokenTests {
         #expect(Set(tokens).count == Set(raw).count)
     }
 
-    @Test("is never made of no bytes")
+    @Test("a token of no bytes does not exist")
     func empty() {
         #expect(DeviceToken([]) == nil)
     }
 
-    @Test("prints a prefix unless the whole is asked for")
+    @Test("a token prints a prefix unless the caller asks for the whole")
     func redaction() throws {
         let token = try DeviceToken(spelling: canonical)
         #expect("\(token)" == "c9d4c07c…")

@@ -24,24 +24,24 @@ struct FeedbackDecoderTests {
             sourceLocation: location)
     }
 
-    @Test("reads each vector in one piece", arguments: FeedbackVector.all)
+    @Test("the decoder reads each vector in one piece", arguments: FeedbackVector.all)
     func wholeVectors(vector: FeedbackVector) {
         expect(vector, in: [vector.bytes[...]])
     }
 
-    @Test("reads each vector byte by byte", arguments: FeedbackVector.all)
+    @Test("the decoder reads each vector byte by byte", arguments: FeedbackVector.all)
     func drippedVectors(vector: FeedbackVector) {
         expect(vector, in: vector.bytes.indices.map { vector.bytes[$0...$0] })
     }
 
-    @Test("reads each vector at every split in two", arguments: FeedbackVector.all)
+    @Test("the decoder reads each vector at every split in two", arguments: FeedbackVector.all)
     func splitVectors(vector: FeedbackVector) {
         for cut in 0...vector.bytes.count {
             expect(vector, in: [vector.bytes[..<cut], vector.bytes[cut...]])
         }
     }
 
-    @Test("reads the same tuples at 10,000 random splits of a mixed feed")
+    @Test("the decoder reads the same tuples at 10,000 random splits of a mixed feed")
     func randomSplits() {
         var random = SeededGenerator("random splits")
         let tuples = (0..<40).map { index in
@@ -67,7 +67,7 @@ struct FeedbackDecoderTests {
         }
     }
 
-    @Test("a length above 256 is out of step once the feed goes on past it, at any split")
+    @Test("a length above 256 ends decoding if the feed continues after it, at any split")
     func impossibleLength() {
         let good = FeedbackVector.all[0]
         let lie = FeedbackVector.bytes("6553f1000101") + [UInt8](repeating: 7, count: 400)
@@ -80,7 +80,7 @@ struct FeedbackDecoderTests {
         }
     }
 
-    @Test("nothing is decoded after the stream lost step, however plausible it looks")
+    @Test("the decoder reads nothing after an impossible length, however plausible the bytes look")
     func noResynchronisation() {
         let lie = FeedbackVector.bytes("6553f1000200") + [UInt8](repeating: 1, count: 512)
         let (tuples, decoder) = decode([lie[...], FeedbackVector.all[0].bytes[...]])
@@ -89,7 +89,7 @@ struct FeedbackDecoderTests {
         #expect(decoder.bytesSeen == lie.count + 38)
     }
 
-    @Test("random bytes never trap and every byte is accounted for")
+    @Test("random bytes never trap, and the decoder accounts for every byte")
     func garbage() {
         var random = SeededGenerator("garbage feeds")
         for _ in 0..<2_000 {
@@ -110,7 +110,7 @@ struct FeedbackDecoderTests {
         }
     }
 
-    @Test("what a tuple encodes is what the decoder reads")
+    @Test("the decoder reads back every encoded tuple")
     func roundTrip() {
         let tuple = FeedbackVector.all[6].tuples[0]
         var bytes: [UInt8] = []

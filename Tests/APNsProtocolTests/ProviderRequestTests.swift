@@ -16,7 +16,7 @@ struct ProviderRequestTests {
     }
 
     @Test(
-        "of each push type goes to the topic with that type's suffix",
+        "a notification of each push type has the topic with the suffix of that type",
         arguments: [
             ("alert", ""), ("background", ""), ("complication", ".complication"),
             ("controls", ".push-type.controls"), ("fileprovider", ".pushkit.fileprovider"),
@@ -31,7 +31,7 @@ struct ProviderRequestTests {
         #expect(try APNsTopic(bundleID: bundle + suffix, for: kind).description == bundle + suffix)
     }
 
-    @Test("carries the headers of its attributes, the changing ones unindexed")
+    @Test("a request carries the headers of its attributes and does not index changing values")
     func fields() throws {
         #expect(
             try attributes().fields == [
@@ -51,7 +51,7 @@ struct ProviderRequestTests {
                 == .until(EpochSeconds(1_700_000_000)))
     }
 
-    @Test("is refused where APNs would refuse it, with the cause")
+    @Test("a request that APNs would refuse is refused, with the cause")
     func refusals() {
         #expect(throws: RequestRefusal.immediateBackground) {
             try attributes(type: "background", priority: 10)
@@ -88,7 +88,7 @@ struct ProviderRequestTests {
         }
     }
 
-    @Test("has a payload of 1 to 4096 bytes, VoIP to 5120", arguments: PushType.allCases)
+    @Test("a payload has 1 to 4096 bytes, for VoIP up to 5120", arguments: PushType.allCases)
     func payloads(type: PushType) throws {
         let limit = type == .voip ? 5120 : 4096
         let attributes = try attributes(type: type.rawValue)
@@ -100,7 +100,7 @@ struct ProviderRequestTests {
         #expect(throws: RequestRefusal.emptyPayload) { try attributes.checkPayload(bytes: 0) }
     }
 
-    @Test("is refused in words without control characters, whatever the queue holds")
+    @Test("a refusal has no control characters, whatever the queue holds")
     func messages() {
         let hostile = "\u{1B}[31m\r\n" + String(repeating: "ä", count: 500)
         for refusal in [
@@ -111,7 +111,7 @@ struct ProviderRequestTests {
         }
     }
 
-    @Test("to a token of any length has the path /3/device/ and its lower-case hex")
+    @Test("the path is /3/device/ and the lower-case hex of a token of any length")
     func paths() throws {
         var random = SeededGenerator("paths")
         for count in [1, 8, 31, 32, 33, 54, 80, 100, 2_000] {
@@ -129,7 +129,7 @@ struct ProviderRequestTests {
 struct APNsIDTests {
     private let text = "6f1c0e0a-6c0e-4b7e-9f5e-0d8a4b0d9c11"
 
-    @Test("is the same in bytes and as a lower-case UUID")
+    @Test("an apns-id has the same value as bytes and as a lower-case UUID")
     func spelling() throws {
         let id = try #require(APNsID(text: text))
         #expect(id.description == text)
@@ -145,7 +145,7 @@ struct APNsIDTests {
     }
 
     @Test(
-        "is not read from any other spelling",
+        "an apns-id is not read from any other spelling",
         arguments: [
             "", "6f1c0e0a6c0e4b7e9f5e0d8a4b0d9c11", "6F1C0E0A-6C0E-4B7E-9F5E-0D8A4B0D9C11",
             "6f1c0e0a-6c0e-4b7e-9f5e-0d8a4b0d9c1", "6f1c0e0a-6c0e-4b7e-9f5e-0d8a4b0d9c111",
@@ -156,20 +156,20 @@ struct APNsIDTests {
         #expect(APNsID(text: spelling) == nil)
     }
 
-    @Test("in upper case is read where that is allowed")
+    @Test("an apns-id in upper case is read where that is allowed")
     func anyCase() {
         let id = APNsID(text: text.uppercased(), anyCase: true)
         #expect(id?.description == text)
     }
 
-    @Test("of 15 or 17 bytes does not exist")
+    @Test("an apns-id of 15 or 17 bytes does not exist")
     func sizes() {
         for count in [0, 15, 17] {
             #expect(APNsID(bytes: [UInt8](repeating: 1, count: count)) == nil)
         }
     }
 
-    @Test("made at random is a UUID of version 4, and not the same twice")
+    @Test("a random apns-id is a UUID of version 4 and differs from the next one")
     func random() {
         var random = SeededGenerator("random apns-ids")
         let ids = (0..<1_000).map { _ in APNsID.random(using: &random) }

@@ -19,7 +19,7 @@ struct SharedCertificates: Sendable {
     }
 }
 
-/// What a client of the gateway saw.
+/// The bytes and the end that a client of the gateway saw.
 struct Seen {
     var bytes: [UInt8] = []
     var end: ReadOutcome?

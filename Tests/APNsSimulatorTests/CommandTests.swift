@@ -70,7 +70,7 @@ final class Run {
     }
 }
 
-/// A client that knows nothing of our code.
+/// A client that is independent of our code.
 private func foreignClient(_ greeting: [String: Any], _ options: [String] = []) throws -> Data {
     let process = Process()
     process.executableURL = URL(fileURLWithPath: "/usr/bin/openssl")
@@ -100,7 +100,7 @@ struct CommandTests {
         ]
     }
 
-    @Test("openssl s_client gets the list once, each connection is one line, --once ends it")
+    @Test("openssl s_client gets the list once, each connection prints a line, --once ends the run")
     func foreign() throws {
         let folder = try TemporaryFolder()
         let vector = FeedbackVector.all[0]
@@ -121,7 +121,7 @@ struct CommandTests {
         #expect(run.status() == 0)
     }
 
-    @Test("SIGTERM and SIGINT end it with status 0, even with a client on the line")
+    @Test("SIGTERM and SIGINT end the command with status 0, even while a client is connected")
     func signals() throws {
         let folder = try TemporaryFolder()
         for stop in [Run.terminate, Run.interrupt] {
@@ -135,7 +135,7 @@ struct CommandTests {
         }
     }
 
-    @Test("the flags reach the behaviour")
+    @Test("the options select the behaviour of the gateway")
     func flags() throws {
         let folder = try TemporaryFolder()
         let file = try folder.write("tuples", "1 aabb\n2 ccdd\n")
@@ -152,7 +152,7 @@ struct CommandTests {
     }
 
     @Test(
-        "millions of tuples pass through little memory",
+        "the gateway serves millions of tuples with little memory",
         .disabled(if: Environment.isSanitized, "a sanitizer needs more than is measured"))
     func flatMemory() throws {
         let folder = try TemporaryFolder()
@@ -180,7 +180,7 @@ struct CommandTests {
         #expect(peak < 48 * 1024, "\(peak) KiB")
     }
 
-    @Test("certificates are made once and used again, keys private")
+    @Test("the command makes certificates once, uses them again and keeps the keys private")
     func certificates() throws {
         let folder = try TemporaryFolder()
         let directory = folder.file("c")
@@ -204,7 +204,7 @@ struct CommandTests {
     }
 
     @Test(
-        "a wrong flag is a usage error, a missing list a failure",
+        "a wrong option is a usage error, a missing list a failure",
         arguments: [
             Mistake(["--write-size", "0"], 64), Mistake(["--generate", "-1"], 64),
             Mistake(["--hex", "abc"], 1), Mistake(["--feed", "/nonexistent"], 1),

@@ -3,17 +3,17 @@ import SecureTransport
 import TestSupport
 import Testing
 
-@Suite("Misbehaving on request")
+@Suite("Misbehaviour on request")
 struct MisbehaviourTests {
     private let f2 = FeedbackVector.all[1].bytes
 
-    @Test("a drip of one byte per write loses nothing")
+    @Test("a client loses nothing when the gateway writes one byte at a time")
     func drip() throws {
         let gateway = try FeedbackGateway.start([.bytes(f2)]) { $0.writeSize = 1 }
         #expect(try gateway.read().bytes == f2)
     }
 
-    @Test("a wait comes after each write, and a write has the size asked for")
+    @Test("the gateway waits after each write, and a write has the size asked for")
     func delay() throws {
         let gateway = try FeedbackGateway.start([.bytes(f2)]) {
             $0.writeSize = 5
@@ -30,7 +30,7 @@ struct MisbehaviourTests {
         #expect(try quick.read().bytes == f2)
     }
 
-    @Test("a pause comes after exactly the byte asked for")
+    @Test("the gateway pauses after exactly the byte asked for")
     func pause() throws {
         let gateway = try FeedbackGateway.start([.bytes(f2)]) {
             // Ends only when the gateway stops, so the client can see where it began.
@@ -52,7 +52,7 @@ struct MisbehaviourTests {
         #expect(gateway.records(atLeast: 1).map(\.bytes) == [count])
     }
 
-    @Test("a reset after some bytes is a reset")
+    @Test("a reset after some bytes reaches the client as a reset")
     func resetAfter() throws {
         let gateway = try FeedbackGateway.start([.bytes(f2)]) { $0.resetAfter = 41 }
         let seen = try gateway.read()
@@ -62,7 +62,7 @@ struct MisbehaviourTests {
         #expect(gateway.records.map(\.bytes) == [41])
     }
 
-    @Test("an end without close_notify is a cut behind the whole list")
+    @Test("an end without close_notify is a cut after the whole list")
     func noCloseNotify() throws {
         let gateway = try FeedbackGateway.start([.bytes(f2)]) { $0.ending = .noCloseNotify }
         let seen = try gateway.read()
@@ -71,7 +71,7 @@ struct MisbehaviourTests {
         #expect(gateway.records(atLeast: 1).map(\.end) == [.noCloseNotify])
     }
 
-    @Test("a connection held open gives the list and then nothing, until the client leaves")
+    @Test("a held connection gives the list and then nothing, until the client leaves")
     func holdOpen() throws {
         let gateway = try FeedbackGateway.start([.bytes(f2)]) { $0.ending = .holdOpen }
         let connection = try gateway.connect()
@@ -84,7 +84,7 @@ struct MisbehaviourTests {
         #expect(gateway.records(atLeast: 1).map(\.end) == [.heldOpen])
     }
 
-    @Test("silence after the handshake keeps the list for later")
+    @Test("silence after the handshake keeps the list for the next connection")
     func silentAfter() throws {
         let gateway = try FeedbackGateway.start([.bytes(f2)]) {
             $0.opening = .silentAfterHandshake
@@ -97,7 +97,7 @@ struct MisbehaviourTests {
         #expect(record.end == .heldOpen)
     }
 
-    @Test("silence before the handshake runs into the client's time limit")
+    @Test("silence before the handshake lasts until the client's time limit")
     func silentBefore() throws {
         let gateway = try FeedbackGateway.start { $0.opening = .silentBeforeHandshake }
         let seen = try gateway.read(handshakeTimeout: .milliseconds(50))
@@ -117,17 +117,17 @@ struct MisbehaviourTests {
         }
     }
 
-    @Test("garbage comes behind the list, or in its place")
+    @Test("garbage follows the list or replaces it")
     func garbage() throws {
         let behind = try FeedbackGateway.start([.bytes(f2)]) { $0.appendix = [1, 2, 3] }
         #expect(try behind.read().bytes == f2 + [1, 2, 3])
         let instead = try FeedbackGateway.start([.bytes(f2)]) { $0.replacement = [9, 9] }
         #expect(try instead.read().bytes == [9, 9])
-        // The list was given away with it.
+        // The list was lost with it.
         #expect(instead.records(atLeast: 1).map(\.list) == [0])
     }
 
-    @Test("an endless feed goes on until the client has enough")
+    @Test("an endless feed continues until the client stops")
     func endless() throws {
         let gateway = try FeedbackGateway.start([.bytes(f2)]) { $0.isEndless = true }
         let seen = try gateway.read(limit: 50 * f2.count)
@@ -141,7 +141,7 @@ struct MisbehaviourTests {
     }
 
     @Test(
-        "a bad server certificate is noticed by its own fault",
+        "a client names the fault of each bad server certificate",
         arguments: [
             (FeedbackBehaviour.Certificate.expired, TransportFailure.Code.certificateExpired),
             (.notYetValid, .certificateNotYetValid), (.foreign, .certificateUntrusted),
@@ -157,7 +157,7 @@ struct MisbehaviourTests {
     }
 
     @Test(
-        "a gateway that refuses every client certificate gives nothing away",
+        "a gateway that refuses every client certificate keeps its list",
         arguments: [TLSServerContext.Version.tls12, .tls13])
     func refusal(version: TLSServerContext.Version) throws {
         let gateway = try FeedbackGateway.start([.bytes(f2)]) {
@@ -168,7 +168,7 @@ struct MisbehaviourTests {
         #expect(gateway.records(atLeast: 1).map(\.list) == [nil])
     }
 
-    @Test("a gateway stuck at TLS 1.1 is refused for its version")
+    @Test("a gateway limited to TLS 1.1 is refused for its version")
     func oldVersion() throws {
         let gateway = try FeedbackGateway.start([.bytes(f2)]) { $0.versions = .tls11 ... .tls11 }
         #expect(try gateway.read().failure == .protocolVersion)

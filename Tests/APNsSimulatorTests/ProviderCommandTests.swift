@@ -49,7 +49,7 @@ struct ProviderCommandTests {
     }
 
     @Test(
-        "serves curl with a provider token, and counts what it did",
+        "the command serves curl with a provider token and counts its answers",
         .enabled(if: curl != nil, "curl with HTTP/2 is not installed"))
     func providerToken() throws {
         let run = try Run([
@@ -84,7 +84,7 @@ struct ProviderCommandTests {
     }
 
     @Test(
-        "serves curl with a client certificate, whose topic is the default",
+        "the command serves curl with a client certificate, whose topic is the default",
         .enabled(if: curl != nil, "curl with HTTP/2 is not installed"))
     func certificate() throws {
         let run = try Run([
@@ -105,7 +105,7 @@ struct ProviderCommandTests {
     }
 
     @Test(
-        "refuses wrong options: usage by number, contents as a failure",
+        "a wrong option is a usage error, wrong contents are a failure",
         arguments: [
             (["--go-away-at", "0"], 64), (["--stall-at", "-1"], 64),
             (["--answer", "abcd"], 1), (["--answer", "abc=ok"], 1),

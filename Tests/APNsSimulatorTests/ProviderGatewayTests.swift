@@ -86,7 +86,7 @@ struct GatewayStage {
 
 @Suite("The rules of the provider gateway")
 struct ProviderGatewayTests {
-    @Test("take a good request and echo its apns-id")
+    @Test("the gateway accepts a good request and echoes its apns-id")
     func good() throws {
         var stage = try GatewayStage()
         let verdict = stage.verdict(stage.request())
@@ -96,7 +96,7 @@ struct ProviderGatewayTests {
         #expect(verdict.token?.hex == FeedbackVector.tutorialHex)
     }
 
-    @Test("invent an apns-id for a request without one")
+    @Test("the gateway makes an apns-id for a request without one")
     func inventedID() throws {
         var stage = try GatewayStage()
         let request = stage.request(["apns-id": nil])
@@ -131,13 +131,13 @@ struct ProviderGatewayTests {
         ("authorization", "bearer a.b.c", .invalidProviderToken),
     ]
 
-    @Test("refuse what APNs refuses, with its reason and status", arguments: refusals)
+    @Test("the gateway refuses what APNs refuses, with its reason and status", arguments: refusals)
     func refused(field: String, value: String?, reason: ProviderReason) throws {
         var stage = try GatewayStage()
         #expect(stage.reason(stage.request([field: value])) == reason)
     }
 
-    @Test("refuse payloads by the push type's limit, and empty ones")
+    @Test("the gateway refuses payloads above the limit of the push type, and empty ones")
     func payloads() throws {
         var stage = try GatewayStage()
         func body(_ count: Int) -> String { String(repeating: " ", count: count) }
@@ -151,7 +151,7 @@ struct ProviderGatewayTests {
         #expect(stage.reason(stage.request(voip, body: body(5121))) == .payloadTooLarge)
     }
 
-    @Test("refuse a header that comes twice, and background with priority 10")
+    @Test("the gateway refuses a header that comes twice, and background with priority 10")
     func combinations() throws {
         var stage = try GatewayStage()
         let twice = stage.request(extra: [("apns-id", GatewayStage.id)])
@@ -164,7 +164,7 @@ struct ProviderGatewayTests {
                 == .badPriority)
     }
 
-    @Test("know only the bundle ids they were given")
+    @Test("the gateway knows only the bundle ids of its settings")
     func bundleIDs() throws {
         var stage = try GatewayStage()
         stage.gateway.bundleIDs = ["com.example.chat"]
@@ -173,7 +173,7 @@ struct ProviderGatewayTests {
             stage.reason(stage.request(["apns-topic": "com.example.other"])) == .badTopic)
     }
 
-    @Test("refuse a provider token by age, signature, key, team and environment")
+    @Test("the gateway refuses a provider token by age, signature, key, team and environment")
     func tokens() throws {
         let stage = try GatewayStage()
         let stranger = try SigningKey()
@@ -194,7 +194,7 @@ struct ProviderGatewayTests {
         }
     }
 
-    @Test("see a good token expire on an open connection")
+    @Test("a provider token expires while its connection is open")
     func expiry() throws {
         var stage = try GatewayStage()
         let request = stage.request()
@@ -202,7 +202,7 @@ struct ProviderGatewayTests {
         #expect(stage.reason(request, after: 3_601) == .expiredProviderToken)
     }
 
-    @Test("refuse a second token within 20 minutes and go on with the first")
+    @Test("the gateway refuses a second token within 20 minutes and still accepts the first")
     func renewals() throws {
         var stage = try GatewayStage()
         let first = stage.request()
@@ -213,7 +213,7 @@ struct ProviderGatewayTests {
         #expect(stage.reason(second, after: 1_200) == nil)
     }
 
-    @Test("bind a connection to the first key and team")
+    @Test("the gateway binds a connection to the first key and team")
     func binding() throws {
         var stage = try GatewayStage()
         #expect(stage.reason(stage.request()) == nil)
@@ -225,7 +225,7 @@ struct ProviderGatewayTests {
         #expect(stage.reason(otherTeam, after: 2_600) == .invalidProviderToken)
     }
 
-    @Test("by certificate: its topic is the default, others are not allowed, a token is ignored")
+    @Test("a certificate has a default topic, allows no other, and makes a token ignored")
     func certificates() throws {
         var stage = try GatewayStage()
         stage.gateway.authentication = .certificate
@@ -251,7 +251,7 @@ struct ProviderGatewayTests {
 
 @Suite("The script of the provider gateway")
 struct ProviderScriptTests {
-    @Test("answers by token before number before share")
+    @Test("the script answers by token first, then by number, then by share")
     func precedence() throws {
         let token = try DeviceToken(spelling: FeedbackVector.tutorialHex)
         let gone = ScriptedAction.reply(ScriptedReply(.unregistered, timestamp: 1_700_000_000_123))
@@ -265,7 +265,7 @@ struct ProviderScriptTests {
         #expect(script.action(for: token, number: 2) == .reset(.refusedStream))
     }
 
-    @Test("numbers valid requests only")
+    @Test("the script numbers valid requests only")
     func numbers() throws {
         var script = ProviderScript()
         script.sequence[2] = .stall
@@ -276,14 +276,14 @@ struct ProviderScriptTests {
         #expect(actions.count { $0 == .stall } == 1)
     }
 
-    @Test("draws shares from the token: 1 % and 5 % of 100,000 tokens, the same each time")
+    @Test("a share depends on the token: 1 % and 5 % of 100,000 tokens, the same each time")
     func shares() throws {
         let gone = ScriptedAction.reply(ScriptedReply(.unregistered, timestamp: 1_700_000_000_123))
         var script = ProviderScript()
         script.shares = [
             .init(millionths: 10_000, action: gone), .init(millionths: 50_000, action: .stall),
         ]
-        // Tokens that differ in little, as counters make them.
+        // Tokens with small differences, such as those of a counter.
         var counts = (gone: 0, stalled: 0)
         for index in 0..<100_000 {
             let bytes = withUnsafeBytes(of: UInt64(index).bigEndian) { Array($0) }
@@ -298,7 +298,7 @@ struct ProviderScriptTests {
         #expect(abs(counts.stalled - 5_000) < 345)
     }
 
-    @Test("is read from the command line's spelling, and nothing else is")
+    @Test("the script is read from its spelling on the command line, and from no other")
     func spelling() throws {
         #expect(try ScriptedAction("ok") == .reply(.accepted))
         #expect(try ScriptedAction("stall") == .stall)

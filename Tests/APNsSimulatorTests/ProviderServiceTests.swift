@@ -5,7 +5,7 @@ import SecureTransport
 import TestSupport
 import Testing
 
-/// What a client of the provider service saw, by key of its request.
+/// The outcomes that a client of the provider service saw, by key of its request.
 private struct SeenAnswers {
     var kinds: [UInt64: HTTP2Outcome.Kind] = [:]
     var bodies: [UInt64: [UInt8]] = [:]
@@ -93,7 +93,8 @@ private func token(_ key: UInt64) -> DeviceToken {
 struct ProviderServiceTests {
     private let gone = ScriptedReply(.unregistered, timestamp: 1_700_000_000_123)
 
-    @Test("answers each of 3,000 requests as scripted, with its own apns-id, and keeps book")
+    @Test(
+        "the service gives each of 3,000 requests its scripted answer and apns-id, and records it")
     func script() throws {
         var script = ProviderScript()
         script.shares = [
@@ -124,7 +125,7 @@ struct ProviderServiceTests {
         #expect(totals.answered[410] == seen.keys { $0 == .response(status: 410) }.count)
     }
 
-    @Test("notices what is accepted twice")
+    @Test("the service notices a notification that it accepts twice")
     func twice() throws {
         let service = try ProviderService.start()
         _ = try service.send(0..<10)
@@ -134,7 +135,7 @@ struct ProviderServiceTests {
         #expect(service.book.requestsByToken[token(9)] == 2)
     }
 
-    @Test("goes away in the middle: client and book agree on what was processed")
+    @Test("after a GOAWAY in the middle, client and service agree on what was processed")
     func goAway() throws {
         var misbehaviour = ProviderMisbehaviour()
         misbehaviour.goAway = .init(atRequest: 50)
@@ -148,7 +149,7 @@ struct ProviderServiceTests {
         #expect(first.keys { $0 == .response(status: 200) } == Set(0..<35))
         #expect(first.keys { $0 == .outcomeUnknown(.connectionLost) } == Set(35..<40))
         #expect(first.keys { $0 == .notProcessed(.goAway) } == Set(40..<50))
-        // What was not processed is sent again on a connection that behaves.
+        // Unprocessed requests are sent again on a good connection.
         let second = try service.send(40..<50)
         #expect(second.keys { $0 == .response(status: 200) }.count == 10)
         service.stop()
@@ -157,7 +158,7 @@ struct ProviderServiceTests {
         #expect(service.book.totals.unanswered == 5)
     }
 
-    @Test("sends malformed bodies in small pieces")
+    @Test("the service sends malformed bodies in small pieces")
     func malformed() throws {
         let body = Array(#"{"reason":"Unregistered","timestamp":"#.utf8)
         var script = ProviderScript()
@@ -167,7 +168,7 @@ struct ProviderServiceTests {
         #expect(seen.bodies.values.allSatisfy { $0 == body } && seen.bodies.count == 5)
     }
 
-    @Test("changes the stream limit in the middle, and all requests are answered")
+    @Test("the service answers all requests although the stream limit changes")
     func streamLimit() throws {
         var misbehaviour = ProviderMisbehaviour()
         misbehaviour.settingsChanges = [
@@ -183,7 +184,7 @@ struct ProviderServiceTests {
             })
     }
 
-    @Test("resets a connection: nothing after that request is known to the client")
+    @Test("a connection that the service resets leaves later requests without an answer")
     func reset() throws {
         var misbehaviour = ProviderMisbehaviour()
         misbehaviour.resetAtRequest = 30
@@ -199,7 +200,7 @@ struct ProviderServiceTests {
             })
     }
 
-    @Test("refuses a client without a certificate in the handshake")
+    @Test("the service refuses a client without a certificate in the handshake")
     func noCertificate() throws {
         let service = try ProviderService.start()
         let context = try TLSClientContext(
@@ -216,7 +217,7 @@ struct ProviderServiceTests {
         #expect(failure?.code == .clientCertificateRefused)
     }
 
-    @Test("stops while clients are connected")
+    @Test("the service stops while clients are connected")
     func stopping() throws {
         let service = try ProviderService.start()
         let session = try service.connect()

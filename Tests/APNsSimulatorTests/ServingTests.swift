@@ -6,7 +6,7 @@ import Synchronization
 import TestSupport
 import Testing
 
-@Suite("Serving as Apple did")
+@Suite("Serving as Apple's feedback service did")
 struct ServingTests {
     private let f2 = FeedbackVector.all[1]
 
@@ -37,7 +37,7 @@ struct ServingTests {
         #expect(try gateway.read().bytes == vector.bytes)
     }
 
-    @Test("several lists go to successive connections, later offers to later ones")
+    @Test("successive connections get successive lists, and lists offered later")
     func successive() throws {
         let gateway = try FeedbackGateway.start([.bytes([1]), .bytes([2, 2])])
         #expect(try gateway.read().bytes == [1])
@@ -47,14 +47,14 @@ struct ServingTests {
         #expect(try gateway.read().bytes == [3])
     }
 
-    @Test("with repetition the lists are served in turn")
+    @Test("with repetition the gateway serves its lists again and again")
     func repeats() throws {
         let gateway = try FeedbackGateway.start([.bytes([1]), .bytes([2])]) { $0.repeats = true }
         #expect(try (1...5).map { _ in try gateway.read().bytes } == [[1], [2], [1], [2], [1]])
         #expect(gateway.records(atLeast: 5).map(\.list) == [0, 1, 0, 1, 0])
     }
 
-    @Test("a list in a file is read from it")
+    @Test("the gateway reads a list from a file")
     func file() throws {
         let folder = try TemporaryFolder()
         let bytes = (0..<300_000).map { UInt8(truncatingIfNeeded: $0 / 7) }
@@ -100,7 +100,7 @@ struct ServingTests {
         #expect(refused?.error != nil)
     }
 
-    @Test("stopping ends connections that are held open")
+    @Test("stopping the gateway ends connections that it holds open")
     func stop() throws {
         let gateway = try FeedbackGateway.start([.bytes([1])]) { $0.ending = .holdOpen }
         let connection = try gateway.connect()
@@ -112,7 +112,7 @@ struct ServingTests {
             outcome = try connection.read(into: buffer, deadline: .in(patience))
         }
         guard case .end = outcome else {
-            Issue.record("the connection went on: \(outcome)")
+            Issue.record("the connection continued: \(outcome)")
             return
         }
         #expect(gateway.records.count == 1)
@@ -122,7 +122,7 @@ struct ServingTests {
 @Suite("Generated feeds")
 struct GeneratedFeedTests {
     @Test(
-        "tuples computed one by one are the feed that is served",
+        "the gateway serves exactly the tuples that are computed one by one",
         arguments: [[32], [32, 0, 100, 7]])
     func reproducible(lengths: [UInt16]) throws {
         var generator = SeededGenerator("generated feed")
@@ -136,7 +136,7 @@ struct GeneratedFeedTests {
         #expect(try FeedbackGateway.start([.generated(feed)]).read().bytes == expected)
     }
 
-    @Test("tokens of one feed all differ, and so do those of another seed")
+    @Test("the tokens of one feed all differ, also from those of another seed")
     func distinct() {
         let count = 20_000
         let tokens = [UInt64(1), 2].flatMap { seed in
@@ -158,7 +158,7 @@ struct GeneratedFeedTests {
         #expect((0...1).compactMap { feed.token(at: $0)?.hex } == expected)
     }
 
-    @Test("the longest token there can be is served whole")
+    @Test("the longest possible token is served whole")
     func longest() throws {
         let feed = GeneratedFeed(count: 3, seed: 9, lengths: [.max])
         let seen = try FeedbackGateway.start([.generated(feed)]).read()
@@ -201,7 +201,7 @@ struct FeedTextTests {
         #expect(failure?.description.contains("line 2") == true)
     }
 
-    @Test("hex may be spaced, but not odd or of other letters")
+    @Test("hex may have spaces, but no odd length and no other letters")
     func hex() throws {
         #expect(try bytes(.hex("00 ff\n7F")) == [0, 255, 127])
         #expect(throws: SimulatorFailure.self) { try FeedSource.hex("123") }

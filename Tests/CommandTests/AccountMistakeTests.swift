@@ -8,7 +8,7 @@ import Testing
     "A mistake about the account",
     .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)))
 struct AccountMistakeTests {
-    /// An account of one test's own, named in the settings of a stage.
+    /// A separate account for one test, named in the settings of a stage.
     private final class Account {
         let name = "u" + UUID().uuidString.lowercased().filter { $0 != "-" }.prefix(12)
         let admin: any SQLConnection
@@ -30,7 +30,7 @@ struct AccountMistakeTests {
         }
     }
 
-    @Test("that is a wrong password points to user and password, in check and sweep alike")
+    @Test("check and sweep answer a wrong password with the settings of user and password")
     func password() throws {
         let stage = try SweepStage(.mariaDB, feeds: [])
         let account = try Account([])
@@ -47,7 +47,7 @@ struct AccountMistakeTests {
         }
     }
 
-    @Test("that is a wrong database, there or not, points to its name and the rights on it")
+    @Test("a wrong database name, existing or not, leads to its name and the rights on it")
     func database() throws {
         let stage = try SweepStage(.mariaDB, feeds: [])
         let good = stage.lines.store
@@ -64,7 +64,7 @@ struct AccountMistakeTests {
         #expect(absent.error.contains("(1049); " + advice), "\(absent.error)")
     }
 
-    @Test("that may not add rows to the queue is told the exact GRANT, which suffices")
+    @Test("an account that may not add rows to the queue gets the exact GRANT, which suffices")
     func insert() throws {
         let stage = try SendStage(.mariaDB)
         let account = try Account([

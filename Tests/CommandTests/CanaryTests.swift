@@ -10,7 +10,7 @@ import TokenTable
 private let registered: Int64 = 1_600_000_000_000
 private let token = FeedbackVector.tutorialHex
 
-/// Strings that are secret in a test, in files of its folder, and may turn up nowhere else.
+/// Strings that are secret in a test, in files of its folder, and must be nowhere else.
 private struct Canaries {
     /// Names of the files that hold them.
     static let files = ["db-password", "wrong-password", "passphrase", "sealed.key", "AuthKey.p8"]
@@ -61,7 +61,7 @@ private struct Canaries {
         from text: String, _ place: String, _ location: SourceLocation = #_sourceLocation
     ) {
         for secret in secrets where text.contains(secret) {
-            // Not the whole text: the output of a test is no place for a secret either.
+            // Not the whole text: the output of a test must not show a secret either.
             Issue.record("\(secret.prefix(12))… is in \(place)", sourceLocation: location)
         }
     }
@@ -82,7 +82,8 @@ private struct Canaries {
         #expect(!text.contains("eyJ"), "a provider token was printed", sourceLocation: location)
     }
 
-    /// No secret in any file of the test but those that hold them: state, journal, reports, exports.
+    /// No secret in any file of the test but those that hold them: state, journal, reports,
+    /// exports.
     func expectAbsent(from folder: TemporaryFolder) throws {
         let files = FileManager.default.enumerator(atPath: folder.path)
         var seen = 0
@@ -103,7 +104,8 @@ private struct Canaries {
 
 @Suite("A secret")
 struct CanaryTests {
-    @Test("of a sweep is in no output, no state and no report", arguments: TestEngine.available)
+    @Test(
+        "a sweep writes no secret to its output, state or report", arguments: TestEngine.available)
     func sweeping(_ engine: TestEngine) throws {
         let tuple = FeedbackTuple(
             time: EpochSeconds(FeedbackVector.start), token: DeviceToken(FeedbackVector.tutorial))
@@ -146,7 +148,7 @@ struct CanaryTests {
             try run(["sweep", "--format", "json"], exits: [77])
             try run(["check"], exits: [77])
         }
-        // Where people put it by mistake.
+        // A place where people put it by mistake.
         stage.lines.store = "url: \"mysql://u:\(Canaries.wrongPassword)@127.0.0.1/p\""
         let misplaced = try stage.start(["sweep", "--verbose"]).wait()
         #expect(misplaced.exit == 78)
@@ -157,7 +159,7 @@ struct CanaryTests {
     }
 
     @Test(
-        "of a sender is in no output, no state and nowhere others can look while it runs",
+        "a sender shows no secret in output, state or what others can read of its process",
         arguments: TestEngine.available)
     func sending(_ engine: TestEngine) throws {
         var script = ProviderScript()
@@ -186,7 +188,7 @@ struct CanaryTests {
         while stage.gateway.book.totals.requests < 6, !deadline.hasPassed { usleep(5_000) }
         for name in ["cmdline", "environ", "limits"] {
             let file = URL(filePath: "/proc/\(running.pid)/\(name)")
-            // Another user than root may not even look: the process is not dumpable.
+            // Only root may read it, because the process is not dumpable.
             guard let bytes = try? Data(contentsOf: file) else {
                 #expect(name == "environ" && geteuid() != 0, "no \(name)")
                 continue

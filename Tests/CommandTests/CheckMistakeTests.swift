@@ -3,7 +3,9 @@ import Testing
 
 @Suite("A mistake that check finds")
 struct CheckMistakeTests {
-    @Test("in the name of the token table shows as an empty table", arguments: TestEngine.available)
+    @Test(
+        "a mistyped name of the token table shows as an empty table",
+        arguments: TestEngine.available)
     func emptyTable(_ engine: TestEngine) throws {
         let stage = try SweepStage(engine, feeds: [])
         let empty = try stage.run("check")
@@ -15,7 +17,7 @@ struct CheckMistakeTests {
         #expect(try !stage.run("check").output.contains(warning))
     }
 
-    @Test("about a table that is not there is told once", arguments: TestEngine.available)
+    @Test("a missing table is reported once", arguments: TestEngine.available)
     func missingTable(_ engine: TestEngine) throws {
         let stage = try SendStage(engine)
         try stage.database.execute("DROP TABLE active_users")
@@ -27,7 +29,7 @@ struct CheckMistakeTests {
         }
     }
 
-    @Test("in settings that no version uses yet is a warning, those of an app included")
+    @Test("a setting that no version uses yet is a warning, also one of an app")
     func idleSettings() throws {
         let stage = try SweepStage(feeds: [])
         stage.lines.certificate += "\n    binary: {host: gateway.example.net}"
@@ -39,7 +41,7 @@ struct CheckMistakeTests {
         }
     }
 
-    @Test("of a file that is no database points to store.url")
+    @Test("the error about a file that is not a database names store.url")
     func noDatabase() throws {
         let stage = try SweepStage(feeds: [])
         let file = try stage.folder.write("notes.txt", String(repeating: "no database ", count: 99))
@@ -50,7 +52,7 @@ struct CheckMistakeTests {
         #expect(!result.error.contains("pushsweep check"))
     }
 
-    @Test("about the system's authorities is avoided: check shows them in words")
+    @Test("check shows the system's authorities in words, not as a path")
     func authorities() throws {
         let stage = try SweepStage(feeds: [])
         let settings = try stage.run("check").output.split(separator: "\n")

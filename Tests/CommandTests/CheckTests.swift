@@ -19,7 +19,7 @@ struct CheckTests {
     }
 
     @Test(
-        "of a sender looks at provider and queue, lists all grants, and connects nowhere",
+        "check for a sender examines provider and queue, lists all grants, connects nowhere",
         arguments: TestEngine.available)
     func sender(_ engine: TestEngine) throws {
         let stage = try SendStage(engine)
@@ -45,7 +45,7 @@ struct CheckTests {
         #expect(try check(stage).output == result.output, "the check has changed something")
     }
 
-    @Test("of a sender finds a missing table of the queue before anything is sent")
+    @Test("check for a sender finds a missing table of the queue before anything is sent")
     func missingTable() throws {
         let stage = try SendStage()
         try stage.database.execute("DROP TABLE pushsweep_claim")
@@ -57,7 +57,7 @@ struct CheckTests {
             })
     }
 
-    @Test("of a sender says which token key is used, and refuses one that others can read")
+    @Test("check for a sender names the token key in use, and refuses one that others can read")
     func tokenKey() throws {
         let stage = try SendStage()
         let pem = String(decoding: try SigningKey().pem(), as: UTF8.self)
@@ -78,7 +78,7 @@ struct CheckTests {
         #expect(findings(open, "provider").first?.contains("AuthKey.p8") == true)
     }
 
-    @Test("of a sender whose certificate has expired says so once")
+    @Test("check reports an expired certificate of a sender once")
     func expiredCertificate() throws {
         let stage = try SendStage()
         let certificates = try SweepStage.certificates.get()
@@ -94,7 +94,7 @@ struct CheckTests {
         #expect(findings(result, "provider").isEmpty)
     }
 
-    @Test("names every file that is not there, each once, and still looks at the rest")
+    @Test("check names every missing file once and still examines the rest")
     func missingFiles() throws {
         let stage = try SweepStage(feeds: [])
         let nowhere = stage.folder.file("nowhere")
@@ -120,7 +120,7 @@ struct CheckTests {
         #expect(findings(result, "database").contains { $0.hasPrefix("ok") })
     }
 
-    @Test("finds a file where the state folder should be")
+    @Test("check finds a file in place of the state folder")
     func stateIsFile() throws {
         let stage = try SendStage(.sqlite)
         try stage.folder.write("state", "")
@@ -129,7 +129,7 @@ struct CheckTests {
         #expect(findings(result, "state").contains { $0.contains("is no folder; move it away") })
     }
 
-    @Test("without a provider asks for no queue")
+    @Test("check without a provider requires no queue")
     func sweeper() throws {
         let stage = try SweepStage(feeds: [])
         try stage.database.execute("DROP TABLE push_queue")
@@ -139,7 +139,7 @@ struct CheckTests {
         #expect(!findings(result, "database").contains { $0.contains("push_queue") })
     }
 
-    @Test("tells what a sender that is gone has left, and leaves it there")
+    @Test("check reports the evidence of a sender that has ended, and does not touch it")
     func abandonedSender() throws {
         let stage = try SweepStage(feeds: [.tuples([.dead(1, at: 1_700_000_000)])])
         #expect(try stage.sweep("--dry-run").exit == 75)

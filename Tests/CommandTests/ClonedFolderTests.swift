@@ -1,5 +1,5 @@
-// A disk image or a volume that is copied copies the state folder with it. Two hosts with one name would take
-// each other's lease: each believes that what holds it is a dead run of its own.
+// A disk image or a volume that is copied copies the state folder with it. Two hosts with one name
+// would take each other's lease: each believes that the holder is its own dead run.
 
 import APNsSimulator
 import Foundation
@@ -17,7 +17,7 @@ struct ClonedFolderTests {
     }
 
     @Test(
-        "does not take the lease of a run in the folder that it was copied from",
+        "a copied folder does not take the lease of a run in its original",
         arguments: TestEngine.available)
     func living(_ engine: TestEngine) throws {
         var behaviour = FeedbackBehaviour()
@@ -28,10 +28,10 @@ struct ClonedFolderTests {
         stage.awaitJournal()
         try copy(stage, to: "b")
         let other = try stage.start(["sweep"], environment: stage.host("b")).wait()
-        // With 75 ends who has something waiting, and the copied journal has.
+        // A run ends with 75 while a feed waits, and one waits in the copied journal.
         #expect([4, 75].contains(other.exit), "\(other.exit): \(other.error)")
         #expect(other.error.contains("held by sweep on "), "\(other.error)")
-        // Nor does a dry run take it for its own and read the gateway.
+        // A dry run does not regard the lease as its own either, and does not read the gateway.
         let dry = try stage.start(["sweep", "--dry-run"], environment: stage.host("b")).wait()
         #expect([4, 75].contains(dry.exit), "\(dry.exit): \(dry.error)")
         #expect(dry.error.contains("held by sweep on "), "\(dry.error)")
@@ -41,7 +41,7 @@ struct ClonedFolderTests {
         #expect(stage.gateway.records(atLeast: 1).count == 1)
     }
 
-    @Test("in place of the one it was copied from waits for the end of the lease, and then goes on")
+    @Test("a copy that replaces the original waits for the end of the lease, then works")
     func restored() throws {
         var behaviour = FeedbackBehaviour()
         behaviour.ending = .holdOpen

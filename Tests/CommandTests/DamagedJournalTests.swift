@@ -5,7 +5,7 @@ import Foundation
 import TestSupport
 import Testing
 
-@Suite("A journal with a page that a disk has damaged")
+@Suite("A journal with a damaged page")
 struct DamagedJournalTests {
     /// Overwrites the first page of the table that holds the bytes of feeds.
     private func damage(_ journal: String) throws {
@@ -21,12 +21,13 @@ struct DamagedJournalTests {
         try file.close()
     }
 
-    @Test("is set aside by the run that meets it, with 74, and the next run begins anew")
+    @Test(
+        "the run that reads the damaged page sets the journal aside with 74; the next starts anew")
     func setAside() throws {
         let stage = try SweepStage(.sqlite, dead: 100)
         #expect(try stage.sweep("--dry-run").exit == 75)
         try damage(stage.journal)
-        // It opens and lists its feeds; only their bytes are gone.
+        // The journal opens and lists its feeds; only their bytes are lost.
         let broken = try stage.sweep()
         #expect(broken.exit == 74, "\(broken.error)")
         #expect(broken.closingLine.hasPrefix("code=74 stage=state"), "\(broken.closingLine)")

@@ -22,7 +22,7 @@ struct DemoTests {
         return try #require(block)
     }
 
-    @Test("sweeps and sends for real, and prints what the README shows")
+    @Test("demo sweeps and sends with real connections and prints what the README shows")
     func story() throws {
         let result = try Tool.pushsweep("demo")
         #expect(result.exit == 0, "\(result.error)")

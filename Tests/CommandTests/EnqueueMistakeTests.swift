@@ -2,7 +2,7 @@ import APNsProtocol
 import TestSupport
 import Testing
 
-@Suite("A mistake in what is to be queued")
+@Suite("A mistake in the arguments of enqueue")
 struct EnqueueMistakeTests {
     private static let hex = DeviceToken.numbered(1).hex
 
@@ -14,7 +14,7 @@ struct EnqueueMistakeTests {
         try stage.database.count("SELECT COUNT(*) FROM push_queue")
     }
 
-    @Test("in --token refuses the whole command, by the place and without the text")
+    @Test("a bad --token refuses the whole command and is named by its position, without its text")
     func malformedToken() throws {
         let stage = try SendStage()
         for (words, place) in [
@@ -30,7 +30,7 @@ struct EnqueueMistakeTests {
         #expect(try queued(stage) == 0)
     }
 
-    @Test("in --user or --alert that leaves it empty is a usage error")
+    @Test("an empty --user or --alert is a usage error")
     func emptyWords() throws {
         let stage = try SendStage()
         #expect(try enqueue(stage, "--user", "").exit == 64)
@@ -40,7 +40,7 @@ struct EnqueueMistakeTests {
         #expect(try queued(stage) == 0)
     }
 
-    @Test("in the name of a user is told; the exit code is 0 only where something is queued")
+    @Test("a user without tokens is named; the exit code is 0 only where something is queued")
     func unknownUser() throws {
         let stage = try SendStage()
         try stage.database.register(.numbered(1), at: 1_600_000_000_000, user: "ada")
@@ -56,7 +56,7 @@ struct EnqueueMistakeTests {
         #expect(try queued(stage) == 1)
     }
 
-    @Test("in a file of tokens is left out and named by its line")
+    @Test("a bad line in a file of tokens is left out and named by its number")
     func malformedLines() throws {
         let stage = try SendStage()
         let bad = (0..<7).map { "zz\($0)" }.joined(separator: "\n")
@@ -65,10 +65,10 @@ struct EnqueueMistakeTests {
         #expect(result.exit == 65)
         #expect(result.error.contains("lines 3, 4, 5, 6, 7 and 2 more, no"), "\(result.error)")
         #expect(result.error.contains("tokens.txt") && !result.error.contains("zz"))
-        #expect(result.output == "chat/production: queued 2, left out 7 that are no tokens\n")
+        #expect(result.output == "chat/production: queued 2, left out 7 that are not tokens\n")
     }
 
-    @Test("in the payload names the option and, for a push type, the types there are")
+    @Test("an error about the payload names the option; one about a push type lists the types")
     func payload() throws {
         let stage = try SendStage()
         let type = try enqueue(stage, "--token", Self.hex, "--push-type", "alrt")

@@ -5,7 +5,7 @@ import Testing
 
 @Suite("check --example")
 struct ExampleTests {
-    @Test("prints the sample file and reads no settings, however wrong they are")
+    @Test("check --example prints the sample file and reads no settings, however wrong they are")
     func prints() throws {
         let result = try Tool.pushsweep(
             "check", "--example", "--config", "/nowhere.yaml",

@@ -5,7 +5,7 @@ import Testing
 
 private let start: UInt32 = 1_700_000_000
 
-/// The six feeds on which existing readers lose or invent tokens, each with the way it has to end.
+/// The six feeds on which existing readers lose or invent tokens, each with its correct end.
 struct HostileFeed: Sendable, CustomStringConvertible {
     let description: String
     var tuples: [FeedbackTuple]
@@ -47,7 +47,7 @@ struct HostileFeed: Sendable, CustomStringConvertible {
 
 @Suite("A sweep of a hostile feed")
 struct FeedTests {
-    @Test("applies every whole tuple and names the end", arguments: HostileFeed.all)
+    @Test("the sweep applies every whole tuple and names the end", arguments: HostileFeed.all)
     func hostileFeeds(feed: HostileFeed) throws {
         for engine in TestEngine.available {
             let stage = try SweepStage(
@@ -72,7 +72,7 @@ struct FeedTests {
         }
     }
 
-    @Test("keeps the step over empty tokens and useless times, and counts them")
+    @Test("the sweep reads past empty tokens and impossible times, and counts them")
     func uselessTuples() throws {
         let tuples = [
             FeedbackTuple(time: EpochSeconds(start), token: nil), .dead(1, at: start),
@@ -104,7 +104,7 @@ struct FeedTests {
         #expect((feeds[0]["first"] as? [[String: Any]])?.count == 4)
     }
 
-    @Test("stops decoding at an impossible length and keeps the rest raw")
+    @Test("the sweep stops decoding at an impossible length and keeps the rest raw")
     func misframed() throws {
         let garbage = [UInt8](repeating: 0x7f, count: 40_000)
         let stage = try SweepStage(
@@ -125,7 +125,7 @@ struct FeedTests {
         #expect(try stage.run("quarantine", "list").output == "nothing is quarantined\n")
     }
 
-    @Test("tells an end without close_notify from a complete list")
+    @Test("the sweep distinguishes an end without close_notify from a complete list")
     func withoutCloseNotify() throws {
         var behaviour = FeedbackBehaviour()
         behaviour.ending = .noCloseNotify
@@ -138,7 +138,7 @@ struct FeedTests {
         #expect(result.app()["applied"] as? Int == 1)
     }
 
-    @Test("takes silence on a tuple boundary as the end, inside a tuple as a fault")
+    @Test("silence on a tuple boundary ends the list, silence inside a tuple is a fault")
     func silence() throws {
         var behaviour = FeedbackBehaviour()
         behaviour.ending = .holdOpen
@@ -161,7 +161,7 @@ struct FeedTests {
         #expect(cut.app()["quarantinedBytes"] as? Int == 28)
     }
 
-    @Test("reads an endless feed up to the limit, holds it, and applies it when told to")
+    @Test("the sweep reads an endless feed up to the limit, holds it, and applies it on request")
     func endless() throws {
         var behaviour = FeedbackBehaviour()
         behaviour.isEndless = true

@@ -14,7 +14,7 @@ struct GraceCommandTests {
             "SELECT COUNT(*) FROM active_users WHERE app_id = ?", [.text(app)])
     }
 
-    @Test("removes rows of the apps that the sweep is about, and of no other")
+    @Test("a sweep removes rows of its chosen apps and of no other")
     func chosenApps() throws {
         let stage = try SweepStage(feeds: [.tuples([]), .tuples([]), .tuples([])])
         stage.lines.policy = "policy: {action: delete, delete-after: 7d}"
@@ -43,7 +43,7 @@ struct GraceCommandTests {
     }
 
     @Test(
-        "is counted by the database's clock where the host's is ahead, and so is what purge drops",
+        "the database's clock counts the grace period, and the retention of purge too",
         .enabled(
             if: WallClockOfItsOwn.library != nil && TestEngine.available.contains(.mariaDB),
             Comment(rawValue: WallClockOfItsOwn.absence)))

@@ -14,7 +14,7 @@ private func tuples(_ numbers: some Sequence<Int>) -> [FeedbackTuple] {
     numbers.map { .dead($0, at: 1_700_000_000 + UInt32($0)) }
 }
 
-@Suite("A digest", .serialized)
+@Suite("The digest of a hold", .serialized)
 struct HoldsSettingsTests {
     private func digest(_ stage: SweepStage) throws -> String {
         let list = try stage.run("holds", "list", "--format", "json").json["holds"]
@@ -28,7 +28,7 @@ struct HoldsSettingsTests {
         try stage.database.count("SELECT COUNT(*) FROM pushsweep_change")
     }
 
-    @Test("is bound to the settings that decide what its release does")
+    @Test("the digest covers the settings that decide what a release does")
     func settings() throws {
         let stage = try SweepStage(feeds: [.tuples(tuples(0..<500))])
         try stage.database.register(0..<1_000, at: before)
@@ -67,17 +67,17 @@ struct HoldsSettingsTests {
             #expect(released.error.contains("look again"), "\(change.1): \(released.error)")
             #expect(try changes(stage) == 0, "\(change.1)")
             let other = try digest(stage)
-            #expect(looks.insert(other).inserted, "\(change.1) is no part of the digest")
+            #expect(looks.insert(other).inserted, "\(change.1) is not part of the digest")
         }
         stage.lines = unchanged
         #expect(try digest(stage) == seen)
-        // What says nothing about the release needs no new look.
+        // A setting without effect on the release needs no new look.
         stage.lines.limits = "guard: {floor: 7}"
         #expect(try stage.run("holds", "release", seen).exit == 0)
         #expect(try changes(stage) == 500)
     }
 
-    @Test("of an older version, which knew the action only, asks for a new look")
+    @Test("the digest of an older version, which covered the action only, requires a new look")
     func older() throws {
         let stage = try SweepStage(feeds: [.tuples(tuples(0..<500))])
         try stage.database.register(0..<1_000, at: before)
@@ -102,7 +102,7 @@ struct HoldsSettingsTests {
         #expect(try changes(stage) == 500)
     }
 
-    @Test("is bound to the value by which the table knows the app")
+    @Test("the digest covers the value by which the table knows the app")
     func appValue() throws {
         let stage = try SweepStage(feeds: [.tuples(tuples(0..<500))])
         try stage.database.register(0..<1_000, at: before)
@@ -132,7 +132,7 @@ struct UnknownFeedTests {
     }
 
     @Test(
-        "is held, also where it would change nothing, and can be released",
+        "a feed about another table is held, even if it would change nothing, and can be released",
         arguments: TestEngine.available)
     func held(_ engine: TestEngine) throws {
         let stage = try SweepStage(engine, feeds: [unknown(100)])
@@ -158,7 +158,7 @@ struct UnknownFeedTests {
         #expect(try stage.run("holds", "list").output == "nothing is held\n")
     }
 
-    @Test("is told of below the floor, and above it where the limits let it go")
+    @Test("a feed that is not held is reported, below the floor or where the limits allow it")
     func below() throws {
         let stage = try SweepStage(feeds: [unknown(99), unknown(200), unknown(3)])
         try stage.database.register(0..<300, at: before)
@@ -169,12 +169,14 @@ struct UnknownFeedTests {
         stage.lines.limits = SweepStage.anyNumber
         let large = try stage.sweep()
         #expect(large.exit == 0 && large.error.contains("200 of 200"), "\(large.error)")
-        // A few unknown tokens are nothing to write home about.
+        // A few unknown tokens need no warning.
         let few = try stage.sweep()
         #expect(few.exit == 0 && !few.error.contains("3 of 3"), "\(few.error)")
     }
 
-    @Test("is held too where APNs' answers bring it to a sender", arguments: TestEngine.available)
+    @Test(
+        "a feed of APNs' answers is held too, in the sender that got them",
+        arguments: TestEngine.available)
     func answers(_ engine: TestEngine) throws {
         var script = ProviderScript()
         script.usual = .reply(ScriptedReply(.unregistered, timestamp: 1_700_000_000_123))
@@ -195,7 +197,7 @@ struct UnknownFeedTests {
         #expect(result.error.contains("name a token that no row has"), "\(result.error)")
     }
 
-    @Test("is not suspected where a part of its tokens is known, or was deleted by us")
+    @Test("a feed is not suspected where the table knows some tokens, or we deleted them")
     func innocent() throws {
         let stage = try SweepStage(feeds: [
             .tuples(tuples(0..<90)), .tuples(tuples(0..<90) + tuples(10_000..<10_100)),

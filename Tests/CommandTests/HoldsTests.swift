@@ -21,7 +21,7 @@ struct HoldsTests {
             [.text(app)])
     }
 
-    /// The only hold there is, as `holds show` tells it.
+    /// The only hold, from `holds show`.
     private func look(_ stage: SweepStage) throws -> [String: Any] {
         let list = try stage.run("holds", "list", "--format", "json")
         #expect(list.exit == 0, "\(list.error)")
@@ -38,7 +38,7 @@ struct HoldsTests {
     }
 
     @Test(
-        "is held with no row changed, others go on, and the digest releases exactly it",
+        "a hold changes no row, other apps are applied, and the digest releases exactly that set",
         arguments: TestEngine.available)
     func story(_ engine: TestEngine) throws {
         let stage = try SweepStage(engine, feeds: [.tuples(tuples(0..<1_900))])
@@ -91,7 +91,7 @@ struct HoldsTests {
             wrong.closingLine == "code=64 stage=state pending=0 applied=0 held=0 next=usage")
         #expect(wrong.error.contains("none has it"), "\(wrong.error)")
         #expect(try marks(stage) == 0)
-        // A device comes back between the look and the decision.
+        // A device comes back between `holds show` and the release.
         try stage.database.execute(
             "UPDATE active_users SET registered_at = ? WHERE device_token = ?",
             [stage.database.time(after), .bytes(DeviceToken.numbered(7).bytes)])
@@ -111,7 +111,7 @@ struct HoldsTests {
         #expect(try stage.sweep().exit == 0)
     }
 
-    @Test("holds later feeds of its app too; a digest names only what was looked at")
+    @Test("later feeds of the app are held too; a digest names only the set that was shown")
     func followers() throws {
         let stage = try SweepStage(feeds: [
             .tuples(tuples(0..<500)), .tuples(tuples(500..<504)), .tuples(tuples(504..<506)),
@@ -145,7 +145,7 @@ struct HoldsTests {
         #expect(try marks(stage) == 506)
     }
 
-    @Test("is dropped with a reason, and can be taken back")
+    @Test("a discarded hold keeps its reason and can be taken back")
     func discard() throws {
         let stage = try SweepStage(feeds: [.tuples(tuples(0..<500))])
         try stage.database.register(0..<1_000, at: before)
@@ -166,7 +166,7 @@ struct HoldsTests {
         #expect(try marks(stage) == 500)
     }
 
-    @Test("is announced by a dry run, which holds nothing")
+    @Test("a dry run announces a hold and holds nothing")
     func dryRun() throws {
         let stage = try SweepStage(feeds: [.tuples(tuples(0..<500))])
         try stage.database.register(0..<1_000, at: before)
@@ -189,7 +189,7 @@ struct HoldsTests {
     }
 
     @Test(
-        "that is a rightful tenfold spike is held, shown, released and applied",
+        "a rightful tenfold spike is held, shown, released and applied",
         arguments: TestEngine.available)
     func spike(_ engine: TestEngine) throws {
         let stage = try SweepStage(
@@ -211,12 +211,12 @@ struct HoldsTests {
         #expect((shown["cause"] as? String ?? "").contains("the usual peak of 20"))
         #expect(try release(stage, shown["digest"]).exit == 0)
         #expect(try marks(stage) == 260)
-        // What was released says nothing about what is usual.
+        // Released removals do not count as usual.
         stage.gateway.offer(.tuples(tuples(300..<450)))
         #expect(try stage.sweep().app()["gate"] as? String == "volume")
     }
 
-    @Test("that was begun before is finished, not held")
+    @Test("a removal that had begun before is finished, not held")
     func begun() throws {
         let stage = try SweepStage(feeds: [.tuples(tuples(0..<500))])
         try stage.database.register(0..<1_000, at: before)
@@ -231,7 +231,7 @@ struct HoldsTests {
         #expect(try marks(stage) == 500)
     }
 
-    @Test("adds up over the feeds of an hour, so that small ones do not slip through")
+    @Test("the guard adds up the feeds of an hour, so that small ones do not pass unseen")
     func manySmallOnes() throws {
         let stage = try SweepStage(
             feeds: (0..<5).map { .tuples(tuples($0 * 40..<$0 * 40 + 40)) })

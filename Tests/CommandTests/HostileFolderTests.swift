@@ -1,5 +1,5 @@
-// A state folder that somebody else can change, for a run of root: the tests make what that person would, by
-// giving folders to the user 65534 and by laying links and pipes where files of ours stand.
+// A state folder that another user can change, for a run of root. The tests act as that user: they
+// give folders to the user 65534 and replace our files by links and pipes.
 
 import APNsSimulator
 import Foundation
@@ -10,7 +10,7 @@ import Testing
 private let somebody: uid_t = 65_534
 
 @Suite(
-    "A state folder in the hands of others",
+    "A state folder of another user",
     .enabled(if: geteuid() == 0, "giving files to others takes root"))
 struct HostileFolderTests {
     /// Every command that has to do with the state folder.
@@ -24,7 +24,7 @@ struct HostileFolderTests {
     private func stage() throws -> SweepStage {
         let stage = try SweepStage(.sqlite, dead: 20)
         stage.lines.limits += "\nreport: {metrics-file: \(stage.folder.file("pushsweep.prom"))}"
-        // Nobody listens there; the queue is empty.
+        // The port has no listener; the queue is empty.
         stage.lines.certificate += "\n    provider: {host: 127.0.0.1, port: 1}"
         #expect(try stage.sweep().exit == 0)
         #expect(try stage.run("send").exit == 0)
@@ -44,7 +44,7 @@ struct HostileFolderTests {
     }
 
     @Test(
-        "that belongs to another is refused by every command, which says whose it is and the chown")
+        "every command refuses a folder of another user, names the owner and prints the chown")
     func foreignFolder() throws {
         let stage = try stage()
         let state = stage.state
@@ -72,7 +72,7 @@ struct HostileFolderTests {
         }
     }
 
-    @Test("with the database in it is refused by commands about the database alone, too")
+    @Test("commands about the database alone also refuse the folder if the database is in it")
     func database() throws {
         let folder = try TemporaryFolder()
         let state = folder.file("state")
@@ -95,7 +95,7 @@ struct HostileFolderTests {
         #expect(try Tool.pushsweep("check", "--config", settings).exit == 0)
     }
 
-    @Test("that root made first, the service's user is told the chown for")
+    @Test("the service's user gets the chown command for a folder that root made first")
     func rootFirst() throws {
         let stage = try stage()
         let state = stage.state
@@ -112,7 +112,7 @@ struct HostileFolderTests {
                     "pushsweep", [command, "--config", shared],
                     under: ["/usr/bin/setpriv", "--reuid=65534", "--clear-groups"]
                 ).wait()
-                // The test's program may lie where that user may not go.
+                // The user may have no access to the folder of the test's program.
                 guard result.exit != 126 && result.exit != 127 else { return }
                 let failure = result.error.split(separator: "\n").first {
                     $0.contains("the state folder \(state)")
@@ -126,7 +126,7 @@ struct HostileFolderTests {
         }
     }
 
-    @Test("with a file in it that belongs to another is refused, and the file is as it was")
+    @Test("a folder with a file of another user is refused, and the file stays as it was")
     func foreignFile() throws {
         for name in ["lock", "journal.sqlite"] {
             let stage = try stage()
@@ -143,7 +143,7 @@ struct HostileFolderTests {
     }
 
     @Test(
-        "in which a link stands for a file never writes where it leads",
+        "a link in place of a file never makes a command write to the link's target",
         arguments: [
             "lock", "journal.sqlite", "journal.sqlite-journal", "identity", "metrics.lock",
             "send/1/lock", "send/1/journal.sqlite", "send", "send/1",
@@ -179,7 +179,7 @@ struct HostileFolderTests {
     }
 
     @Test(
-        "with a pipe in place of a file is refused and not waited for",
+        "a folder with a pipe in place of a file is refused at once",
         arguments: ["lock", "identity", "journal.sqlite"])
     func pipes(_ name: String) throws {
         let stage = try SweepStage(.sqlite, dead: 3)
@@ -192,7 +192,7 @@ struct HostileFolderTests {
     }
 
     @Test(
-        "reached through a link is used where the link's end is ours, and refused where it is not")
+        "a folder behind a link is used where the link's end is ours, and refused where it is not")
     func throughLink() throws {
         let stage = try SweepStage(.sqlite, dead: 3)
         let real = stage.folder.file("real")
@@ -206,7 +206,7 @@ struct HostileFolderTests {
         refused(try stage.sweep(), ["belongs to nobody", "chown -R root"], "the link's end")
     }
 
-    @Test("in a folder of another's is refused, since that one could put another in its place")
+    @Test("a folder below one of another user is refused, since its owner could replace it")
     func foreignParent() throws {
         let stage = try SweepStage(.sqlite, dead: 3)
         let home = stage.folder.file("home")
@@ -232,7 +232,7 @@ struct HostileFolderTests {
     }
 }
 
-/// A folder that every user may look into.
+/// A folder that every user may read.
 private enum Folder {
     static func ofEverybody() throws -> TemporaryFolder {
         let folder = try TemporaryFolder()

@@ -1,5 +1,5 @@
-// What a database, a certificate, a file name or a word of the command line says, as somebody would write it who
-// wants the terminal to obey or the last line of stderr to be his.
+// Texts from a database, a certificate, a file name or a word of the command line, written by an
+// attacker who wants to control the terminal or to forge the last line of stderr.
 
 import APNsSimulator
 import EvidenceJournal
@@ -7,8 +7,8 @@ import Foundation
 import TestSupport
 import Testing
 
-/// Control characters of both sets, the clipboard sequence of terminals, characters that turn the direction
-/// of writing, and a line that looks like our last one.
+/// Control characters of both sets, the clipboard sequence of terminals, characters that turn the
+/// direction of writing, and a line that looks like our last one.
 private let evil =
     "evil\u{1B}]52;c;ZXZpbA==\u{07}\u{9B}2J\u{7F}\u{202E}\u{2066}\u{200F}\u{2028}\u{85}\r"
     + "\ncode=0 stage=done pending=0 applied=9 held=0 next=none\n\tend"
@@ -39,7 +39,7 @@ struct HostileTextTests {
     }
 
     @Test(
-        "in the row of the lease is shown with its numbers, in text and in JSON",
+        "control characters in the row of the lease are shown as numbers, in text and JSON",
         arguments: ["text", "json"])
     func lease(_ format: String) throws {
         let stage = try SweepStage(.sqlite, dead: 3)
@@ -59,7 +59,9 @@ struct HostileTextTests {
         }
     }
 
-    @Test("in the record of a run is shown with its numbers", arguments: ["text", "json"])
+    @Test(
+        "control characters in the record of a run are shown as numbers",
+        arguments: ["text", "json"])
     func run(_ format: String) throws {
         let stage = try SweepStage(.sqlite, dead: 3)
         #expect(try stage.sweep().exit == 0)
@@ -71,7 +73,7 @@ struct HostileTextTests {
         if format == "json" { #expect(result.json["host"] as? String == evil) }
     }
 
-    @Test("in the name of a file is shown with its numbers")
+    @Test("control characters in the name of a file are shown as numbers")
     func files() throws {
         let stage = try SweepStage(.sqlite, dead: 3)
         #expect(try stage.sweep().exit == 0)
@@ -100,7 +102,7 @@ struct HostileTextTests {
         }
     }
 
-    @Test("in a word of the command line that is refused is shown with its numbers")
+    @Test("control characters in a refused word of the command line are shown as numbers")
     func words() throws {
         for words in [
             [evil], ["sweep", evil], ["sweep", "--\(evil)"], ["sweep", "--format", evil],
@@ -116,7 +118,7 @@ struct HostileTextTests {
         }
     }
 
-    @Test("in a variable or in the settings is shown with its numbers")
+    @Test("control characters in a variable or in the settings are shown as numbers")
     func settings() throws {
         let stage = try SweepStage(.sqlite, dead: 3)
         for (name, value) in [
@@ -134,7 +136,7 @@ struct HostileTextTests {
         expectTame(result, "settings")
     }
 
-    @Test("in a certificate is shown with its numbers")
+    @Test("control characters in a certificate are shown as numbers")
     func certificate() throws {
         let stage = try SweepStage(.sqlite, dead: 3)
         let (key, certificate) = (stage.folder.file("e.key"), stage.folder.file("e.pem"))

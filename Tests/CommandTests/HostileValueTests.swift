@@ -1,4 +1,4 @@
-// Values that no careful person types and scripts make all the same.
+// Values that no careful person types, but that scripts make.
 
 import APNsSimulator
 import Foundation
@@ -10,7 +10,7 @@ import Testing
 @Suite("Values from outside")
 struct HostileValueTests {
     @Test(
-        "that are numbers out of all proportion are refused with 64 and end no process",
+        "absurdly large numbers are refused with 64 and crash no process",
         arguments: [
             "99999999999999", "9223372036854775807", "-9223372036854775808", "9223372036854775808",
             "-1", "1e400", "nan", "0x10", "", " 1",
@@ -24,7 +24,7 @@ struct HostileValueTests {
             ["send", "--limit=\(number)"], ["send", "--rate=\(number)"],
         ] {
             let result = try stage.start(words).wait()
-            // As a priority or a rate 16 is none, and a rate may be large.
+            // 0x10 is not a priority; as a rate it is allowed.
             #expect(
                 result.exit == 64 || words.last == "--rate=0x10" && result.exit == 0,
                 "\(words): \(result.exit) \(result.error)")
@@ -32,7 +32,7 @@ struct HostileValueTests {
         }
     }
 
-    @Test("that never end are not read to the end")
+    @Test("the program does not read an endless file to the end")
     func endless() throws {
         let stage = try SendStage()
         for words in [
@@ -46,7 +46,7 @@ struct HostileValueTests {
     }
 
     @Test(
-        "that stand in an image of the ledger and are no time of any calendar are left alone",
+        "an impossible date in an image of the ledger is left alone",
         arguments: TestEngine.available, ["9223372036854775807", "-9223372036854775808"])
     func images(_ engine: TestEngine, _ number: String) throws {
         let stage = try SweepStage(engine, dead: 2)
@@ -64,7 +64,7 @@ struct HostileValueTests {
         #expect(try stage.database.count("SELECT COUNT(*) FROM pushsweep_invalid") == 1)
     }
 
-    @Test("that are the last of their range are taken", arguments: TestEngine.available)
+    @Test("the last value of each range is accepted", arguments: TestEngine.available)
     func lastNumbers(_ engine: TestEngine) throws {
         let stage = try SendStage(engine)
         try stage.database.register(0..<1, at: 1_600_000_000_000)
@@ -78,7 +78,7 @@ struct HostileValueTests {
     }
 
     @Test(
-        "that are less than four characters of a name name nothing",
+        "fewer than four characters of a name select nothing",
         arguments: ["", " ", "a", "0", "abc", "é"])
     func shortNames(_ name: String) throws {
         let stage = try SweepStage(.sqlite, dead: 200)
@@ -143,7 +143,7 @@ struct SecretFileTests {
         try stage.start(["check"], under: ["/usr/bin/timeout", "20"]).wait()
     }
 
-    @Test("are taken as they are, and through a link as Kubernetes mounts them")
+    @Test("secret files are read as they are, also through a link as Kubernetes mounts them")
     func links() throws {
         let (stage, files) = try stage()
         let plain = try check(stage)
@@ -155,7 +155,7 @@ struct SecretFileTests {
         #expect(linked.exit == 0, "\(linked.error)")
     }
 
-    @Test("that are pipes, folders or devices are refused at once")
+    @Test("pipes, folders and devices are refused at once")
     func kinds() throws {
         for kind in ["pipe", "folder", "device"] {
             let (stage, files) = try stage()
@@ -179,7 +179,7 @@ struct SecretFileTests {
     }
 
     @Test(
-        "that belong to another, or that others can read, are refused with 77",
+        "secret files of another user, or readable by others, are refused with 77",
         .enabled(if: geteuid() == 0, "giving files to others takes root"))
     func owners() throws {
         let (stage, files) = try stage()
@@ -198,7 +198,7 @@ struct SecretFileTests {
         }
     }
 
-    @Test("that are none of secrets, the settings and authorities, are not waited for either")
+    @Test("a pipe in place of the settings or authorities is refused at once too")
     func others() throws {
         let (stage, _) = try stage()
         let pipe = stage.folder.file("pipe")

@@ -1,10 +1,10 @@
-// kill -9 at random moments of reading, journaling and applying. What the journal held durably at
-// the moment of the kill is the truth that the next run has to live up to: all of it applied,
-// nothing else touched, and counted once. (That nothing read lingers outside the journal is tested
-// beside the reader, where it can be seen without a race.)
+// kill -9 at random moments of reading, journaling and applying. The durable bytes of the journal
+// at the moment of the kill are the reference for the next run: it must apply all of them once,
+// count them once and change nothing else. (FeedbackReaderTests show that the reader keeps no bytes
+// outside the journal; there it can be seen without a race.)
 //
-// Moments drawn from the length of a run hit short phases by luck only, so every other kill waits
-// until a phase is seen.
+// Random moments of a run rarely meet its short phases, so every other kill waits until a phase is
+// seen.
 
 import APNsProtocol
 import APNsSimulator
@@ -17,7 +17,7 @@ struct KillTests {
     /// Kills per engine; the printed seed and this number repeat a run.
     private static let kills = Int(Environment.number("PUSHSWEEP_TEST_KILLS") ?? 200) / 2
 
-    @Test("loses no durable tuple, touches no fresh token and counts exactly")
+    @Test("the sweep after a kill loses no durable tuple, touches no fresh token, counts exactly")
     func randomKills() throws {
         for engine in TestEngine.available {
             var random = SeededGenerator("kills on \(engine)")
@@ -64,7 +64,7 @@ private enum Phase: String, Comparable {
     case committed = "after the last commit"
     case ended = "after the end"
 
-    /// What every long run of this test must have hit.
+    /// The phases that every long run of this test must have met.
     static let aimedAt: [Phase] = [.early, .journaled, .applying, .between]
 
     static func < (one: Phase, other: Phase) -> Bool { one.rawValue < other.rawValue }
@@ -126,8 +126,8 @@ private struct KillStage {
         try stage.database.count("SELECT COUNT(*) FROM pushsweep_feed WHERE \(condition)") > 0
     }
 
-    /// Waits until the database has a marker of the feed that meets a condition, or the feed is applied; at
-    /// most 20 seconds.
+    /// Waits until the database has a marker of the feed that meets a condition, or the feed is
+    /// applied; at most 20 seconds.
     private func awaitFeed(_ condition: String) throws {
         let deadline = ContinuousClock.now + .seconds(20)
         while try !hasFeed("(\(condition)) OR state = 'applied'"), ContinuousClock.now < deadline {}

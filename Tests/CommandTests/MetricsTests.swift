@@ -21,7 +21,7 @@ struct MetricsTests {
             Self.chat.merging(["kind": kind, "outcome": outcome]) { $1 }]
     }
 
-    @Test("follows a hold from the sweep that makes it to the release, and an undo after that")
+    @Test("the file follows a hold from its sweep to its release, and an undo after that")
     func story() throws {
         let stage = try SweepStage(.sqlite, dead: 500)
         stage.lines.limits = "report: {metrics-file: \(stage.folder.file("pushsweep.prom"))}"
@@ -47,7 +47,7 @@ struct MetricsTests {
         let free = try page(stage.folder)
         #expect(free["pushsweep_holds_open", Self.chat] == 0)
         #expect(tuples(free, "release", "applied") == 500)
-        // What the sweep did is still told.
+        // The report of the sweep is still printed.
         #expect(free["pushsweep_last_run_exit_code", ["kind": "sweep"]] == 3)
         #expect(free["pushsweep_last_run_exit_code", ["kind": "release"]] == 0)
 
@@ -62,7 +62,7 @@ struct MetricsTests {
         #expect(!text.contains(DeviceToken.numbered(1).hex.prefix(16)))
     }
 
-    @Test("tells of a discarded hold")
+    @Test("the file shows a discarded hold")
     func discarded() throws {
         let stage = try SweepStage(.sqlite, dead: 500)
         stage.lines.limits = "report: {metrics-file: \(stage.folder.file("pushsweep.prom"))}"
@@ -74,7 +74,7 @@ struct MetricsTests {
         #expect(page["pushsweep_last_run_exit_code", ["kind": "discard"]] == 0)
     }
 
-    @Test("has the last sender beside the last sweep, and a sender that goes on")
+    @Test("the file has the last sender beside the last sweep, and a sender that still runs")
     func senders() throws {
         let stage = try SendStage()
         let file = stage.folder.file("pushsweep.prom")
@@ -102,7 +102,9 @@ struct MetricsTests {
             try page(stage.folder)["pushsweep_last_run_end_timestamp_seconds", run] != nil)
     }
 
-    @Test("that cannot be written costs the run nothing but its exit code", arguments: [0, 500])
+    @Test(
+        "a file that cannot be written costs the run nothing but its exit code",
+        arguments: [0, 500])
     func unwritable(_ tokens: Int) throws {
         let stage = try SweepStage(.sqlite, dead: tokens)
         let file = stage.folder.file("missing/pushsweep.prom")
@@ -111,7 +113,7 @@ struct MetricsTests {
         #expect(check.exit == 73 && check.error.contains("report.metrics-file"), "\(check.error)")
         let result = try stage.sweep()
         #expect(result.exit == 73, "\(result.error)")
-        #expect(result.error.contains("what the run did stands"), "\(result.error)")
+        #expect(result.error.contains("the run's changes stay"), "\(result.error)")
         #expect(
             result.closingLine
                 == "code=73 stage=report pending=0 applied=\(tokens) held=0 next=disk")
@@ -125,7 +127,7 @@ struct MetricsTests {
         #expect(page["pushsweep_last_run_exit_code", ["kind": "sweep"]] == 0)
     }
 
-    @Test("is named by check, which warns of a name that no collector reads")
+    @Test("check names the file and warns of a name that no collector reads")
     func checked() throws {
         let stage = try SweepStage()
         stage.lines.limits = "report: {metrics-file: \(stage.folder.file("metrics.txt"))}"

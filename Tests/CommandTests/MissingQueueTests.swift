@@ -2,14 +2,14 @@ import APNsProtocol
 import TestSupport
 import Testing
 
-@Suite("A queue that is not there yet")
+@Suite("A missing queue")
 struct MissingQueueTests {
     private func hasQueue(_ database: TokenDatabase) -> Bool {
         (try? database.count("SELECT COUNT(*) FROM push_queue")) != nil
     }
 
     @Test(
-        "is made by schema apply beside an existing token table for those who send",
+        "schema apply adds the queue to an existing token table if an app sends",
         arguments: TestEngine.available)
     func provider(_ engine: TestEngine) throws {
         let stage = try SendStage(engine)
@@ -24,7 +24,7 @@ struct MissingQueueTests {
         #expect(hasQueue(stage.database))
     }
 
-    @Test("is not made for those who only sweep, unless the settings name it or --upgrade asks")
+    @Test("schema apply adds no queue for sweeps only, unless settings or --upgrade ask for it")
     func sweeper() throws {
         let stage = try SweepStage(feeds: [])
         try stage.database.execute("DROP TABLE push_queue")

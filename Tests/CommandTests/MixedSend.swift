@@ -1,5 +1,5 @@
-// The checker behind every fault that ends a sender early. The gateway's book is the truth: it knows
-// every notification that was ever accepted.
+// The checker behind every fault that ends a sender early. The gateway's book is the reference: it
+// has every notification that was ever accepted.
 
 import APNsProtocol
 import APNsSimulator
@@ -12,7 +12,7 @@ private let gone: Int64 = 1_700_000_000_123
 
 /// One queue of notifications to tokens that live, are marked, are gone, or came back since.
 struct MixedSend: InterruptedRun {
-    /// What the gateway or the table says about a token.
+    /// The state of a token in the gateway or the table.
     private enum Kind: Int {
         case living, stale, gone, returned
         init(_ number: Int) {
@@ -59,8 +59,8 @@ struct MixedSend: InterruptedRun {
         try stage.start(["send"], under: command)
     }
 
-    /// Ends the leases of senders that are dead and lets another finish. What had no answer when they
-    /// ended may be of unknown outcome.
+    /// Ends the leases of senders that are dead and lets another finish. Rows without an answer at
+    /// their end may be of unknown outcome.
     func recover() throws -> String? {
         try stage.database.execute(
             "UPDATE pushsweep_claim SET expires_at = ?", [stage.database.time(registered)])

@@ -3,7 +3,7 @@ import Testing
 
 @Suite("A mistake of a newcomer")
 struct NewcomerTests {
-    @Test("in the name of an app is quoted where it is empty")
+    @Test("an empty --app or --feed is quoted in the error")
     func emptyName() throws {
         let stage = try SweepStage(feeds: [])
         let result = try stage.run("sweep", "--app", "")
@@ -14,14 +14,14 @@ struct NewcomerTests {
         #expect(feed.error.contains("looking for feed '': "), "\(feed.error)")
     }
 
-    @Test("who expects an undo of nothing reads that there is none")
+    @Test("undo without any run says that there is none")
     func emptyList() throws {
         let stage = try SweepStage(feeds: [])
         #expect(try stage.run("undo", "--list").output == "no run changed rows\n")
         #expect(try stage.run("undo", "--list", "--format", "json").output == "")
     }
 
-    @Test("with options that the demo has no use for is refused")
+    @Test("demo refuses options that it does not use")
     func demoOptions() throws {
         for words in [["--config", "/nowhere"], ["--format", "json"]] {
             let result = try RunningTool("pushsweep", ["demo"] + words).wait()

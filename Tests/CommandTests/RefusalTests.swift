@@ -35,28 +35,28 @@ struct GatewayRefusalTests {
         return try SweepStage(feeds: [feed], behaviour: behaviour)
     }
 
-    @Test("by its authority is refused")
+    @Test("a gateway of a foreign authority is refused")
     func foreignAuthority() throws {
         let stage = try SweepStage(feeds: [feed])
         stage.lines.ca = try SweepStage.certificates.get().foreignAuthority
         try expect(stage, exit: 69, saying: "127.0.0.1:\(stage.gateway.port)", "authority")
     }
 
-    @Test("by its host name is refused")
+    @Test("a gateway with a wrong host name is refused")
     func wrongHost() throws {
         let stage = try SweepStage(feeds: [feed])
         stage.lines.hostName = "host-name: feedback.example.net"
         try expect(stage, exit: 69, saying: "feedback.example.net")
     }
 
-    @Test("because its certificate is expired, not yet valid or for another host is refused")
+    @Test("a certificate that is expired, not yet valid or for another host is refused")
     func certificateVariants() throws {
         try expect(try stage(.expired), exit: 69, saying: "expired")
         try expect(try stage(.notYetValid), exit: 69, saying: "valid only from")
         try expect(try stage(.wrongHost), exit: 69, saying: "127.0.0.1")
     }
 
-    @Test("that refuses our certificate is told from an empty list")
+    @Test("a refusal of our certificate is not mistaken for an empty list")
     func clientCertificate() throws {
         var behaviour = FeedbackBehaviour()
         behaviour.refusesClients = true
@@ -68,7 +68,7 @@ struct GatewayRefusalTests {
         try expect(without, exit: 78, saying: "certificate")
     }
 
-    @Test("that speaks no TLS is refused")
+    @Test("a gateway without TLS is refused")
     func plaintext() throws {
         var behaviour = FeedbackBehaviour()
         behaviour.opening = .plaintext
@@ -78,7 +78,7 @@ struct GatewayRefusalTests {
         #expect(result.error.contains("TLS"))
     }
 
-    @Test("that never answers the handshake costs three tries and 69")
+    @Test("a gateway that never answers the handshake costs three tries and 69")
     func silent() throws {
         var behaviour = FeedbackBehaviour()
         behaviour.opening = .silentBeforeHandshake
@@ -93,7 +93,7 @@ struct GatewayRefusalTests {
 
 @Suite("Our own side")
 struct OwnSideTests {
-    @Test("with an expired certificate does not connect")
+    @Test("a sweep with an expired certificate does not connect")
     func expiredCertificate() throws {
         let stage = try SweepStage(feeds: [feed])
         let certificates = try SweepStage.certificates.get()
@@ -111,7 +111,7 @@ struct OwnSideTests {
             text.output.contains("127.0.0.1:\(stage.gateway.port): not asked\n"), "\(text.output)")
     }
 
-    @Test("with a key that others can read does not connect")
+    @Test("a sweep with a key that others can read does not connect")
     func openKey() throws {
         let stage = try SweepStage(feeds: [feed])
         let certificates = try SweepStage.certificates.get()
@@ -129,7 +129,7 @@ struct OwnSideTests {
 
 @Suite("A database that cannot take evidence")
 struct DatabaseRefusalTests {
-    @Test("for want of a table costs no feed")
+    @Test("a missing table costs no feed")
     func missingTable() throws {
         for engine in TestEngine.available {
             let stage = try SweepStage(engine, feeds: [feed], schema: false)
@@ -140,7 +140,7 @@ struct DatabaseRefusalTests {
         }
     }
 
-    @Test("because it cannot be reached costs no feed", .enabled(if: MariaDBServer.isAvailable))
+    @Test("an unreachable database costs no feed", .enabled(if: MariaDBServer.isAvailable))
     func unreachable() throws {
         let stage = try SweepStage(.mariaDB, feeds: [feed])
         stage.lines.store = stage.lines.store.replacing(/localhost:\d+/, with: "localhost:1")
@@ -150,7 +150,7 @@ struct DatabaseRefusalTests {
         #expect(result.closingLine.hasPrefix("code=69 stage=store"))
     }
 
-    @Test("for want of a right costs no feed", .enabled(if: MariaDBServer.isAvailable))
+    @Test("a missing right costs no feed", .enabled(if: MariaDBServer.isAvailable))
     func missingGrant() throws {
         let stage = try SweepStage(.mariaDB, feeds: [feed])
         let user = "u" + stage.database.name.suffix(12)
@@ -173,7 +173,8 @@ struct DatabaseRefusalTests {
         #expect(stage.gateway.records.isEmpty)
     }
 
-    @Test("by a foreign certificate is refused", .enabled(if: MariaDBServer.isAvailable))
+    @Test(
+        "a database with a foreign certificate is refused", .enabled(if: MariaDBServer.isAvailable))
     func foreignServer() throws {
         let stage = try SweepStage(.mariaDB, feeds: [feed])
         let foreign = try SweepStage.certificates.get().foreignAuthority

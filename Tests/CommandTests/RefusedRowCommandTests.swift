@@ -18,7 +18,7 @@ struct RefusedRowCommandTests {
     }
 
     @Test(
-        "marks the others, names the row, ends with 65, and a replay marks it once it lets go",
+        "the sweep marks the other rows and names the refused one, which a later replay marks",
         arguments: TestEngine.available)
     func namedAndReplayed(_ engine: TestEngine) throws {
         let stage = try SweepStage(engine, dead: 50)
@@ -37,7 +37,7 @@ struct RefusedRowCommandTests {
 
         let check = try stage.start(["check"]).wait()
         #expect(check.output.contains("1 row refused a change lately"), "\(check.output)")
-        // While the trigger stands a replay says the same.
+        // While the trigger exists a replay has the same result.
         let held = try stage.start(["replay", "--feed", name]).wait()
         #expect(held.exit == 65, "\(held.error)")
         try stage.database.sql.run("DROP TRIGGER hold")

@@ -27,7 +27,7 @@ struct RunTests {
         try stage.database.texts("SELECT * FROM active_users ORDER BY id")
     }
 
-    @Test("without changing rows keeps the feed pending, and the next run applies it")
+    @Test("a dry run keeps the feed pending, and the next run applies it")
     func dryRun() throws {
         for engine in TestEngine.available {
             let stage = try stage(engine)
@@ -55,7 +55,7 @@ struct RunTests {
         }
     }
 
-    @Test("deletes stale rows where told to, keeps their content, and never one that came back")
+    @Test("a run with the action delete deletes stale rows, keeps their content, and no fresh one")
     func deleteMode() throws {
         for engine in TestEngine.available {
             let stage = try stage(engine)
@@ -72,7 +72,7 @@ struct RunTests {
         }
     }
 
-    @Test("is quiet on success under cron and says one machine-readable line on failure")
+    @Test("a run is quiet on success under cron and prints one machine-readable line on failure")
     func quiet() throws {
         let stage = try stage()
         let result = try stage.run("sweep")
@@ -87,7 +87,7 @@ struct RunTests {
                 of: /code=\d+ stage=\w+ pending=\d+ applied=\d+ held=\d+ next=\w+/) != nil)
     }
 
-    @Test("ends with 4 beside another one, before it connects to anything")
+    @Test("a second run ends with 4 before it connects to anything")
     func overlap() throws {
         var behaviour = FeedbackBehaviour()
         behaviour.ending = .holdOpen
@@ -109,7 +109,7 @@ struct RunTests {
         #expect(third.app()["applied"] as? Int == 1)
     }
 
-    @Test("that is told to stop while a gateway is silent ends with 75 and keeps what was read")
+    @Test("a run stopped during silence ends with 75 and keeps the bytes that it read")
     func stopSignal() throws {
         var behaviour = FeedbackBehaviour()
         behaviour.ending = .holdOpen
@@ -124,7 +124,7 @@ struct RunTests {
         #expect(ContinuousClock.now - clock < .seconds(5))
     }
 
-    @Test("replays a file like a feed, and again without any change")
+    @Test("replay applies a file like a feed, and again without any change")
     func replay() throws {
         let stage = try stage()
         let file = try stage.folder.write(
@@ -154,7 +154,7 @@ struct RunTests {
         #expect(folder.exit == 64 && folder.error.contains("it is a directory; name a file with"))
     }
 
-    @Test("with a refused database leaves an older feed pending and says 75")
+    @Test("a run whose database refuses leaves an older feed pending and ends with 75")
     func pendingAndUnreachable() throws {
         let stage = try stage()
         #expect(try stage.sweep("--dry-run").exit == 75)
@@ -168,7 +168,7 @@ struct RunTests {
         #expect(try stage.sweep().exit == 0)
     }
 
-    @Test("prints neither a whole token nor a password, whatever goes wrong")
+    @Test("a run prints neither a whole token nor a password, whatever fails")
     func canary() throws {
         let secret = "canary-password-7291"
         let stage = try stage()

@@ -8,7 +8,7 @@ struct SchemaCommandTests {
     }
 
     @Test(
-        "prints as JSON what it prints as SQL, and what it executed",
+        "schema prints the same statements in JSON as in SQL, and those that it executed",
         arguments: TestEngine.available)
     func json(_ engine: TestEngine) throws {
         let stage = try SweepStage(engine)

@@ -54,7 +54,9 @@ struct SendHoldsTests {
         #expect(try holds(stage).isEmpty)
     }
 
-    @Test("is kept whole and held, and sending goes on to its end", arguments: TestEngine.available)
+    @Test(
+        "the answers are kept and held, and the sender sends the rest of the queue",
+        arguments: TestEngine.available)
     func held(_ engine: TestEngine) throws {
         let stage = try storm(engine)
         let result = try stage.send()
@@ -72,7 +74,7 @@ struct SendHoldsTests {
         try releaseAll(stage)
     }
 
-    @Test("can be looked at and released while its sender lives")
+    @Test("the hold can be shown and released while its sender runs")
     func whileSending() throws {
         let stage = try storm(.sqlite)
         let sender = try stage.start(["send", "--follow"])

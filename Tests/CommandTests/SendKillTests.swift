@@ -1,5 +1,5 @@
-// Two senders on one queue, both killed with -9 at random moments, and a third that finishes what
-// they left. The gateway's book is the truth: it knows every notification that was ever accepted.
+// Two senders on one queue, both killed with -9 at random moments, and a third that finishes their
+// work. The gateway's book is the reference: it has every notification that was ever accepted.
 
 import Foundation
 import Glibc
@@ -11,7 +11,7 @@ struct SendKillTests {
     /// Kills per engine, two in a round; the printed seed and this number repeat a run.
     private static let rounds = Int(Environment.number("PUSHSWEEP_TEST_SENDER_KILLS") ?? 20) / 2
 
-    @Test("lose no row, send none twice, and leave every row in exactly one state")
+    @Test("two killed senders lose no row, send none twice, and leave each row in one state")
     func randomKills() throws {
         for engine in TestEngine.available {
             var random = SeededGenerator("killed senders on \(engine)")

@@ -8,7 +8,7 @@ import Testing
 
 private let registered: Int64 = 1_690_000_000_000
 
-/// What a gateway that has failed may cost before the sender gives it up.
+/// The most rows that a failed gateway costs before the sender gives it up.
 private let most = 9
 
 @Suite("Sending to a gateway that leaves notifications without an answer")
@@ -27,7 +27,7 @@ struct SendSilenceTests {
     }
 
     @Test(
-        "a gateway that resets every stream costs a handful of rows; the others wait, and 69 says so"
+        "a gateway that resets every stream costs a few rows; the others wait; exit code 69"
     )
     func resetsAll() throws {
         let stage = try Self.stage(3_000, usual: .reset(.internalError))
@@ -43,7 +43,7 @@ struct SendSilenceTests {
         #expect(stage.gateway.book.totals.requests <= most)
     }
 
-    @Test("a gateway that answers nothing costs a handful of rows; the others wait, and 69 says so")
+    @Test("a gateway that answers nothing costs a few rows; the others wait; exit code 69")
     func answersNothing() throws {
         let stage = try Self.stage(3_000, usual: .stall)
         let result = try stage.send()
@@ -55,7 +55,7 @@ struct SendSilenceTests {
         #expect(result.error.contains("unknown outcome"), "\(result.error)")
     }
 
-    @Test("a gateway that cuts every connection costs a handful of rows, whatever it was given")
+    @Test("a gateway that cuts every connection costs a few rows, however many it was sent")
     func cutsAll() throws {
         var misbehaviour = ProviderMisbehaviour()
         misbehaviour.resetAtRequest = 1
@@ -70,7 +70,7 @@ struct SendSilenceTests {
     }
 
     @Test(
-        "a gateway that breaks HTTP/2 in place of answers costs a handful of rows, and 76 says so")
+        "a gateway that breaks HTTP/2 instead of answering costs a few rows; exit code 76")
     func breaksHTTP2() throws {
         let frame: [UInt8] = [0xFF, 0xFF, 0xFF, 0, 0, 0, 0, 0, 1]
         let stage = try Self.stage(3_000, plot: ProviderPlot([.init(rest: .bytes(frame))]))
@@ -84,7 +84,7 @@ struct SendSilenceTests {
     }
 
     @Test(
-        "rows that a killed sender left without an answer are told by the one that takes them over")
+        "the sender that takes over reports the rows that a killed sender left without an answer")
     func takenOver() throws {
         let stage = try Self.stage(2, usual: .stall)
         stage.lines = "send: {request-timeout: 5m}"
@@ -102,7 +102,7 @@ struct SendSilenceTests {
             "\(next.error)")
     }
 
-    @Test("a gateway that stops answering in mid-run costs what was on the wire and a handful more")
+    @Test("a gateway that stops answering costs the rows on the wire and a few more")
     func stopsAnswering() throws {
         var script = ProviderScript()
         for number in 101...5_000 { script.sequence[number] = .stall }
@@ -120,7 +120,7 @@ struct SendSilenceTests {
     }
 
     @Test(
-        "a gateway that answers a hundred on each connection and then nothing is left before long")
+        "the sender soon leaves a gateway that answers only a hundred on each connection")
     func halfOfAll() throws {
         var misbehaviour = ProviderMisbehaviour()
         misbehaviour.stallAtRequest = 101
@@ -131,7 +131,7 @@ struct SendSilenceTests {
         #expect(result.exit == 75, "\(result.exit) \(result.error)")
     }
 
-    @Test("a drained queue of which one notification in three got no answer does not end with 0")
+    @Test("a drained queue with one notification in three unanswered does not end with 0")
     func highShare() throws {
         var script = ProviderScript()
         for number in stride(from: 1, to: 30, by: 3) { script.tokens[.numbered(number)] = .stall }
@@ -145,7 +145,7 @@ struct SendSilenceTests {
         #expect(result.error.contains("10 of 30"), "\(result.error)")
     }
 
-    @Test("one notification in a hundred without an answer is told, and the run ends with 0")
+    @Test("one unanswered notification in a hundred is reported, and the run ends with 0")
     func lowShare() throws {
         var script = ProviderScript()
         script.tokens[.numbered(50)] = .stall
@@ -159,88 +159,12 @@ struct SendSilenceTests {
         #expect(result.error.contains("1 of 100"), "\(result.error)")
     }
 
-    @Test("a queue of two whose notifications both got no answer ends with 69")
+    @Test("a queue of two unanswered notifications ends with 69")
     func tiny() throws {
         let stage = try Self.stage(2, usual: .stall)
         let result = try stage.send()
         #expect(try stage.states() == ["unknown": 2])
         #expect(result.exit == 69, "\(result.error)")
         #expect(result.error.contains("2 of 2"), "\(result.error)")
-    }
-}
-
-@Suite("Sending in runs too small for the environment gate")
-struct SendSmallRunTests {
-    private static func stage(_ rows: Int, bad: some Sequence<Int>) throws -> SendStage {
-        var script = ProviderScript()
-        for number in bad {
-            script.tokens[.numbered(number)] = .reply(ScriptedReply(.badDeviceToken))
-        }
-        let stage = try SendStage(script: script)
-        try stage.database.register(0..<rows, at: registered)
-        try stage.queue(0..<rows)
-        return stage
-    }
-
-    /// Makes rows that wait for their next try due now.
-    private static func passTime(_ stage: SendStage) throws {
-        try stage.database.execute(
-            "UPDATE push_queue SET not_before = ? WHERE state = 'retry'",
-            [stage.database.time(1_600_000_000_000)])
-    }
-
-    @Test("twenty tokens that are all called bad close no row, run after run, and say why")
-    func wrongEnvironment() throws {
-        let stage = try Self.stage(20, bad: 0..<20)
-        for _ in 1...3 {
-            let result = try stage.send()
-            #expect(try stage.states() == ["retry": 20])
-            #expect(result.exit == 78, "\(result.error)")
-            #expect(result.error.contains("environment mismatch suspected"), "\(result.error)")
-            #expect(result.app()["retry"] as? Int == 20)
-            let again = try stage.send()
-            #expect(again.app()["claimed"] as? Int == 0, "not due yet")
-            try Self.passTime(stage)
-        }
-    }
-
-    @Test("one token in a run of its own that is called bad is told and closed after ten tries")
-    func alone() throws {
-        let stage = try Self.stage(1, bad: [0])
-        for attempt in 1...10 {
-            let result = try stage.send()
-            #expect(try stage.states() == (attempt < 10 ? ["retry": 1] : ["failed": 1]))
-            #expect(result.exit == 0, "\(result.error)")
-            #expect(result.error.contains("BadDeviceToken") == (attempt < 10), "\(result.error)")
-            try Self.passTime(stage)
-        }
-    }
-
-    @Test("one bad token among healthy answers is closed at once", arguments: [3, 20, 49])
-    func healthy(_ rows: Int) throws {
-        let stage = try Self.stage(rows, bad: [1])
-        let result = try stage.send()
-        #expect(result.exit == 0, "\(result.error)")
-        #expect(try stage.states() == ["sent": rows - 1, "failed": 1])
-    }
-
-    @Test("a row that waits is closed by the first run in which APNs knows enough other tokens")
-    func laterRun() throws {
-        let stage = try Self.stage(1, bad: [0])
-        _ = try stage.send()
-        #expect(try stage.states() == ["retry": 1])
-        try stage.database.register(1..<10, at: registered)
-        try stage.queue(1..<10)
-        try Self.passTime(stage)
-        let result = try stage.send()
-        #expect(result.exit == 0, "\(result.error)")
-        #expect(try stage.states() == ["sent": 9, "failed": 1])
-    }
-
-    @Test("a slow rate does not let bad tokens be closed before the gate has looked")
-    func slowRate() throws {
-        let stage = try Self.stage(30, bad: 0..<30)
-        _ = try stage.send("--rate", "10", "--limit", "20")
-        #expect(try stage.states()["failed"] == nil)
     }
 }

@@ -16,7 +16,7 @@ struct SendTests {
     }
 
     @Test(
-        "delivers once, skips what is stale, and learns from 410 unless the device came back",
+        "send delivers once, skips stale tokens, and marks after 410 unless the device came back",
         arguments: TestEngine.available)
     func story(_ engine: TestEngine) throws {
         var script = ProviderScript()
@@ -60,7 +60,7 @@ struct SendTests {
     }
 
     @Test(
-        "stops within 50 answers where nearly all tokens are bad, and leaves queue and table alone")
+        "send stops within 50 answers where nearly all tokens are bad, and changes no table")
     func wrongEnvironment() throws {
         var script = ProviderScript()
         script.shares = [.init(millionths: 950_000, action: .reply(ScriptedReply(.badDeviceToken)))]
@@ -80,7 +80,7 @@ struct SendTests {
     }
 
     @Test(
-        "stops at the first answer that blames credential or topic, and gives every row back",
+        "send stops at the first answer that blames credential or topic, and gives each row back",
         arguments: [
             ProviderReason.badCertificateEnvironment, .invalidProviderToken, .topicDisallowed,
             .badTopic,
@@ -98,7 +98,7 @@ struct SendTests {
         #expect(try stage.states() == ["pending": 200])
     }
 
-    @Test("sends again what GOAWAY left unprocessed, and counts what it left unanswered")
+    @Test("send repeats what GOAWAY left unprocessed, and counts the unanswered rest")
     func goAway() throws {
         var goAway = ProviderMisbehaviour.GoAway(atRequest: 300)
         goAway.unprocessed = 10
@@ -119,7 +119,7 @@ struct SendTests {
         #expect(stage.gateway.book.acceptedTwice.isEmpty)
     }
 
-    @Test("sends a notification without an answer again only when told so, under its old name")
+    @Test("send repeats an unanswered notification only if configured, under the same apns-id")
     func resendsUnknown() throws {
         var misbehaviour = ProviderMisbehaviour()
         misbehaviour.resetAtRequest = 20
@@ -140,7 +140,7 @@ struct SendTests {
         #expect(Set(stage.gateway.book.records.map(\.id)) == first, "a new name for an old message")
     }
 
-    @Test("waits with a retry after 429 and 5xx, and fails what APNs refuses for good")
+    @Test("send waits and tries again after 429 and 5xx, and closes rows that APNs refuses")
     func retries() throws {
         var script = ProviderScript()
         script.tokens[.numbered(0)] = .reply(ScriptedReply(.tooManyRequests))
@@ -176,7 +176,7 @@ struct SendTests {
     }
 
     @Test(
-        "a following sender takes new rows, and gives back what it could not send when told to stop"
+        "a following sender takes new rows, and gives unsent ones back when it stops"
     )
     func follow() throws {
         var script = ProviderScript()
@@ -194,10 +194,10 @@ struct SendTests {
         #expect(try stage.states() == ["sent": 9, "unknown": 1])
     }
 
-    @Test("no gateway there: nothing is lost, and the code says so")
+    @Test("a missing gateway loses nothing, and the exit code is 69")
     func unreachable() throws {
         let stage = try SendStage()
-        // A port that nobody listens on any more.
+        // A port without a listener.
         stage.port = try TLSListener().port
         try stage.database.register(0..<5, at: registered)
         try stage.queue(0..<5)

@@ -19,7 +19,7 @@ struct SendTroubleTests {
         return stage
     }
 
-    @Test("a gateway that allows no more streams is left, and what it did not take waits")
+    @Test("the sender leaves a gateway that allows no more streams, and unsent rows wait")
     func noStreams() throws {
         var misbehaviour = ProviderMisbehaviour()
         misbehaviour.settingsChanges = [.init(atRequest: 100, maximumStreams: 0)]
@@ -34,7 +34,7 @@ struct SendTroubleTests {
         #expect(stage.gateway.book.acceptedTwice.isEmpty)
     }
 
-    @Test("a notification that is refused again and again waits for its next try")
+    @Test("a notification that is refused repeatedly waits for its next try")
     func refusesAll() throws {
         var script = ProviderScript()
         script.usual = .reset(.refusedStream)
@@ -46,7 +46,7 @@ struct SendTroubleTests {
         #expect(try stage.states() == ["retry": 1])
     }
 
-    @Test("a gateway that refuses our certificate after requests went out has read none of them")
+    @Test("a gateway that refuses our certificate has read none of the requests already sent")
     func refusedCertificate() throws {
         let stage = try Self.stage(3)
         let key = try stage.folder.write("AuthKey.p8", try SigningKey().pem())
@@ -57,7 +57,7 @@ struct SendTroubleTests {
         #expect(try stage.states() == ["pending": 3])
     }
 
-    @Test("one connection of two that cannot be made does not stop the other")
+    @Test("one of two connections that cannot be made does not stop the other")
     func oneOfTwo() throws {
         var misbehaviour = ProviderMisbehaviour()
         misbehaviour.resetAtRequest = 1
@@ -71,7 +71,7 @@ struct SendTroubleTests {
     }
 
     @Test(
-        "a batch that cannot be noted as handed over is given back, and nothing of it is sent",
+        "a batch that cannot be recorded as handed over is given back, and none of it is sent",
         arguments: TestEngine.available)
     func handOverFails(_ engine: TestEngine) throws {
         let stage = try SendStage(engine)
@@ -113,7 +113,7 @@ struct SendTroubleTests {
         let result = running.wait()
         #expect(result.exit == 75, "\(result.error)")
         #expect(result.error.contains("send.lease"), "\(result.error)")
-        // Results that came before the lease was taken stand; later ones are not written.
+        // Results from before the lease was taken stay; later ones are not written.
         let states = try stage.states()
         #expect(states["unknown"] == nil && states["pending", default: 0] >= 1, "\(states)")
     }

@@ -12,7 +12,7 @@ struct SendVolumeTests {
     /// Notifications; 200,000 with PUSHSWEEP_TEST_QUEUE.
     private static let count = Int(Environment.number("PUSHSWEEP_TEST_QUEUE") ?? 20_000)
 
-    @Test("with stale tokens, 410s and a storm of GOAWAY: each row ends in one state, once")
+    @Test("with stale tokens, 410s and many GOAWAYs each row ends in one state, once")
     func storm() throws {
         let engine = TestEngine.available[0]
         var goAway = ProviderMisbehaviour.GoAway(atRequest: 1_000)
@@ -46,8 +46,8 @@ struct SendVolumeTests {
         #expect(states["skipped"] == stale)
         #expect(states.values.reduce(0, +) == Self.count)
         #expect(Set(states.keys).isSubset(of: ["sent", "gone", "skipped", "unknown"]))
-        // An answer can be lost with its connection too, and so can a request that the gateway never saw.
-        // Each answer is a result, or one of the unknown.
+        // A lost connection can lose an answer too, or a request that the gateway never saw.
+        // Each answer is a result, or one of the unknown outcomes.
         let unknown = states["unknown", default: 0]
         #expect(unknown >= book.totals.unanswered)
         let answered = book.totals.answered.values.reduce(0, +)

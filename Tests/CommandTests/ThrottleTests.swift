@@ -36,7 +36,7 @@ struct ThrottleTests {
     }
 
     @Test(
-        "waits while the load is high, and completes when it is not",
+        "a run waits while the load is high, and completes when it is not",
         .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)))
     func pauses() throws {
         let stage = try stage(.mariaDB)
@@ -57,7 +57,7 @@ struct ThrottleTests {
     }
 
     @Test(
-        "ends with 75 under a load that asks for it, before a feed is opened",
+        "a run ends with 75 at the critical load, before it opens a feed",
         .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)))
     func criticalLoad() throws {
         let stage = try stage(.mariaDB)
@@ -68,7 +68,7 @@ struct ThrottleTests {
         try checkNext(stage, "--critical-load", "10000", "--max-load", "5000")
     }
 
-    @Test("ends with 75 while the stop file is there", arguments: TestEngine.available)
+    @Test("a run ends with 75 while the stop file exists", arguments: TestEngine.available)
     func stopFile(_ engine: TestEngine) throws {
         var behaviour = FeedbackBehaviour()
         behaviour.ending = .holdOpen
@@ -81,7 +81,7 @@ struct ThrottleTests {
         #expect(refused.error.contains("remove that file, then run again"))
         #expect(refused.closingLine.hasSuffix("why=stop-file"))
         #expect(stage.gateway.records.isEmpty)
-        // Laid down while a list is being read: the list is read to its end, and kept.
+        // The file is made while a list is being read: the list is read to its end, and kept.
         let run = try stage.start(["sweep", "--format", "json"])
         stage.awaitJournal()
         let usual = stage.state + "/stop"
@@ -96,7 +96,7 @@ struct ThrottleTests {
         try checkNext(stage)
     }
 
-    @Test("ends with 75 when its time is up", arguments: TestEngine.available)
+    @Test("a run ends with 75 when its time is up", arguments: TestEngine.available)
     func timeBudget(_ engine: TestEngine) throws {
         var behaviour = FeedbackBehaviour()
         behaviour.ending = .holdOpen
@@ -114,7 +114,7 @@ struct ThrottleTests {
     }
 
     @Test(
-        "that takes back or drops old entries ends with 75 too, and the same command goes on",
+        "undo and purge end with 75 too, and the same command continues them",
         arguments: TestEngine.available)
     func undoAndPurge(_ engine: TestEngine) throws {
         let stage = try stage(engine)
@@ -146,7 +146,7 @@ struct ThrottleTests {
         #expect(try stage.run("undo", run, "--max-load", "x").exit == 64)
     }
 
-    @Test("refuses what it cannot do before a feed is opened")
+    @Test("a run refuses limits that it cannot watch before it opens a feed")
     func refusals() throws {
         for engine in TestEngine.available {
             let stage = try stage(engine)

@@ -4,7 +4,7 @@ import Foundation
 import TestSupport
 import Testing
 
-@Suite("The tutorial's own two tables, unchanged")
+@Suite("The tutorial's two tables, unchanged")
 struct TutorialTests {
     private static let tables = [
         """
@@ -29,7 +29,9 @@ struct TutorialTests {
                 "SELECT sql FROM sqlite_master WHERE name IN ('active_users', 'push_queue')")
     }
 
-    @Test("work from enqueue to sent, and a 410 is remembered", arguments: TestEngine.available)
+    @Test(
+        "rows go from enqueue to sent in these tables, and a 410 is remembered",
+        arguments: TestEngine.available)
     func story(_ engine: TestEngine) throws {
         var script = ProviderScript()
         script.tokens[.numbered(3)] = .reply(

@@ -1,5 +1,5 @@
-// Two hosts are two state folders on one database: the kernel lock of one says nothing to the other,
-// so all that keeps them apart is the lease.
+// Two hosts are two state folders on one database: the kernel lock of one has no effect on the
+// other, so only the lease separates them.
 
 import APNsProtocol
 import APNsSimulator
@@ -22,7 +22,7 @@ struct TwoHostsTests {
         try SweepStage(engine, dead: Self.tokens, behaviour: behaviour)
     }
 
-    /// That every token was read once, marked once and counted once.
+    /// Checks that every token was read once, marked once and counted once.
     private func checkWhole(_ stage: SweepStage) throws {
         let database = stage.database
         #expect(
@@ -38,7 +38,8 @@ struct TwoHostsTests {
             try database.count("SELECT COUNT(*) FROM pushsweep_lease WHERE owner IS NOT NULL") == 0)
     }
 
-    /// A stage on which a first run reads a list that does not end, and what was read is in its journal.
+    /// A stage on which a first run reads a list that does not end, with the bytes so far in its
+    /// journal.
     private func readingStage(_ engine: TestEngine) throws -> (SweepStage, RunningTool) {
         var behaviour = FeedbackBehaviour()
         behaviour.ending = .holdOpen
@@ -66,7 +67,7 @@ struct TwoHostsTests {
     }
 
     @Test(
-        "that overlap twenty times: one works, the others end with 4 and say who does",
+        "of twenty overlapping runs one works, the others end with 4 and name it",
         arguments: TestEngine.available, [1, 2])
     func twenty(_ engine: TestEngine, _ hosts: Int) throws {
         let (stage, first) = try readingStage(engine)
@@ -79,7 +80,7 @@ struct TwoHostsTests {
             let result = other.wait()
             #expect(result.exit == 4, "\(result.error)")
             #expect(result.closingLine.contains("next=wait"))
-            // Runs of one host may also meet each other.
+            // Runs of one host may also overlap.
             if hosts == 2 && number % 2 == 0 && !result.error.contains("/lock;") {
                 #expect(result.error.contains("held by sweep on "), "\(result.error)")
             }
@@ -87,7 +88,7 @@ struct TwoHostsTests {
         #expect(try stage.database.count("SELECT COUNT(*) FROM pushsweep_feed") == 0)
         first.signal(SIGTERM)
         #expect(first.wait().exit == 75)
-        // One connection: nobody else has asked the gateway.
+        // One connection: no other run has asked the gateway.
         #expect(stage.gateway.records(atLeast: 1).count == 1)
         stage.lines.feedbackOptions = "idle-timeout: 200ms"
         let next = try stage.sweep()
@@ -96,7 +97,8 @@ struct TwoHostsTests {
     }
 
     @Test(
-        "that start at the same moment lose and double nothing", arguments: TestEngine.available)
+        "runs that start at the same moment lose and double nothing",
+        arguments: TestEngine.available)
     func atOnce(_ engine: TestEngine) throws {
         let stage = try stage(engine)
         let runs = try (0..<20).map { number in
@@ -117,7 +119,7 @@ struct TwoHostsTests {
     }
 
     @Test(
-        "wait for the end of a killed one's lease, except on its own host",
+        "runs wait for the end of a killed run's lease, except on its own host",
         arguments: TestEngine.available)
     func killed(_ engine: TestEngine) throws {
         let stage = try killedStage(engine)
@@ -132,7 +134,7 @@ struct TwoHostsTests {
         #expect(stage.gateway.records.count <= 1)
         try endLease(stage)
         #expect(try onB().exit == 0)
-        // What was read belongs to the first host, which goes on with it.
+        // The bytes read belong to the first host, which continues with them.
         let next = try stage.sweep()
         #expect(next.exit == 0, "\(next.error)")
         #expect(next.app()["resumed"] as? Bool == true)
@@ -140,7 +142,7 @@ struct TwoHostsTests {
     }
 
     @Test(
-        "take over at once what a killed run of the same host left",
+        "the next run takes over at once after a killed run of its own host",
         arguments: TestEngine.available)
     func sameHost(_ engine: TestEngine) throws {
         let stage = try killedStage(engine)
@@ -150,7 +152,7 @@ struct TwoHostsTests {
     }
 
     @Test(
-        "of which one loses the lease in mid-run stop before the next commit, with 75",
+        "a run that loses the lease stops before its next commit, with 75",
         .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)),
         arguments: ["mark", "delete"])
     func takenAway(_ action: String) throws {
@@ -162,7 +164,7 @@ struct TwoHostsTests {
                 try database.texts("SELECT * FROM \($0)")
             }
         }
-        // A row held by somebody else keeps the chunk open until its lease is gone.
+        // A row that another transaction holds keeps the chunk open until its lease is lost.
         try database.sql.begin()
         _ = try database.sql.query(
             "SELECT id FROM active_users WHERE device_token = ? FOR UPDATE",
@@ -185,7 +187,7 @@ struct TwoHostsTests {
         #expect(result.closingLine.hasSuffix("next=rerun why=lease"), "\(result.closingLine)")
         #expect(try database.count("SELECT COUNT(*) FROM pushsweep_change") == 0)
         let then = try rows()
-        // The evidence stays on this host, which is told to wait for the other.
+        // The evidence stays on this host, and the message says to wait for the other one.
         let waiting = try stage.sweep()
         #expect(waiting.exit == 75, "\(waiting.error)")
         #expect(try rows() == then)
@@ -199,7 +201,7 @@ struct TwoHostsTests {
     }
 
     @Test(
-        "that lose the lease while they read apply nothing and keep it all",
+        "a run that loses the lease while it reads applies nothing and keeps it all",
         arguments: TestEngine.available)
     func takenWhileReading(_ engine: TestEngine) throws {
         var behaviour = FeedbackBehaviour()
@@ -219,7 +221,7 @@ struct TwoHostsTests {
         try checkWhole(stage)
     }
 
-    @Test("replay a file one after the other too", arguments: TestEngine.available)
+    @Test("replays of a file run one after the other too", arguments: TestEngine.available)
     func replay(_ engine: TestEngine) throws {
         let stage = try stage(engine)
         let file = try stage.folder.write(
@@ -231,7 +233,7 @@ struct TwoHostsTests {
             [stage.database.time(4_000_000_000_000)])
         let held = try stage.run("replay", file)
         #expect(held.exit == 4, "\(held.error)")
-        // Trying a file reads rows only, so it need not wait.
+        // A dry replay of a file only reads rows, so it need not wait.
         #expect(try stage.run("replay", file, "--dry-run").exit == 0)
         try endLease(stage)
         let next = try stage.run("replay", file)

@@ -9,7 +9,7 @@ import TokenHygiene
 
 private let start: UInt32 = 1_700_000_000
 
-/// A database that a wrong feed has swept, and what it held before.
+/// A database that a wrong feed has swept, and its rows before.
 private struct UndoStage {
     let stage: SweepStage
     let before: [[String]]
@@ -39,7 +39,7 @@ private struct UndoStage {
 @Suite("pushsweep undo")
 struct UndoCommandTests {
     @Test(
-        "a wrong sweep is found, tried, undone, stays undone, and can be done again",
+        "undo finds, previews and takes back a wrong sweep, which can then be done again",
         arguments: TestEngine.available, ["mark", "delete"])
     func wholeStory(_ engine: TestEngine, _ action: String) throws {
         let wrong = try UndoStage(engine, action)
@@ -71,7 +71,7 @@ struct UndoCommandTests {
         #expect(try wrong.contents == wrong.after)
     }
 
-    @Test("a time and a token choose changes too")
+    @Test("--since and --token select changes too")
     func otherChoices() throws {
         let wrong = try UndoStage(.sqlite, "mark", rows: 10)
         let token = DeviceToken.numbered(3).hex
@@ -92,7 +92,7 @@ struct UndoCommandTests {
     }
 
     @Test(
-        "what cannot be meant is refused with 64 and a closing line",
+        "impossible arguments are refused with 64 and a closing line",
         arguments: [
             [], ["--since", "yesterday"], ["--token", "zz"], ["abc", "--list"], ["abc"],
         ])
@@ -103,7 +103,7 @@ struct UndoCommandTests {
         #expect(result.closingLine.hasPrefix("code=64 "))
     }
 
-    @Test("an undo leaves a running sweep alone and ends with 4")
+    @Test("undo ends with 4 beside a running sweep and does not touch it")
     func lock() throws {
         var behaviour = FeedbackBehaviour()
         behaviour.delay = .milliseconds(200)
@@ -119,7 +119,7 @@ struct UndoCommandTests {
         #expect(result.exit == 4 && result.closingLine.hasPrefix("code=4 "))
     }
 
-    @Test("a missing table or right is said with what to do, and the database down is 69")
+    @Test("undo names the remedy for a missing table or right; a database that is down gives 69")
     func refusals() throws {
         let bare = try SweepStage(schema: false)
         let missing = try bare.run("undo", "--list")
@@ -128,7 +128,7 @@ struct UndoCommandTests {
         #expect(try bare.run("undo", "--list").exit == 69)
     }
 
-    @Test("kill -9 at any moment of an undo, and the same command again, leave what was before")
+    @Test("kill -9 at any moment of an undo and the same command again restore the rows")
     func kills() throws {
         let kills = Int(Environment.number("PUSHSWEEP_TEST_UNDO_KILLS") ?? 4)
         for engine in TestEngine.available {
@@ -184,7 +184,7 @@ struct UndoCommandTests {
 
 @Suite("pushsweep purge and policy.delete-after")
 struct RetentionTests {
-    @Test("purge drops what is older than the settings keep", arguments: TestEngine.available)
+    @Test("purge drops entries older than the settings keep", arguments: TestEngine.available)
     func purge(_ engine: TestEngine) throws {
         let wrong = try UndoStage(engine, "mark", rows: 50)
         let stage = wrong.stage
@@ -208,7 +208,7 @@ struct RetentionTests {
         #expect(try wrong.contents == wrong.after)
     }
 
-    @Test("purge forgets old runs in the state folder, and in that of a sender that is gone")
+    @Test("purge drops old runs from the state folder, and from that of a sender that has ended")
     func oldRuns() throws {
         let stage = try UndoStage(.sqlite, "mark", rows: 50).stage
         let folders = [stage.state, stage.state + "/send/1"]
@@ -227,7 +227,7 @@ struct RetentionTests {
         }
     }
 
-    @Test("a short retention of the ledger leaves the guard its month")
+    @Test("a short retention of the ledger keeps the month that the guard needs")
     func shortRetention() throws {
         let wrong = try UndoStage(.sqlite, "mark", rows: 50)
         let stage = wrong.stage
@@ -285,7 +285,7 @@ struct RetentionTests {
     }
 
     @Test(
-        "more removals than usual wait for a person, and go when one says so",
+        "the guard holds more removals than usual until a person releases them",
         arguments: TestEngine.available)
     func guardedRemoval(_ engine: TestEngine) throws {
         let stage = try SweepStage(engine, feeds: [.tuples([]), .tuples([])])
@@ -304,7 +304,7 @@ struct RetentionTests {
     }
 
     @Test(
-        "a period that cannot work is refused",
+        "an impossible period is refused",
         arguments: [
             "policy: {action: delete, delete-after: 30d}",
             "policy: {action: delete, delete-after: 5m}",

@@ -1,4 +1,4 @@
-// What a server may ask of us after it has proved who it is, or where nobody asked it to.
+// The login that a server may demand, after it has proved its name or without a proof.
 
 import APNsSimulator
 import Database
@@ -30,7 +30,7 @@ struct AuthenticationTests {
     }
 
     @Test(
-        "by a plugin that sends the password as it is, is refused, without TLS",
+        "without TLS the client refuses a plugin that sends the password as plain text",
         arguments: ["mysql_clear_password", "dialog", "auth_gssapi_client"])
     func clearPassword(_ plugin: String) throws {
         let server = try SilentServer(
@@ -45,7 +45,7 @@ struct AuthenticationTests {
     }
 
     @Test(
-        "by a plugin that sends the password as it is, is refused, with TLS",
+        "with TLS too the client refuses a plugin that sends the password as plain text",
         arguments: ["mysql_clear_password", "dialog"])
     func clearPasswordInTLS(_ plugin: String) throws {
         let folder = try TemporaryFolder()
@@ -59,7 +59,7 @@ struct AuthenticationTests {
         #expect(failure?.code == .configuration, "\(failure as Any)")
     }
 
-    @Test("that the server breaks off is not called a server that did not prove itself")
+    @Test("a server that breaks off the login is not reported as one that failed to prove itself")
     func brokenOff() throws {
         let folder = try TemporaryFolder()
         let server = try EncryptedGreeter(
@@ -74,14 +74,14 @@ struct AuthenticationTests {
     }
 
     @Test(
-        "by the usual plugins of a real server goes on to work",
+        "the usual plugins of a real server work",
         .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)),
         arguments: ["mysql_native_password", "ed25519"])
     func usual(_ plugin: String) throws {
         let server = try #require(MariaDBServer.fromEnvironment)
         let admin = try server.connection()
         if plugin == "ed25519" {
-            // Not every server brings it.
+            // Not every server has it.
             guard
                 (try? admin.run("INSTALL SONAME 'auth_ed25519'")) != nil
                     || (try? admin.query(

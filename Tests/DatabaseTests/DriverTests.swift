@@ -6,9 +6,9 @@ import Testing
 @testable import PushQueue
 @testable import TokenTable
 
-@Suite("What the drivers promise")
+@Suite("Promises of the drivers")
 struct DriverTests {
-    @Test("a result without the row or column asked for reads as NULL")
+    @Test("a place outside the rows or columns of a result reads as NULL")
     func emptyResult() {
         var rows = SQLRows(width: 2)
         #expect(rows[0, 0] == .null)
@@ -31,7 +31,7 @@ struct DriverTests {
     }
 
     @Test(
-        "names with quotes, made into characters by combining marks, stay names",
+        "names with quotes, also those that combine into other characters, stay names",
         arguments: TestEngine.available)
     func quotedNames(_ engine: TestEngine) throws {
         let database = try TokenDatabase(engine)
@@ -44,7 +44,7 @@ struct DriverTests {
     }
 
     @Test(
-        "a change of the schema outlasts the read timeout, and the next statement does not",
+        "a change of the schema may outlast the read timeout, the next statement may not",
         .enabled(if: MariaDBServer.fromEnvironment != nil, Comment(rawValue: MariaDBServer.absence))
     )
     func unlimitedSchemaChange() throws {
@@ -58,7 +58,7 @@ struct DriverTests {
     }
 
     @Test(
-        "a connection lost while the schema changes is reported, not tried again",
+        "a connection lost while the schema changes is reported, and the change is not repeated",
         arguments: TestEngine.available)
     func lostSchemaChange(_ engine: TestEngine) throws {
         let database = try TokenDatabase(engine)
@@ -82,7 +82,7 @@ struct DriverTests {
         #expect(try database.store().missingSchema(upgrading: true).statements.isEmpty)
     }
 
-    @Test("a new SQLite file and what lies beside it is for its owner alone")
+    @Test("only the owner can read a new SQLite file and its side files")
     func fileMode() throws {
         let database = try TokenDatabase(.sqlite)
         guard case .sqlite(let path) = database.settings.location else { return }

@@ -47,7 +47,7 @@ extension LeaseAnswer {
     }
 }
 
-/// A connection on which something else happens between the look at the lease and its taking.
+/// A connection that runs a closure between the reading of the lease and its taking.
 private final class MeddledConnection: SQLConnection {
     private let real: any SQLConnection
     private var meddle: (() throws -> Void)?
@@ -88,7 +88,7 @@ struct LeaseTests {
     }
 
     @Test(
-        "is held by one run, and others learn by whom and until when",
+        "one run holds the lease, and others learn the holder and the end",
         arguments: TestEngine.available)
     func oneHolder(_ engine: TestEngine) throws {
         let database = try Self.database(engine)
@@ -110,14 +110,14 @@ struct LeaseTests {
     }
 
     @Test(
-        "goes to another host when its time is over, and the first one learns it",
+        "another host takes an ended lease, and the first holder learns it",
         arguments: TestEngine.available)
     func expiry(_ engine: TestEngine) throws {
         let database = try Self.database(engine)
         let (one, two) = (try database.store(), try database.store())
         let lease = try #require(try one.takeLease(LeaseApplicant("a")).lease)
         try database.endLease()
-        // Nobody has taken it, so it can still be renewed.
+        // No other run has taken it, so it can still be renewed.
         try one.session.renew(lease)
         #expect(try two.takeLease(LeaseApplicant("b")).holder != nil)
         try database.endLease()
@@ -126,12 +126,12 @@ struct LeaseTests {
         let failure = #expect(throws: StoreFailure.self) { try one.session.renew(lease) }
         #expect(failure?.code == .stopped && failure?.reason == .lease)
         #expect(failure?.sentence.contains("sweep on b (run run-b)") == true)
-        // What is lost can be given back without harm to whom it went.
+        // Giving back a lost lease does not affect its new holder.
         try one.session.giveBack(lease)
         try two.session.renew(next)
     }
 
-    /// What happens to a lease in the moment in which another host takes it.
+    /// A change of the lease at the moment in which another host takes it.
     private enum Meddling: String, CaseIterable {
         case renewed
         case givenBack
@@ -139,7 +139,7 @@ struct LeaseTests {
     }
 
     @Test(
-        "is not taken from who renews or takes it in the same moment",
+        "a host does not take a lease that another renews or takes at the same moment",
         arguments: TestEngine.available, Meddling.allCases)
     private func sameMoment(_ engine: TestEngine, _ meddling: Meddling) throws {
         let database = try Self.database(engine)
@@ -166,7 +166,7 @@ struct LeaseTests {
     }
 
     @Test(
-        "goes at once to the next run of the same state folder, whose lock proves the other dead",
+        "the next run of a folder takes the lease at once: the folder's lock proves the other dead",
         arguments: TestEngine.available)
     func sameHome(_ engine: TestEngine) throws {
         let database = try Self.database(engine)
@@ -178,7 +178,7 @@ struct LeaseTests {
     }
 
     @Test(
-        "is held once and known to its holder, whichever answer is lost while it is taken",
+        "the lease has one holder who knows it, whichever answer is lost while it is taken",
         arguments: TestEngine.available)
     func lostAnswers(_ engine: TestEngine) throws {
         let plain = try Self.database(engine)
@@ -203,14 +203,16 @@ struct LeaseTests {
         }
     }
 
-    /// What twenty applicants were told.
+    /// The answers to twenty applicants.
     private struct Tally {
         var fences: [Int64] = []
         var held = 0
         var failures: [String] = []
     }
 
-    @Test("goes to one of twenty that ask at the same time", arguments: TestEngine.available)
+    @Test(
+        "one of twenty hosts that ask at the same time gets the lease",
+        arguments: TestEngine.available)
     func race(_ engine: TestEngine) throws {
         let database = try Self.database(engine)
         var settings = database.settings
@@ -246,7 +248,7 @@ struct LeaseTests {
     }
 
     @Test(
-        "that is taken away stops the next commit: no row, ledger entry or marker changes after it",
+        "a lost lease stops the next commit: no row, ledger entry or marker changes after it",
         arguments: TestEngine.available, RemovalPolicy.Action.allCases)
     func fencesChunks(_ engine: TestEngine, _ action: RemovalPolicy.Action) throws {
         let database = try Self.database(engine)
@@ -272,7 +274,7 @@ struct LeaseTests {
         #expect(failure?.reason == .lease, "\(failure as Any)")
         #expect(then.first?.isEmpty == false && then[1].count == 90)
         #expect(try database.everything() == then)
-        // The next run, with a lease of its own, goes on with exact counts.
+        // The next run, with its own lease, continues with exact counts.
         try database.endLease()
         let next = try #require(try store.takeLease(LeaseApplicant("b")).lease)
         var rest = EvidenceList(evidence)
@@ -284,7 +286,7 @@ struct LeaseTests {
     }
 
     @Test(
-        "that is taken away before a feed is begun leaves no marker",
+        "a lease lost before a feed begins leaves no marker",
         arguments: TestEngine.available)
     func fencesMarkers(_ engine: TestEngine) throws {
         let database = try Self.database(engine)
@@ -306,7 +308,7 @@ struct LeaseTests {
         #expect(try database.everything() == before)
     }
 
-    @Test("two connections of one run both apply under it", arguments: TestEngine.available)
+    @Test("two connections of one run both apply under the lease", arguments: TestEngine.available)
     func workers(_ engine: TestEngine) throws {
         let database = try Self.database(engine)
         try database.register(0..<2_000, at: start)
@@ -323,7 +325,7 @@ struct LeaseTests {
     }
 
     @Test(
-        "is renewed while the run does something else, until it is lost",
+        "the run renews the lease while it works, until it loses it",
         arguments: TestEngine.available)
     func keeper(_ engine: TestEngine) throws {
         let database = try Self.database(engine)
@@ -342,7 +344,7 @@ struct LeaseTests {
     }
 
     @Test(
-        "needs the rights that are printed, and none for a dry run",
+        "the lease needs the printed rights, and none for a dry run",
         .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)))
     func rights() throws {
         let database = try Self.database(.mariaDB)

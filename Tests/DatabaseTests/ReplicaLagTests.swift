@@ -41,7 +41,7 @@ struct ReplicaLagTests {
             }
         }
 
-        /// Lets the replica follow so many seconds late.
+        /// Delays the replica by a number of seconds.
         func delay(_ seconds: Int) throws {
             try replicaSQL.run("STOP SLAVE")
             try replicaSQL.run("CHANGE MASTER TO MASTER_DELAY = \(seconds)")
@@ -49,7 +49,7 @@ struct ReplicaLagTests {
         }
     }
 
-    @Test("is seen, waited for until the replica has caught up, and told")
+    @Test("a run sees the lag, reports it and waits until the replica has caught up")
     func pauses() throws {
         let pair = try Pair()
         try pair.delay(1_000)

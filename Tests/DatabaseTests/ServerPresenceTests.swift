@@ -4,7 +4,7 @@ import Testing
 
 @Suite("The database server of the tests")
 struct ServerPresenceTests {
-    @Test("is there wherever CI is set; elsewhere its absence is printed")
+    @Test("the server is present wherever CI is set; elsewhere the test prints its absence")
     func presence() {
         if MariaDBServer.isAvailable { return }
         // swift test prints skipped arguments nowhere, and a suite without a server looks complete.

@@ -16,7 +16,7 @@ struct StoreLocationTests {
     }
 
     @Test(
-        "are taken apart, and shown as they can be written again",
+        "an address is split into its parts and prints as it can be written again",
         arguments: [
             ("sqlite:///v/t.sqlite", .sqlite(path: "/v/t.sqlite"), "sqlite:///v/t.sqlite"),
             ("sqlite://t%23.db", .sqlite(path: "/f/t#.db"), "sqlite:///f/t%23.db"),
@@ -51,7 +51,7 @@ struct StoreLocationTests {
     }
 
     @Test(
-        "are refused where they are none, without being quoted",
+        "a text that is not an address is refused without being quoted",
         arguments: [
             "push", "postgres://h/p", "mysql://", "mysql://h", "mysql://h/", "mysql://h/a/b",
             "mysql://h/a%2Fb", "mysql://h:0/p", "mysql://h:65536/p", "mysql://h:/p",
@@ -75,7 +75,7 @@ struct StoreLocationTests {
     }
 
     @Test(
-        "with a password are refused, with the setting that takes it and without quoting it",
+        "an address with a password is refused, unquoted, with the setting that takes it",
         arguments: [
             "mysql://u:secret@h/p", "mysql://u:se/cret@h/p", "mysql://u:s@cret@h/p",
             "mysql://u:secret?@h/p", "mysql://h/p?password=secret", "mysql://h/p?Pwd=secret",
@@ -90,7 +90,7 @@ struct StoreLocationTests {
                 == "must not hold a password; remove it and name its file with store.password-file")
     }
 
-    @Test("that lack a part are answered with an example")
+    @Test("an address that lacks a part is answered with an example")
     func examples() {
         for (text, example) in [
             ("push", "mysql://pushsweep@db.example.net:3306/push"),

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 import TokenHygiene
 
-@Suite("How times are stored")
+@Suite("Storage of times")
 struct TimeTests {
     /// A column type, its declaration, and how it spells 12:00:00.700 and 12:00:10.700 UTC.
     struct Variant: Sendable, CustomTestStringConvertible {
@@ -12,7 +12,7 @@ struct TimeTests {
         var declared: TimeColumnType?
         var zone = "UTC"
         let registered: String
-        /// How a mark at 12:00:10.700 UTC reads.
+        /// The text of a mark at 12:00:10.700 UTC.
         let mark: String
 
         var testDescription: String { "\(type) \(declared?.rawValue ?? "") \(zone)" }
@@ -143,7 +143,7 @@ struct TimeTests {
         try database.execute(
             "CREATE TABLE devices (id INTEGER PRIMARY KEY, device_token VARCHAR(255), "
                 + "registered_at BIGINT, invalidated_at BIGINT)")
-        // Seconds in a column declared to hold milliseconds would lie in January 1970.
+        // Seconds in a column declared to hold milliseconds would be in January 1970.
         try database.execute(
             "INSERT INTO devices VALUES (1, ?, 1704067200, NULL)",
             [.text(DeviceToken.numbered(1).hex)])
@@ -164,7 +164,7 @@ struct TimeTests {
     }
 
     @Test(
-        "a mark does not look like a registration where the column moves by itself",
+        "a mark does not look like a registration where the column updates itself",
         .enabled(if: MariaDBServer.fromEnvironment != nil, Comment(rawValue: MariaDBServer.absence))
     )
     func selfMovingRegistration() throws {
@@ -206,7 +206,7 @@ struct TimeTests {
         }
     }
 
-    @Test("a zone in a text counts for more than the one declared, and half a zone for nothing")
+    @Test("a zone in the text overrides the declared zone, and an incomplete zone is ignored")
     func statedZones() throws {
         let noon = start + 12 * 3_600_000
         let cases: [(String, Int64?)] = [
@@ -226,7 +226,8 @@ struct TimeTests {
             let store = try database.store {
                 $0.registeredAt.zone = ZoneOffset(seconds: 3_600)
             }
-            // Dead a millisecond before the registration: the row lives. A second after: it is stale.
+            // Dead a millisecond before the registration: the row lives. A second after: it is
+            // stale.
             let before = try store.classify([.dead(1, at: (instant ?? noon) - 1)])
             #expect(
                 before.counts

@@ -49,7 +49,7 @@ struct TrustTests {
             "\(failure as Any)")
     }
 
-    @Test("a server that never speaks is given up after the timeout")
+    @Test("the client gives up a silent server after the timeout")
     func silence() throws {
         let server = try SilentServer(saying: [])
         var settings = StoreSettings(
@@ -88,7 +88,7 @@ struct TrustTests {
     }
 
     @Test(
-        "a unix socket needs no TLS, and TCP without TLS has to be asked for",
+        "a unix socket needs no TLS, and the settings must ask for TCP without TLS",
         .enabled(if: MariaDBServer.fromEnvironment != nil, Comment(rawValue: MariaDBServer.absence))
     )
     func unixSocket() throws {

@@ -5,7 +5,7 @@ import Testing
 
 @Suite("The civil calendar")
 struct CalendarTests {
-    @Test("agrees with the C library on each day of the years 1 to 9999 that is looked at")
+    @Test("the calendar agrees with the C library on each tested day of the years 1 to 9999")
     func agreement() {
         for day in stride(from: -719_162, through: 2_932_896, by: 17) {
             var time = time_t(day * 86_400)
@@ -19,7 +19,7 @@ struct CalendarTests {
         }
     }
 
-    @Test("counts on before the year 0")
+    @Test("the calendar continues before the year 0")
     func beforeTheYears() {
         #expect(CivilDate(year: 0, month: 1, day: 1).daysSince1970 == -719_528)
         for day in stride(from: -1_500_000, through: -719_000, by: 7) {
@@ -27,7 +27,7 @@ struct CalendarTests {
         }
     }
 
-    @Test("has a 29 February in years divisible by 4, of centuries by 400 only")
+    @Test("29 February exists in years divisible by 4, of centuries by 400 only")
     func leapYears() {
         for (year, days) in [(2023, 28), (2024, 29), (1900, 28), (2000, 29), (2100, 28)] {
             #expect(CivilDate.days(inMonth: 2, of: year) == days)
@@ -47,7 +47,7 @@ struct CalendarTests {
 
 @Suite("A date of HTTP")
 struct HTTPDateTests {
-    @Test("has three forms, all for the same second")
+    @Test("a date has three forms, all for the same second")
     func forms() {
         for text in [
             "Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 GMT",
@@ -57,13 +57,13 @@ struct HTTPDateTests {
         }
     }
 
-    @Test("before 1970 is a negative number")
+    @Test("a date before 1970 is a negative number")
     func beforeTheEpoch() {
         #expect(HTTPDate.seconds("Wed, 31 Dec 1969 23:59:59 GMT", now: 0) == -1)
     }
 
     @Test(
-        "in another zone or of another form is none",
+        "a date in another zone or of another form is refused",
         arguments: ["", "now", "0", "Sun, 06 Nov 1994 08:49:37 CET", "1994-11-06T08:49:37Z"])
     func refusals(text: String) {
         #expect(HTTPDate.seconds(text, now: 0) == nil)

@@ -4,7 +4,7 @@ import Testing
 
 @Suite("Hex")
 struct HexTests {
-    @Test("is written in lower case and read in any case, for bytes of every value")
+    @Test("hex is written in lower case and read in any case, for bytes of every value")
     func roundTrip() {
         let bytes = Array(UInt8.min...UInt8.max)
         let text = Hex.text(bytes)
@@ -14,7 +14,7 @@ struct HexTests {
         #expect(Hex.text([UInt8]()) == "" && Hex.bytes("".utf8) == [])
     }
 
-    @Test("is the same appended to a buffer and written into one")
+    @Test("hex is the same appended to a buffer and written into one")
     func buffers() {
         var appended = Array("0x".utf8)
         Hex.append([0x0F, 0xA0], to: &appended)
@@ -27,7 +27,7 @@ struct HexTests {
     }
 
     @Test(
-        "of an odd length or with any other character is none",
+        "hex of an odd length or with any other character is refused",
         arguments: ["0", "0g", "g0", "0 ", " 00 ", "+1", "-1", "0x", "００", "０0", "\u{0}0"])
     func refusals(text: String) {
         #expect(Hex.bytes(text.utf8) == nil)
@@ -42,7 +42,7 @@ struct Base64URLTests {
         return String(decoding: text, as: UTF8.self)
     }
 
-    @Test("has the vectors of RFC 4648 section 10 without padding, and its two own characters")
+    @Test("the encoding matches RFC 4648 section 10 without padding, with its two own characters")
     func vectors() {
         for (plain, text) in [
             ("", ""), ("f", "Zg"), ("fo", "Zm8"), ("foo", "Zm9v"), ("foob", "Zm9vYg"),
@@ -54,7 +54,7 @@ struct Base64URLTests {
         #expect(encoded([0xFB, 0xFF]) == "-_8" && Base64URL.decode("-_8".utf8) == [0xFB, 0xFF])
     }
 
-    @Test("gives random bytes back")
+    @Test("random bytes survive encoding and decoding")
     func roundTrips() {
         var random = SeededGenerator("base64url")
         for _ in 0..<500 {
@@ -64,7 +64,7 @@ struct Base64URLTests {
     }
 
     @Test(
-        "with padding, unused bits, a lone character or any other alphabet is none",
+        "padding, unused bits, a lone character or another alphabet is refused",
         arguments: ["Zg==", "Zh", "Zm9", "Z", "Zm9vY", "+/8", "Zm 9v", "Zm9v\n", "ä"])
     func refusals(text: String) {
         #expect(Base64URL.decode(text.utf8) == nil)

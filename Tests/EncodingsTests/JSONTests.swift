@@ -5,7 +5,7 @@ import Testing
 
 @Suite("JSON")
 struct JSONTests {
-    /// What a scanner makes of the bytes of a text.
+    /// The result of a scanner for the bytes of a text.
     private func scan<Result>(
         _ text: [UInt8], _ body: (inout JSONScanner) -> Result?
     ) -> Result? {
@@ -36,7 +36,7 @@ struct JSONTests {
         return String(text)
     }
 
-    @Test("strings are written so that they and Foundation's reader say the same")
+    @Test("Foundation reads every written string back unchanged")
     func strings() throws {
         var generator = SeededGenerator("JSON strings")
         for _ in 0..<2_000 {
@@ -60,7 +60,7 @@ struct JSONTests {
     }
 
     @Test(
-        "a string with half a pair, an unknown escape, a control character or no end is none",
+        "half a surrogate pair, an unknown escape, a control character or no end is refused",
         arguments: [
             #""\ud83d""#, #""\ud83d\u0041""#, #""\ud83dx""#, #""\udcf1""#, #""\x""#, #""\u12""#,
             #""\u+123""#, #""\u12g4""#, #""\U0041""#, "\"\n\"", "\"\u{0}\"", "\"\\\n\"", #"""#,
@@ -71,7 +71,7 @@ struct JSONTests {
     }
 
     @Test(
-        "values of every kind are stepped over",
+        "the scanner steps over values of every kind",
         arguments: [
             "0", "-0", "10", "-1.50", "1e9", "1E+9", "1.5e-300", "true", "false", "null", "\"\"",
             "[]", "{}", " [ 1 , [ ] , { } ] ", "{\"a\":{\"b\":[1,{\"c\":\"]}\"}]},\"d\":null}",
@@ -81,7 +81,7 @@ struct JSONTests {
     }
 
     @Test(
-        "whatever the grammar does not have is no value",
+        "the scanner refuses whatever the grammar does not have",
         arguments: [
             "", " ", "01", "+1", ".5", "1.", "1e", "-", "0x1", "NaN", "True", "nul", "[1,]", "[,1]",
             "[1 2]", "[1", "]", "{\"a\"}", "{\"a\":}", "{\"a\":1,}", "{a:1}", "{1:1}", "[}", "{]",
@@ -101,7 +101,7 @@ struct JSONTests {
         #expect(!isValue(String(repeating: "[", count: 100_000)))
     }
 
-    @Test("a line has sorted keys and plain slashes; what JSON cannot say is an empty object")
+    @Test("a line has sorted keys and plain slashes; a value that JSON lacks gives an empty object")
     func lines() throws {
         #expect(["b": "1/2", "a": "\n"].jsonLine == #"{"a":"\n","b":"1/2"}"#)
         #expect([Double.infinity].jsonLine == "{}")

@@ -6,7 +6,7 @@ import TokenHygiene
 
 @Suite("Records of answers")
 struct AnswerRecordTests {
-    @Test("come back as they were, whatever the length of the token")
+    @Test("records are read back unchanged, whatever the length of the token")
     func roundTrip() {
         let records = [1, 32, 54, 100].map {
             AnswerRecord(
@@ -18,7 +18,7 @@ struct AnswerRecordTests {
         #expect(bytes.withUnsafeBytes { AnswerRecord.decode($0) } == records)
     }
 
-    @Test("cut anywhere are no records")
+    @Test("a record cut anywhere is refused")
     func cut() {
         var bytes: [UInt8] = []
         AnswerRecord(token: .numbered(1), time: EpochMilliseconds(1)).encode(into: &bytes)
@@ -27,7 +27,7 @@ struct AnswerRecordTests {
         }
     }
 
-    @Test("of a folder are taken over when its sender is gone, and only then")
+    @Test("the next run takes over a folder's records when its sender has ended, and only then")
     func folders() throws {
         let folder = try TemporaryFolder()
         let state = folder.file("state")

@@ -32,11 +32,11 @@ struct DamageTests {
     }
 
     private func overwrite() throws {
-        try Data("this is no database at all, only text".utf8).write(
+        try Data("this is not a database at all, only text".utf8).write(
             to: URL(fileURLWithPath: file))
     }
 
-    @Test("is set aside by name, and named in every later run, however many there are")
+    @Test("a damaged journal is set aside by name, and every later run names it")
     func setAside() throws {
         for count in 1...2 {
             _ = try capture()
@@ -55,12 +55,13 @@ struct DamageTests {
                 #expect(name.hasPrefix("journal.sqlite.damaged-"))
                 #expect(
                     try Data(contentsOf: URL(fileURLWithPath: state + "/" + name)).starts(
-                        with: Data("this is no database".utf8)))
+                        with: Data("this is not a database".utf8)))
             }
         }
     }
 
-    /// A journal with a feed of several pages and one that waits, of which a middle page is damaged.
+    /// A journal with a feed of several pages and one that waits, of which a middle page is
+    /// damaged.
     private func damagePage() throws -> (broken: String, waiting: String) {
         var names: [String] = []
         do {
@@ -92,7 +93,7 @@ struct DamageTests {
     }
 
     @Test(
-        "that is met only when a page is read is set aside too, and nothing more is written to it")
+        "damage found while reading sets the journal aside too, and nothing more is written to it")
     func metLater() throws {
         let (broken, waiting) = try damagePage()
         do {
@@ -114,7 +115,7 @@ struct DamageTests {
         #expect(try next.feeds(.pending).isEmpty)
         let names = try next.damagedFiles
         #expect(names.count == 1)
-        // What can be saved is still in it.
+        // The readable part is still in it.
         let kept = try DatabaseQueue(path: state + "/" + (names.first ?? ""))
         let whole = try kept.read {
             try Int.fetchOne(
@@ -124,7 +125,7 @@ struct DamageTests {
         #expect(whole == 400_000)
     }
 
-    @Test("of somebody who may be alive is named and left where it is")
+    @Test("a damaged journal of a sender that may still run is named and stays in place")
     func visited() throws {
         let owner = try SenderFolders.takeFree(in: state)
         _ = try EvidenceJournal(in: owner)
@@ -137,7 +138,7 @@ struct DamageTests {
         #expect(try owner.damagedFiles.isEmpty)
     }
 
-    @Test("of another program is refused by name and not touched")
+    @Test("a journal of another program is refused by name and not touched")
     func foreign() throws {
         let folder = try StateFolder(state)
         do {
@@ -158,7 +159,7 @@ struct DamageTests {
         #expect(try folder.damagedFiles.isEmpty)
     }
 
-    @Test("that was killed before its first table is taken up again")
+    @Test("a journal whose creation was killed before its first table is completed")
     func interruptedCreation() throws {
         _ = try StateFolder(state)
         try Data().write(to: URL(fileURLWithPath: file))
@@ -171,7 +172,7 @@ struct DamageTests {
     }
 
     @Test(
-        "with a value that was never written says so and goes on living",
+        "an impossible value in the journal is reported, and the rest stays readable",
         arguments: [
             "UPDATE feed SET opened = 'x'", "UPDATE feed SET bytes = x'ff'",
             "UPDATE feed SET state = 'pendinh'", "UPDATE feed SET state = 7",
@@ -190,7 +191,7 @@ struct DamageTests {
         #expect(try journal.runs(limit: 1).count == 1)
     }
 
-    @Test("with an empty piece of a feed says so, and does not read it for ever")
+    @Test("an empty piece of a feed is reported and does not loop for ever")
     func emptyPiece() throws {
         let id = try capture()
         try DatabaseQueue(path: file).inDatabase {
@@ -204,7 +205,7 @@ struct DamageTests {
         }
     }
 
-    @Test("with an unreadable run or quarantine says so")
+    @Test("an unreadable run or quarantine entry is reported")
     func unreadableRest() throws {
         let id = try capture()
         try DatabaseQueue(path: file).inDatabase {

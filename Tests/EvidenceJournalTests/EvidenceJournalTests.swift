@@ -35,7 +35,7 @@ struct EvidenceJournalTests {
         state = temporary.file("state")
     }
 
-    @Test("returns the bytes of a feed as they came, whatever their pieces, also after reopening")
+    @Test("the journal returns a feed's bytes unchanged, in any pieces, also after reopening")
     func roundTrip() throws {
         var random = SeededGenerator("journal pieces")
         let pieces = (0..<20).map { _ in random.bytes(Int.random(in: 0...70_000, using: &random)) }
@@ -53,7 +53,7 @@ struct EvidenceJournalTests {
         #expect(feeds.first?.opened == noon)
     }
 
-    @Test("turns a feed whose run was killed into a pending one that ended by a crash")
+    @Test("the journal makes the feed of a killed run pending, with a crash as its end")
     func recovery() throws {
         let bytes = FeedbackVector.all[1].bytes
         let id: String
@@ -70,7 +70,7 @@ struct EvidenceJournalTests {
         #expect(try journal.recoverInterrupted(at: noon) == 0)
     }
 
-    @Test("keeps a feed in exactly one state")
+    @Test("the journal keeps a feed in exactly one state")
     func states() throws {
         let journal = try EvidenceJournal(in: StateFolder(state))
         let id = try journal.capture([[1, 2, 3]])
@@ -83,7 +83,7 @@ struct EvidenceJournalTests {
         #expect(try journal.feed(id).cause == nil)
     }
 
-    @Test("notes quarantined places once, however often they are noted")
+    @Test("the journal stores a quarantined place once, however often it is recorded")
     func quarantine() throws {
         let journal = try EvidenceJournal(in: StateFolder(state))
         let id = try journal.capture([[UInt8](repeating: 0, count: 50)])
@@ -97,7 +97,7 @@ struct EvidenceJournalTests {
         #expect(try journal.quarantined(of: id, limit: 1) == [entries[0]])
     }
 
-    @Test("drops the bytes of old applied feeds, never of pending or quarantined ones")
+    @Test("the journal drops the bytes of old applied feeds, never of pending or quarantined ones")
     func purge() throws {
         let journal = try EvidenceJournal(in: StateFolder(state))
         let applied = try journal.capture([[1]])
@@ -121,7 +121,7 @@ struct EvidenceJournalTests {
         #expect(try journal.bytes(of: pending) == [3])
     }
 
-    @Test("keeps a feed that waited for months for another 30 days after it is applied")
+    @Test("the journal keeps a feed that waited for months for 30 days after it is applied")
     func purgeAfterWaiting() throws {
         let journal = try EvidenceJournal(in: StateFolder(state))
         let feed = try journal.capture([[1, 2]])
@@ -136,7 +136,7 @@ struct EvidenceJournalTests {
         #expect(try journal.feed(feed).closedAt == settled)
     }
 
-    @Test("forgets old runs, but for the last of each kind and the last that succeeded")
+    @Test("the journal drops old runs, except the last of each kind and the last success")
     func forgets() throws {
         let journal = try EvidenceJournal(in: StateFolder(state))
         let runs: [(id: String, kind: String, exit: Int32?, summary: String)] = [
@@ -156,7 +156,7 @@ struct EvidenceJournalTests {
         #expect(try journal.lastRun("sweep")?.succeeded == noon.advanced(by: 1))
     }
 
-    @Test("remembers runs with their exit code and summary")
+    @Test("the journal remembers runs with their exit code and summary")
     func runs() throws {
         let journal = try EvidenceJournal(in: StateFolder(state))
         try journal.beginRun("a", kind: "sweep", at: noon)
@@ -168,7 +168,7 @@ struct EvidenceJournalTests {
         #expect(runs.last?.ended == nil)
     }
 
-    @Test("says which feed it does not know")
+    @Test("the journal names a feed that it does not know")
     func unknownFeed() throws {
         let journal = try EvidenceJournal(in: StateFolder(state))
         #expect {
@@ -185,7 +185,7 @@ struct StateFolderTests {
 
     init() throws { temporary = try TemporaryFolder() }
 
-    @Test("is made private, and so is everything in it, whatever the umask")
+    @Test("the state folder and its files are made private, whatever the umask")
     func modes() throws {
         let state = temporary.file("a/b/state")
         let folder = try StateFolder(state)
@@ -206,7 +206,7 @@ struct StateFolderTests {
         withExtendedLifetime(table) {}
     }
 
-    @Test("makes a journal private that was left open to others")
+    @Test("a journal that was open to others is made private")
     func mendsMode() throws {
         let state = temporary.file("state")
         do { _ = try EvidenceJournal(in: StateFolder(state)) }
@@ -221,7 +221,7 @@ struct StateFolderTests {
         return try #require(facts[.posixPermissions] as? NSNumber).intValue
     }
 
-    @Test("open to others is refused with the command that mends it")
+    @Test("a folder open to others is refused with the command that corrects it")
     func openFolder() throws {
         let state = temporary.file("open")
         try FileManager.default.createDirectory(
@@ -234,7 +234,7 @@ struct StateFolderTests {
         }
     }
 
-    @Test("belongs to one holder at a time")
+    @Test("the folder has one holder at a time")
     func lock() throws {
         let state = temporary.file("state")
         do {
@@ -249,10 +249,10 @@ struct StateFolderTests {
         _ = try StateFolder(state)
     }
 
-    @Test("is free once it is let go, even while a child that is being started has its lock open")
+    @Test("a released folder is free, even while a starting child process has its lock open")
     func inheritedLock() throws {
         let state = temporary.file("state")
-        // What a fork copies: another descriptor of the same open file.
+        // A fork copies this: another descriptor of the same open file.
         var copy: Int32 = -1
         do {
             let holder = try StateFolder(state)
@@ -269,7 +269,7 @@ struct StateFolderTests {
         close(copy)
     }
 
-    @Test("that cannot be made is named")
+    @Test("a folder that cannot be made is named")
     func impossible() throws {
         let file = try temporary.write("file", "x")
         #expect {

@@ -22,7 +22,7 @@ struct EvidenceTableTests {
         return result
     }
 
-    @Test("groups, orders and resumes as evidence in memory does")
+    @Test("the table groups, orders and resumes as evidence in memory does")
     func agreesWithList() throws {
         var random = SeededGenerator("evidence table")
         let evidence = try (0..<3_000).map { _ in
@@ -53,7 +53,7 @@ struct EvidenceTableTests {
                 == expected.filter { $0.token >= middle })
     }
 
-    @Test("leaves nothing behind")
+    @Test("the table leaves no file behind")
     func cleansUp() throws {
         do {
             let table = try EvidenceTable(in: folder)

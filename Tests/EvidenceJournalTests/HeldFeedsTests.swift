@@ -26,7 +26,7 @@ struct HeldFeedsTests {
         return capture.id
     }
 
-    @Test("hold their partition by the first that has a gate of its own")
+    @Test("the first held feed with a gate of its own holds its partition")
     func holder() throws {
         let journal = try EvidenceJournal(in: StateFolder(state))
         let (capped, waiting, first) = try (
@@ -45,7 +45,7 @@ struct HeldFeedsTests {
     }
 
     @Test(
-        "that wait behind one that is decided become pending, others stay",
+        "feeds behind a decided one become pending, others stay held",
         arguments: [true, false])
     func followers(byReopening: Bool) throws {
         let journal = try EvidenceJournal(in: StateFolder(state))
@@ -69,7 +69,7 @@ struct HeldFeedsTests {
         #expect(try journal.feeds(.held).map(\.id) == [other, otherFollower])
     }
 
-    @Test("that were discarded keep their bytes for 30 days, as applied ones do")
+    @Test("a discarded feed keeps its bytes for 30 days, as an applied one does")
     func retention() throws {
         let journal = try EvidenceJournal(in: StateFolder(state))
         let feed = try capture(journal, chat)
@@ -82,7 +82,7 @@ struct HeldFeedsTests {
         #expect(try journal.feed(feed).cause == "wrong app")
     }
 
-    @Test("of a sender that is alive can be visited, and its evidence be sorted there")
+    @Test("the journal of a running sender can be opened, and its evidence sorted there")
     func visit() throws {
         let folder = try SenderFolders.takeFree(in: state)
         let own = try EvidenceJournal(in: folder)

@@ -2,9 +2,9 @@ import Encodings
 import TestSupport
 import Testing
 
-@Suite("Any bytes whatever")
+@Suite("Arbitrary bytes")
 struct CorpusTests {
-    @Test("that were kept hold what their parser promises", arguments: FuzzTarget.all)
+    @Test("every kept input keeps the promises of its parser", arguments: FuzzTarget.all)
     func kept(target: FuzzTarget) throws {
         let inputs = try Corpus.inputs(target)
         #expect(!inputs.isEmpty)
@@ -17,7 +17,8 @@ struct CorpusTests {
         }
     }
 
-    @Test("near the kept ones hold what their parser promises", arguments: FuzzTarget.all)
+    @Test(
+        "mutations of the kept inputs keep the promises of their parser", arguments: FuzzTarget.all)
     func near(target: FuzzTarget) throws {
         let kept = try Corpus.inputs(target).map(\.bytes)
         var random = SeededGenerator("mutations of the corpus \(target)")
@@ -34,7 +35,7 @@ struct CorpusTests {
         }
     }
 
-    @Test("of the feedback vectors are all kept")
+    @Test("every feedback vector is among the kept inputs")
     func vectors() throws {
         let inputs = try Corpus.inputs(.feedback)
         for vector in FeedbackVector.all {
@@ -43,7 +44,7 @@ struct CorpusTests {
         }
     }
 
-    @Test("that break a promise are told")
+    @Test("an input that breaks a promise is reported")
     func told() {
         #expect(throws: FuzzFinding.self) { try promise(false, "broken") }
     }

@@ -1,10 +1,10 @@
-// What a parser promises about any bytes whatever, as functions that two callers share: the tests,
-// which run the kept corpus and some thousand mutations of it in a few seconds everywhere, and
-// `scripts/fuzz`, which has libFuzzer look for new paths through the code for as long as it is told.
+// The promises of a parser about arbitrary bytes, as functions for two callers: the tests, which
+// run the kept corpus and some thousand mutations of it in a few seconds everywhere, and
+// `scripts/fuzz`, where libFuzzer looks for new paths through the code for a given time.
 //
-// That a target does not end the process is only half of each promise. The other half is what has to
-// hold where it answers: the same tuples at any split, the same token from its own spelling, a time
-// that stands in the text. A broken one is a `FuzzFinding`.
+// The first half of each promise is that a target does not end the process. The other half is about
+// its result: the same tuples at any split, the same token from its own spelling, a time that the
+// text contains. A broken promise is a `FuzzFinding`.
 
 /// A promise that some input broke.
 struct FuzzFinding: Error, CustomStringConvertible {
@@ -17,11 +17,11 @@ struct FuzzFinding: Error, CustomStringConvertible {
 struct FuzzTarget: Sendable, CustomStringConvertible {
     /// The name in `scripts/fuzz` and of the folder below Tests/Corpus.
     let name: String
-    /// Mutations that a run of the tests tries: as many as take well under a second.
+    /// Number of mutations in a run of the tests: as many as need well under a second.
     let mutations: Int
-    /// Bytes that libFuzzer goes up to.
+    /// Longest input of libFuzzer in bytes.
     let longest: Int
-    /// Looks at one input.
+    /// Checks one input.
     let check: @Sendable ([UInt8]) throws -> Void
 
     var description: String { name }

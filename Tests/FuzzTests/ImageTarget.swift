@@ -15,8 +15,8 @@ extension FuzzTarget {
         .text(offset: 0), .epochSeconds, .epochMilliseconds,
     ]
 
-    /// An image of the ledger, and what an undo reckons from it: the action, the kind of time column, eight
-    /// bytes of time, then the text.
+    /// An image of the ledger, and the result of an undo: the action, the kind of time column,
+    /// eight bytes of time, then the text.
     static let images = FuzzTarget(name: "images", mutations: 5_000, longest: 4_096) { input in
         guard input.count >= 10 else { return }
         let text = String(decoding: input[10...], as: UTF8.self)
@@ -47,7 +47,7 @@ extension FuzzTarget {
         }
     }
 
-    /// What was read says the same when it is written and read again.
+    /// A value that was read is the same after it is written and read again.
     private static func checkReading(_ text: String) throws {
         if let key = RowImageReader.key(text) {
             try promise(RowImageReader.key(RowImage.key(key)) == key, "a key is not its image")
@@ -93,6 +93,6 @@ extension FuzzTarget {
         case .text(let date): text = date
         default: return
         }
-        try promise(WallClock(text: text) != nil, "\(text) is no date")
+        try promise(WallClock(text: text) != nil, "\(text) is not a date")
     }
 }

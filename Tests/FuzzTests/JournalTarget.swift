@@ -1,7 +1,7 @@
 // A journal has pages of 16 KiB, so mutating its bytes blindly would mostly change nothing that is
 // read. The input is a recipe instead, commands of five bytes for one valid journal:
 //
-//   command   1 byte: what to do, modulo 6
+//   command   1 byte: the action, modulo 6
 //   place     3 bytes, big-endian: where, modulo the length of the file
 //   value     1 byte
 //
@@ -20,7 +20,8 @@ extension FuzzTarget {
         let state = place.file("state")
         let file = state + "/journal.sqlite"
         let damaged = damage(try template.get(), by: input)
-        // Opened once: a program that another test starts holds the lock until it runs its own code.
+        // Opened once: a program that another test starts holds the lock until it runs its own
+        // code.
         let folder = try StateFolder(state)
         try Data(damaged).write(to: URL(filePath: file))
         var isOpened = false
@@ -31,14 +32,14 @@ extension FuzzTarget {
         } catch {
             try promise(
                 !error.description.contains("\n") && error.description.utf8.count < 1_000,
-                "the failure is no sentence: \(error)")
+                "the failure is not a sentence: \(error)")
         }
-        // What was done before damage was met is in the file too.
+        // Changes before the damage was found are in the file too.
         try expectKept(isOpened ? nil : damaged, in: folder)
     }
 
-    /// Wherever opening failed, what was there is there, under its name or set aside; and where it
-    /// was set aside, then or later, the next run can begin.
+    /// Wherever opening failed, the old file exists, under its name or set aside. If it was set
+    /// aside, then or later, the next run can begin.
     private static func expectKept(_ damaged: [UInt8]?, in folder: StateFolder) throws {
         let aside = try folder.damagedFiles
         guard let name = aside.first else {
@@ -55,7 +56,7 @@ extension FuzzTarget {
         try promise(try next.feeds(.pending).isEmpty, "a new journal is not empty")
     }
 
-    /// Does with a journal what runs do. Where a step fails the others still have to end.
+    /// Uses a journal as runs do. Where a step fails the others still have to end.
     private static func use(_ journal: EvidenceJournal) {
         let noon = EpochMilliseconds(1_700_000_000_000)
         _ = try? journal.recoverInterrupted(at: noon)

@@ -9,7 +9,7 @@ enum Mutation {
         Array("}".utf8), Array(": ".utf8), Array("\n".utf8), Array(" ".utf8), Array("-".utf8),
     ]
 
-    /// Changes `bytes` one to six times; `others` lend pieces of theirs.
+    /// Changes `bytes` one to six times; pieces may come from `others`.
     static func mutate(
         _ bytes: [UInt8], with others: [[UInt8]], _ random: inout SeededGenerator
     ) -> [UInt8] {

@@ -71,10 +71,10 @@ extension FuzzTarget {
         let digits = input.filter { !Array(" <>".utf8).contains($0) }
         try promise(
             read.hex == String(decoding: digits, as: UTF8.self).lowercased(),
-            "a token was made of other digits than stand there")
+            "a token was made of other digits than those of the text")
     }
 
-    /// The body of an answer. Foundation's reader is the witness that a time stands in it.
+    /// The body of an answer. Foundation's reader confirms that it contains the time.
     static let body = FuzzTarget(name: "body", mutations: 5_000, longest: 1_024) { input in
         let body = AnswerBody(input)
         if body.isMalformed {
@@ -87,7 +87,7 @@ extension FuzzTarget {
         try promise(
             String(decoding: input, as: UTF8.self).contains("\(time)"),
             "\(time) does not stand in the body")
-        // Bytes that are no UTF-8 inside a string of no interest are let pass by us alone.
+        // Only our reader accepts invalid UTF-8 inside a string that it does not need.
         guard let object = try? JSONSerialization.jsonObject(with: Data(input)) else { return }
         let other = (object as? [String: Any])?["timestamp"] as? NSNumber
         try promise(other?.int64Value == time, "another reader takes another time from the body")

@@ -10,7 +10,7 @@ import TokenHygiene
 @testable import TokenTable
 
 extension FuzzTarget {
-    /// The value of an option: the first byte says which, the others are what was typed.
+    /// The value of an option: the first byte chooses it, the others are its text.
     static let words = FuzzTarget(name: "words", mutations: 5_000, longest: 1_024) { input in
         guard let first = input.first else { return }
         let text = String(decoding: input.dropFirst(), as: UTF8.self)
@@ -46,7 +46,7 @@ extension FuzzTarget {
         }
     }
 
-    /// What is printed of a text stays on one line and moves no terminal; JSON says the same as before.
+    /// A printed text stays on one line and controls no terminal; JSON keeps the same text.
     private static func checkPrinted(_ text: String) throws {
         try promise(
             !PlainText.hasControlCharacter(text.printable), "a control character is printed")
@@ -67,7 +67,8 @@ extension FuzzTarget {
         ] {
             let column = TimeColumn(name: "t", storage: storage)
             if case .wallClock(let clock) = column.value(column.floor(time)) {
-                try promise(WallClock(text: clock.text(fraction: 3)) != nil, "\(time) is no date")
+                try promise(
+                    WallClock(text: clock.text(fraction: 3)) != nil, "\(time) is not a date")
             }
         }
     }

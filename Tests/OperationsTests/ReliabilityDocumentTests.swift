@@ -64,7 +64,7 @@ struct ReliabilityDocumentTests {
         return claims
     }
 
-    /// The names of tests, `Suite/function`, that stand in backquotes.
+    /// The names of tests in backquotes: `Suite/function`.
     static func names(in text: Substring) -> [String] {
         text.matches(of: /`([A-Z]\w*\/[a-z]\w*)`/).map { String($0.output.1) }
     }

@@ -15,7 +15,7 @@ struct KeySetTests {
         #expect(Array(set.keys) == [-2, -1, 0, 1, 5, 7, 8])
     }
 
-    @Test("the ends of the numbers are keys like any other")
+    @Test("the smallest and largest numbers are keys like any other")
     func ends() {
         let set = KeySet(sorted: [.min, .min + 1, 0, .max - 1, .max])
         #expect(set.count == 5)
@@ -70,7 +70,7 @@ struct KeySetTests {
         }
     }
 
-    @Test("bytes that are no set are refused, whatever they are")
+    @Test("bytes that are not a set are refused")
     func damage() {
         #expect(KeySet(encoded: []) == KeySet())
         #expect(KeySet(encoded: [0x80]) == nil)

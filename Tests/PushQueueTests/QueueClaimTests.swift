@@ -78,7 +78,7 @@ struct QueueClaimTests {
     }
 
     @Test(
-        "a mark from before the table had a column for it still keeps its token off the wire",
+        "a mark older than the table's own column still stops sending to its token",
         arguments: TestEngine.available)
     func upgradedTable(_ engine: TestEngine) throws {
         let stage = try QueueStage(QueueCase(engine: engine, tables: .tutorial))
@@ -94,7 +94,7 @@ struct QueueClaimTests {
     }
 
     @Test(
-        "the tutorial's rows are skipped without a time of sending: no user, no push yet, no token",
+        "the tutorial's skipped rows get no time of sending: no user, no push yet, no token",
         arguments: TestEngine.available)
     func tutorialSkipping(_ engine: TestEngine) throws {
         let stage = try QueueStage(QueueCase(engine: engine, tables: .tutorial))

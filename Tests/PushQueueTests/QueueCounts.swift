@@ -4,15 +4,15 @@ import TokenTable
 @testable import PushQueue
 
 extension TokenTable {
-    /// How many rows of the queue are in each state, of all apps. Reads the whole queue, which takes
-    /// seconds where it keeps millions of rows.
+    /// How many rows of the queue are in each state, of all apps. Reads the whole queue, which
+    /// takes seconds where it keeps millions of rows.
     func queueCounts() throws(StoreFailure) -> [DeliveryState: Int] {
         let layout = try queueLayout()
         var counts = try writtenCounts(layout)
         guard try session.canRead("pushsweep_claim", "queue, state, row_keys") else {
             return counts
         }
-        // What a claim holds still stands in its row as what it was before.
+        // A claimed row keeps its old state in the table.
         let statements = QueueStatements(layout: layout, dialect: connection.dialect)
         let held = try retries.retrying("counting the rows that are claimed") {
             () throws(SQLFailure) -> [DeliveryState: Int] in
@@ -36,7 +36,7 @@ extension TokenTable {
         return counts.filter { $0.value > 0 }
     }
 
-    /// The states as they stand in the rows.
+    /// The states in the rows.
     private func writtenCounts(
         _ layout: QueueLayout
     ) throws(StoreFailure) -> [DeliveryState: Int] {
@@ -54,7 +54,7 @@ extension TokenTable {
             readsDelivery
             ? " LEFT JOIN pushsweep_delivery AS d ON d.queue = ? "
                 + "AND d.queue_key = q.\(dialect.quoted(layout.key))" : ""
-        // Rows that another program sent have no state beside them.
+        // Rows that another program sent have no row in the side table.
         return try states(
             "SELECT CASE WHEN \(sent) THEN 'sent' ELSE COALESCE(\(known), 'pending') END AS what, "
                 + "COUNT(*) FROM \(layout.table.sql(dialect)) AS q\(join) GROUP BY what",

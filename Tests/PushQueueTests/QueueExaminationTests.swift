@@ -9,7 +9,7 @@ import TokenHygiene
 
 @Suite("Examination of the queue")
 struct QueueExaminationTests {
-    @Test("our own schema passes, and the tutorial's is warned about", arguments: QueueCase.all)
+    @Test("our own schema passes, and the tutorial's gives a warning", arguments: QueueCase.all)
     func findings(_ queueCase: QueueCase) throws {
         let stage = try QueueStage(queueCase)
         let findings = try stage.database.store().preflightQueue(.send, partitions: [chat])
@@ -39,7 +39,7 @@ struct QueueExaminationTests {
         #expect(!warnings.contains { $0.sentence.contains("no index") })
     }
 
-    @Test("two apps cannot share rows that do not tell them apart")
+    @Test("two apps cannot share rows that have no column for the app")
     func sharedRows() throws {
         let stage = try QueueStage(QueueCase(engine: .sqlite, tables: .tutorial))
         let failure = #expect(throws: StoreFailure.self) {
@@ -63,7 +63,7 @@ struct QueueExaminationTests {
         #expect(failure?.sentence.contains("none for reason") == true)
     }
 
-    @Test("a missing table is named with what to do", arguments: TestEngine.available)
+    @Test("a missing table is named with the remedy", arguments: TestEngine.available)
     func missingTables(_ engine: TestEngine) throws {
         let stage = try QueueStage(QueueCase(engine: engine, tables: .tutorial))
         try stage.database.sql.run("DROP TABLE pushsweep_delivery")
@@ -75,7 +75,7 @@ struct QueueExaminationTests {
     }
 
     @Test(
-        "the printed grants suffice, and each one missing is named",
+        "the printed grants suffice, and each missing one is named",
         .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)),
         arguments: QueueTables.allCases)
     func grants(_ tables: QueueTables) throws {
@@ -96,7 +96,7 @@ struct QueueExaminationTests {
                     try admin.run("\(right) TO '\(name)'@'%'")
                 }
             }
-            // What a sweep may do besides; reading the token table is part of it.
+            // The rights of a sweep; reading the token table is one of them.
             try grant(others)
             let settings = server.settings(
                 database: stage.database.name, user: String(name), password: "p")
@@ -161,7 +161,7 @@ struct QueueExaminationTests {
         #expect(!findings.contains { $0.severity == .warning && $0.sentence.contains("may not") })
         let preview = try store.previewClaims(chat)
         #expect(preview.sendable == 5 && preview.skipped == [.unknown: 2])
-        // Rows that somebody holds are not due; who may not see that is told.
+        // Claimed rows are not due; an account that may not see claims gets a warning.
         let queue = try PushQueue(stage.database.store(), QueueLease(run: "r", host: "h"))
         _ = try #require(try queue.claim())
         #expect(try store.previewClaims(chat).rows == 0)

@@ -15,7 +15,7 @@ struct QueueFaultTests {
         return stage
     }
 
-    /// Drains the queue in batches, results in two parts; what was handed out, in order.
+    /// Drains the queue in batches, with results in two parts. Returns the claimed rows in order.
     private static func drain(_ queue: PushQueue) throws -> (keys: [Int64], skipped: Int) {
         var cursor = QueueCursor()
         var keys: [Int64] = []
@@ -47,7 +47,8 @@ struct QueueFaultTests {
     func anyStatement(_ queueCase: QueueCase, _ kind: SQLFailure.Kind) throws {
         let count = try Self.operations(queueCase)
         #expect(count > 20)
-        // A database of its own for each takes its time; odd steps meet every kind of statement.
+        // Each case needs a new database, which is slow. Odd steps still meet every kind of
+        // statement.
         for operation in stride(from: 1, through: count, by: kind == .lost ? 3 : 5) {
             for isExecuted in [false, true] {
                 // A conflict rolls back, so it cannot be reported of a commit that was executed.
@@ -80,7 +81,7 @@ struct QueueFaultTests {
                 stage.database.driver(),
                 [.init(operation: operation, isExecuted: operation % 2 == 0, kind: .other)])
             let store = try TokenTable(stage.database.settings, broken, hurried())
-            // Throws at its fault, and with that it is dead.
+            // It throws at its fault and is dead then.
             _ = try? Self.drain(PushQueue(store, QueueLease(run: "dead", host: "host")))
             broken.rollBack()
             try stage.endLeases()
@@ -98,10 +99,10 @@ struct QueueFaultTests {
     }
 
     @Test(
-        "results that come after a commit whose answer was lost are written, whatever came of it",
+        "results are written after a commit with a lost answer, whether it took effect or not",
         arguments: QueueCase.all, [false, true])
     func moreAfterAnUnclearCommit(_ queueCase: QueueCase, _ isExecuted: Bool) throws {
-        // What one call of record does, so that each of its steps can fail.
+        // The operations of one call of record, so that each of them can fail.
         for operation in 1...8 {
             let stage = try Self.stage(queueCase)
             let plain = try stage.queue(run: "run-a")
@@ -112,7 +113,7 @@ struct QueueFaultTests {
                 [.init(operation: operation, isExecuted: isExecuted, kind: .other)])
             let store = try TokenTable(stage.database.settings, broken, hurried())
             let first = claim.keys.prefix(4).map { DeliveryResult(key: $0, .sent) }
-            // Fails while it opens, or in the middle, or not at all.
+            // It fails while it opens, in the middle, or not at all.
             _ = try? PushQueue(store, QueueLease(run: "run-a", host: "host"))
                 .record(first, of: &claim)
             broken.rollBack()

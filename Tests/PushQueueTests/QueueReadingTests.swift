@@ -8,9 +8,9 @@ import TokenHygiene
 @testable import PushQueue
 @testable import TokenTable
 
-@Suite("Looking at the queue, and filling it")
+@Suite("Reading and filling the queue")
 struct QueueReadingTests {
-    @Test("a preview tells what a claim would do and changes nothing", arguments: QueueCase.all)
+    @Test("a preview says what a claim would do and changes nothing", arguments: QueueCase.all)
     func preview(_ queueCase: QueueCase) throws {
         let stage = try QueueStage(queueCase)
         try stage.register(0..<8)
@@ -27,7 +27,7 @@ struct QueueReadingTests {
     }
 
     @Test(
-        "the tutorial's tables alone, without a table of ours, can be previewed and counted",
+        "a preview and a count work on the tutorial's tables without any table of ours",
         arguments: TestEngine.available)
     func untouchedDatabase(_ engine: TestEngine) throws {
         let stage = try QueueStage(QueueCase(engine: engine, tables: .tutorial))
@@ -64,7 +64,7 @@ struct QueueReadingTests {
         #expect(try store.tokens(ofUser: "nobody", in: chat).isEmpty)
     }
 
-    @Test("what the queue has no column for is refused, and nothing is queued")
+    @Test("a value that the queue has no column for is refused, and nothing is queued")
     func missingColumn() throws {
         let stage = try QueueStage(QueueCase(engine: .sqlite, tables: .tutorial))
         let failure = #expect(throws: StoreFailure.self) {
@@ -79,7 +79,7 @@ struct QueueReadingTests {
     }
 
     @Test(
-        "a commit of new rows whose answer is lost is reported and not repeated",
+        "a commit of new rows with a lost answer is reported and not repeated",
         arguments: TestEngine.available, [false, true])
     func lostCommit(_ engine: TestEngine, _ isExecuted: Bool) throws {
         let stage = try QueueStage(QueueCase(engine: engine, tables: .own))
@@ -97,7 +97,7 @@ struct QueueReadingTests {
         #expect(try stage.counts() == [.pending: isExecuted ? 2 : 1])
     }
 
-    @Test("not-before in our own queue keeps a row until then", arguments: TestEngine.available)
+    @Test("our own queue keeps a row until its not-before", arguments: TestEngine.available)
     func notBefore(_ engine: TestEngine) throws {
         let stage = try QueueStage(QueueCase(engine: engine, tables: .own))
         try stage.register(0..<2)

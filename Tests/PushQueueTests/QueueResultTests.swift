@@ -39,7 +39,7 @@ struct QueueResultTests {
     }
 
     @Test(
-        "a row put off comes back when its time has come, with its attempts and its apns-id",
+        "a postponed row comes back at its time, with its attempts and its apns-id",
         arguments: QueueCase.all)
     func retries(_ queueCase: QueueCase) throws {
         let stage = try QueueStage(queueCase)
@@ -76,7 +76,9 @@ struct QueueResultTests {
         #expect(try stage.counts() == [.sent: 10, .claimed: 10])
     }
 
-    @Test("rows deleted by somebody are reported and nothing else", arguments: QueueCase.all)
+    @Test(
+        "rows deleted by another program are reported, and nothing else changes",
+        arguments: QueueCase.all)
     func deletedRows(_ queueCase: QueueCase) throws {
         let stage = try QueueStage(queueCase)
         try stage.register(0..<4)
@@ -111,7 +113,7 @@ struct QueueResultTests {
         #expect(try stage.counts() == expected)
     }
 
-    @Test("SQLite finds the rows of a batch by key, however many wait")
+    @Test("SQLite finds the rows of a batch by key, however many rows wait")
     func plans() throws {
         for tables in QueueTables.allCases {
             let stage = try QueueStage(QueueCase(engine: .sqlite, tables: tables))

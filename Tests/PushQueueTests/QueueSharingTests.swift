@@ -10,7 +10,7 @@ import TokenHygiene
 
 @Suite("A queue that several senders share")
 struct QueueSharingTests {
-    /// What two senders did together.
+    /// The results of two senders together.
     private struct Tally {
         var keys: [Int64] = []
         var failures: [String] = []
@@ -60,7 +60,7 @@ struct QueueSharingTests {
         #expect(done.keys.count == rows && Set(done.keys).count == rows)
         #expect(try stage.counts() == [.sent: rows])
         #expect(try stage.database.count("SELECT COUNT(*) FROM pushsweep_queue") == 1)
-        // What is done is cleared away by the next transaction; at most one per sender is left.
+        // The next transaction removes finished claims; at most one per sender stays.
         #expect(try stage.database.count("SELECT COUNT(*) FROM pushsweep_claim") <= 2)
     }
 
@@ -89,7 +89,7 @@ struct QueueSharingTests {
     }
 
     @Test(
-        "rows of a sender that died before it sent return, and nothing counts as tried",
+        "rows of a sender that died before it sent return without an attempt",
         arguments: QueueCase.all)
     func abandonedBeforeSending(_ queueCase: QueueCase) throws {
         let stage = try QueueStage(queueCase)
@@ -135,7 +135,7 @@ struct QueueSharingTests {
         }
         let states = try stage.counts()
         #expect(states[.sent] == 2 && states[.unknown] == (resends ? nil : 4))
-        // The dead one was only asleep: what it says now comes too late.
+        // The dead sender was only asleep, and its results come too late.
         #expect(try sender.record(dead.results(.sent), of: &dead) == .leaseLost)
         #expect(try sender.handOver(dead) == false)
         #expect(try stage.counts() == states)
@@ -155,7 +155,8 @@ struct QueueSharingTests {
         #expect(try sender.record(claim.results(.sent), of: &claim) == .recorded(missing: 0))
     }
 
-    @Test("a lease that has ended but was not taken still counts", arguments: TestEngine.available)
+    @Test(
+        "a lease that has ended but was not taken is still valid", arguments: TestEngine.available)
     func lateResults(_ engine: TestEngine) throws {
         let stage = try QueueStage(QueueCase(engine: engine, tables: .own))
         try stage.register(0..<3)

@@ -11,7 +11,7 @@ import TokenHygiene
 enum QueueTables: String, Sendable, CaseIterable {
     /// Our own schema.
     case own
-    /// The tutorial's two tables as they are, and our side tables.
+    /// The tutorial's two unchanged tables, and our side tables.
     case tutorial
 }
 

@@ -40,7 +40,7 @@ struct EndTests {
         #expect(heard.end == .end(.reset))
     }
 
-    @Test("each read after the end says the same end")
+    @Test("each read after the end returns the same end")
     func stable() throws {
         let authority = try Authority()
         let loopback = try Loopback(authority.server()) { $0.closeAbruptly() }
@@ -67,7 +67,7 @@ struct EndTests {
         #expect(heard.withLock { $0 } == [4, 5, 6])
     }
 
-    @Test("a connection closed on this side refuses to be used")
+    @Test("a connection closed on this side refuses further use")
     func closedHere() throws {
         let authority = try Authority()
         let connection = try Loopback(authority.server()).connect(authority.client())
@@ -76,7 +76,7 @@ struct EndTests {
         #expect(throws: TransportFailure.self) { try connection.write([1]) }
     }
 
-    @Test("broken records after good bytes: the bytes first, then the failure")
+    @Test("a read returns the good bytes before a broken record, then the failure")
     func brokenRecord() throws {
         let authority = try Authority()
         let loopback = try Loopback(authority.server()) { connection in
@@ -122,7 +122,7 @@ struct TransferTests {
         #expect(loopback.finish().isEmpty)
     }
 
-    @Test("a clean end arrives behind any number of bytes, also when they filled the socket")
+    @Test("a clean end arrives after any number of bytes, also when they filled the socket")
     func cleanEndBehindMuch() throws {
         let authority = try Authority()
         let bytes = [UInt8](repeating: 5, count: 4 << 20)
@@ -176,7 +176,7 @@ struct TransferTests {
         #expect(try connection.read(1 << 20).outcome == .bytes(total))
     }
 
-    @Test("a read that is due at once brings what is there, or nothing")
+    @Test("a read with a deadline of now returns the bytes that have arrived, or none")
     func dueNow() throws {
         let authority = try Authority()
         let loopback = try Loopback(authority.server()) { connection in
@@ -207,7 +207,7 @@ struct TransferTests {
         #expect(failure?.code == .reset || failure?.code == .closedEarly)
     }
 
-    @Test("a write to a peer that takes nothing runs into its deadline")
+    @Test("a write to a peer that reads nothing lasts until its deadline")
     func writeDeadline() throws {
         let authority = try Authority()
         let release = try Interrupt()
@@ -274,7 +274,7 @@ struct InterruptTests {
 
 @Suite("Deadlines")
 struct DeadlineTests {
-    @Test("a deadline that is due leaves no time, one that never comes leaves poll's for ever")
+    @Test("a deadline of now leaves no time, and a deadline of never becomes poll's endless wait")
     func bounds() {
         #expect(Deadline.now.hasPassed)
         #expect(Deadline.now.remainingMilliseconds == 0)
@@ -285,7 +285,7 @@ struct DeadlineTests {
         #expect(Deadline.in(.seconds(1 << 32)).remainingMilliseconds == .max)
     }
 
-    @Test("remaining time is rounded up, so that a wait never ends short of its deadline")
+    @Test("remaining time is rounded up, so that a wait never ends before its deadline")
     func rounding() {
         let remaining = Deadline.in(.seconds(3600)).remainingMilliseconds
         #expect(remaining > 0 && remaining <= 3_600_000)

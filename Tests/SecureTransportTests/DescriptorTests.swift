@@ -4,7 +4,7 @@ import Testing
 
 @testable import SecureTransport
 
-// Other tests open and close descriptors at the same time, so a plain count says nothing. A socket
+// Other tests open and close descriptors at the same time, so a plain count is useless. A socket
 // is found by its port, which no other test has, and a file by its directory.
 
 @Suite("Descriptors")
@@ -29,7 +29,7 @@ struct DescriptorTests {
         }
     }
 
-    @Test("no way to fail leaves a socket open")
+    @Test("no failure leaves a socket open")
     func failures() throws {
         let (authority, foreign) = (try Authority(), try Authority("Foreign"))
         let server = try authority.server(clients: .required(authorities: authority.file))
@@ -60,7 +60,7 @@ struct DescriptorTests {
         #expect(try openSockets(port: loopback.listener.port) == 1)
     }
 
-    @Test("a connection that is dropped closes, and so does one that never began TLS")
+    @Test("a dropped connection closes, and so does one that never began TLS")
     func dropped() throws {
         let authority = try Authority()
         let loopback = try Loopback { _ in }

@@ -3,7 +3,7 @@ import Testing
 
 @Suite("A SHA-256 digest")
 struct DigestTests {
-    @Test("is that of FIPS 180-4 for its vectors, at any split, and goes on after it was asked for")
+    @Test("the digest matches the vectors of FIPS 180-4 at any split, and can be continued")
     func vectors() throws {
         let empty = try SHA256Digest()
         #expect(

@@ -3,7 +3,7 @@ import Testing
 
 @testable import SecureTransport
 
-/// What the tests' requests have in common with those of a sender: two own values each.
+/// The requests of the tests; like those of a sender each has two values of its own.
 func testTemplate() -> HTTP2RequestTemplate {
     HTTP2RequestTemplate([
         HTTP2Field(":method", "POST"), HTTP2Field(":scheme", "https"),
@@ -22,11 +22,11 @@ final class HTTP2Drive {
     var body = Array(#"{"aps":{"alert":"hi"}}"#.utf8)
     /// Whether each request's body is its own.
     var bodyHoldsKey = false
-    /// What each request came to.
+    /// The outcome of each request.
     var kinds: [UInt64: HTTP2Outcome.Kind] = [:]
     /// The bodies of answers that had one.
     var bodies: [UInt64: [UInt8]] = [:]
-    /// The first kept field (apns-id) of answers that had it.
+    /// The first kept field (apns-id) of answers that have it.
     var ids: [UInt64: [UInt8]] = [:]
     var truncated: Set<UInt64> = []
 
@@ -34,7 +34,7 @@ final class HTTP2Drive {
         self.session = session
     }
 
-    /// Exchanges until the peer's SETTINGS, which say something else than 100 streams, have come.
+    /// Exchanges until the peer's SETTINGS, which allow another number than 100 streams, have come.
     func awaitSettings() {
         let deadline = Deadline.in(patience)
         while session.remoteMaximumStreams == 100, !deadline.hasPassed {
@@ -42,7 +42,7 @@ final class HTTP2Drive {
         }
     }
 
-    /// Submits a request under a key; false when there is no room.
+    /// Submits a request under a key; false without room for it.
     func submit(_ key: UInt64) -> Bool {
         request.reset()
         request.append(path)
@@ -93,7 +93,7 @@ final class HTTP2Drive {
     }
 }
 
-/// An HTTP/2 server on loopback that behaves as told, with an authority of its own.
+/// An HTTP/2 server on loopback with the given behaviour and its own authority.
 struct HTTP2Peer {
     let authority: Authority
     let loopback: Loopback
@@ -118,7 +118,7 @@ struct HTTP2Peer {
 }
 
 extension HTTP2ServerSession {
-    /// Hands each request to `answer` until the client is gone.
+    /// Hands each request to `answer` until the client has left.
     func serve(_ answer: (HTTP2ServerRequest) throws -> Void) rethrows {
         while case .requests = exchange(until: .in(patience)) {
             while let request = nextRequest() { try answer(request) }
@@ -134,7 +134,7 @@ extension HTTP2ServerSession {
         return all
     }
 
-    /// Goes on until the client is gone, answering nothing.
+    /// Serves until the client has left, without an answer.
     func outlast() {
         while exchange(until: .in(patience)) == .requests {
             while nextRequest() != nil {}

@@ -10,7 +10,7 @@ enum HTTP2Program: String {
 
     var isInstalled: Bool { FileManager.default.isExecutableFile(atPath: rawValue) }
 
-    /// Said by tests that are skipped.
+    /// The message of skipped tests.
     static let absence =
         "nghttpd and nghttpx are not installed: apt-get install nghttp2-server "
         + "nghttp2-proxy"
@@ -33,7 +33,7 @@ final class HTTP2ForeignServer {
     }
 
     deinit {
-        // It inherits the blocked signals of the thread that started it, so nothing less ends it.
+        // It inherits blocked signals from the thread that started it, so only SIGKILL ends it.
         kill(process.processIdentifier, SIGKILL)
         process.waitUntilExit()
     }
@@ -41,7 +41,7 @@ final class HTTP2ForeignServer {
     /// A port that was free a moment ago.
     private static func freePort() throws -> UInt16 { try TLSListener().port }
 
-    /// Over TLS: answers 404 to everything, and echoes what is posted when told to.
+    /// Over TLS: answers 404 to everything, and echoes posted bodies on request.
     static func nghttpd(_ authority: Authority, echoes: Bool) throws -> HTTP2ForeignServer {
         let port = try freePort()
         let (certificate, key) = try files(authority)
@@ -51,7 +51,7 @@ final class HTTP2ForeignServer {
                 + (echoes ? ["--echo-upload"] : []) + ["\(port)", key, certificate])
     }
 
-    /// Without TLS, as what a proxy stands before.
+    /// Without TLS, as the server behind a proxy.
     static func plainNghttpd(_ authority: Authority) throws -> HTTP2ForeignServer {
         let port = try freePort()
         return try HTTP2ForeignServer(
@@ -62,7 +62,7 @@ final class HTTP2ForeignServer {
             ])
     }
 
-    /// A proxy over TLS before a server without.
+    /// A proxy with TLS before a server without it.
     static func nghttpx(
         _ authority: Authority, before backend: HTTP2ForeignServer
     ) throws -> HTTP2ForeignServer {

@@ -3,7 +3,7 @@ import Testing
 @testable import SecureTransport
 
 @Suite(
-    "HTTP/2 with servers of others",
+    "HTTP/2 with servers of other projects",
     .enabled(if: HTTP2Program.areInstalled, Comment(rawValue: HTTP2Program.absence)))
 struct HTTP2ForeignServerTests {
     /// Five thousand requests whose bodies the server sends back.
@@ -34,7 +34,7 @@ struct HTTP2ForeignServerTests {
         _ = backend.port
     }
 
-    @Test("a failure's status and body come through")
+    @Test("the client gets status and body of a failure")
     func failure() throws {
         let authority = try Authority()
         let server = try HTTP2ForeignServer.nghttpd(authority, echoes: false)

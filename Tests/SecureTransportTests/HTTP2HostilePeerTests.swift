@@ -4,9 +4,9 @@ import Testing
 
 @testable import SecureTransport
 
-@Suite("HTTP/2 with a server that goes away")
+@Suite("HTTP/2 with a server that sends GOAWAY")
 struct HTTP2GoAwayTests {
-    /// Takes ten requests, answers some, says GOAWAY as told, answers others, closes.
+    /// Takes ten requests, answers some, sends the given GOAWAYs, answers others, closes.
     private func goAway(
         _ lastStreams: [Int32], answeredAfter: Set<Int32> = []
     ) throws -> HTTP2Drive {
@@ -32,7 +32,7 @@ struct HTTP2GoAwayTests {
 
     // Key k travels on stream 2k + 1.
 
-    @Test("above the last stream nothing was processed, at or below it an answer is missing")
+    @Test("GOAWAY leaves streams after its last one unprocessed, earlier ones without an answer")
     func middle() throws {
         let client = try goAway([9], answeredAfter: [3])
         #expect(client.keys { $0 == .response(status: 200) } == [0, 1])
@@ -40,7 +40,7 @@ struct HTTP2GoAwayTests {
         #expect(client.keys { $0 == .notProcessed(.goAway) } == [5, 6, 7, 8, 9])
     }
 
-    @Test("GOAWAY with 0 leaves everything unanswered unprocessed")
+    @Test("GOAWAY with 0 leaves every unanswered request unprocessed")
     func zero() throws {
         let client = try goAway([0])
         #expect(client.keys { $0 == .response(status: 200) } == [0])
@@ -48,7 +48,8 @@ struct HTTP2GoAwayTests {
         #expect(client.session.goAway?.lastStreamID == 0)
     }
 
-    @Test("a graceful GOAWAY lets all streams end, and a connection that then ends leaves doubt")
+    @Test(
+        "a graceful GOAWAY lets streams end; those that the end of the connection cuts are unknown")
     func graceful() throws {
         let client = try goAway([.max], answeredAfter: [3, 5])
         #expect(client.keys { $0 == .response(status: 200) } == [0, 1, 2])
@@ -95,7 +96,7 @@ struct HTTP2RefusalTests {
                     ? .notProcessed(.refused) : .outcomeUnknown(.reset(code))))
     }
 
-    @Test("a peer that allows no stream gets none")
+    @Test("a peer that allows no stream gets no request")
     func noStreams() throws {
         let opened = Mutex(0)
         var settings = HTTP2ServerSettings()
@@ -113,7 +114,7 @@ struct HTTP2RefusalTests {
         #expect(opened.withLock { $0 } == 0)
     }
 
-    @Test("a peer that allows one stream gets one at a time")
+    @Test("a peer that allows one stream gets one request at a time")
     func oneStream() throws {
         let most = Mutex(0)
         var settings = HTTP2ServerSettings()
@@ -135,7 +136,7 @@ struct HTTP2RefusalTests {
         #expect(most.withLock { $0 } == 1)
     }
 
-    @Test("a limit lowered from a thousand to one in the middle of a burst is kept from then on")
+    @Test("the client obeys a limit lowered from a thousand to one in the middle of a burst")
     func loweredLimit() throws {
         let peer = try HTTP2Peer { session in
             let first = session.collect(100)
@@ -149,7 +150,7 @@ struct HTTP2RefusalTests {
         #expect(client.keys { $0 == .response(status: 200) }.count == 500)
     }
 
-    @Test("bodies that a closed window holds back arrive whole once it opens")
+    @Test("bodies that a closed window delays arrive whole once it opens")
     func lateWindow() throws {
         let heard = Mutex<[[UInt8]]>([])
         var settings = HTTP2ServerSettings()
@@ -170,7 +171,7 @@ struct HTTP2RefusalTests {
         #expect(heard.withLock { $0 } == Array(repeating: client.body, count: 300))
     }
 
-    @Test("a window that never opens ends each request by its deadline")
+    @Test("with a window that never opens each request ends at its deadline")
     func closedWindow() throws {
         var settings = HTTP2ServerSettings()
         settings.initialWindow = 0
@@ -183,7 +184,7 @@ struct HTTP2RefusalTests {
         #expect(client.session.inFlight == 0)
     }
 
-    @Test("an answer before the end of the request is an answer")
+    @Test("an answer before the end of the request counts as its answer")
     func earlyAnswer() throws {
         var settings = HTTP2ServerSettings()
         settings.initialWindow = 0
@@ -218,16 +219,16 @@ struct HTTP2BrokenProtocolTests {
         return (client.session.closed?.code, client)
     }
 
-    /// What a server sends instead of an answer.
+    /// Bytes that a server sends instead of an answer.
     struct Breach: Sendable, CustomTestStringConvertible {
         let testDescription: String
         var count = 1
-        /// The frame's type; nil for bytes that are no frame.
+        /// The frame's type; nil for bytes that are not a frame.
         let type: UInt8?
         var flags: UInt8 = 0
         var stream: Int32 = 0
         var payload: [UInt8] = []
-        /// What the frame says of its length, if that is not true.
+        /// The length that the frame states, if it is wrong.
         var length: Int?
         /// CONTINUATION frames that follow.
         var continuations = 0
@@ -279,7 +280,9 @@ struct HTTP2BrokenProtocolTests {
             payload: Array("HTTP/1.1 400 Bad Request\r\n\r\n".utf8)),
     ]
 
-    @Test("ends the connection, and leaves the request's outcome unknown", arguments: breaches)
+    @Test(
+        "a breach ends the connection and leaves the request's outcome unknown", arguments: breaches
+    )
     func broken(breach: Breach) throws {
         let (code, client) = try end(after: breach.bytes)
         #expect(code == .peerBrokeProtocol)
@@ -289,7 +292,7 @@ struct HTTP2BrokenProtocolTests {
         #expect(known.contains(client.kinds[0]))
     }
 
-    @Test("an end without close_notify and a reset lose what is in flight")
+    @Test("an end without close_notify and a reset lose the requests in flight")
     func cut() throws {
         for isReset in [false, true] {
             let peer = try HTTP2Peer { session in
@@ -310,7 +313,7 @@ struct HTTP2BrokenProtocolTests {
         }
     }
 
-    @Test("of a burst that the peer never read, what TLS did not take was certainly not sent")
+    @Test("requests that TLS did not take were certainly not sent, if the peer reads nothing")
     func notSent() throws {
         let gate = try Interrupt()
         let authority = try Authority()

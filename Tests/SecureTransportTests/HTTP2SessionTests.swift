@@ -50,7 +50,7 @@ struct HTTP2SessionTests {
         #expect(!client.submit(100))
     }
 
-    @Test("the caller's own maximum holds, and may change", arguments: [1, 7])
+    @Test("the caller's own maximum applies and may change", arguments: [1, 7])
     func ownMaximum(maximum: Int) throws {
         let peer = try HTTP2Peer { session in
             session.serve { session.answer($0.streamID, HTTP2Answer(status: 200)) }
@@ -64,7 +64,7 @@ struct HTTP2SessionTests {
         #expect(client.kinds.count == 2_000)
     }
 
-    @Test("an oversized header list is an unknown outcome, its neighbours are answered")
+    @Test("an oversized header list is an unknown outcome, and the other requests are answered")
     func headerList() throws {
         let peer = try HTTP2Peer { session in
             session.serve { request in
@@ -82,7 +82,7 @@ struct HTTP2SessionTests {
         #expect(client.keys { $0 == .response(status: 200) } == [1, 3, 4, 5])
     }
 
-    @Test("an oversized body is cut, its status and its neighbours are good")
+    @Test("an oversized body is cut, and its status and the other requests are good")
     func body() throws {
         let peer = try HTTP2Peer { session in
             session.serve { request in
@@ -101,7 +101,7 @@ struct HTTP2SessionTests {
         #expect(client.bodies.values.allSatisfy { $0 == [UInt8](repeating: 7, count: 4096) })
     }
 
-    @Test("an interrupt ends the wait; without it what is in flight still comes home")
+    @Test("an interrupt ends the wait, and requests in flight still get their answers afterwards")
     func interrupt() throws {
         let gate = try Interrupt()
         let peer = try HTTP2Peer { session in
@@ -120,7 +120,7 @@ struct HTTP2SessionTests {
         #expect(client.kinds == [1: .response(status: 200)])
     }
 
-    @Test("a request without an answer in its time is an unknown outcome and is reset")
+    @Test("a request without an answer by its deadline is an unknown outcome and is reset")
     func deadline() throws {
         let resets = Mutex(0)
         let peer = try HTTP2Peer { session in
@@ -141,7 +141,7 @@ struct HTTP2SessionTests {
         #expect(resets.withLock { $0 } == 1)
     }
 
-    @Test("a silent peer is asked by PING and given up")
+    @Test("the client sends PING to a silent peer and gives it up")
     func silentPeer() throws {
         var settings = HTTP2ServerSettings()
         settings.answersPings = false
@@ -156,7 +156,7 @@ struct HTTP2SessionTests {
         #expect(client.kinds == [1: .outcomeUnknown(.connectionLost)])
     }
 
-    @Test("a peer that answers PING is kept")
+    @Test("the client keeps a peer that answers PING")
     func idlePeer() throws {
         let peer = try HTTP2Peer { $0.outlast() }
         let client = try peer.client { $0.keepAliveInterval = .milliseconds(5) }

@@ -5,13 +5,14 @@ import Testing
 
 @Suite("Requests in flight")
 struct HTTP2StreamTableTests {
-    /// The place of a request in flight. The macros cannot take in the table, which has no copies.
+    /// The place of a request in flight. The macros cannot capture the table, which cannot be
+    /// copied.
     private func found(_ handle: UInt, in table: borrowing HTTP2StreamTable) throws -> Int {
         let place = table.index(of: handle)
         return try #require(place)
     }
 
-    @Test("a slot that serves another request is not found by the old handle")
+    @Test("an old handle does not find a slot that serves another request")
     func generations() throws {
         var table = HTTP2StreamTable()
         let old = table.insert(key: 1, deadline: .never)
@@ -24,7 +25,7 @@ struct HTTP2StreamTableTests {
         #expect(key == 2)
     }
 
-    @Test("a handle that was never given finds nobody")
+    @Test("a handle that was never given finds no request")
     func strangers() {
         var table = HTTP2StreamTable()
         _ = table.insert(key: 1, deadline: .never)
@@ -32,7 +33,7 @@ struct HTTP2StreamTableTests {
         #expect(found == [nil, nil, nil, nil])
     }
 
-    @Test("a settled request keeps its slot and is due no more")
+    @Test("a settled request keeps its slot and has no deadline any more")
     func settled() throws {
         var table = HTTP2StreamTable()
         let first = table.insert(key: 1, deadline: .now)
@@ -81,7 +82,7 @@ struct HTTP2StreamTableTests {
 @Suite("Admission of requests")
 struct HTTP2AdmissionTests {
     @Test(
-        "room is what both sides allow, less what is in flight",
+        "the room is what both sides allow, minus the requests in flight",
         arguments: [
             // own, remote, in flight, backlog, closing, room
             (1000, 100, 0, 0, false, 100), (1000, 100, 99, 0, false, 1),
@@ -119,10 +120,10 @@ struct HTTP2OutcomeTests {
         Case(status: 410, isAnswered: true, wasReset: true, kind: .response(status: 410)),
         Case(status: 413, isAnswered: true, code: .cancel, kind: .response(status: 413)),
         Case(status: 410, isTruncated: true, code: .cancel, kind: .response(status: 410)),
-        // RST_STREAM(NO_ERROR) before any answer says nothing.
+        // RST_STREAM(NO_ERROR) before any answer is no answer.
         Case(wasReset: true, kind: .outcomeUnknown(.reset(.noError))),
         Case(wasReset: true, code: .refusedStream, kind: .notProcessed(.refused)),
-        // Who has sent a status has processed the request.
+        // A peer that has sent a status has processed the request.
         Case(
             status: 200, wasReset: true, code: .refusedStream,
             kind: .outcomeUnknown(.reset(.refusedStream))),
@@ -135,7 +136,7 @@ struct HTTP2OutcomeTests {
         Case(wasReset: true, code: .internalError, last: 5, kind: .notProcessed(.goAway)),
     ]
 
-    @Test("a closed stream means what the table says", arguments: cases)
+    @Test("a closed stream has the meaning that the table gives it", arguments: cases)
     func closed(row: Case) {
         var stream = HTTP2Stream()
         (stream.streamID, stream.status) = (7, row.status)
@@ -145,7 +146,7 @@ struct HTTP2OutcomeTests {
     }
 
     @Test(
-        "at the end of a connection only what never left, or is above the GOAWAY, is unprocessed",
+        "at a connection's end only requests that never left or exceed the GOAWAY are unprocessed",
         arguments: [
             (100 as UInt64, 99 as UInt64, nil as Int32?, HTTP2Outcome.Kind.notProcessed(.notSent)),
             (100, 100, nil, .notProcessed(.notSent)),
@@ -162,7 +163,7 @@ struct HTTP2OutcomeTests {
 
 @Suite("Bytes that wait for TLS")
 struct HTTP2OutputTests {
-    @Test("come out as they went in, for any sizes")
+    @Test("bytes come out as they went in, for any sizes")
     func order() {
         var random = SeededGenerator("HTTP/2 output")
         var output = HTTP2Output(capacity: 64)

@@ -20,7 +20,7 @@ struct ConnectingTests {
         #expect(connection.negotiatedProtocol == nil)
     }
 
-    @Test("an IP literal is looked for among the certificate's addresses")
+    @Test("the client looks for an IP literal among the certificate's addresses")
     func literal() throws {
         let authority = try Authority()
         let loopback = try Loopback(authority.server())
@@ -62,7 +62,7 @@ struct ConnectingTests {
         #expect(other.negotiatedProtocol == nil)
     }
 
-    @Test("a port where nobody listens refuses the connection")
+    @Test("a port without a listener refuses the connection")
     func refused() throws {
         let authority = try Authority()
         let address = try TLSListener().address
@@ -78,7 +78,7 @@ struct ConnectingTests {
                 + "connection refused; check that the gateway listens at that port")
     }
 
-    @Test("a host that answers no connection request runs into the connect deadline")
+    @Test("a host that answers no connection request costs the connect deadline")
     func connectDeadline() throws {
         // With its queue of pending connections full, Linux drops further requests unanswered.
         let listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
@@ -138,7 +138,7 @@ struct ServerCheckTests {
         #expect(failure?.code == .certificateUntrusted)
     }
 
-    @Test("a certificate for another host is a mismatch that says for whom it is")
+    @Test("a certificate for another host is a mismatch that names the right hosts")
     func wrongHost() throws {
         let authority = try Authority()
         let elsewhere = CertificateRequest.server(
@@ -170,7 +170,7 @@ struct ServerCheckTests {
         #expect(failure?.description.contains("it expired at \(end);") == true)
     }
 
-    @Test("a certificate of the future is named with the time of its start")
+    @Test("a certificate that is not valid yet is named with the time of its start")
     func notYetValid() throws {
         let authority = try Authority()
         var request = CertificateRequest.server()
@@ -183,7 +183,7 @@ struct ServerCheckTests {
         #expect(failure?.description.contains("valid only from \(start);") == true)
     }
 
-    @Test("a trust file that is missing or holds no certificate is a matter of settings")
+    @Test("a trust file that is missing or holds no certificate is an error of the settings")
     func trustFile() throws {
         let workshop = try Workshop()
         for path in [workshop.file("none.pem"), try workshop.write([1, 2, 3], to: "bad.pem")] {
@@ -196,7 +196,7 @@ struct ServerCheckTests {
     }
 }
 
-@Suite("Showing our certificate")
+@Suite("Our certificate")
 struct ClientCertificateTests {
     static let versions: [TLSServerContext.Version] = [.tls12, .tls13]
 
@@ -211,7 +211,7 @@ struct ClientCertificateTests {
         #expect(loopback.finish().isEmpty)
     }
 
-    @Test("no certificate where one is required is refused, on both sides", arguments: versions)
+    @Test("both sides refuse a missing certificate where one is required", arguments: versions)
     func missing(version: TLSServerContext.Version) throws {
         let authority = try Authority()
         let loopback = try Loopback(
@@ -253,7 +253,7 @@ struct ClientCertificateTests {
         #expect(served == [.certificateExpired])
     }
 
-    @Test("a server that refuses everyone refuses a good certificate", arguments: versions)
+    @Test("a server that refuses every client refuses a good certificate", arguments: versions)
     func refuseEveryone(version: TLSServerContext.Version) throws {
         let authority = try Authority()
         let loopback = try Loopback(
@@ -279,7 +279,7 @@ struct ClientCertificateTests {
 
 @Suite("Peers that do not speak TLS well")
 struct StrangePeerTests {
-    @Test("a peer that speaks plaintext is told apart from a bad TLS peer")
+    @Test("a peer that speaks plaintext is distinguished from a bad TLS peer")
     func plaintext() throws {
         let authority = try Authority()
         let loopback = try Loopback { client in
@@ -307,7 +307,7 @@ struct StrangePeerTests {
         #expect(try loopback.failure(authority.client())?.code == .protocolVersion)
     }
 
-    @Test("a peer that stays silent runs into the handshake's time limit")
+    @Test("a peer that stays silent costs the handshake's time limit")
     func silent() throws {
         let authority = try Authority()
         let loopback = try Loopback { _ = $0.staySilent(deadline: .in(patience)) }
@@ -317,14 +317,14 @@ struct StrangePeerTests {
         #expect(failure?.description.hasPrefix("TLS handshake with localhost:") == true)
     }
 
-    @Test("a peer that closes during the handshake closed early")
+    @Test("a peer that closes during the handshake is reported as an early close")
     func closes() throws {
         let authority = try Authority()
         let loopback = try Loopback { $0.close() }
         #expect(try loopback.failure(authority.client())?.code == .closedEarly)
     }
 
-    @Test("a peer that resets during the handshake is a reset")
+    @Test("a peer that resets during the handshake is reported as a reset")
     func resets() throws {
         let authority = try Authority()
         let loopback = try Loopback { $0.reset() }

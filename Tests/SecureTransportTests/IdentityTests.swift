@@ -55,7 +55,7 @@ struct IdentityTests {
                 == identity.facts)
     }
 
-    @Test("PEM with the key in a file of its own loads, the certificate readable by all")
+    @Test("PEM with the key in a separate file loads, with a certificate that all may read")
     func separate() throws {
         let (certificate, key) = (workshop.file("c.pem"), workshop.file("c.key"))
         try minted.write(certificate: certificate, key: key)
@@ -107,7 +107,7 @@ struct IdentityTests {
         #expect(try TLSIdentity.load(file: path).fingerprint == fingerprint)
     }
 
-    @Test("a loaded identity is accepted in a handshake")
+    @Test("a server accepts a loaded identity in a handshake")
     func handshake() throws {
         let trust = workshop.file("ca.pem")
         try authority.writeCertificate(to: trust)
@@ -123,7 +123,7 @@ struct IdentityTests {
     }
 
     @Test(
-        "a file with a secret that others may read is refused, with its mode",
+        "a secret file that others may read is refused, with its mode",
         arguments: [UInt32(0o644), 0o640, 0o604, 0o660, 0o610])
     func modes(mode: UInt32) throws {
         let both = try workshop.write(
@@ -151,7 +151,7 @@ struct IdentityTests {
         #expect(code(file: certificate, key: key) == .keyMismatch)
     }
 
-    @Test("missing, unreadable and broken files are told apart")
+    @Test("missing, unreadable and broken files have different errors")
     func broken() throws {
         #expect(code(file: workshop.file("none.pem")) == .missing)
         #expect(code(file: workshop.path) == .unreadable)

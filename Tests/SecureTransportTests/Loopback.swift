@@ -105,7 +105,7 @@ final class Loopback: Sendable {
         thread.join()
     }
 
-    /// Waits for the end of the service and says what went wrong in it.
+    /// Waits for the end of the service and returns its failure.
     func finish() -> [any Error] {
         stop.trip()
         thread.join()
@@ -123,7 +123,7 @@ final class Loopback: Sendable {
             interrupt: interrupt)
     }
 
-    /// The failure of connecting or, as TLS 1.3 has it, of the first read; nil if both went well.
+    /// The failure of connecting or, under TLS 1.3, of the first read; nil without a failure.
     func failure(
         _ context: TLSClientContext, hostName: String = "localhost",
         handshakeTimeout: Duration = patience, interrupt: Interrupt? = nil
@@ -162,7 +162,7 @@ extension TLSConnection {
         return (outcome, [])
     }
 
-    /// Reads until something else than bytes comes.
+    /// Reads until a read returns no bytes.
     func readAll(portion: Int = 65536) throws -> (end: ReadOutcome, bytes: [UInt8]) {
         var all: [UInt8] = []
         while true {

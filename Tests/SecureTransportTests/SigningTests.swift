@@ -53,7 +53,7 @@ struct SigningTests {
         return [0x30, UInt8(content.count)] + content
     }
 
-    @Test("signs so that openssl verifies it, 64 bytes each time")
+    @Test("openssl verifies the key's signatures, 64 bytes each")
     func opensslVerifies() throws {
         let path = folder.file("AuthKey_ABC123DEFG.p8")
         try #require(
@@ -79,7 +79,7 @@ struct SigningTests {
         }
     }
 
-    @Test("verifies its own 2,000 signatures, those with leading zeros too, and no damaged one")
+    @Test("the key verifies its own 2,000 signatures, also with leading zeros, and no damaged one")
     func roundTrip() throws {
         let key = try SigningKey()
         let verification = key.verificationKey
@@ -98,19 +98,19 @@ struct SigningTests {
             signature[round] ^= 1
             #expect(!verification.verifies(signature, of: message))
         }
-        // Some 16 expected; without one the test has not seen what it is for.
+        // About 16 are expected; without any the test has not covered its case.
         #expect(shortHalves > 0)
         #expect(!verification.verifies([UInt8](repeating: 0, count: 64), of: []))
         #expect(!verification.verifies([], of: []))
     }
 
-    @Test("file that others may read is refused", arguments: [0o644, 0o640, 0o604])
+    @Test("a key file that others may read is refused", arguments: [0o644, 0o640, 0o604])
     func modes(mode: Int) throws {
         let path = try write(try SigningKey().pem(), "key.p8", mode: mode)
         #expect(code(path) == .readableByOthers(mode: UInt32(mode)))
     }
 
-    @Test("is read back from its PEM, and every other content is refused")
+    @Test("a key is read back from its PEM, and every other content is refused")
     func files() throws {
         let key = try SigningKey()
         let path = try write(try key.pem(), "key.p8")

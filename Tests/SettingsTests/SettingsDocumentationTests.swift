@@ -21,7 +21,7 @@ struct SettingsDocumentationTests {
         return String(indent + rest.dropFirst())
     }.joined(separator: "\n")
 
-    @Test("docs/settings.md is what the table says; PUSHSWEEP_TEST_WRITE_DOCS=1 writes it anew")
+    @Test("docs/settings.md matches the table; PUSHSWEEP_TEST_WRITE_DOCS=1 writes it anew")
     func reference() throws {
         let page = URL(filePath: #filePath).deletingLastPathComponent()
             .appending(path: "../../docs/settings.md").standardizedFileURL
@@ -43,7 +43,7 @@ struct SettingsDocumentationTests {
         }
     }
 
-    @Test("keys and variables are unique, and sentences end as sentences do")
+    @Test("keys and variables are unique, and help sentences end with a full stop")
     func table() {
         let rules = SettingsTable.rules
         #expect(Set(rules.map(\.key)).count == rules.count)
@@ -53,7 +53,7 @@ struct SettingsDocumentationTests {
         for rule in rules { #expect(rule.summary.hasSuffix("."), "\(rule.key)") }
     }
 
-    @Test("what is not in force yet says so, in the reference and in the example")
+    @Test("the reference and the example name settings that are not in force yet")
     func notInForce() {
         let idle = SettingsTable.rules.filter { !$0.isInForce }
         for group in SettingsTable.groupsNotInForce {
@@ -69,7 +69,7 @@ struct SettingsDocumentationTests {
                 == idle.count { !$0.isEnvironmentOnly })
     }
 
-    @Test("the example is a valid file as it stands")
+    @Test("the example is a valid file as it is")
     func sample() throws {
         try fixture.write("hunter2\n", to: "db-password")
         let settings = try fixture.load(SettingsTable.sampleFile())
@@ -79,7 +79,7 @@ struct SettingsDocumentationTests {
         #expect(settings.policy.action == .mark)
     }
 
-    @Test("the example with everything switched on sets every setting a file may hold")
+    @Test("the example with every setting uncommented sets every setting that a file may hold")
     func fullSample() throws {
         try fixture.write("hunter2\n", to: "db-password")
         let settings = try fixture.load(Self.everything)
@@ -95,7 +95,7 @@ struct SettingsDocumentationTests {
         #expect(settings.store.activeUsers.invalidatedAt.type == .datetime)
     }
 
-    @Test("a value of the example that is a default is the default")
+    @Test("a value that the example calls a default is the default")
     func sampleDefaults() throws {
         for rule in SettingsTable.rules {
             if case .text(let text) = rule.fallback, case .comment(let sample) = rule.sample {
@@ -130,7 +130,7 @@ struct SettingsDocumentationTests {
         #expect(settings.apps[0].topic == "com.example.chat")
     }
 
-    @Test("a mistyped key is refused where it stands, whichever key it is")
+    @Test("every mistyped key is refused with its place")
     func everyMistypedKeyIsRefused() throws {
         try fixture.write("hunter2\n", to: "db-password")
         let lines = Self.everything.split(separator: "\n", omittingEmptySubsequences: false)

@@ -2,8 +2,8 @@ import Glibc
 
 @testable import Settings
 
-/// A place for settings to be loaded in: a temporary folder that is home and working folder, and
-/// goes away with the value.
+/// The surroundings of loading: a temporary folder that is home and working folder. It is removed
+/// with the value.
 final class SettingsFixture {
     let folder: String
 
@@ -60,7 +60,7 @@ final class SettingsFixture {
             surroundings: surroundings)
     }
 
-    /// What is wrong with a file of this text, the folder left out; empty when nothing is.
+    /// The mistakes in a file of this text, without the folder's name; empty if there are none.
     func problems(_ text: String, environment: [String: String] = [:]) -> [String] {
         do throws(SettingsFailure) {
             _ = try load(text, environment: environment)

@@ -22,7 +22,7 @@ struct SettingsLoadingTests {
             configFile: configFile, environment: environment, surroundings: fixture.surroundings)
     }
 
-    @Test("without any file the defaults hold and there is no app")
+    @Test("without a file the defaults apply and there is no app")
     func defaults() throws {
         let settings = try load()
         #expect(settings.file == nil)
@@ -39,7 +39,7 @@ struct SettingsLoadingTests {
         #expect(settings.origins.allSatisfy { $0.origin == .builtIn })
     }
 
-    @Test("the state folder is the machine's for root and follows XDG_STATE_HOME for others")
+    @Test("root uses the machine's state folder, other users follow XDG_STATE_HOME")
     func stateFolder() throws {
         var surroundings = fixture.surroundings
         let state = { (environment: [String: String]) throws(SettingsFailure) -> String in
@@ -54,7 +54,7 @@ struct SettingsLoadingTests {
         #expect(try state(["XDG_STATE_HOME": "/x"]) == "/var/lib/pushsweep")
     }
 
-    @Test("--config wins over PUSHSWEEP_CONFIG, which wins over the machine's file")
+    @Test("--config overrides PUSHSWEEP_CONFIG, which overrides the machine's file")
     func whichFile() throws {
         try fixture.write("state: /from-system", to: "system.yaml")
         let variable = try fixture.write("state: /from-variable", to: "variable.yaml")
@@ -103,7 +103,7 @@ struct SettingsLoadingTests {
         #expect(settings.report.metricsFile == "\(fixture.folder)/out/m.prom")
     }
 
-    @Test("a variable wins over the file, and each value knows where it came from")
+    @Test("a variable overrides the file, and each value knows its origin")
     func origins() throws {
         let settings = try fixture.load(
             "policy:\n  action: delete\nstate: /s\n" + Self.app,
@@ -145,7 +145,7 @@ struct SettingsLoadingTests {
             ])
     }
 
-    @Test("one app on both sides of APNs is told apart by the environment")
+    @Test("the environment distinguishes two entries of one app")
     func bothEnvironments() throws {
         let text = """
             apps:
@@ -176,7 +176,7 @@ struct SettingsLoadingTests {
         #expect(settings.store.activeUsers.registeredAt.column == expected)
     }
 
-    @Test("what the table tells by itself has no value until one is written")
+    @Test("a value that the table itself gives is absent until the settings name one")
     func detection() throws {
         let silent = try fixture.load("")
         #expect(silent.store.activeUsers.key == nil)
@@ -209,14 +209,14 @@ struct SettingsLoadingTests {
         #expect(users.invalidatedAt.type == .epochSeconds)
     }
 
-    @Test("without a word about the table, the store gets the mapping that it takes by itself")
+    @Test("without settings about the table, the store gets the mapping that it assumes itself")
     func usualMapping() throws {
         var usual = TableMapping()
         usual.environmentValues = ["production": "production", "sandbox": "sandbox"]
         #expect(try fixture.load("").store.activeUsers == usual)
     }
 
-    @Test("a variable can name a column, deny it, and list the key")
+    @Test("a variable can name a column, declare it absent, and list the key")
     func columnVariables() throws {
         let users = try fixture.load(
             "store: {active-users: {app: app_id}}",
@@ -246,7 +246,7 @@ struct SettingsLoadingTests {
     }
 
     @Test(
-        "TLS is checked over TCP unless switched off, and no matter elsewhere",
+        "TLS is checked over TCP unless switched off, and not elsewhere",
         arguments: [
             ("mysql://h/p", .verify), ("mysql+unix:///s?db=p", .off), ("sqlite:///t", .off),
         ] as [(String, Settings.Store.TLSMode)])
@@ -256,7 +256,7 @@ struct SettingsLoadingTests {
         #expect(ca.ca == "/ca.pem")
     }
 
-    @Test("many apps load in time that grows with their number")
+    @Test("the time to load many apps grows with their number")
     func manyApps() throws {
         let text = { (apps: Int) -> String in
             "apps:\n"
@@ -270,7 +270,7 @@ struct SettingsLoadingTests {
             try clock.measure { _ = try fixture.load(text(apps), environment: environment) }
         }
         // 16 times as many apps; a quadratic walk would take 256 times as long. Another process
-        // may take the processor for a moment, but not three times.
+        // may use the processor for a moment, but not three times.
         let isInProportion = try (1...3).contains { _ in try time(800) < time(50) * 80 }
         #expect(isInProportion)
     }

@@ -41,7 +41,7 @@ struct SettingsMutationTests {
         }
     }
 
-    @Test("two thousand mutations of the example are read or refused in bounded lines")
+    @Test("two thousand mutations of the example are read, or refused in lines of limited length")
     func mutations() throws {
         let seed = UInt64.random(in: 0...UInt64.max)
         print("settings mutations: seed \(seed)")

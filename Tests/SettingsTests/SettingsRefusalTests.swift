@@ -9,7 +9,7 @@ struct SettingsRefusalTests {
     init() throws { fixture = try SettingsFixture() }
 
     @Test(
-        "what the file says wrong is told with line, column and remedy",
+        "a mistake in the file is reported with line, column and remedy",
         arguments: [
             (
                 "polcy: {action: mark}",
@@ -83,7 +83,7 @@ struct SettingsRefusalTests {
             ),
             (
                 "state: [a",
-                "s.yaml:2:1: no valid YAML: did not find expected ',' or ']'"
+                "s.yaml:2:1: not valid YAML: did not find expected ',' or ']'"
             ),
             (
                 "apps:\n  - {name: a, topic: t}",
@@ -140,7 +140,7 @@ struct SettingsRefusalTests {
         #expect(fixture.problems(text).first == expected)
     }
 
-    @Test("all mistakes are told together, at most twenty and the number of the others")
+    @Test("all mistakes are reported at once, at most twenty and the number of the others")
     func together() throws {
         let problems = fixture.problems("stat: a\nguard: {floor: x, day-percent: 0}\n")
         #expect(problems.count == 3)
@@ -152,7 +152,7 @@ struct SettingsRefusalTests {
     }
 
     @Test(
-        "a variable of our prefix that means nothing is refused",
+        "an unknown variable with our prefix is refused",
         arguments: [
             (
                 "PUSHSWEEP_POLICY_ACTON", "mark",
@@ -173,7 +173,7 @@ struct SettingsRefusalTests {
         #expect(problems == ["environment '\(name)': \(expected)"])
     }
 
-    @Test("a wrong value of a variable is told with the variable")
+    @Test("a wrong value of a variable is reported with the variable")
     func wrongVariable() {
         #expect(
             fixture.problems("", environment: ["PUSHSWEEP_GUARD_FLOOR": "many"]) == [
@@ -182,7 +182,7 @@ struct SettingsRefusalTests {
             ])
     }
 
-    @Test("two apps whose names come out the same in capitals cannot be overridden by it")
+    @Test("two apps whose names are equal in capitals cannot be overridden by a variable")
     func ambiguousVariable() {
         let text = """
             apps:

@@ -12,7 +12,7 @@ struct SettingsSecretTests {
     let text = "store: {password-file: pw}"
 
     @Test(
-        "the password is the file's only line, of which one line end is no part",
+        "the password is the file's only line, without its line end",
         arguments: [
             ("hunter2", "hunter2"), ("hunter2\n", "hunter2"), ("hunter2\r\n", "hunter2"),
             (" hunter 2 ", " hunter 2 "),
@@ -38,7 +38,7 @@ struct SettingsSecretTests {
     }
 
     @Test(
-        "a password file that others can read is refused as a matter of permission",
+        "a password file that others can read is an error of permission",
         arguments: [0o640, 0o604, 0o620, 0o601] as [mode_t])
     func readableByOthers(mode: mode_t) throws {
         try fixture.write("hunter2\n", to: "pw", mode: mode)
@@ -48,13 +48,15 @@ struct SettingsSecretTests {
         #expect(failure?.description.contains("hunter2") == false)
     }
 
-    @Test("a password file that is missing is a matter of configuration")
+    @Test("a missing password file is an error of configuration")
     func missing() throws {
         let failure = #expect(throws: SettingsFailure.self) { try fixture.load(text) }
         #expect(failure?.kind == .configuration)
     }
 
-    @Test("files this user may not read are a matter of permission", .enabled(if: geteuid() != 0))
+    @Test(
+        "files that this user may not read are an error of permission", .enabled(if: geteuid() != 0)
+    )
     func denied() throws {
         try fixture.write("hunter2\n", to: "pw", mode: 0)
         let path = try fixture.write("", to: "s.yaml", mode: 0)
@@ -66,7 +68,7 @@ struct SettingsSecretTests {
         #expect(failure?.kind == .permission)
     }
 
-    @Test("the environment's password wins, and the file is not even read")
+    @Test("the environment's password overrides the file, which is then not read")
     func environment() throws {
         let settings = try fixture.load(
             text, environment: ["PUSHSWEEP_STORE_PASSWORD": "hunter3"])
@@ -84,7 +86,7 @@ struct SettingsSecretTests {
         #expect(origin?.origin == .contents(of: "store.password-file"))
     }
 
-    @Test("no way of printing settings shows a password")
+    @Test("no printed form of the settings shows a password")
     func printing() throws {
         try fixture.write("hunter2\n", to: "pw")
         let settings = try fixture.load(text)
@@ -95,7 +97,7 @@ struct SettingsSecretTests {
         #expect(!String(reflecting: settings).contains("hunter2"))
     }
 
-    @Test("no complaint shows a password that was written where it does not belong")
+    @Test("no error shows a password that was written in a wrong place")
     func complaints() throws {
         let wrong = """
             store: {url: "mysql://u:hunter2@h/p", password: hunter2}
@@ -104,7 +106,7 @@ struct SettingsSecretTests {
         #expect(fixture.problems(wrong).count == 2)
     }
 
-    @Test("of a ping address only the host is shown, for its path is what knows who pings")
+    @Test("a ping address shows its host only, because its path is secret")
     func pingAddress() throws {
         let text = "report: {healthcheck-url: 'https://ping.example.net/f00d?x=1'}"
         let settings = try fixture.load(text)

@@ -31,7 +31,7 @@ struct SettingsValueTests {
     }
 
     @Test(
-        "what is no whole number with a known unit is no time and no size",
+        "a text that is not a whole number with a known unit is not a time or a size",
         arguments: [
             "", "s", "-1s", "+1s", "1.5s", "1 s", "1w", "1S", "30", "99999999999999999999s",
             "9223372036854775807h", "1MB", "1kib", "٣s",
@@ -53,7 +53,7 @@ struct SettingsValueTests {
     }
 
     @Test(
-        "no other zone is taken",
+        "no other zone is accepted",
         arguments: [
             "", "CET", "utc", "Europe/Berlin", "+2", "+02", "+0200", "+14:01", "+15:00", "+01:60",
             "02:00", "+1é:0", "GMT+2", "++1:00",
@@ -77,7 +77,7 @@ struct SettingsValueTests {
     }
 
     @Test(
-        "hosts are names or addresses and nothing around them",
+        "hosts are names or addresses without anything around them",
         arguments: [
             ("gate.example.net", true), ("127.0.0.1", true), ("::1", true), ("a_b", true),
             ("https://h", false), ("h:1", false), ("h/", false), ("-h", false), ("h h", false),
@@ -87,7 +87,7 @@ struct SettingsValueTests {
         #expect(PlainText.isHost(text) == isHost)
     }
 
-    @Test("bad input is quoted in one bounded line")
+    @Test("bad input is quoted in one line of limited length")
     func quoting() {
         #expect(SettingText.quoted("a\nb") == #"'a\nb'"#)
         #expect(SettingText.quoted("\u{1B}[31m\u{202E}") == #"'\u{1B}[31m\u{202E}'"#)

@@ -3,9 +3,9 @@ import Foundation
 import SecureTransport
 import Synchronization
 
-/// A database server up to its TLS handshake. It greets in the MySQL protocol, takes the request for
-/// TLS and shows a chosen certificate. Then it reads the login, sends one answer or nothing, and ends
-/// the connection. It records all bytes that clients send inside TLS.
+/// A database server up to its TLS handshake. It greets in the MySQL protocol, takes the request
+/// for TLS and shows a chosen certificate. Then it reads the login, sends one answer or nothing,
+/// and ends the connection. It records all bytes that clients send inside TLS.
 package final class EncryptedGreeter: Sendable {
     /// Its port on 127.0.0.1.
     package var port: Int { Int(listener.port) }

@@ -5,8 +5,8 @@ import TokenHygiene
 package struct EvidenceList: EvidenceStream {
     private var rest: ArraySlice<TokenEvidence>
 
-    /// Orders evidence by token, keeps the latest time of each and adds up its statements. Leaves out
-    /// tokens up to `position`.
+    /// Orders evidence by token, keeps the latest time of each and adds up its statements. Leaves
+    /// out tokens up to `position`.
     package init(_ evidence: [TokenEvidence], after position: DeviceToken? = nil) {
         var latest: [DeviceToken: TokenEvidence] = [:]
         for item in evidence where position.map({ item.token > $0 }) ?? true {

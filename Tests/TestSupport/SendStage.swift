@@ -62,8 +62,8 @@ package final class SendStage {
             """)
     }
 
-    /// Starts `pushsweep` with these settings. A command given, such as a tracer or a shell, gets the
-    /// program as its last words.
+    /// Starts `pushsweep` with these settings. A command given, such as a tracer or a shell, gets
+    /// the program as its last words.
     package func start(
         _ arguments: [String], environment: [String: String] = [:], under command: [String] = []
     ) throws -> RunningTool {

@@ -49,8 +49,8 @@ package enum Strace {
     package static func counts(in file: String) throws -> [String: Int] {
         var threads: [Substring: Int] = [:]
         var counts: [String: Int] = [:]
-        // A line is `1234  openat(AT_FDCWD, ...`. A call that another thread's call interrupted has a
-        // second line, marked as resumed.
+        // A line is `1234  openat(AT_FDCWD, ...`. A call that another thread's call interrupted has
+        // a second line, marked as resumed.
         for line in try String(contentsOfFile: file, encoding: .utf8).split(separator: "\n") {
             guard let call = line.prefixMatch(of: /\d+ +(\w+)\(/) else { continue }
             let number = threads[call.output.0, default: 0] + 1

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 import TokenHygiene
 
-@Suite("The books")
+@Suite("The accounting of a feed")
 struct AccountingTests {
     private func evidence(_ statements: Int) throws -> TokenEvidence {
         TokenEvidence(
@@ -11,7 +11,7 @@ struct AccountingTests {
             statements: statements)
     }
 
-    @Test("count each statement once, however many rows and repetitions")
+    @Test("each statement counts once, however many rows and repetitions")
     func counting() throws {
         var counts = OutcomeCounts()
         counts.count(try evidence(1), verdicts: [.mark, .already, .newer])
@@ -23,7 +23,7 @@ struct AccountingTests {
         #expect(counts.total == 15)
     }
 
-    @Test("say which sum is off")
+    @Test("a wrong sum is named")
     func imbalance() {
         var books = FeedAccounting()
         #expect(books.imbalance == nil)
@@ -47,7 +47,7 @@ struct EvidenceTests {
             .rejection(of: FeedbackTuple(time: EpochSeconds(seconds), token: DeviceToken(token)))
     }
 
-    @Test("outside the believable times, or of no token, is refused")
+    @Test("evidence outside the possible times, or without a token, is refused")
     func bounds() {
         #expect(rejection(1_700_000_000) == nil)
         #expect(rejection(1_243_814_400) == nil)
@@ -60,7 +60,7 @@ struct EvidenceTests {
         #expect(rejection(1_700_000_000, token: []) == .emptyToken)
     }
 
-    @Test("of one token keeps the latest time, adds up its statements and comes in token order")
+    @Test("evidence of one token has the latest time, adds up statements and comes in token order")
     func grouping() throws {
         let one = try #require(DeviceToken([1]))
         let two = try #require(DeviceToken([2]))
@@ -78,7 +78,7 @@ struct EvidenceTests {
         #expect(resumed.next(9).map(\.token) == [two])
     }
 
-    @Test("in seconds and milliseconds of one instant is the same time")
+    @Test("seconds and milliseconds of one instant are the same time")
     func units() {
         #expect(EpochMilliseconds(EpochSeconds(1_700_000_000)) == now)
         #expect(EpochMilliseconds(EpochSeconds(.max)).rawValue == 4_294_967_295_000)

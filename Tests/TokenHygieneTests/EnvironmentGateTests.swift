@@ -16,21 +16,21 @@ struct EnvironmentGateTests {
     }
 
     @Test(
-        "takes the share for above 10 % from 12 of 50, 20 of 100, 34 of 200, 130 of 1000 on",
+        "the gate takes a share as above 10 % from 12 of 50, 20 of 100, 34 of 200, 130 of 1000 on",
         arguments: [(12, 50), (20, 100), (34, 200), (130, 1000)])
     func bound(least: Int, total: Int) {
         #expect(EnvironmentGate.leastShare(of: least, in: total) > EnvironmentGate.tolerance)
         #expect(EnvironmentGate.leastShare(of: least - 1, in: total) <= EnvironmentGate.tolerance)
     }
 
-    @Test("knows a share to be nothing of nothing and at most all of all")
+    @Test("a share of no answers is nothing, and the largest share is all")
     func edges() {
         #expect(EnvironmentGate.leastShare(of: 0, in: 0) == 0)
         #expect(EnvironmentGate.leastShare(of: 0, in: 50) == 0)
         #expect((0.8...1).contains(EnvironmentGate.leastShare(of: 50, in: 50)))
     }
 
-    @Test("shuts at the 50th answer with 12 bad ones, not with 11")
+    @Test("the gate shuts at the 50th answer with 12 bad ones, not with 11")
     func firstLook() {
         let bad = [TokenAcceptance](repeating: .bad, count: 12)
         let known = [TokenAcceptance](repeating: .known, count: 38)
@@ -39,7 +39,7 @@ struct EnvironmentGateTests {
         #expect(run(bad.dropLast() + known + [.known]).suspicion == nil)
     }
 
-    @Test("shuts at the 50th answer in a storm of 95 % bad tokens, in any order")
+    @Test("the gate shuts at the 50th answer with 95 % bad tokens, in any order")
     func storm() {
         var random = SeededGenerator("wrong environment")
         for _ in 0..<500 {
@@ -50,10 +50,10 @@ struct EnvironmentGateTests {
         }
     }
 
-    @Test("looks only at 50, 100, 200, 400 answers and so on")
+    @Test("the gate judges only at 50, 100, 200, 400 answers and so on")
     func looks() {
         for total in [51, 99, 101, 199, 201, 399] {
-            // Half of the tokens are bad, but all of those come after the last look.
+            // Half of the tokens are bad, but all bad ones come after the last test.
             let look = [50, 100, 200].last { $0 <= total } ?? 0
             let answers =
                 [TokenAcceptance](repeating: .known, count: look)
@@ -66,7 +66,7 @@ struct EnvironmentGateTests {
         #expect(run(late).after == 400)
     }
 
-    @Test("shuts when APNs knew none of the first 50 tokens, whatever it said instead")
+    @Test("the gate shuts when APNs knew none of the first 50 tokens, for whatever reason")
     func nothingKnown() {
         let refused = [TokenAcceptance](repeating: .refused, count: 50)
         #expect(run(refused).suspicion == .nothingKnown(bad: 0, answers: 50))
@@ -75,7 +75,7 @@ struct EnvironmentGateTests {
         #expect(run(bad).suspicion == .nothingKnown(bad: 50, answers: 50))
     }
 
-    @Test("stays shut, and says so once")
+    @Test("the gate stays shut and reports it once")
     func shut() {
         var gate = EnvironmentGate()
         var said = 0
@@ -85,7 +85,7 @@ struct EnvironmentGateTests {
         #expect(gate.suspicion == .nothingKnown(bad: 50, answers: 50))
     }
 
-    @Test("allows no more requests than are missing to the first look, and then any number")
+    @Test("the gate allows the requests that are missing to the first judgement, then any number")
     func allowance() {
         var gate = EnvironmentGate()
         for answered in 0..<50 {
@@ -95,7 +95,7 @@ struct EnvironmentGateTests {
         #expect(gate.allowance == nil)
     }
 
-    @Test("trips for a population with 5 % bad tokens in practically no long run")
+    @Test("the gate shuts for a population with 5 % bad tokens in practically no long run")
     func falseTrips() {
         var random = SeededGenerator("false trips of the environment gate")
         let runs = 2_000
@@ -108,11 +108,11 @@ struct EnvironmentGateTests {
             }
         }
         // The chance is 5.0e-6 at the first look (12 or more of 50 at 5 %) and 1e-7 at the second:
-        // three trips in 2000 runs would be a wonder of one in five million.
+        // three trips in 2000 runs have a chance of one in five million.
         #expect(trips < 3, "seed \(random.seed): \(trips) of \(runs)")
     }
 
-    @Test("trips at the tolerated 10 % in about 1 of 100 runs: the price of seeing the rest early")
+    @Test("the gate shuts at the tolerated 10 % in about 1 of 100 runs, the price of an early stop")
     func tripsAtTheTolerance() {
         var random = SeededGenerator("trips at the tolerance")
         let runs = 2_000
@@ -127,7 +127,7 @@ struct EnvironmentGateTests {
         #expect(trips < runs * 2 / 100, "seed \(random.seed): \(trips) of \(runs)")
     }
 
-    @Test("always trips for a population with 40 % bad tokens")
+    @Test("the gate always shuts for a population with 40 % bad tokens")
     func detection() {
         var random = SeededGenerator("detection")
         for _ in 0..<500 {

@@ -1,7 +1,8 @@
-// How often the guard holds what is not wrong. The model: an app of some size loses a small share of
-// its users every hour, more by day than by night, unevenly from hour to hour, and several times as
-// many in the hours after a campaign. Sizes, rates and unevenness are drawn anew for every app. Every
-// hour is one run, judged with the history of the hours before it, as the database would give it.
+// The rate at which the guard holds correct feeds. The model: an app of some size loses a small
+// share of its users every hour, more by day than by night, unevenly from hour to hour, and several
+// times as many in the hours after a campaign. Sizes, rates and unevenness are drawn anew for every
+// app. Every hour is one run, judged with the history of the hours before it, as the database would
+// give it.
 
 import Foundation
 import TestSupport
@@ -14,7 +15,7 @@ struct GuardSimulationTests {
     private static let runs = Int(Environment.number("PUSHSWEEP_TEST_GUARD_RUNS") ?? 200_000)
     private static let hoursPerApp = 1_000
 
-    @Test("holds fewer than one in 10,000 hours of apps that nothing is wrong with")
+    @Test("the guard holds fewer than one in 10,000 hours of healthy apps")
     func falseHolds() {
         var random = SeededGenerator("guard simulation")
         var (judged, held) = (0, [String]())
@@ -32,7 +33,7 @@ struct GuardSimulationTests {
             "seed \(random.seed): \(held.prefix(5))")
     }
 
-    @Test("holds the hour in which 95 % of an app look dead, whatever went before")
+    @Test("the guard holds the hour in which 95 % of an app look dead, whatever came before")
     func storms() {
         var random = SeededGenerator("guard storms")
         for _ in 0..<100 {
@@ -86,7 +87,7 @@ private struct SimulatedApp: CustomStringConvertible {
         return cause
     }
 
-    /// What the guard says to so many removals in the next hour.
+    /// The guard's judgement of a number of removals in the next hour.
     func judge(_ candidates: Int) -> GuardCause? {
         let history = RemovalHistory(
             hours: busy, day: removed.suffix(23).reduce(0, +))

@@ -18,7 +18,7 @@ struct RemovalGuardTests {
         RemovalGuard(limits).cause(toHold: proposal, after: history) { min($0, living) }
     }
 
-    @Test("lets up to 100 rows go in an hour, whatever their share")
+    @Test("the guard allows up to 100 rows in an hour, whatever their share")
     func floor() {
         #expect(cause(feed(100), living: 100) == nil)
         #expect(cause(feed(101), living: 101)?.gate == .partitionShare)
@@ -26,27 +26,27 @@ struct RemovalGuardTests {
         #expect(cause(feed(101), living: 101, GuardLimits(floor: 101)) == nil)
     }
 
-    @Test("allows 1 % of the living rows where there is no history, not one row more")
+    @Test("the guard allows 1 % of the living rows without a history, and not one row more")
     func noHistory() {
         #expect(cause(feed(10_000)) == nil)
         #expect(
             cause(feed(10_001)) == .volumeWithoutHistory(removals: 10_001, living: 1_000_000))
     }
 
-    @Test("allows three times the 99th percentile of the hours, not one row more")
+    @Test("the guard allows three times the 99th percentile of the hours, and not one row more")
     func volume() {
         let history = RemovalHistory(hours: Array(1...200))
         #expect(history.usualPeak == 198)
         #expect(cause(feed(594), history) == nil)
         #expect(cause(feed(595), history) == .volume(removals: 595, usualPeak: 198))
-        // A short history has no percentile: its greatest stands for it, and 1 % is allowed.
+        // A short history has no percentile: its greatest hour replaces it, and 1 % is allowed.
         let short = RemovalHistory(hours: [40, 90])
         #expect(cause(feed(270), short, living: 20_000) == nil)
         #expect(cause(feed(271), short, living: 20_000)?.gate == .volume)
         #expect(cause(feed(271), short, living: 27_100) == nil)
     }
 
-    @Test("finds the percentile by nearest rank, and one wild hour of a hundred moves it not")
+    @Test("the percentile is by nearest rank, and one wild hour of a hundred does not change it")
     func percentile() {
         #expect(RemovalHistory().usualPeak == 0)
         #expect(RemovalHistory(hours: [7]).usualPeak == 7)
@@ -56,7 +56,7 @@ struct RemovalGuardTests {
         #expect(!RemovalHistory(hours: calm).isMature)
     }
 
-    @Test("holds more than 5 % of the living rows in an hour, counting what went before")
+    @Test("the guard holds more than 5 % of the living rows in an hour, earlier removals included")
     func partitionShare() {
         let busy = RemovalHistory(hours: [Int](repeating: 5_000, count: 700))
         #expect(cause(feed(500), busy, living: 10_000) == nil)
@@ -72,7 +72,7 @@ struct RemovalGuardTests {
                 == .partitionShare(removals: 501, living: 10_000, percent: 5))
     }
 
-    @Test("holds more than 10 % of the living rows in 24 hours")
+    @Test("the guard holds more than 10 % of the living rows in 24 hours")
     func dayShare() {
         let busy = RemovalHistory(hours: [Int](repeating: 5_000, count: 700), day: 900)
         #expect(cause(feed(100), busy, living: 9_100) == nil)
@@ -81,7 +81,7 @@ struct RemovalGuardTests {
                 == .dayShare(removals: 1_001, living: 10_000, percent: 10))
     }
 
-    @Test("counts living rows no further than the answer needs, and not at all below the floor")
+    @Test("the guard counts living rows as far as needed, and not at all below the floor")
     func counting() throws {
         var asked: [Int] = []
         let removal = RemovalGuard()
@@ -96,7 +96,7 @@ struct RemovalGuardTests {
         #expect(asked == [4_000, 2_000])
     }
 
-    @Test("asks for a look where tokens, times or registrations look like a wrong setting")
+    @Test("the guard holds where tokens, times or registrations look like a wrong set")
     func symptoms() {
         func feed(
             _ counts: OutcomeCounts, outOfBounds: Int = 0, oneTime: Int = 0, deletes: Bool = false
@@ -110,7 +110,7 @@ struct RemovalGuardTests {
         let foreign = OutcomeCounts(applied: 24, unknown: 26)
         #expect(cause(feed(foreign)) == .unknownTokens(count: 26, tuples: 50))
         #expect(cause(feed(OutcomeCounts(applied: 1, unknown: 48))) == nil)
-        // Where rows are deleted, what was deleted before is unknown and explains itself.
+        // Where rows are deleted, tokens deleted before are unknown for a good reason.
         #expect(cause(feed(foreign, deletes: true), RemovalHistory(month: 1)) == nil)
         #expect(cause(feed(foreign, deletes: true))?.gate == .unknownTokens)
         #expect(cause(feed(foreign), RemovalHistory(month: 1))?.gate == .unknownTokens)
@@ -134,7 +134,7 @@ struct RemovalGuardTests {
     }
 
     @Test(
-        "holds a feed of which hardly a token is known, from the floor on, whatever it would change"
+        "from the floor on the guard holds a feed of almost unknown tokens, even without effect"
     )
     func foreign() {
         func feed(
@@ -165,7 +165,7 @@ struct RemovalGuardTests {
         #expect(removal.warning(about: feed(19, already: 1), after: RemovalHistory()) == nil)
     }
 
-    @Test("never holds a feed with known tokens that makes no row invalid")
+    @Test("the guard never holds a feed with known tokens that makes no row invalid")
     func nothingToLose() {
         let proposal = RemovalProposal(
             candidates: 0, counts: OutcomeCounts(already: 510, unknown: 490), tuples: 2_000,
@@ -173,7 +173,7 @@ struct RemovalGuardTests {
         #expect(cause(proposal, RemovalHistory(thisHour: 5_000, day: 5_000), living: 10) == nil)
     }
 
-    @Test("says every cause in one line that names the numbers")
+    @Test("the guard names every cause with its numbers in one line")
     func sentences() {
         let causes: [GuardCause] = [
             .volume(removals: 101, usualPeak: 20), .volumeWithoutHistory(removals: 101, living: 20),

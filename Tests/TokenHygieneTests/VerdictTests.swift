@@ -18,7 +18,7 @@ struct VerdictTests {
                     invalidatedAt: marked.map { time.advanced(by: $0) }), dead: time)
     }
 
-    @Test("keeps a token registered after the evidence, by one millisecond too")
+    @Test("a token registered after the evidence is kept, even by one millisecond")
     func newer() {
         for action in RemovalPolicy.Action.allCases {
             #expect(verdict(action, registered: 1) == .newer)
@@ -27,7 +27,7 @@ struct VerdictTests {
         }
     }
 
-    @Test("marks what was registered before or at the time of the evidence")
+    @Test("a row registered before or at the time of the evidence is marked")
     func mark() {
         #expect(verdict(.mark, registered: -1) == .mark)
         #expect(verdict(.mark, registered: 0) == .mark)
@@ -35,7 +35,7 @@ struct VerdictTests {
         #expect(verdict(.mark, registered: -100_000) == .mark)
     }
 
-    @Test("deletes only outside the skew, and marks inside it")
+    @Test("a row is deleted only outside the skew, and marked inside it")
     func skew() {
         #expect(verdict(.delete, registered: -2_001) == .delete)
         #expect(verdict(.delete, registered: -2_000) == .mark)
@@ -43,13 +43,13 @@ struct VerdictTests {
         #expect(verdict(.delete, registered: 0) == .mark)
     }
 
-    @Test("deletes without a registration time only when told so")
+    @Test("a row without a registration time is deleted only where the policy says so")
     func unknownRegistration() {
         #expect(verdict(.delete, registered: nil) == .mark)
         #expect(verdict(.delete, registered: nil, deletesUnknown: true) == .delete)
     }
 
-    @Test("changes nothing where an equal or later mark stands, and moves an earlier one forward")
+    @Test("an equal or later mark stays, and an earlier one moves forward")
     func existingMarks() {
         #expect(verdict(.mark, registered: -50, marked: 0) == .already)
         #expect(verdict(.mark, registered: -50, marked: 10) == .already)
@@ -59,7 +59,7 @@ struct VerdictTests {
         #expect(verdict(.delete, registered: 0, marked: 0) == .already)
     }
 
-    @Test("marks again a row that a registration had revived")
+    @Test("a row that a registration had revived is marked again")
     func revivedRow() {
         #expect(verdict(.mark, registered: -50, marked: -60) == .mark)
         #expect(
@@ -68,7 +68,7 @@ struct VerdictTests {
         #expect(!RegisteredToken(registeredAt: nil, invalidatedAt: nil).isStale)
     }
 
-    @Test("leaves the same row in whatever order and how often evidence comes")
+    @Test("the row is the same in whatever order and however often evidence comes")
     func commutative() {
         var random = SeededGenerator("order of evidence")
         for _ in 0..<5_000 {

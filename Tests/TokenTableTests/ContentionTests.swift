@@ -7,7 +7,7 @@ import Testing
 import TokenHygiene
 import TokenTable
 
-/// Runs a body on a thread of its own; `wait` blocks until it is through and throws its error.
+/// Runs a body on a thread of its own; `wait` blocks until its end and throws its error.
 private final class Worker: Sendable {
     private let done = DispatchSemaphore(value: 0)
     private let failure = Mutex<(any Error)?>(nil)
@@ -26,7 +26,7 @@ private final class Worker: Sendable {
     }
 }
 
-/// Something one thread makes and another uses afterwards, never both at once.
+/// A value that one thread makes and another uses afterwards, never both at once.
 private struct Handed<Value>: @unchecked Sendable {
     // Holds because the tests below use the value only from the closure that runs while the
     // thread that made it is blocked inside the store.
@@ -69,7 +69,7 @@ struct ContentionTests {
         let during = returned.withLock { $0 }
         try registrar.wait()
         // In the end a later registration covers up for a mark that should not have been set, so
-        // every change is looked at when it is made.
+        // every change is checked when it is made.
         #expect(try database.count("SELECT COUNT(*) FROM wrongs") == 0)
         #expect(progress.isApplied && progress.counts.total == pairs)
         #expect(during >= 100, "\(during) registrations while evidence was applied are too few")
@@ -83,8 +83,8 @@ struct ContentionTests {
         #expect(later.counts == OutcomeCounts(newer: pairs) && later.rowsChanged == 0)
     }
 
-    /// Has the database itself record every mark on, and every deletion of, a row that was registered
-    /// after the evidence.
+    /// Has the database itself record every mark on, and every deletion of, a row that was
+    /// registered after the evidence.
     private static func recordWrongs(in database: TokenDatabase) throws {
         try database.execute("CREATE TABLE wrongs (id BIGINT)")
         let dead = database.time(start + 60_000).testText
@@ -108,7 +108,8 @@ struct ContentionTests {
         }
     }
 
-    /// What an application does when devices come back: update the row, or insert it if it is gone.
+    /// The action of an application when devices come back: update the row, or insert it if it is
+    /// missing.
     private static func registerAgain(
         _ pairs: Int, at time: Int64, _ settings: StoreSettings, _ engine: TestEngine,
         report: (Int) -> Void
@@ -140,14 +141,14 @@ struct ContentionTests {
         for step in 0..<pairs / 10 {
             let first = step % 2 == 0 ? step * 5 : pairs - 10 - (step - 1) * 5
             let tokens = Array(first..<first + 10)
-            // No retry: what applies evidence must never make a registration the victim of a deadlock.
+            // No retry: the applier must never make a registration the victim of a deadlock.
             try register(tokens)
             report((step + 1) * 10)
         }
     }
 
     @Test(
-        "a row another transaction holds is waited for and tried again",
+        "a row that another transaction holds is waited for and tried again",
         arguments: TestEngine.available)
     func lockedRow(_ engine: TestEngine) throws {
         let database = try TokenDatabase(engine)
@@ -194,7 +195,7 @@ struct ContentionTests {
     }
 
     @Test(
-        "a killed connection is opened again and the feed goes on",
+        "a killed connection is opened again and the feed continues",
         .enabled(if: MariaDBServer.fromEnvironment != nil, Comment(rawValue: MariaDBServer.absence))
     )
     func killed() throws {
@@ -238,7 +239,7 @@ struct ContentionTests {
         }
         let admin = try #require(MariaDBServer.fromEnvironment).connection()
         var victim: String?
-        // Bounded by the lock wait timeout: the applier shows up waiting long before.
+        // Limited by the lock wait timeout: the applier is seen waiting long before.
         while victim == nil {
             victim = try admin.query(
                 "SELECT id FROM information_schema.PROCESSLIST WHERE db = ? AND info LIKE "

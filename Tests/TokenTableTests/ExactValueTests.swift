@@ -8,7 +8,8 @@ import TokenHygiene
 @testable import TokenTable
 
 extension TokenDatabase {
-    /// The rows of a table with every value as the database prints its bytes, ordered by its number.
+    /// The rows of a table with every value as the database prints its bytes, ordered by its
+    /// number.
     func printed(_ columns: [String], of table: String) throws -> [[String]] {
         let list = columns.map { name in
             engine == .sqlite
@@ -22,7 +23,7 @@ extension TokenDatabase {
 
 @Suite("Values of rows, byte by byte")
 struct ExactValueTests {
-    @Test("a key that goes on after a NUL, or is no UTF-8, names its own row and no other")
+    @Test("a key with a NUL, or with invalid UTF-8, names its own row and no other")
     func oddKeys() throws {
         let database = try TokenDatabase(.sqlite)
         try database.createSideTables()
@@ -47,7 +48,7 @@ struct ExactValueTests {
         }
     }
 
-    @Test("SQLite gives back text with NUL and bytes that are no UTF-8 as they were")
+    @Test("SQLite returns text with NUL and with invalid UTF-8 unchanged")
     func sqliteText() throws {
         let database = try TokenDatabase(.sqlite)
         try database.createSideTables()
@@ -69,7 +70,7 @@ struct ExactValueTests {
         #expect(try database.printed(["id", "device_token", "note"], of: "devices") == before)
     }
 
-    @Test("a file in UTF-16, whose text does not come through byte by byte, is refused unchanged")
+    @Test("a file in UTF-16, whose text does not survive byte by byte, is refused unchanged")
     func sqliteUTF16() throws {
         // The encoding is chosen before the first table is made, so a file of its own is needed.
         let folder = try TemporaryFolder()
@@ -91,7 +92,7 @@ struct ExactValueTests {
     }
 
     @Test(
-        "a key whose values are not compared as they are read is refused",
+        "a key whose values do not compare as they are read is refused",
         .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)),
         arguments: [
             "DECIMAL(30,0)", "FLOAT", "DOUBLE", "ENUM('a','b')", "SET('a','b')", "BIT(8)",
@@ -115,7 +116,7 @@ struct ExactValueTests {
     }
 
     @Test(
-        "dates that do not exist and error values of an ENUM come back as they were",
+        "impossible dates and error values of an ENUM come back unchanged",
         .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)))
     func oddDates() throws {
         let database = try TokenDatabase(.mariaDB)
@@ -147,7 +148,7 @@ struct ExactValueTests {
     }
 
     @Test(
-        "a row with text that no client can be given whole is left, named, and the others are removed",
+        "a row with text that no client gets whole is left and named; the others are removed",
         .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)))
     func unfitText() throws {
         let database = try TokenDatabase(.mariaDB)

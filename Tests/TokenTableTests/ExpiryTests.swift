@@ -44,7 +44,7 @@ struct ExpiryTests {
     }
 
     @Test(
-        "rows are removed that stayed marked for long enough, and no others, and come back by undo",
+        "only rows that stayed marked for long enough are removed, and undo brings them back",
         arguments: TestEngine.available)
     func exact(_ engine: TestEngine) throws {
         let database = try TokenDatabase(engine)
@@ -75,7 +75,7 @@ struct ExpiryTests {
     }
 
     @Test(
-        "a mark set lately for evidence long past has its whole period before it",
+        "a recent mark for old evidence has its whole period before it",
         arguments: TestEngine.available)
     func lateEvidence(_ engine: TestEngine) throws {
         let database = try TokenDatabase(engine)
@@ -166,7 +166,7 @@ struct ExpiryTests {
 @Suite("Purge of the ledger")
 struct PurgeTests {
     @Test(
-        "what is old goes with its markers and record, what is young stays",
+        "old entries go with their markers and record, young ones stay",
         arguments: TestEngine.available)
     func retention(_ engine: TestEngine) throws {
         let database = try TokenDatabase(engine)
@@ -191,7 +191,7 @@ struct PurgeTests {
     }
 
     @Test(
-        "what the guard judges by outlasts the ledger", arguments: TestEngine.available)
+        "the numbers that the guard needs outlast the ledger", arguments: TestEngine.available)
     func guardHistory(_ engine: TestEngine) throws {
         let database = try TokenDatabase(engine)
         try database.createOwnSchema()
@@ -210,7 +210,7 @@ struct PurgeTests {
     }
 
     @Test(
-        "what a sender that has run for long changed lately stays", arguments: TestEngine.available)
+        "recent changes of a sender that has run for long stay", arguments: TestEngine.available)
     func longRun(_ engine: TestEngine) throws {
         let database = try TokenDatabase(engine)
         try database.createOwnSchema()
@@ -229,7 +229,7 @@ struct PurgeTests {
     }
 
     @Test(
-        "a purge that is stopped or fails is finished by the next", arguments: TestEngine.available)
+        "the next purge finishes one that was stopped or failed", arguments: TestEngine.available)
     func resumes(_ engine: TestEngine) throws {
         let database = try TokenDatabase(engine)
         try database.createOwnSchema()
@@ -248,7 +248,7 @@ struct PurgeTests {
         for table in ["pushsweep_change", "pushsweep_feed", "pushsweep_run"] {
             #expect(try database.count("SELECT COUNT(*) FROM \(table)") == 0)
         }
-        // Marks stand as before.
+        // Marks are as before.
         #expect(
             try database.count("SELECT COUNT(*) FROM active_users WHERE invalidated_at IS NOT NULL")
                 == 300)

@@ -1,5 +1,5 @@
-// A table may be larger than a statement may take time for: the walk over it has to be made of
-// statements each of which looks at a bounded number of rows, wherever the marks are.
+// One statement over a large table would take too long. So the walk uses statements that each read
+// a limited number of rows, wherever the marks are.
 
 import APNsProtocol
 import Foundation
@@ -13,10 +13,10 @@ import TokenHygiene
 
 private let day: Int64 = 86_400_000
 
-/// A connection that asks the server after every query how many rows it took.
+/// A connection that asks the server after every query how many rows it read.
 private final class MeteredConnection: SQLConnection {
     private let real: any SQLConnection
-    /// The most rows that one query looked at, and which query that was.
+    /// The most rows that one query read, and that query.
     private(set) var worst = (rows: 0, sql: "")
     private(set) var queries = 0
     private var total = 0
@@ -34,7 +34,7 @@ private final class MeteredConnection: SQLConnection {
         let rows = try real.query(sql, parameters)
         queries += 1
         let now = try examined()
-        // What the server looks at when it is asked about its counters is its own.
+        // The server's reads for its own counters do not count.
         if ["active_users", "pushsweep_invalid", "pushsweep_change", "pushsweep_feed"]
             .contains(where: sql.contains), now - total > worst.rows
         {
@@ -125,7 +125,7 @@ struct ExpiryWalkTests {
                 + "UNHEX(LPAD(HEX(seq), 64, '0')), '2023-12-01' FROM seq_1_to_\(Self.rows)")
     }
 
-    @Test("looks at a bounded number of rows in each statement", arguments: Shape.allCases)
+    @Test("the walk reads a limited number of rows in each statement", arguments: Shape.allCases)
     func bounded(_ shape: Shape) throws {
         let database = try TokenDatabase(.mariaDB)
         try fill(database, shape)
@@ -135,7 +135,7 @@ struct ExpiryWalkTests {
         #expect(try store.due(expiry(now)) == 1)
         #expect(
             connection.worst.rows <= Self.allowed, "\(connection.worst), \(connection.queries)")
-        // Nor does it fall apart into a statement for every few rows.
+        // The walk does not use a statement for every few rows either.
         #expect(connection.queries < 200, "\(connection.queries)")
         #expect(try store.remove(expiry(now)) == 1)
         #expect(
@@ -144,7 +144,7 @@ struct ExpiryWalkTests {
             try database.count("SELECT COUNT(*) FROM active_users") == Self.rows - 1)
     }
 
-    @Test("leaves alone what is old in the ledger, and reads what is young in pages")
+    @Test("the walk skips old entries of the ledger and reads young ones in pages")
     func ledger() throws {
         let database = try TokenDatabase(.mariaDB)
         try database.createOwnSchema()
@@ -188,7 +188,7 @@ struct ExpiryWalkTests {
     }
 
     @Test(
-        "looks at as few when living rows are counted",
+        "counting living rows reads as few rows in each statement",
         arguments: [Shape.number, .composite, .text])
     func living(_ shape: Shape) throws {
         let database = try TokenDatabase(.mariaDB)

@@ -7,7 +7,7 @@ import TokenTable
 
 @Suite("Application under faults")
 struct FaultTests {
-    /// Three chunks of evidence over rows stale, fresh and absent, and what is to come of them.
+    /// Three chunks of evidence over rows stale, fresh and absent, and their expected results.
     private static let evidence = (0..<240).map {
         TokenEvidence.dead($0, at: start + 60_000, statements: 1 + $0 % 2)
     }
@@ -23,7 +23,7 @@ struct FaultTests {
     private static let counts = OutcomeCounts(
         applied: 150, already: 75, newer: 75, unknown: 60)
 
-    /// That everything was applied exactly once.
+    /// Checks that everything was applied exactly once.
     private static func check(
         _ progress: FeedProgress, _ database: TokenDatabase, _ action: RemovalPolicy.Action,
         _ note: Comment
@@ -87,7 +87,7 @@ struct FaultTests {
     }
 
     @Test(
-        "a run that dies at any commit is finished by the next with exact numbers",
+        "the next run finishes one that died at any commit, with exact numbers",
         arguments: TestEngine.available, RemovalPolicy.Action.allCases)
     func resumes(_ engine: TestEngine, _ action: RemovalPolicy.Action) throws {
         let count = try Self.operations(engine, action)
@@ -114,7 +114,7 @@ struct FaultTests {
         }
     }
 
-    @Test("a commit that nobody can be asked about is told apart", arguments: TestEngine.available)
+    @Test("a commit of unknown outcome has an error of its own", arguments: TestEngine.available)
     func commitUnknown(_ engine: TestEngine) throws {
         let database = try Self.database(engine)
         let last = try Self.operations(engine, .mark)
@@ -129,7 +129,7 @@ struct FaultTests {
         try Self.check(progress, database, .mark, "after the lost commit")
     }
 
-    @Test("passing trouble that does not pass ends as busy, with what is committed kept")
+    @Test("repeated conflicts end the run as busy and keep what is committed")
     func givesUp() throws {
         for engine in TestEngine.available {
             let database = try Self.database(engine)
@@ -155,7 +155,8 @@ struct FaultTests {
             let (store, connection) = try Self.store(
                 database, (20...300).map { .init(operation: $0, isExecuted: false, kind: kind) })
             #expect(throws: StoreFailure.self) { try store.apply(Self.evidence) }
-            // A statement that changes rows is tried row by row first, since one of them may be at fault.
+            // A statement that changes rows is tried row by row first, since one of them may be at
+            // fault.
             #expect(connection.operations <= 22 && connection.connections == 1)
         }
     }

@@ -22,7 +22,7 @@ private func expiry(at now: Int64, run: String = "sweep") -> Expiry {
 }
 
 extension TokenTable {
-    /// Writes down a run that began at a time of the past.
+    /// Records a run that began at a time in the past.
     fileprivate func began(_ run: String, daysAgo: Int64, kind: String = "send") throws {
         try session.record(
             RunRecord(
@@ -31,9 +31,9 @@ extension TokenTable {
     }
 }
 
-@Suite("When a mark was set")
+@Suite("The time of a mark")
 struct GraceTests {
-    /// A table whose marks stand in the row, or beside it.
+    /// A table with marks in the row, or in the side table.
     private static func table(_ engine: TestEngine, marksBeside: Bool) throws -> TokenDatabase {
         let database = try TokenDatabase(engine)
         try database.createOwnSchema()
@@ -51,13 +51,13 @@ struct GraceTests {
     }
 
     @Test(
-        "is told by the database for each change, however long ago the sender that made it began",
+        "the database gives each change its time, however long ago its sender began",
         arguments: TestEngine.available, [false, true])
     func longSender(_ engine: TestEngine, _ marksBeside: Bool) throws {
         let database = try Self.table(engine, marksBeside: marksBeside)
         let store = try database.store(pacing: hurried())
         try store.began("sender", daysAgo: 30)
-        // APNs says now that they are gone since long.
+        // APNs answers now that they were gone long ago.
         try store.apply(
             (0..<20).map { .dead($0, at: present - 20 * day) }, policy: grace, run: "sender")
         #expect(try store.due(expiry(at: present)) == 0)
@@ -68,7 +68,7 @@ struct GraceTests {
     }
 
     @Test(
-        "counts also where a feed was begun by one run and ended by another",
+        "each change has its own time where one run begins a feed and another ends it",
         arguments: TestEngine.available)
     func continued(_ engine: TestEngine) throws {
         let database = try Self.table(engine, marksBeside: false)
@@ -90,7 +90,7 @@ struct GraceTests {
     }
 
     @Test(
-        "counts for a row that a sender marks while the rows are being removed",
+        "a row that a sender marks while rows are being removed is kept",
         arguments: TestEngine.available, [false, true])
     func meanwhile(_ engine: TestEngine, _ marksBeside: Bool) throws {
         let database = try Self.table(engine, marksBeside: marksBeside)
@@ -100,7 +100,7 @@ struct GraceTests {
         var isMarked = false
         let removed = try store.remove(expiry(at: present + day)) {
             if !isMarked {
-                // What expiry asks of the ledger before it begins it has asked by now.
+                // Expiry has asked the ledger all it asks before it begins.
                 _ = try? sender.apply(
                     (0..<5).map { .dead($0, at: start + day) }, policy: grace, run: "sender")
                 isMarked = true
@@ -112,7 +112,7 @@ struct GraceTests {
     }
 
     @Test(
-        "stays known when the settings name rows by another key since, and an undo leaves such rows alone",
+        "the time survives a changed key in the settings, and undo leaves such rows alone",
         arguments: TestEngine.available)
     func changedKey(_ engine: TestEngine) throws {
         let database = try Self.table(engine, marksBeside: false)
@@ -138,7 +138,7 @@ struct GraceTests {
     }
 
     @Test(
-        "stays known where a feed is ended under another key than it was begun under",
+        "the time survives a change of the key in the middle of a feed",
         arguments: TestEngine.available)
     func keyChangedWithin(_ engine: TestEngine) throws {
         let database = try Self.table(engine, marksBeside: false)
@@ -159,7 +159,7 @@ struct GraceTests {
     }
 
     @Test(
-        "counts for a row that a sender marks anew between the look at it and its removal",
+        "a row that a sender marks again between its selection and its removal is kept",
         arguments: TestEngine.available)
     func betweenLookAndLock(_ engine: TestEngine) throws {
         let database = try Self.table(engine, marksBeside: false)
@@ -178,13 +178,13 @@ struct GraceTests {
     }
 
     @Test(
-        "is the moment of an undo for a row to which it gave an older mark back",
+        "a row to which undo gives an older mark back has the time of the undo",
         arguments: TestEngine.available, [false, true])
     func restored(_ engine: TestEngine, _ marksBeside: Bool) throws {
         let database = try Self.table(engine, marksBeside: marksBeside)
         let store = try database.store(pacing: hurried())
         func age() throws {
-            // All that was done so far was done forty days ago.
+            // All changes so far happened forty days ago.
             let past = database.time(present - 40 * day)
             try database.execute("UPDATE pushsweep_run SET started = ?, ended = ?", [past, past])
             try database.execute("UPDATE pushsweep_feed SET changed_at = ?", [past])
@@ -206,7 +206,7 @@ struct GraceTests {
     }
 }
 
-/// A connection that lets somebody act right after marked rows were looked at for the first time.
+/// A connection that runs a closure right after the first reading of marked rows.
 private final class WatchedConnection: SQLConnection {
     private let real: any SQLConnection
     private var act: (() -> Void)?
@@ -249,7 +249,7 @@ extension TokenDatabase {
 @Suite("The order of an undo")
 struct UndoOrderTests {
     @Test(
-        "is that of the changes, where a sender began before a sweep and changed rows after it",
+        "undo follows the order of changes, also of a sender that began before a sweep",
         arguments: TestEngine.available, [false, true])
     func interleaved(_ engine: TestEngine, _ deletes: Bool) throws {
         let database = try TokenDatabase(engine)
@@ -260,7 +260,7 @@ struct UndoOrderTests {
         try store.began("sender", daysAgo: 30)
         try store.began("sweep", daysAgo: 1, kind: "sweep")
         try store.apply((0..<50).map { .dead($0, at: start + 60_000) }, run: "sweep")
-        // A millisecond is the finest time that a database tells.
+        // A millisecond is the finest time of a database.
         try database.ageLedger(database.time(present - 60_000))
         try store.apply(
             (0..<50).map { .dead($0, at: start + 90_000) },
@@ -272,7 +272,7 @@ struct UndoOrderTests {
     }
 
     @Test(
-        "follows what the changes left where the database's clock stepped back in between",
+        "undo follows the values that changes left where the database's clock stepped back",
         arguments: TestEngine.available)
     func steppedBack(_ engine: TestEngine) throws {
         let database = try TokenDatabase(engine)
@@ -289,7 +289,7 @@ struct UndoOrderTests {
             let time = database.time(present - 3_600_000 + Int64(minute) * 60_000)
             _ = try? database.sql.execute(
                 "UPDATE pushsweep_change SET changed_at = ? WHERE run = ?", [time, .text(run)])
-            // Without a time of their own the runs' order decides: so it lies as well.
+            // Without times the runs' order decides, so it is wrong too.
             try database.execute(
                 "UPDATE pushsweep_run SET started = ? WHERE id = ?", [time, .text(run)])
         }

@@ -55,7 +55,7 @@ struct ImageTests {
         content.map { RowContent($0.columns, $0.values.map(\.asImaged)) }
     }
 
-    @Test("whatever a row holds is read back as it was")
+    @Test("an image returns whatever a row holds unchanged")
     func roundTrips() {
         var random = SeededGenerator("images of rows")
         for _ in 0..<5_000 {
@@ -83,13 +83,13 @@ struct ImageTests {
             var changed = json
             let place = Int.random(in: changed.indices, using: &random)
             changed[place] = UInt8.random(in: 0...255, using: &random)
-            // Whatever it is now, reading it ends.
+            // Reading any result must end.
             _ = RowImageReader.content(String(decoding: changed, as: UTF8.self))
         }
     }
 
     @Test(
-        "JSON as a person lays it out is read, anything else is refused",
+        "JSON in any layout is read, anything else is refused",
         arguments: [
             ("{ \"a\" : 1 ,\n\"b\": null}", true), ("{\"a\":\"\\u00e9\\ud83d\\udcf1\\/\"}", true),
             ("{\"a\":true}", false), ("{\"a\":1.5}", false), ("{\"a\":1,\"a\":2}", false),

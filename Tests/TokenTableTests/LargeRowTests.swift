@@ -56,7 +56,7 @@ struct LargeRowTests {
         #expect(connection.mostRead > Self.mebibyte)
         #expect(connection.mostRead <= ChunkSizing.mostBytes + Self.mebibyte + 1_024)
         #expect(connection.mostSent < 2 * Self.mebibyte + 4_096)
-        // Too large is no failure: nothing was waited for.
+        // A row that is too large is not a failure, so there was no pause.
         #expect(pauses.withLock { $0 } == 0)
     }
 
@@ -76,7 +76,7 @@ struct LargeRowTests {
     }
 }
 
-/// Measures what is read and sent in one statement.
+/// Measures the bytes read and sent in one statement.
 private final class MeasuringConnection: SQLConnection {
     private let real: any SQLConnection
     private(set) var mostRead = 0

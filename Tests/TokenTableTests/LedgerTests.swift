@@ -7,7 +7,7 @@ import TokenHygiene
 
 @Suite("Change ledger")
 struct LedgerTests {
-    @Test("every changed row is in the ledger with what it held", arguments: TestEngine.available)
+    @Test("the ledger has every changed row with its old values", arguments: TestEngine.available)
     func entries(_ engine: TestEngine) throws {
         let database = try TokenDatabase(engine)
         try database.createOwnSchema()
@@ -120,7 +120,7 @@ struct LedgerTests {
                 "SELECT COUNT(*) FROM pushsweep_change WHERE LENGTH(before_image) > 200000") == 20)
     }
 
-    @Test("a run is recorded and its end written over it", arguments: TestEngine.available)
+    @Test("a run is recorded, and its end updates the record", arguments: TestEngine.available)
     func runs(_ engine: TestEngine) throws {
         let database = try TokenDatabase(engine)
         try database.createSideTables()

@@ -20,7 +20,7 @@ private func expiry(at now: Int64) -> Expiry {
         now: EpochMilliseconds(now))
 }
 
-@Suite("The ledger's own times")
+@Suite("The times of ledger entries")
 struct LedgerTimeTests {
     /// Twenty rows marked just now for evidence long past, by a sender that began long ago.
     private static func lateMarks(_ engine: TestEngine) throws -> (TokenDatabase, TokenTable) {
@@ -37,7 +37,7 @@ struct LedgerTimeTests {
         return (database, store)
     }
 
-    @Test("are the database's", arguments: TestEngine.available)
+    @Test("entries have the database's time", arguments: TestEngine.available)
     func clock(_ engine: TestEngine) throws {
         let before = present
         let (database, store) = try Self.lateMarks(engine)
@@ -52,7 +52,7 @@ struct LedgerTimeTests {
     }
 
     @Test(
-        "are asked for by a table that is older, which a sweep names and apply adds",
+        "a sweep names the missing column of an older table, and schema apply adds it",
         arguments: TestEngine.available)
     func upgrade(_ engine: TestEngine) throws {
         let (database, store) = try Self.lateMarks(engine)
@@ -62,7 +62,7 @@ struct LedgerTimeTests {
         #expect(
             failure?.sentence.contains("pushsweep_change lacks the columns changed_at") == true)
         #expect(failure?.sentence.contains("pushsweep schema apply") == true)
-        // A dry run goes on reading; an entry without a time is as young as its feed's marker.
+        // A dry run still reads; an entry without a time is as young as its feed's marker.
         #expect(try store.due(expiry(at: present)) == 0)
         #expect(try store.applySchema(upgrading: false).statements.count == 1)
         try store.preflight(.apply(grace))
@@ -74,7 +74,8 @@ struct LedgerTimeTests {
     }
 
     @Test(
-        "an undo of an older version counts by its record", arguments: TestEngine.available)
+        "an undo of an older version counts from the time of its run's record",
+        arguments: TestEngine.available)
     func oldUndo(_ engine: TestEngine) throws {
         let (database, store) = try Self.lateMarks(engine)
         let past = database.time(present - 30 * day)
@@ -91,7 +92,7 @@ struct LedgerTimeTests {
     }
 
     @Test(
-        "keep a row whose entry was purged too early until the period is over",
+        "a row whose entry was purged too early stays until the period is over",
         arguments: TestEngine.available, [false, true])
     func gap(_ engine: TestEngine, _ isPartial: Bool) throws {
         let (database, store) = try Self.lateMarks(engine)
@@ -106,14 +107,14 @@ struct LedgerTimeTests {
     }
 
     @Test(
-        "keep from a purge what is young, whatever the record of its run says",
+        "purge keeps young entries, whatever the record of their run says",
         arguments: TestEngine.available)
     func purge(_ engine: TestEngine) throws {
         let (database, store) = try Self.lateMarks(engine)
         try store.undo(.run("sender"), as: "undo", at: present - 50 * day)
         let ancient = database.time(present - 70 * day)
         try database.execute("UPDATE pushsweep_run SET started = ?, ended = ?", [ancient, ancient])
-        // No marker speaks for them either.
+        // No marker protects them either.
         try database.execute("UPDATE pushsweep_feed SET changed_at = NULL")
         let cutoff = EpochMilliseconds(present - 8 * day)
         let trial = try store.purge(before: cutoff, isDry: true)
@@ -129,7 +130,7 @@ struct LedgerTimeTests {
     }
 
     @Test(
-        "are walked in pages where a feed has many entries", arguments: TestEngine.available)
+        "a feed with many entries is read in pages", arguments: TestEngine.available)
     func longFeed(_ engine: TestEngine) throws {
         let (database, store) = try Self.lateMarks(engine)
         try database.register(20..<12_020, at: start)
@@ -146,7 +147,7 @@ struct LedgerTimeTests {
 @Suite("The walk along a key")
 struct KeyWalkTests {
     @Test(
-        "meets every row once and in bounded steps, whatever the key is made of",
+        "the walk meets every row once and in limited steps, whatever columns the key has",
         arguments: TestEngine.available, [1, 2, 3])
     func everyRow(_ engine: TestEngine, _ width: Int) throws {
         let database = try TokenDatabase(engine)

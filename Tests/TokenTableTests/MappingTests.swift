@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 import TokenHygiene
 
-@Suite("Tables as they are found")
+@Suite("Tables of other applications")
 struct MappingTests {
     private static let pushChat = """
         CREATE TABLE active_users (udid varchar(40) NOT NULL PRIMARY KEY, \
@@ -19,7 +19,7 @@ struct MappingTests {
     }
 
     @Test(
-        "the original PushChat table stays as it is, marks go beside it",
+        "the original PushChat table stays as it is, and marks go into the side table",
         arguments: TestEngine.available)
     func pushChatMarks(_ engine: TestEngine) throws {
         let database = try TokenDatabase(engine)
@@ -74,7 +74,7 @@ struct MappingTests {
     }
 
     @Test(
-        "rows are changed by whatever key the table has",
+        "rows are changed by any key that the table has",
         arguments: TestEngine.available, RemovalPolicy.Action.allCases)
     func keys(_ engine: TestEngine, _ action: RemovalPolicy.Action) throws {
         let shapes: [(columns: String, key: [String], values: (Int) -> [SQLValue])] = [
@@ -90,7 +90,7 @@ struct MappingTests {
                 "a BLOB NOT NULL, b INTEGER NOT NULL UNIQUE", ["b"],
                 { [.bytes([0, 1]), .integer(-Int64($0))] }
             ),
-            // Adjacent numbers that no floating point number tells apart.
+            // Adjacent numbers that are equal as floating point numbers.
             (
                 "a BIGINT NOT NULL UNIQUE, b INTEGER", ["a"],
                 { [.integer((1 << 62) + Int64($0)), .null] }

@@ -39,7 +39,7 @@ struct OrderTests {
                 let again = try store.apply(feed, policy: RemovalPolicy(action: action))
                 #expect(again.rowsChanged == 0, "seed \(seed)")
             }
-            // Reasons tell only that a mark was set by us.
+            // A reason only shows that we set the mark.
             return left
         }
         let whole = try rows(after: [evidence])

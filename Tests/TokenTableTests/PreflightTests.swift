@@ -57,7 +57,7 @@ struct PreflightTests {
         #expect(try declared.examine(Self.marking).passesCheck)
     }
 
-    @Test("missing side tables are named with their cure", arguments: TestEngine.available)
+    @Test("missing side tables are named with the remedy", arguments: TestEngine.available)
     func sideTables(_ engine: TestEngine) throws {
         let database = try TokenDatabase(engine)
         try database.createOwnSchema()
@@ -79,7 +79,7 @@ struct PreflightTests {
     }
 
     @Test(
-        "tokens that no signal would ever find are refused or counted",
+        "tokens that no evidence would ever find are refused or counted",
         .enabled(if: MariaDBServer.fromEnvironment != nil, Comment(rawValue: MariaDBServer.absence))
     )
     func spellings() throws {
@@ -132,7 +132,7 @@ struct PreflightTests {
     }
 
     @Test(
-        "an app or environment that no row has is a warning, and an empty table none",
+        "an app or environment without rows gives a warning, an empty table none",
         arguments: TestEngine.available)
     func absentApps(_ engine: TestEngine) throws {
         let database = try TokenDatabase(engine)
@@ -165,7 +165,7 @@ struct PreflightTests {
     }
 
     @Test(
-        "a column that fills tokens up with zeros is a warning",
+        "a column that pads tokens with zeros gives a warning",
         .enabled(if: MariaDBServer.fromEnvironment != nil, Comment(rawValue: MariaDBServer.absence))
     )
     func paddedTokens() throws {
@@ -179,7 +179,7 @@ struct PreflightTests {
         }
     }
 
-    @Test("hex text kept as bytes in SQLite is found, or said to be lost")
+    @Test("hex text in a byte column of SQLite is found, or a warning counts the lost tokens")
     func hexAsBytes() throws {
         let hex = DeviceToken.numbered(1).hex
         for value in [SQLValue.bytes(Array(hex.utf8)), .text(hex), .text(hex.uppercased())] {
@@ -200,7 +200,7 @@ struct PreflightTests {
             }, "\(report.findings)")
     }
 
-    @Test("a token column without an index is a warning", arguments: TestEngine.available)
+    @Test("a token column without an index gives a warning", arguments: TestEngine.available)
     func noIndex(_ engine: TestEngine) throws {
         let database = try Self.devices(engine, "VARCHAR(255)")
         let report = try database.store { $0.table = "devices" }.preflight(Self.marking)
@@ -212,7 +212,7 @@ struct PreflightTests {
     }
 
     @Test(
-        "the locking read goes through the token's index, however small the table",
+        "the locking read uses the token's index, however small the table",
         .enabled(if: MariaDBServer.fromEnvironment != nil, Comment(rawValue: MariaDBServer.absence))
     )
     func locksIndexFirst() throws {
@@ -229,7 +229,7 @@ struct PreflightTests {
     }
 
     @Test(
-        "a schema is applied once, and what it makes passes the check",
+        "a schema is applied once, and the check passes afterwards",
         arguments: TestEngine.available)
     func schemaFromNothing(_ engine: TestEngine) throws {
         let database = try TokenDatabase(engine)
@@ -243,7 +243,7 @@ struct PreflightTests {
     }
 
     @Test(
-        "an existing table gains what marks need and keeps its rows",
+        "an existing table gains the columns that marks need and keeps its rows",
         arguments: TestEngine.available)
     func schemaUpgrade(_ engine: TestEngine) throws {
         let database = try TokenDatabase(engine)
@@ -265,7 +265,7 @@ struct PreflightTests {
     }
 
     @Test(
-        "an index that leads to tokens through the app is index enough",
+        "an index that leads through the app to the token suffices",
         arguments: TestEngine.available)
     func leadingIndex(_ engine: TestEngine) throws {
         let database = try TokenDatabase(engine)
@@ -293,12 +293,12 @@ struct PreflightTests {
         }.missingSchema(upgrading: true)
         let changes = script.statements.filter { $0.contains("devices") }
         #expect(changes.count == 1 && changes[0].contains("INDEX"))
-        // Beside it stands the queue that this database has not got.
+        // The report also names the queue, which this database does not have.
         #expect(script.statements.count == changes.count + 2 - (engine == .mariaDB ? 1 : 0))
         #expect(script.text.hasSuffix(";\n"))
     }
 
-    @Test("a SQLite file that is not there is not made by looking for it")
+    @Test("examining a missing SQLite file does not create it")
     func missingFile() throws {
         let database = try TokenDatabase(.sqlite)
         var settings = database.settings

@@ -8,7 +8,7 @@ import TokenHygiene
 @testable import PushQueue
 @testable import TokenTable
 
-@Suite("What a change reaches beyond its row")
+@Suite("Effects of a change beyond its row")
 struct ReachTests {
     private static let removal = RemovalPolicy(
         action: .delete, deletesWithoutRegistrationTime: true)
@@ -26,7 +26,7 @@ struct ReachTests {
     }
 
     @Test(
-        "keeps rows from being removed where it changes rows of another table, and says which",
+        "a foreign key that changes rows of another table stops removal and is named",
         arguments: TestEngine.available, ["CASCADE", "SET NULL"])
     func foreignKeys(_ engine: TestEngine, _ rule: String) throws {
         let database = try TokenDatabase(engine)
@@ -42,7 +42,7 @@ struct ReachTests {
     }
 
     @Test(
-        "keeps rows from being removed where a trigger writes elsewhere, and says which",
+        "a trigger that writes elsewhere stops removal and is named",
         arguments: TestEngine.available)
     func triggers(_ engine: TestEngine) throws {
         let database = try TokenDatabase(engine)
@@ -61,7 +61,7 @@ struct ReachTests {
     }
 
     @Test(
-        "is beyond tables without transactions: nothing is changed in them, whoever's they are",
+        "tables without transactions are refused and unchanged, ours and others",
         .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)),
         arguments: ["MyISAM", "Aria", "MEMORY"],
         ["active_users", "pushsweep_feed", "pushsweep_lease"])
@@ -78,12 +78,12 @@ struct ReachTests {
                 failure?.sentence.contains("ENGINE=InnoDB") == true
                     && failure?.sentence.contains(table) == true, "\(failure as Any)")
         }
-        // Looking does no harm.
+        // A read-only examination is allowed.
         try database.store().preflight(.read)
     }
 
     @Test(
-        "is nothing under a binary log of statements, which refuses each change: told before the first",
+        "a binary log of statements is refused before the first change",
         .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)))
     func binaryLog() throws {
         let server = try PrivateServer(["--log-bin=log", "--binlog-format=STATEMENT"])
@@ -108,7 +108,7 @@ struct ReachTests {
     }
 
     @Test(
-        "is not known to an account that sees no other table, which is told what to be granted",
+        "an account that sees no other table is refused, with the grant that it needs",
         .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)))
     func blindAccounts() throws {
         let database = try TokenDatabase(.mariaDB)
@@ -143,7 +143,7 @@ struct ReachTests {
         try database.sql.run(
             "CREATE TABLE \(other).messages (device BIGINT, FOREIGN KEY (device) REFERENCES "
                 + "\(database.name).active_users (id) ON DELETE CASCADE)")
-        // Rights that show no table, one on the schema and one on all.
+        // Rights that show no table: one on the schema, one on all schemas.
         try database.sql.run("GRANT EXECUTE ON \(database.name).* TO '\(user)'@'%'")
         try database.sql.run("GRANT REPLICA MONITOR ON *.* TO '\(user)'@'%'")
         let blind = try refusal()

@@ -43,7 +43,7 @@ struct RefusedRowTests {
     }
 
     @Test(
-        "are named in the ledger, and the others are marked",
+        "refused rows are named in the ledger, and the others are marked",
         arguments: TestEngine.available, ["ABORT", "FAIL", "ROLLBACK"])
     func triggers(_ engine: TestEngine, _ kind: String) throws {
         let database = try Self.database(engine, held: 3)
@@ -67,7 +67,7 @@ struct RefusedRowTests {
     }
 
     @Test(
-        "because other rows refer to them are left, and the others are removed and come back",
+        "rows that other rows refer to are left; the others are removed and come back",
         arguments: TestEngine.available, ["", "DEFERRABLE INITIALLY DEFERRED"])
     func foreignKeys(_ engine: TestEngine, _ moment: String) throws {
         let database = try Self.database(engine, held: 3)
@@ -89,12 +89,13 @@ struct RefusedRowTests {
         #expect(try database.texts("SELECT * FROM devices ORDER BY id") == before)
     }
 
-    @Test("keep no other row from coming back", arguments: TestEngine.available)
+    @Test(
+        "a refused row does not keep another row from coming back", arguments: TestEngine.available)
     func undo(_ engine: TestEngine) throws {
         let database = try Self.database(engine, held: 0)
         let store = try Self.store(database)
         try store.sweep("run", Self.evidence, policy: Self.removal)
-        // A value of the image fits its column no more, in each of the ways that servers tell.
+        // A value of the image no longer fits its column, with each error of the servers.
         try database.execute("ALTER TABLE devices MODIFY held TINYINT NOT NULL", on: .mariaDB)
         try database.execute(
             "CREATE TRIGGER hold BEFORE INSERT ON devices WHEN NEW.id = 5 BEGIN "
@@ -107,7 +108,9 @@ struct RefusedRowTests {
         #expect(try database.count("SELECT COUNT(*) FROM devices WHERE id = 5") == 0)
     }
 
-    @Test("are told by check for as long as they stand", arguments: TestEngine.available)
+    @Test(
+        "check reports refused rows for as long as they are unchanged",
+        arguments: TestEngine.available)
     func check(_ engine: TestEngine) throws {
         let database = try Self.database(engine, held: 2)
         try database.execute(
@@ -132,7 +135,7 @@ struct RefusedRowTests {
     }
 
     @Test(
-        "because their registration cannot be read are counted, and the others are marked",
+        "rows with an unreadable registration are counted, and the others are marked",
         .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)))
     func registrations() throws {
         let database = try TokenDatabase(.mariaDB)
@@ -152,7 +155,7 @@ struct RefusedRowTests {
     }
 
     @Test(
-        "of a trigger that takes the number of a passing failure are refused rows all the same",
+        "a trigger that imitates a passing failure makes refused rows all the same",
         .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)),
         arguments: ["45000", "40001"])
     func disguisedSignals(_ state: String) throws {
@@ -166,7 +169,7 @@ struct RefusedRowTests {
     }
 
     @Test(
-        "of a trigger that calls itself a deadlock are left out of an undo, and the others come back",
+        "an undo leaves out rows whose trigger claims a deadlock, and the others come back",
         .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)))
     func disguisedInserts() throws {
         let database = try Self.database(.mariaDB, held: 1)
@@ -181,7 +184,7 @@ struct RefusedRowTests {
     }
 
     @Test(
-        "are never other rows: each change repeats the token that was judged",
+        "a refusal never affects another row: each change repeats the token that was judged",
         arguments: TestEngine.available, RemovalPolicy.Action.allCases)
     func repeatedTokens(_ engine: TestEngine, _ action: RemovalPolicy.Action) throws {
         let database = try Self.database(engine, held: 0)
@@ -206,7 +209,8 @@ struct RefusedRowTests {
         }
     }
 
-    @Test("are those whose mark a trigger takes back", arguments: TestEngine.available)
+    @Test(
+        "a row whose mark a trigger takes back counts as refused", arguments: TestEngine.available)
     func marksTakenBack(_ engine: TestEngine) throws {
         let database = try Self.database(engine, held: 2)
         try database.execute(
@@ -221,7 +225,7 @@ struct RefusedRowTests {
     }
 
     @Test(
-        "are those whose trigger fails by itself, whatever the failure says",
+        "a row whose trigger fails itself counts as refused, whatever the failure says",
         arguments: TestEngine.available, [true, false])
     func failingTriggers(_ engine: TestEngine, _ isAlone: Bool) throws {
         let database = try Self.database(engine, held: 1)
@@ -237,7 +241,7 @@ struct RefusedRowTests {
     }
 
     @Test(
-        "are those too large for a statement with their image, and the others are removed",
+        "rows too large for a statement with their image are refused; the others are removed",
         .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)))
     func largeRows() throws {
         let server = try PrivateServer(["--max-allowed-packet=1M"])

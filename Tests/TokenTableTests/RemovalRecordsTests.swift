@@ -5,7 +5,7 @@ import Testing
 import TokenHygiene
 import TokenTable
 
-@Suite("What the guard asks the database", .serialized)
+@Suite("The guard's questions to the database", .serialized)
 struct RemovalRecordsTests {
     /// A marker as an application some time ago would have left it.
     private func marker(
@@ -40,7 +40,7 @@ struct RemovalRecordsTests {
     }
 
     @Test(
-        "what is applied counts at once, and by rows that were living",
+        "applied removals count at once, by the rows that were living",
         arguments: TestEngine.available)
     func presentHour(_ engine: TestEngine) throws {
         let database = try TokenDatabase(engine)
@@ -59,7 +59,7 @@ struct RemovalRecordsTests {
         #expect(history.month == 40)
     }
 
-    @Test("without the right to see the markers there is no history")
+    @Test("without the right to read the markers there is no history")
     func hidden() throws {
         let database = try TokenDatabase(.sqlite)
         #expect(try database.store().removals(from: chat) == RemovalHistory())
@@ -83,7 +83,7 @@ struct RemovalRecordsTests {
         #expect(try store.livingRows(in: chat, atMost: 7) == 7)
     }
 
-    @Test("marks beside the table count too", arguments: TestEngine.available)
+    @Test("marks in the side table count too", arguments: TestEngine.available)
     func sideMarks(_ engine: TestEngine) throws {
         let database = try TokenDatabase(engine)
         try database.createSideTables()
@@ -102,7 +102,7 @@ struct RemovalRecordsTests {
         #expect(try store.removals(from: chat).day == 4)
     }
 
-    @Test("a zero of an epoch column is no mark", arguments: TestEngine.available)
+    @Test("a zero in an epoch column is not a mark", arguments: TestEngine.available)
     func epochs(_ engine: TestEngine) throws {
         let database = try TokenDatabase(engine)
         try database.execute(

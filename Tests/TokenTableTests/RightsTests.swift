@@ -10,7 +10,7 @@ import TokenTable
     "Rights of the account",
     .enabled(if: MariaDBServer.fromEnvironment != nil, Comment(rawValue: MariaDBServer.absence)))
 struct RightsTests {
-    /// An account of one test's own with given grants.
+    /// A separate account for one test with given grants.
     private final class Account {
         let name = "u" + UUID().uuidString.lowercased().filter { $0 != "-" }.prefix(12)
         let database: TokenDatabase
@@ -65,7 +65,7 @@ struct RightsTests {
         }
     }
 
-    @Test("the printed grants suffice, and each one missing is named", arguments: policies)
+    @Test("the printed grants suffice, and each missing one is named", arguments: policies)
     func exactGrants(_ policy: RemovalPolicy) throws {
         for (name, schema) in Self.schemas() {
             let database = try TokenDatabase(.mariaDB)
@@ -104,7 +104,7 @@ struct RightsTests {
         }
     }
 
-    @Test("grants name the account as the server sees it and close without a semicolon")
+    @Test("grants name the account as the server sees it and end without a semicolon")
     func grantedAccount() throws {
         let database = try TokenDatabase(.mariaDB)
         try database.createOwnSchema()
@@ -168,7 +168,7 @@ struct RightsTests {
         }
     }
 
-    @Test("a dry run needs nothing but SELECT on the token table, with or without our tables")
+    @Test("a dry run needs only SELECT on the token table, with or without our tables")
     func readsTokenTableOnly() throws {
         for hasSideTables in [true, false] {
             let database = try TokenDatabase(.mariaDB)
@@ -178,7 +178,7 @@ struct RightsTests {
                     + "NOT NULL, KEY (device_token))")
             try Self.fill(database, "PushChat")
             let account = try Account(database)
-            // Seen in the catalog, and not to be read all the same.
+            // The catalog shows the table, but the account may not read it.
             let grants =
                 ["GRANT SELECT ON \(database.name).active_users TO '\(account.name)'@'%'"]
                 + (hasSideTables
@@ -197,7 +197,7 @@ struct RightsTests {
         }
     }
 
-    @Test("a wrong password or an unknown database is told apart from a server that is down")
+    @Test("a wrong password or an unknown database is not reported as a server that is down")
     func refusedAccounts() throws {
         let database = try TokenDatabase(.mariaDB)
         let server = try #require(MariaDBServer.fromEnvironment)

@@ -6,7 +6,7 @@ import Testing
 
 @Suite("Sizes and pauses")
 struct SizingTests {
-    @Test("chunks grow towards the time aimed at, by half at most")
+    @Test("chunks grow towards the target time, by half at most")
     func grows() {
         var sizing = ChunkSizing(first: 900)
         sizing.committed(900, in: 1)
@@ -15,7 +15,7 @@ struct SizingTests {
         #expect(sizing.size == 675)
     }
 
-    @Test("a lost conflict halves the chunk, within bounds")
+    @Test("a lost conflict halves the chunk, within limits")
     func halves() {
         var sizing = ChunkSizing(first: 900)
         for expected in [450, 225, 112, 100, 100] {
@@ -26,7 +26,7 @@ struct SizingTests {
         #expect(sizing.size == 5_000)
     }
 
-    @Test("rows too large shrink the chunk down to one token, and growth respects their size")
+    @Test("large rows shrink the chunk down to one token, and growth respects their size")
     func bytes() {
         var sizing = ChunkSizing(first: 900)
         sizing.exceeded(900, rows: 3)
@@ -48,7 +48,7 @@ struct SizingTests {
         #expect(sizing.size == 900)
     }
 
-    @Test("pauses grow, are jittered and bounded")
+    @Test("pauses grow, with jitter and a limit")
     func pauses() {
         let pauses = { (random: Double) in
             (1...9).map { Pacing(random: { random }).pause(after: $0) }
@@ -58,7 +58,7 @@ struct SizingTests {
         #expect(zip(pauses(0), pauses(0.5)).allSatisfy { $0 < $1 })
     }
 
-    @Test("lists in statements come in few lengths and repeat their last entry")
+    @Test("lists in statements have few different lengths and repeat their last entry")
     func shapes() {
         #expect(StatementShape.padded([1, 2, 3]) == [1, 2, 3, 3, 3, 3, 3, 3, 3, 3])
         #expect(StatementShape.padded([7]) == [7])
@@ -66,7 +66,7 @@ struct SizingTests {
         #expect(Array(0..<7).runs(of: 3).map(Array.init) == [[0, 1, 2], [3, 4, 5], [6]])
     }
 
-    @Test("statements are kept by use and the oldest is dropped")
+    @Test("the cache keeps statements by use and drops the oldest")
     func cache() {
         var cache = StatementCache<Int>(capacity: 2)
         cache["a"] = 1

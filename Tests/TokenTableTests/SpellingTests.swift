@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 import TokenHygiene
 
-@Suite("How tokens are stored")
+@Suite("Storage of tokens")
 struct SpellingTests {
     private static let token = DeviceToken.numbered(0xABCDEF)
 
@@ -51,7 +51,7 @@ struct SpellingTests {
     }()
 
     @Test(
-        "a token is found in the spelling its column can hold, and not guessed",
+        "a token is found in the spelling that its column can hold, and not guessed",
         .enabled(
             if: MariaDBServer.fromEnvironment != nil, Comment(rawValue: MariaDBServer.absence)),
         arguments: serverVariants)

@@ -9,7 +9,7 @@ import TokenHygiene
 @testable import PushQueue
 @testable import TokenTable
 
-/// A clock that moves when somebody pauses, and by some milliseconds with every look.
+/// A clock that moves with each pause, and by some milliseconds with every reading.
 private final class Clock: Sendable {
     private let state = Mutex((now: 0.0, pauses: [Int]()))
     private let step: Double
@@ -39,7 +39,7 @@ private final class Clock: Sendable {
     var pauses: [Int] { state.withLock { $0.pauses } }
 }
 
-/// Answers in turn, the last one for ever; and what was told.
+/// Readings in order, the last one for ever, and the messages of the throttle.
 private final class Script: Sendable {
     private let state: Mutex<(readings: [ThrottleReading], looks: Int, story: [String])>
 
@@ -81,7 +81,7 @@ struct ThrottleTests {
                 == [["500", "500"]])
     }
 
-    @Test("decides by the most urgent of what it is told")
+    @Test("the throttle obeys the most urgent limit")
     func decisions() throws {
         var throttle = Throttle()
         throttle.maxLag = 10
@@ -107,7 +107,7 @@ struct ThrottleTests {
         #expect(decide(101, lags: [nil]).hasPrefix("stop critical-load"))
     }
 
-    @Test("reads limits as gh-ost and pt-online-schema-change do, and refuses what is none")
+    @Test("the throttle reads limits as gh-ost and pt-online-schema-change do, and refuses others")
     func limits() throws {
         #expect(try LoadLimits("25").description == "Threads_running=25")
         #expect(
@@ -121,7 +121,7 @@ struct ThrottleTests {
     }
 
     @Test(
-        "pauses while the load is high, and goes on with nothing lost",
+        "a run pauses while the load is high, then continues and loses nothing",
         arguments: TestEngine.available)
     func pauses(_ engine: TestEngine) throws {
         let database = try Self.database(engine)
@@ -140,7 +140,7 @@ struct ThrottleTests {
         #expect(script.story.last?.hasPrefix("goes on after a pause of") == true)
     }
 
-    @Test("looks once a second at the most, and asks nothing where nothing is to be watched")
+    @Test("the throttle reads figures once a second at most, and none without a limit")
     func cheapness() throws {
         let database = try Self.database(.sqlite)
         let script = Script([load(1)])
@@ -156,7 +156,7 @@ struct ThrottleTests {
         #expect(!connection.log.contains { $0.0.contains("STATUS") })
     }
 
-    @Test("lets a stop signal through while it pauses", arguments: TestEngine.available)
+    @Test("a stop signal ends a pause", arguments: TestEngine.available)
     func stopSignal(_ engine: TestEngine) throws {
         let database = try Self.database(engine)
         var throttle = Throttle()
@@ -169,7 +169,7 @@ struct ThrottleTests {
         #expect(clock.pauses.count == 4)
     }
 
-    /// What ends a run early, and how it is set up; a reading that lasts after a first good one.
+    /// A cause that ends a run early, and its setup: a reading that stays after a first good one.
     private static let endings: [(StopReason, ThrottleReading)] = [
         (.criticalLoad, load(500)), (.maxLoad, load(50)),
         (
@@ -180,7 +180,7 @@ struct ThrottleTests {
     ]
 
     @Test(
-        "ends a run early between two chunks, says why, and the next run completes it",
+        "a limit ends a run between two chunks with a reason, and the next run completes it",
         arguments: TestEngine.available, endings)
     func ends(_ engine: TestEngine, _ ending: (reason: StopReason, reading: ThrottleReading)) throws
     {
@@ -218,7 +218,7 @@ struct ThrottleTests {
 
         private static let end = start + 40 * 86_400_000
 
-        /// Makes the change; whether it came to its end.
+        /// Makes the change; true if it was completed.
         func make(
             with store: TokenTable, shouldStop: @escaping () -> Bool = { false }
         ) throws -> Bool {
@@ -250,7 +250,7 @@ struct ThrottleTests {
     }
 
     @Test(
-        "pauses undo, removal and purge too, ends them early, and the next run completes them",
+        "limits pause and end undo, removal and purge too, and the next run completes them",
         arguments: TestEngine.available, LongChange.allCases)
     func otherChanges(_ engine: TestEngine, _ change: LongChange) throws {
         let database = try Self.database(engine)
@@ -286,7 +286,7 @@ struct ThrottleTests {
         }
     }
 
-    @Test("refuses to watch what cannot be watched, before anything is done")
+    @Test("the throttle refuses limits that it cannot watch before anything is done")
     func refusals() throws {
         var throttle = Throttle()
         throttle.maxLoad = try LoadLimits("No_such_figure=1")
@@ -300,7 +300,7 @@ struct ThrottleTests {
     }
 
     @Test(
-        "reads the load of a real server",
+        "the throttle reads the load of a real server",
         .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)))
     func realLoad() throws {
         let database = try Self.database(.mariaDB)
@@ -316,14 +316,14 @@ struct ThrottleTests {
     }
 
     @Test(
-        "reads the lag of a real server, and pauses for a replication that stands still",
+        "the throttle reads the lag of a real server, and pauses while replication is stopped",
         .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)))
     func realLag() throws {
         let database = try Self.database(.mariaDB)
         let server = try #require(MariaDBServer.fromEnvironment)
         var throttle = Throttle()
         throttle.maxLag = 5
-        // Nobody to watch is a mistake in the settings, told with what to do.
+        // An empty list of servers is a mistake in the settings, and the error names the remedy.
         for replicas in [[], [database.settings]] {
             throttle.replicas = replicas
             let failure = #expect(throws: StoreFailure.self) {
@@ -332,7 +332,7 @@ struct ThrottleTests {
             #expect(failure?.code == .configuration)
             #expect(failure?.sentence.contains("replicates from nobody") == true)
         }
-        // A replica that does not answer is one that does not replicate.
+        // A replica that does not answer counts as not replicating.
         var absent = database.settings
         absent.location = .server(
             .init(address: .tcp(host: "127.0.0.1", port: 1), database: database.name))

@@ -12,7 +12,7 @@ import TokenHygiene
 struct UndoFaultTests {
     private static let evidence = (0..<240).map { TokenEvidence.dead($0, at: start + 60_000) }
 
-    /// A table that a wrong run has marked or emptied, and what it held before. Some rows have been
+    /// A table that a wrong run has marked or emptied, and its rows before. Some rows have been
     /// touched since.
     private static func database(
         _ engine: TestEngine, _ action: RemovalPolicy.Action
@@ -70,7 +70,7 @@ struct UndoFaultTests {
     }
 
     @Test(
-        "an undo that dies anywhere is continued by the next under its name with exact numbers",
+        "the next undo continues one that died anywhere, under its name, with exact numbers",
         arguments: TestEngine.available, RemovalPolicy.Action.allCases)
     func resumes(_ engine: TestEngine, _ action: RemovalPolicy.Action) throws {
         let (trial, _) = try Self.database(engine, action)
@@ -83,7 +83,8 @@ struct UndoFaultTests {
                 let progress = try database.store(pacing: hurried()).undo(.run("wrong"))
                 let records = try database.count(
                     "SELECT COUNT(*) FROM pushsweep_run WHERE kind = 'undo'")
-                // One that died after its last commit was done; the next finds all as before.
+                // An undo that died after its last commit was complete; the next one finds all rows
+                // as before.
                 if records == 2 {
                     #expect(progress.already == 200 && progress.rowsChanged == 0)
                     continue
@@ -95,7 +96,7 @@ struct UndoFaultTests {
         }
     }
 
-    @Test("a stopped undo is continued where it stopped", arguments: TestEngine.available)
+    @Test("a stopped undo continues where it stopped", arguments: TestEngine.available)
     func stopped(_ engine: TestEngine) throws {
         let (database, before) = try Self.database(engine, .delete)
         let store = try database.store(pacing: hurried())
@@ -109,7 +110,7 @@ struct UndoFaultTests {
     }
 
     @Test(
-        "rows that their table refuses are counted, the others come back",
+        "rows that their table refuses are counted, and the others come back",
         arguments: TestEngine.available)
     func refused(_ engine: TestEngine) throws {
         let database = try TokenDatabase(engine)
@@ -147,7 +148,7 @@ struct UndoFaultTests {
     .enabled(if: MariaDBServer.fromEnvironment != nil, Comment(rawValue: MariaDBServer.absence)))
 struct UndoRightsTests {
     @Test(
-        "the rights asked for suffice, each one missing is named, and a dry run needs SELECT only")
+        "the printed rights suffice, each missing one is named, and a dry run needs only SELECT")
     func exactRights() throws {
         let server = try #require(MariaDBServer.fromEnvironment)
         let admin = try server.connection()

@@ -73,7 +73,7 @@ struct UndoTests {
     }
 
     @Test(
-        "a wrong run is taken back to the last byte, and the undo of the undo brings it again",
+        "undo restores a wrong run byte by byte, and its own undo marks the rows again",
         arguments: TestEngine.available, RemovalPolicy.Action.allCases)
     func thereAndBack(_ engine: TestEngine, _ action: RemovalPolicy.Action) throws {
         let database = try Self.database(engine)
@@ -130,7 +130,7 @@ struct UndoTests {
     }
 
     @Test(
-        "what happened to a row since is left alone and counted",
+        "rows that changed since are left alone and counted",
         arguments: TestEngine.available)
     func newer(_ engine: TestEngine) throws {
         for action in RemovalPolicy.Action.allCases {
@@ -180,7 +180,7 @@ struct UndoTests {
     }
 
     @Test(
-        "several runs on a row are taken back newest first, whatever order their feeds had",
+        "several runs on a row are taken back newest first, whatever the order of their feeds",
         arguments: TestEngine.available)
     func severalRuns(_ engine: TestEngine) throws {
         let database = try Self.database(engine)
@@ -195,7 +195,7 @@ struct UndoTests {
         try store.apply(
             (50..<120).map { .dead($0, at: start + 97_000) },
             policy: RemovalPolicy(action: .delete), run: "two")
-        // Taken back alone, the older run finds what the newer has left.
+        // Taken back alone, the older run finds the values of the newer one.
         let alone = try store.undo(.run("one"), isDry: true)
         #expect(alone.restored == 0 && alone.kept == ["changed": 180, "gone": 70])
         let since = try store.undo(.since(EpochMilliseconds(second)), as: "undo")
@@ -207,7 +207,7 @@ struct UndoTests {
         #expect(try database.contents() == before)
     }
 
-    @Test("a token's own history is taken back, and nothing else", arguments: TestEngine.available)
+    @Test("undo takes one token's history back, and nothing else", arguments: TestEngine.available)
     func token(_ engine: TestEngine) throws {
         let database = try Self.database(engine)
         let store = try database.store(pacing: hurried())
@@ -222,7 +222,7 @@ struct UndoTests {
     }
 
     @Test(
-        "columns of every kind come back as they were", arguments: TestEngine.available)
+        "columns of every type come back unchanged", arguments: TestEngine.available)
     func columnTypes(_ engine: TestEngine) throws {
         let database = try TokenDatabase(engine)
         try database.createSideTables()
@@ -288,7 +288,7 @@ struct UndoTests {
 }
 
 extension TokenDatabase {
-    /// What SQLite says of its values' types; nothing on servers.
+    /// The types of SQLite's values; empty on servers.
     fileprivate func texts(_ query: String, on engine: TestEngine) throws -> [[String]] {
         engine == .sqlite ? try texts(query) : []
     }

@@ -6,7 +6,7 @@ import TokenTable
 
 private let deleting = RemovalPolicy(action: .delete)
 
-@Suite("What evidence does to rows")
+@Suite("Effects of evidence on rows")
 struct VerdictTests {
     @Test(
         "a token dead after its registration is marked with the time of the evidence",
@@ -66,7 +66,7 @@ struct VerdictTests {
                 "SELECT COUNT(*) FROM active_users WHERE invalidated_at IS NOT NULL") == 1)
     }
 
-    @Test("a token no row carries is unknown", arguments: TestEngine.available)
+    @Test("a token that no row has is unknown", arguments: TestEngine.available)
     func countsUnknown(_ engine: TestEngine) throws {
         let database = try TokenDatabase(engine)
         try database.createOwnSchema()
@@ -102,7 +102,7 @@ struct VerdictTests {
         #expect(progress.counts == OutcomeCounts(applied: 1))
     }
 
-    @Test("every row that carries the token is judged by itself", arguments: TestEngine.available)
+    @Test("every row that has the token is judged separately", arguments: TestEngine.available)
     func judgesEachRow(_ engine: TestEngine) throws {
         let database = try TokenDatabase(engine)
         try database.createOwnSchema()
@@ -180,7 +180,7 @@ struct VerdictTests {
     }
 
     @Test(
-        "classification foretells what application does and changes nothing",
+        "classification forecasts the result of application and changes nothing",
         arguments: TestEngine.available, RemovalPolicy.Action.allCases)
     func foretells(_ engine: TestEngine, _ action: RemovalPolicy.Action) throws {
         let database = try TokenDatabase(engine)

@@ -55,7 +55,7 @@ struct WorkerTests {
                 == [["400", "400"]])
     }
 
-    @Test("a feed begun in parts goes on in these parts, whoever continues it")
+    @Test("a feed begun in parts continues in these parts, in any run")
     func goesOn() throws {
         for engine in TestEngine.available {
             let database = try Self.database(engine)
@@ -80,7 +80,7 @@ struct WorkerTests {
         }
     }
 
-    @Test("one worker's failure ends all and is told")
+    @Test("one worker's failure ends all workers and is reported")
     func failure() throws {
         struct Broken: Error {}
         struct BrokenStream: EvidenceStream {

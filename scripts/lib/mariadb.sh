@@ -1,12 +1,12 @@
 # shellcheck shell=bash
-# A private MariaDB for tests and benchmarks: own data folder, own port and socket, TLS on, gone
-# afterwards. Source this file, then:
+# A private MariaDB for tests and benchmarks: own data folder, own port and socket, TLS on,
+# removed afterwards. Source this file, then:
 #
 #   mariadb_start [buffer pool [option...]]  starts it and exports PUSHSWEEP_TEST_MARIADB_*; the
 #                                            pool is a size such as 256M, options are mariadbd's
 #   mariadb_stop                             stops it and removes everything it left
 #
-# Works as root and as anybody else. Uses nothing of a server that the system may run.
+# Works as root and as any other user. Uses nothing of a server that the system may run.
 
 mariadb_start() {
     local pool=${1:-256M} as_root=() tool

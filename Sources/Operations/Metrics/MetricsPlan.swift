@@ -90,7 +90,7 @@ package struct MetricsPlan: JournalPage {
             RunFailure(
                 .cannotCreate, .report,
                 "locking \(path) for the metrics: \(String(cString: strerror(cause)).lowercased()); "
-                    + "what the run did stands, look for a stuck run with: fuser \(path)")
+                    + "the run's changes stay, look for a stuck run with: fuser \(path)")
         }
     }
 
@@ -203,8 +203,8 @@ struct MetricsFile {
     private func failure() -> RunFailure {
         RunFailure(
             .cannotCreate, .report,
-            "writing metrics to \(path): \(String(cString: strerror(errno)).lowercased()); what the "
-                + "run did stands and the old file is untouched; make the folder writable, or name "
+            "writing metrics to \(path): \(String(cString: strerror(errno)).lowercased()); the "
+                + "run's changes stay and the old file is untouched; make the folder writable, or name "
                 + "another file in report.metrics-file")
     }
 }

@@ -68,15 +68,15 @@ extension MetricsFacts {
             "last_run_start_timestamp_seconds", "When the last run of a kind began.")
         var ended = MetricFamily(
             "last_run_end_timestamp_seconds",
-            "When the last run of a kind ended; absent while it goes on.")
+            "When the last run of a kind ended; absent while it runs.")
         var duration = MetricFamily(
             "last_run_duration_seconds", "How long the last run of a kind took.")
         var exit = MetricFamily(
             "last_run_exit_code",
-            "What the last run of a kind ended with; 0 is success, 3 waits for a person.")
+            "Exit code of the last run of a kind; 0 is success, 3 waits for a person.")
         var success = MetricFamily(
             "last_success_timestamp_seconds",
-            "When the last run of a kind that ended with 0 ended.")
+            "When the last successful run of a kind ended.")
         for run in runs {
             let labels = run.labels
             started.add(run.started.seconds, labels)
@@ -93,14 +93,14 @@ extension MetricsFacts {
 
     private var reportFamilies: [MetricFamily] {
         var tuples = MetricFamily(
-            "last_run_tuples", "What became of the evidence of the last run of a kind, by outcome.")
+            "last_run_tuples", "Tuples of the last run of a kind, by result.")
         var removals = MetricFamily(
             "last_run_removed_rows", "Rows removed after the grace period by the last sweep.")
         var rows = MetricFamily(
             "last_run_queue_rows",
-            "What became of the queue rows of the last sender, by outcome and reason.")
+            "Queue rows of the last sender, by result and reason.")
         var changes = MetricFamily(
-            "last_run_undone_changes", "What became of the changes of the last undo, by outcome.")
+            "last_run_undone_changes", "Changes of the last undo, by result.")
         for run in runs {
             switch run.report {
             case .sweep(let report): report.enter(&tuples, &removals, run.labels)
@@ -120,8 +120,8 @@ extension MetricsFacts {
 
     private var waitingFamilies: [MetricFamily] {
         var feeds = MetricFamily(
-            "waiting_feeds", "Feeds that wait: pending for the next run, held for a person.")
-        var bytes = MetricFamily("waiting_bytes", "Bytes of the feeds that wait.")
+            "waiting_feeds", "Waiting feeds: pending for the next run, or held for a person.")
+        var bytes = MetricFamily("waiting_bytes", "Bytes of the waiting feeds.")
         var holds = MetricFamily("holds_open", "Removals that wait for a person to decide.")
         for (partition, waiting) in waiting.sorted(by: { "\($0.key)" < "\($1.key)" }) {
             for (state, count, size) in [
@@ -139,10 +139,10 @@ extension MetricsFacts {
 
     private var stateFamilies: [MetricFamily] {
         var quarantined = MetricFamily(
-            "quarantined_feeds", "Feeds with bytes that are no evidence, not looked at yet.")
+            "quarantined_feeds", "Feeds with quarantined bytes that were not discarded.")
         quarantined.add(quarantinedFeeds)
         var damaged = MetricFamily(
-            "damaged_journals", "Journals set aside as damaged that lie in the state folder.")
+            "damaged_journals", "Damaged journals set aside in the state folder.")
         damaged.add(damagedJournals)
         var unreadable = MetricFamily(
             "unreadable_journals", "Journals of other runs that could not be read for this file.")

@@ -9,14 +9,14 @@ struct CheckCommand: ParsableCommand {
         commandName: "check",
         abstract: "Examine settings, certificates, state and database; print the exact GRANTs.",
         discussion: """
-            Shows every setting with the place it came from, the client certificates with their \
-            end, token keys, what waits in the journal, and whether the database fits: \
-            encryption, layout, rights, spelling of the stored tokens, and the queue where an app \
-            has a provider. Changes no row and never connects to a gateway: looking at a feedback \
-            gateway would clear its list.
+            Shows every setting with its origin, the client certificates with their end, token \
+            keys, waiting feeds, and whether the database fits: encryption, layout, rights, \
+            spelling of the stored tokens, and the queue where an app has a provider. Changes no \
+            row and never connects to a gateway: a connection would clear the list of a feedback \
+            gateway.
 
-            With --example it reads no settings and examines nothing: it prints a settings file to \
-            start from, with every setting and its sentence.
+            With --example it reads no settings and examines nothing: it prints a settings file \
+            with every setting and its help text.
 
             \(HelpText.exitStatus)
             """)

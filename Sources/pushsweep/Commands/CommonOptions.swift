@@ -53,16 +53,16 @@ struct CommonOptions: ParsableArguments {
             progress: StandardStreams.errorIsTerminal ? TerminalProgress() : NoProgress())
     }
 
-    /// Runs a job and ends the process with its exit code. When the job cannot start, the failure is
-    /// printed in the same way.
+    /// Runs a job and ends the process with its exit code. When the job cannot start, the failure
+    /// is printed in the same way.
     func finish(_ job: (RunContext) throws -> ExitStatus) throws -> Never {
         var code: ExitStatus
         do {
             code = try job(try context())
             if StandardStreams.resultWasLost.load(ordering: .relaxed) {
                 StandardStreams.story(
-                    "pushsweep: error: writing the result to stdout failed; what the run did "
-                        + "stands, see its record in the state folder")
+                    "pushsweep: error: writing the result to stdout failed; the run's "
+                        + "changes stay, see its record in the state folder")
                 code = .worse(code, .cannotCreate)
             }
         } catch {
@@ -87,8 +87,8 @@ struct CommonOptions: ParsableArguments {
     }
 
     /// Prints the end of a run: the result, the failures and the closing line. A text result is
-    /// printed only when `isWanted`, with --verbose, on a terminal, or for an exit code other than 0.
-    /// Returns the exit code.
+    /// printed only when `isWanted`, with --verbose, on a terminal, or for an exit code other than
+    /// 0. Returns the exit code.
     func print<Report>(
         _ outcome: RunOutcome<Report>, _ context: RunContext, isWanted: Bool = false
     ) -> ExitStatus {

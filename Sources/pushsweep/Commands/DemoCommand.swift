@@ -18,7 +18,7 @@ struct DemoCommand: ParsableCommand {
             \(HelpText.exitStatus)
             """)
 
-    // Not the common options: the demo has settings of its own, and its story is no JSON.
+    // The common options do not apply: the demo has its own settings, and no output as JSON.
     @Flag(name: .long, help: CommonOptions.verboseHelp) var verbose = false
 
     @Flag(name: .long, help: "Keep the folder with certificates, settings, database and journal.")

@@ -12,9 +12,10 @@ struct EnqueueCommand: ParsableCommand {
         abstract: "Put a payload for some tokens or users into the queue.",
         discussion: """
             The payload is checked as APNs would: a JSON object within the size its push type \
-            allows, a priority and collapse id that go with it. A --token that is none refuses the whole \
-            command. Lines of --tokens-from that are no tokens are left out, counted and named by their \
-            numbers; then the exit code is 65, as where no --user has a token to send to.
+            allows, a priority and collapse id that fit it. A --token that is not a token refuses the \
+            whole command. Lines of --tokens-from that are not tokens are left out, counted and named \
+            by their numbers; then the exit code is 65. It is 65 too where no --user has a token to \
+            send to.
 
             \(HelpText.exitStatus)
             """)
@@ -119,7 +120,7 @@ struct EnqueueCommand: ParsableCommand {
             case .text:
                 var line = "\(report.app)/\(report.environment): queued \(report.queued)"
                 if report.malformed > 0 {
-                    line += ", left out \(report.malformed) that are no tokens"
+                    line += ", left out \(report.malformed) that are not tokens"
                 }
                 if report.unreachableUsers > 0 {
                     line +=
@@ -179,7 +180,7 @@ struct EnqueueCommand: ParsableCommand {
         guard bytes.count <= mostBytes else {
             throw RunFailure(
                 .usage, .settings,
-                "reading \(what) from \(path): it has more than \(mostBytes >> 20) MiB, which is the most that is taken"
+                "reading \(what) from \(path): it has more than \(mostBytes >> 20) MiB, which is the limit"
             )
         }
         return bytes

@@ -5,11 +5,11 @@ import Operations
 struct HoldsCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "holds",
-        abstract: "Look at removals that were held, and release or discard them.",
+        abstract: "Show held removals, and release or discard them.",
         discussion: """
-            When a feed would make far more rows invalid than usual, or looks like the sign of a wrong \
-            setting, nothing of it is applied: it is held, and with it all later evidence about the \
-            same app and environment. Others go on. Nothing is lost; a person decides.
+            When a feed would make far more rows invalid than usual, or looks like the effect of a \
+            wrong setting, the guard holds it: nothing of it is applied, nor later evidence about the \
+            same app and environment. Other apps are applied. Nothing is lost; a person decides.
 
             \(HelpText.exitStatus)
             """,
@@ -19,7 +19,7 @@ struct HoldsCommand: ParsableCommand {
     struct List: ParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "list",
-            abstract: "List what is held, with the cause.",
+            abstract: "List the holds with their causes.",
             discussion: """
                 Ends with 0 whether or not something is held.
 
@@ -71,10 +71,10 @@ struct HoldsCommand: ParsableCommand {
             commandName: "release",
             abstract: "Apply exactly the held set with this digest.",
             discussion: """
-                The guard is not asked about it. Every token is compared once more with its \
-                registration, so a device that came back meanwhile is kept. What joined the hold after \
-                the look is not part of it: the next sweep judges it. A digest that names no held set \
-                is refused. It is a run of its own and is recorded as one.
+                The guard does not judge the set again. Every token is compared once more with its \
+                registration, so a device that came back meanwhile is kept. Evidence that joined the \
+                hold after holds show is not part of the set: the next sweep judges it. A digest that \
+                names no held set is refused. A release is a run with its own record.
 
                 \(HelpText.exitStatus)
                 """)
@@ -107,8 +107,8 @@ struct HoldsCommand: ParsableCommand {
             commandName: "discard",
             abstract: "Drop a hold: no row changes.",
             discussion: """
-                The bytes stay in the journal for 30 days, as those of applied feeds do; that long it \
-                can be taken back with pushsweep replay --feed, which asks the guard again.
+                The bytes stay in the journal for 30 days, as those of applied feeds do. Until then \
+                pushsweep replay --feed takes the decision back; the guard judges the feed again.
 
                 \(HelpText.exitStatus)
                 """)
@@ -118,7 +118,7 @@ struct HoldsCommand: ParsableCommand {
         var id: String
         @Option(
             name: .long,
-            help: ArgumentHelp("Why, for the record; one line.", valueName: "text"))
+            help: ArgumentHelp("The reason, for the record; one line.", valueName: "text"))
         var reason: String
 
         func validate() throws {

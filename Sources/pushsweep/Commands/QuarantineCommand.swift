@@ -7,7 +7,7 @@ import Operations
 struct QuarantineCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "quarantine",
-        abstract: "Look at the parts of feeds that could not be used.",
+        abstract: "Show the parts of feeds that are not usable as evidence.",
         discussion: HelpText.exitStatus,
         subcommands: [List.self, Export.self, Discard.self])
 
@@ -34,8 +34,8 @@ struct QuarantineCommand: ParsableCommand {
             commandName: "export",
             abstract: "Write the raw bytes of a whole feed to a file, private to its owner.",
             discussion: """
-                The file holds whole device tokens. It can be replayed after mending: see \
-                pushsweep help replay.
+                The file holds whole device tokens. After a correction the file can be replayed: \
+                see pushsweep help replay.
 
                 \(HelpText.exitStatus)
                 """)
@@ -58,7 +58,7 @@ struct QuarantineCommand: ParsableCommand {
     struct Discard: ParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "discard",
-            abstract: "Take note that the quarantine of a feed was looked at.",
+            abstract: "Record that the quarantine of a feed was examined.",
             discussion: """
                 Its bytes are kept for the usual 30 days after the feed was applied and then go \
                 with it.

@@ -41,14 +41,14 @@ struct SchemaCommand: ParsableCommand {
     struct Apply: ParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "apply",
-            abstract: "Create what is missing in the token database, and say what was done.",
+            abstract: "Add what is missing to the token database, and print the statements.",
             discussion: """
-                Creates the tables that pushsweep keeps beside yours; active_users where there is none; \
-                and push_queue where there is none and an app has a provider, or the settings name \
-                store.push-queue.table. Existing ones are left as they are unless --upgrade is given: then \
-                the token table gains the columns and the index that it lacks, the queue the index \
-                that finds open rows, and push_queue is created without a provider too. Running it again \
-                does nothing.
+                Creates the tables that pushsweep keeps beside yours, and active_users if it is \
+                missing. Creates push_queue if it is missing and an app has a provider or the settings \
+                name store.push-queue.table. Existing tables do not change without --upgrade. With it \
+                the token table gains missing columns and the missing index, the queue the index that \
+                finds open rows, and push_queue is created without a provider too. A second run does \
+                nothing.
 
                 \(HelpText.exitStatus)
                 """)
@@ -60,7 +60,7 @@ struct SchemaCommand: ParsableCommand {
             help: "Add missing columns and the token index to an existing token table too.")
         var upgrade = false
 
-        @Flag(name: .long, help: "Print what would be executed, execute nothing.")
+        @Flag(name: .long, help: "Print the statements and execute none.")
         var dryRun = false
 
         func run() throws {

@@ -5,21 +5,21 @@ import Operations
 struct SendCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "send",
-        abstract: "Send what waits in the queue to APNs over HTTP/2, never to a stale token.",
+        abstract: "Send waiting rows of the queue to APNs over HTTP/2, never to a stale token.",
         discussion: """
             Rows are claimed in batches, so several senders on several hosts may share one queue. \
             A token that is marked, unknown or malformed is skipped with the reason. A 410 answer is \
             evidence: it is synced to the journal, compared with the registration and applied as a \
             feedback tuple is. Many bad tokens among the first answers mean a wrong certificate, host \
-            or topic: then sending stops, no row changes, and the queue stays as it was. A gateway that \
-            leaves a few notifications in a row without an answer is left as well: those are of \
-            unknown outcome and not sent again, the others wait. Unknown outcomes are always told; \
-            where they are more than one in ten, the exit code is not 0.
+            or topic: then sending stops, no row changes, and the queue stays as it was. Sending also \
+            stops when a gateway leaves a few notifications in a row without an answer: those are of \
+            unknown outcome and not sent again, the others wait. Unknown outcomes are always \
+            reported; where they are more than one in ten, the exit code is not 0.
 
             With --follow it waits for new rows until SIGTERM; then it waits up to three seconds for \
-            answers and gives back what was not sent. With --dry-run nothing is claimed: it says what \
-            would be sent and skipped. Without a terminal it is quiet when all went well; --verbose or \
-            --format json says what was done.
+            answers and gives back unsent rows. With --dry-run nothing is claimed: it says what would \
+            be sent and skipped. Without a terminal it prints nothing on success, unless --verbose or \
+            --format json is given.
 
             \(HelpText.exitStatus)
             """)
@@ -34,18 +34,18 @@ struct SendCommand: ParsableCommand {
 
     @Option(
         name: .long,
-        help: ArgumentHelp("Claim at most so many rows for each app.", valueName: "count"),
+        help: ArgumentHelp("Claim at most this number of rows for each app.", valueName: "count"),
         transform: CommandNumber.rows)
     var limit: Int?
 
     @Option(
         name: .long,
         help: ArgumentHelp(
-            "Send at most so many notifications per second and app.", valueName: "count"),
+            "Send at most this number of notifications per second and app.", valueName: "count"),
         transform: CommandNumber.rate)
     var rate: Double?
 
-    @Flag(name: .long, help: "Go on waiting for new rows until told to stop.")
+    @Flag(name: .long, help: "Wait for new rows until SIGTERM.")
     var follow = false
 
     @Flag(name: .long, help: "Say what would be sent and skipped; claim and send nothing.")

@@ -9,14 +9,14 @@ struct SweepCommand: ParsableCommand {
         discussion: """
             Every byte read is synced to the journal before anything else happens, because the \
             gateway forgets its list once read. A token that registered again after the gateway \
-            saw it dead is kept. What an earlier run left is applied first.
+            saw it dead is kept. Feeds that an earlier run left are applied first.
 
             With --dry-run the feeds are read and kept as pending and no row changes; the next run \
-            applies them. While something is pending the exit code is 75.
+            applies them. While a feed is pending the exit code is 75.
 
-            Of several hosts on one token table only one sweeps at a time; the others end with 4 and \
-            say who does. While the database is too busy the run pauses between chunks, or ends with \
-            75, as the throttle options and the settings of the same names say.
+            Only one of several hosts with one token table sweeps at a time; the others end with 4 \
+            and name it. While the database is too busy the run pauses between chunks, or ends with \
+            75, by the throttle options or the settings of the same names.
 
             Quiet on success when stdout is not a terminal, so that cron sends no mail.
 
@@ -52,8 +52,8 @@ struct ReplayCommand: ParsableCommand {
         commandName: "replay",
         abstract: "Apply a captured feed: a file with its raw bytes, or one of the journal.",
         discussion: """
-            The way is that of a sweep: journal, decode, compare, apply. Replaying a feed again \
-            changes nothing, since older evidence never overrides newer.
+            The steps are those of a sweep: journal, decode, compare, apply. A second replay changes \
+            nothing, because older evidence never overrides newer.
 
             \(HelpText.exitStatus)
             """)

@@ -8,7 +8,8 @@ struct ThrottleOptions: ParsableArguments {
     @Option(
         name: .long,
         help: ArgumentHelp(
-            "Pause while a replica lags more than so many seconds.", valueName: "seconds"))
+            "Pause while a replica lags by more than this number of seconds.", valueName: "seconds")
+    )
     var maxLag: String?
 
     @Option(
@@ -21,20 +22,20 @@ struct ThrottleOptions: ParsableArguments {
     @Option(
         name: .long,
         help: ArgumentHelp(
-            "Pause while so many threads run, or another figure of SHOW GLOBAL STATUS is exceeded.",
+            "Pause above this load: running threads, or other figures of SHOW GLOBAL STATUS.",
             valueName: "number|name=number,..."))
     var maxLoad: String?
 
     @Option(
         name: .long,
         help: ArgumentHelp(
-            "End with 75 when this load is exceeded.", valueName: "number|name=number,..."))
+            "End with 75 above this load.", valueName: "number|name=number,..."))
     var criticalLoad: String?
 
     @Option(
         name: .long,
         help: ArgumentHelp(
-            "End with 75 after this time, such as 10m; the next run goes on.", valueName: "time"))
+            "End with 75 after this time, such as 10m; the next run continues.", valueName: "time"))
     var timeBudget: String?
 
     @Option(
@@ -46,7 +47,7 @@ struct ThrottleOptions: ParsableArguments {
 
     /// The settings with these options in place of their values; paths start at the working folder.
     ///
-    /// - Throws: exit 64 for a text that is no value of its setting.
+    /// - Throws: exit 64 for a text that its setting does not allow.
     func over(_ settings: Settings) throws(RunFailure) -> Settings {
         do {
             return try settings.overlaid(

@@ -13,12 +13,12 @@ struct UndoCommand: ParsableCommand {
         discussion: """
             A mark is taken back only from a row that still carries exactly that mark, a deleted row \
             is inserted again only where neither its key nor, in a table that has it once, its token \
-            is there. What is left alone is counted by reason. An undo is a run with a record and \
-            ledger entries of its own: undoing it brings the removal back. One that was killed is \
-            continued by the same command, and so is one that the throttle ended with 75.
+            exists. Other rows are left alone and counted by reason. An undo is a run with its own \
+            record and ledger entries: undoing it brings the removal back. The same command continues \
+            an undo that was killed, or that the throttle ended with 75.
 
-            The feeds stay applied, so later sweeps do not redo what was taken back; new signals \
-            about the same tokens do. If the cause was a wrong setting or a wrong gateway, correct \
+            The feeds stay applied, so later sweeps do not repeat the changes; new evidence about \
+            the same tokens does. If the cause was a wrong setting or a wrong gateway, correct \
             it first.
 
             \(HelpText.exitStatus)
@@ -39,7 +39,7 @@ struct UndoCommand: ParsableCommand {
     @Option(
         name: .long,
         help: ArgumentHelp(
-            "Take back what any run did to one token, given whole.", valueName: "hex"))
+            "Take back the changes of all runs to one token, given whole.", valueName: "hex"))
     var token: String?
 
     @Flag(name: .long, help: "List the runs that changed rows, newest first.")
@@ -63,13 +63,13 @@ struct UndoCommand: ParsableCommand {
         if let since {
             guard let time = EpochMilliseconds(dateAndTime: since) else {
                 throw ValidationError(
-                    "--since \(since) is no date with time such as 2026-11-22T10:00:00Z")
+                    "--since \(since) is not a date with time such as 2026-11-22T10:00:00Z")
             }
             return .since(time)
         }
         if let token {
             guard let token = try? DeviceToken(spelling: token) else {
-                throw ValidationError("--token is no device token in hex")
+                throw ValidationError("--token is not a device token in hex")
             }
             return .token(token)
         }
@@ -104,7 +104,7 @@ struct PurgeCommand: ParsableCommand {
         abstract:
             "Drop ledger entries, feed markers and run records older than policy.keep-ledger.",
         discussion: """
-            What is dropped can no longer be undone. Runs daily from cron; needs DELETE on \
+            Changes without entries can no longer be undone. Runs daily from cron; needs DELETE on \
             pushsweep_change, pushsweep_feed and pushsweep_run, which no other command does.
 
             \(HelpText.exitStatus)

@@ -1,5 +1,5 @@
-// A demonstration of the main job with real parts: certificates, TLS and HTTP/2 gateways on loopback,
-// settings, journal, database and report. Only the users are invented.
+// A demonstration of the main job with real parts: certificates, TLS and HTTP/2 gateways on
+// loopback, settings, journal, database and report. Only the users are invented.
 
 import APNsProtocol
 import APNsSimulator
@@ -17,7 +17,8 @@ struct Demo {
     let settings: Settings
     private let gateway: FeedbackGateway
 
-    /// Makes certificates, starts the gateways with their lists and answers, and writes the settings.
+    /// Makes certificates, starts the gateways with their lists and answers, and writes the
+    /// settings.
     init(folder: String, context: RunContext) throws {
         self.context = context
         now = context.now()

@@ -2,8 +2,8 @@ import Glibc
 
 /// The words of the command line after the program's name.
 enum CommandWords {
-    /// The words; nil when they cannot be found. That must not look like a call without words, which
-    /// prints the help and ends with 0.
+    /// The words; nil when they cannot be found. That must not look like a call without words,
+    /// which prints the help and ends with 0.
     static var typed: [String]? {
         if !CommandLine.arguments.isEmpty { return Array(CommandLine.arguments.dropFirst()) }
         // Swift looks for the arguments beside the environment on the stack, at an address from

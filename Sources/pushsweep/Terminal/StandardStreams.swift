@@ -21,8 +21,8 @@ enum StandardStreams {
     /// Set when a result could not be written, except when its reader closed the stream.
     static let resultWasLost = Atomic<Bool>(false)
 
-    /// Writes one line to stdout with its control characters escaped, so that a line break is printed
-    /// as `\n`. A closed stdout is not an error; a full disk is one.
+    /// Writes one line to stdout with its control characters escaped, so that a line break is
+    /// printed as `\n`. A closed stdout is not an error; a full disk is one.
     static func result(_ line: String) { result(printed: line.printable) }
 
     /// Writes lines to stdout.

@@ -5,7 +5,7 @@ import SecureTransport
 import TestSupport
 import Testing
 
-@Suite("The provider service with clients of others")
+@Suite("The provider service with clients of other projects")
 struct ForeignClientTests {
     private let folder: TemporaryFolder
 
@@ -43,7 +43,7 @@ struct ForeignClientTests {
     }
 
     @Test(
-        "Node.js gets each answer as scripted, with a certificate, over one connection",
+        "Node.js gets each scripted answer, with a certificate, over one connection",
         .enabled(
             if: ForeignProgram.node.isInstalled, Comment(rawValue: ForeignProgram.node.absence)))
     func node() throws {
@@ -74,7 +74,7 @@ struct ForeignClientTests {
         }
     }
 
-    /// Sends to a thousand tokens at once and prints what came for each.
+    /// Sends to a thousand tokens at once and prints the answer for each.
     private static let client = """
         const http2 = require('http2'), fs = require('fs');
         const [port, cert, key, ca] = process.argv.slice(2);

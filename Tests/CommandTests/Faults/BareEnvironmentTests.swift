@@ -1,5 +1,6 @@
-// What cron, a careless administrator or a hardened service gives a program: no variables at all, a umask
-// that hides nothing, few descriptors, small files. It works, or says in one sentence why it cannot.
+// The environment from cron, a careless administrator or a hardened service: no variables at all, a
+// umask that hides nothing, few descriptors, small files. The program works, or says in one
+// sentence why not.
 
 import APNsSimulator
 import Foundation
@@ -13,7 +14,7 @@ struct BareEnvironmentTests {
         return try MixedSweep.inTwoPieces(.sqlite, random: &random)
     }
 
-    @Test("without a single variable is enough for a sweep and a sender")
+    @Test("a sweep and a sender run without a single environment variable")
     func noVariables() throws {
         let sweep = try sweep("no variables")
         let result = try sweep.stage.start(["sweep"], under: ["/usr/bin/env", "-i"]).wait()
@@ -28,7 +29,7 @@ struct BareEnvironmentTests {
         #expect(try stage.states() == ["sent": 5])
     }
 
-    @Test("with umask 000 leaves nothing of ours readable by others")
+    @Test("no file of ours is readable by others under umask 000")
     func umask() throws {
         let open = ["/bin/sh", "-c", "umask 000; exec \"$@\"", "sh"]
         let sweep = try sweep("umask")
@@ -43,7 +44,7 @@ struct BareEnvironmentTests {
         try stage.queue(0..<5)
         #expect(try stage.start(["send"], under: open).wait().exit == 0)
         try expectPrivate(stage.folder.file("state"), atLeast: 4)
-        // The tables are made by the command itself, in a folder of somebody else's.
+        // The command itself makes the tables, in a folder outside the state folder.
         let made = try SweepStage(schema: false)
         let file = made.folder.file("tokens.sqlite")
         made.lines.store = "url: sqlite://\(file)"
@@ -66,7 +67,7 @@ struct BareEnvironmentTests {
         return facts[.posixPermissions] as? Int ?? 0o777
     }
 
-    @Test("with few descriptors works, or says with 78 how many it needs")
+    @Test("a sweep with few descriptors works, or ends with 78 and says how many it needs")
     func descriptors() throws {
         for limit in [3, 5, 8, 12, 31, 32, 40] {
             let sweep = try sweep("\(limit) descriptors")
@@ -81,13 +82,13 @@ struct BareEnvironmentTests {
             }
             #expect(try sweep.recover() == nil)
         }
-        // What the program may do about it itself, it does.
+        // The program raises the limit itself if it may.
         let sweep = try sweep("a low limit that may be raised")
         #expect(try run(sweep, "--nofile=8:64").exit == 0)
         #expect(try sweep.recover() == nil)
     }
 
-    @Test("with small files works, or ends with 74 and says so")
+    @Test("a sweep with a limit on file sizes works, or ends with 74 and says so")
     func fileSizes() throws {
         for kibibytes in [8, 32, 64, 112, 1_024] {
             let sweep = try sweep("\(kibibytes) KiB a file")
@@ -104,7 +105,7 @@ struct BareEnvironmentTests {
     }
 
     @Test(
-        "without /proc, by which Swift finds the arguments, is not taken for a call for help",
+        "a missing /proc, from which Swift reads the arguments, does not make a call one for help",
         .enabled(if: Strace.isUsable, Comment(rawValue: Strace.absence)))
     func noArguments() throws {
         let sweep = try sweep("no /proc")
@@ -122,7 +123,8 @@ struct BareEnvironmentTests {
     }
 
     private func run(_ sweep: MixedSweep, _ limit: String) throws -> ToolResult {
-        // Some callers ignore the signal of a file that is too large; the program shall not need that.
+        // Some callers ignore the signal of a file that is too large; the program must work without
+        // that.
         try sweep.stage.start(
             ["sweep"], under: ["/usr/bin/env", "--default-signal=XFSZ", "/usr/bin/prlimit", limit]
         ).wait()

@@ -1,6 +1,6 @@
-// The wall clock is set while a program runs: by an administrator, by a virtual machine that wakes up, by
-// a time server that found its way at last. Deadlines hang on the clock that only goes forward, so
-// neither what is done nor how long it takes may change.
+// The wall clock is set while a program runs: by an administrator, by a virtual machine that wakes
+// up, by a late answer of a time server. Deadlines use the monotonic clock, so neither the result
+// nor the duration of a run may change.
 
 import APNsProtocol
 import APNsSimulator
@@ -8,11 +8,11 @@ import Foundation
 import TestSupport
 import Testing
 
-/// A wall clock of a program's own that can be set while it runs, by libfaketime; the monotonic clock is
-/// the true one.
+/// A wall clock of a program's own that can be set while it runs, by libfaketime; the monotonic
+/// clock is the true one.
 struct WallClockOfItsOwn {
-    /// Nil where it is not installed, or where the address sanitizer would wait for it forever while
-    /// both are being loaded.
+    /// Nil where it is not installed, or where the address sanitizer would wait for it forever
+    /// while both are being loaded.
     static let library: String? = {
         guard Environment.text("PUSHSWEEP_TEST_SANITIZER") != "address" else { return nil }
         let folders = try? FileManager.default.contentsOfDirectory(atPath: "/usr/lib")
@@ -20,7 +20,7 @@ struct WallClockOfItsOwn {
             .first(where: FileManager.default.fileExists)
     }()
 
-    /// Said by tests that are skipped.
+    /// The message of skipped tests.
     static let absence =
         "libfaketime is not installed, or the address sanitizer is at work: run scripts/bootstrap --tests"
 
@@ -32,7 +32,7 @@ struct WallClockOfItsOwn {
         try set("+0")
     }
 
-    /// Sets it off by so much, such as `+3h` or `-20d`.
+    /// Sets the clock ahead or back, such as by `+3h` or `-20d`.
     func set(_ offset: String) throws {
         try folder.write("next", offset)
         // In one step, so that no program reads half of it.
@@ -41,7 +41,7 @@ struct WallClockOfItsOwn {
         }
     }
 
-    /// The variables of a program that shall have this clock.
+    /// The environment variables that give a program this clock.
     var environment: [String: String] {
         [
             "LD_PRELOAD": Self.library ?? "", "FAKETIME_TIMESTAMP_FILE": folder.file("clock"),
@@ -56,7 +56,9 @@ struct WallClockOfItsOwn {
 struct ClockTests {
     private static let jumps = ["+3h", "-20d"]
 
-    @Test("during a sweep changes neither its deadline nor its result", arguments: jumps)
+    @Test(
+        "a jump of the clock during a sweep changes neither its deadline nor its result",
+        arguments: jumps)
     func sweep(_ jump: String) throws {
         var behaviour = FeedbackBehaviour()
         behaviour.ending = .holdOpen
@@ -82,7 +84,7 @@ struct ClockTests {
     }
 
     @Test(
-        "while sending changes neither the time limit of a request nor the fate of any",
+        "a jump while sending changes neither a request's time limit nor any row's state",
         arguments: jumps)
     func send(_ jump: String) throws {
         for engine in TestEngine.available {

@@ -1,6 +1,7 @@
-// A disk that is full, read-only or broken, and a process that may open no more files: a system call of
-// the sweep or the sender fails, from one of its occurrences on to the end of the run, or just once. Whatever it is, the run says so
-// by exit code and closing line, or has done everything; and the run after it completes the work.
+// A disk that is full, read-only or broken, and a process that may open no more files: a system
+// call of the sweep or the sender fails, from one of its occurrences on to the end of the run, or
+// just once. The run reports any fault by exit code and closing line, or has done everything; the
+// run after it completes the work.
 
 import Foundation
 import Glibc
@@ -15,14 +16,14 @@ extension Fault {
 }
 
 extension TokenDatabase {
-    /// What an SQLite database consists of; nothing for another engine.
+    /// The files of an SQLite database; none for another engine.
     fileprivate var sqliteFiles: [String] {
         guard case .sqlite(let path) = settings.location else { return [] }
         return [path, path + "-wal"]
     }
 }
 
-/// What the journal of a state folder consists of.
+/// The files of a state folder's journal.
 private func journalFiles(in state: String) -> [String] {
     ["/journal.sqlite", "/journal.sqlite-journal"].map { state + $0 }
 }
@@ -35,7 +36,7 @@ struct DiskFaultTests {
         try MixedSweep.inTwoPieces(.sqlite, random: &random)
     }
 
-    @Test("under the journal keeps what is durable, says so, and the next sweep completes the work")
+    @Test("a fault of the journal loses nothing durable, is reported, and the next sweep completes")
     func journal() throws {
         try sweeps.fail(
             [
@@ -45,14 +46,14 @@ struct DiskFaultTests {
         ) { journalFiles(in: $0.stage.state) }
     }
 
-    @Test("for a moment under the journal keeps what is durable and never calls the rest read")
+    @Test("a single fault of the journal loses nothing durable and never calls the rest read")
     func momentarily() throws {
         try sweeps.fail(
             Fault.momentary, codes: [73, 74], most: 12
         ) { journalFiles(in: $0.stage.state) }
     }
 
-    @Test("when it opens the journal reads wrongly sets no good journal aside, and loses no feed")
+    @Test("a read error while the journal opens sets no good journal aside and loses no feed")
     func unreadable() throws {
         var random = SeededGenerator("an unreadable journal")
         for number in stride(from: 2, through: 26, by: 4) {
@@ -71,18 +72,18 @@ struct DiskFaultTests {
         }
     }
 
-    @Test("under the scratch file keeps what is durable, says so, and the next sweep completes it")
+    @Test("a fault of the scratch file loses nothing durable, and the next sweep completes")
     func scratch() throws {
         try sweeps.fail(
             [
                 Fault("pwrite64", "ENOSPC"), Fault("pread64", "EIO"), Fault("openat", "EMFILE"),
-                // A file that is replaced need not go first.
+                // A file that is replaced need not be removed first.
                 Fault("unlinkat", "EROFS", mayPass: true),
             ], codes: [73, 74]
         ) { [$0.stage.state, $0.stage.state + "/scratch.sqlite"] }
     }
 
-    @Test("under the state folder itself says so, and the next sweep completes the work")
+    @Test("a fault of the state folder is reported, and the next sweep completes the work")
     func folder() throws {
         try sweeps.fail(
             [
@@ -95,7 +96,7 @@ struct DiskFaultTests {
         }
     }
 
-    @Test("under the token database says so, and the next sweep completes the work")
+    @Test("a fault of the token database is reported, and the next sweep completes the work")
     func tokens() throws {
         try sweeps.fail(
             [
@@ -105,14 +106,14 @@ struct DiskFaultTests {
         ) { $0.stage.database.sqliteFiles }
     }
 
-    @Test("for a moment under the token database leaves it whole, and the next sweep completes it")
+    @Test("a single fault of the token database leaves it whole, and the next sweep completes")
     func momentarilyInTokens() throws {
         try sweeps.fail(
             Fault.momentary, codes: [75, 77, 78], most: 8
         ) { $0.stage.database.sqliteFiles }
     }
 
-    @Test("with no descriptor left says so, and the next sweep completes the work")
+    @Test("a sweep without free descriptors reports that, and the next sweep completes the work")
     func descriptors() throws {
         try sweeps.fail(
             [Fault("openat", "EMFILE"), Fault("socket", "EMFILE")],
@@ -125,14 +126,14 @@ struct DiskFaultTests {
     "A sender whose disk fails", .serialized,
     .enabled(if: Strace.isUsable, Comment(rawValue: Strace.absence)))
 struct SenderDiskFaultTests {
-    // One that could not look into the folders of others has done its own work.
+    // A sender that could not read the folders of others has done its own work.
     private let senders = FaultInjection(
         name: "a sender", wordsOfPending: ["error: ", "warning: "]
     ) { _, _ in
         try MixedSend(.sqlite, count: 100)
     }
 
-    @Test("under its journal loses no answer, says so, and the next sender completes the work")
+    @Test("a fault of the journal loses no answer, is reported, and the next sender completes")
     func journal() throws {
         try senders.fail(
             [
@@ -142,14 +143,14 @@ struct SenderDiskFaultTests {
         ) { journalFiles(in: $0.state) }
     }
 
-    @Test("for a moment under its journal loses no answer and sends nothing twice")
+    @Test("a single fault of the journal loses no answer and sends nothing twice")
     func momentarily() throws {
         try senders.fail(
             Fault.momentary, codes: [73, 74], most: 12
         ) { journalFiles(in: $0.state) }
     }
 
-    @Test("under its state folder says so, and the next sender completes the work")
+    @Test("a fault of the state folder is reported, and the next sender completes the work")
     func folder() throws {
         try senders.fail(
             [
@@ -162,7 +163,7 @@ struct SenderDiskFaultTests {
         }
     }
 
-    @Test("under the queue's database says so, and the next sender completes the work")
+    @Test("a fault of the queue's database is reported, and the next sender completes the work")
     func queue() throws {
         try senders.fail(
             [
@@ -172,14 +173,14 @@ struct SenderDiskFaultTests {
         ) { $0.stage.database.sqliteFiles }
     }
 
-    @Test("for a moment under the queue's database sends nothing twice, and the next completes it")
+    @Test("a single fault of the queue's database sends nothing twice, and the next completes")
     func momentarilyInQueue() throws {
         try senders.fail(
             Fault.momentary, codes: [75, 77, 78], most: 8
         ) { $0.stage.database.sqliteFiles }
     }
 
-    @Test("with no descriptor left says so, and the next sender completes the work")
+    @Test("a sender without free descriptors reports that, and the next sender completes the work")
     func descriptors() throws {
         try senders.fail(
             [Fault("openat", "EMFILE"), Fault("socket", "EMFILE")],
@@ -193,7 +194,7 @@ final class TinyDisk {
     let path: String
     private let folder: TemporaryFolder
 
-    /// Said by tests that are skipped.
+    /// The message of skipped tests.
     static let absence = "mounting a tmpfs takes root"
 
     init?(mebibytes: Int) throws {
@@ -215,12 +216,12 @@ final class TinyDisk {
 @Suite("A disk with too little room")
 struct FullDiskTests {
     @Test(
-        "is refused before the gateway is asked for its only copy",
+        "a sweep refuses a disk with too little room before it asks the gateway for its only copy",
         .enabled(if: getuid() == 0, Comment(rawValue: TinyDisk.absence)))
     func refused() throws {
         var random = SeededGenerator("a full disk")
         let sweep = try MixedSweep.inTwoPieces(.sqlite, random: &random)
-        // A container may have root and forbid it all the same.
+        // A container may forbid it even to root.
         guard let disk = try TinyDisk(mebibytes: 63) else {
             return print("skipped: \(TinyDisk.absence)")
         }

@@ -1,19 +1,19 @@
-// Faults at system calls, for any run of the program that has a checker: what calls a run makes is
-// recorded once; then a run is set up anew for each chosen occurrence, meets its fault there, and is
-// checked together with the run after it.
+// Faults at system calls, for any run of the program that has a checker. The calls of a run are
+// recorded once. Then for each chosen occurrence a new run gets its fault there, and is checked
+// together with the run after it.
 
 import TestSupport
 import Testing
 
-/// A run of the real program that a fault ends early, and the checker of what it leaves.
+/// A run of the real program that a fault ends early, and the checker of its result.
 protocol InterruptedRun {
     /// The folder of its test.
     var folder: TemporaryFolder { get }
     /// Starts it, as the last words of a tracer's command.
     func start(under command: [String]) throws -> RunningTool
-    /// Runs again and compares everything; nil when all is as it must be.
+    /// Runs again and compares everything; the first difference, or nil.
     func recover() throws -> String?
-    /// What is not as it must be after a run that ended with success; nil when all is.
+    /// The first difference after a run that ended with success; nil if there is none.
     func wrongSuccess() throws -> String?
 }
 
@@ -21,9 +21,9 @@ protocol InterruptedRun {
 struct Fault: CustomStringConvertible, Sendable {
     let call: String
     let error: String
-    /// Whether a run that meets it each time can still do all its work.
+    /// Whether a run can still do all its work when each such call fails.
     let mayPass: Bool
-    /// Whether the call fails in one place alone: what swallows such a failure can still end well.
+    /// Whether the call fails only once; a run that ignores such a failure can still succeed.
     let once: Bool
     var description: String { "\(error)\(once ? " once" : "") from \(call)" }
 
@@ -32,9 +32,9 @@ struct Fault: CustomStringConvertible, Sendable {
     }
 }
 
-/// Brings faults about in runs that are set up anew for each.
+/// Injects faults, each into a new run.
 struct FaultInjection<Run: InterruptedRun> {
-    /// What a run can leave half done, on disk or on a connection.
+    /// The calls that a run can leave half done, on disk or on a connection.
     private static var visible: [String] {
         [
             "close", "connect", "fchmod", "fcntl", "fdatasync", "flock", "fsync", "ftruncate",
@@ -43,9 +43,9 @@ struct FaultInjection<Run: InterruptedRun> {
         ]
     }
 
-    /// What is interrupted, for messages.
+    /// The name of the interrupted run, for messages.
     let name: String
-    /// How a run that leaves something for the next one says so.
+    /// The message of a run that leaves work for the next one.
     var wordsOfPending = ["error: "]
     /// Sets up a run; the number is that of the occurrence that will be chosen.
     let make: (_ number: Int, _ random: inout SeededGenerator) throws -> Run
@@ -69,13 +69,13 @@ struct FaultInjection<Run: InterruptedRun> {
             }
         }
         print("kills at system calls of \(name): \(kills), not reached: \(misses)")
-        // How often a call is made differs a little from run to run.
+        // The number of calls differs a little from run to run.
         #expect(kills > misses * 4)
     }
 
-    /// Lets calls fail from each of some occurrences on to the end of the run, or once, at the paths alone
-    /// if there are any. The first occurrence is among them, so that a fault that nobody notices is one
-    /// too.
+    /// Lets calls fail from each of some occurrences on to the end of the run, or once, at the
+    /// paths alone if there are any. The first occurrence is among them, so that an unnoticed fault
+    /// counts as one too.
     func fail(
         _ faults: [Fault], codes: Set<Int32>, most: Int = 2, at paths: (Run) -> [String]
     ) throws {
@@ -104,7 +104,7 @@ struct FaultInjection<Run: InterruptedRun> {
         }
     }
 
-    /// Success means that all is done; anything else is said, in the words for scripts.
+    /// Success means that all is done; any other end has a closing line for scripts.
     func wrongEnd(_ result: ToolResult, _ run: Run, _ codes: Set<Int32>) throws -> String? {
         if result.exit == 0 { return try run.wrongSuccess() }
         guard codes.contains(result.exit) else { return "exit \(result.exit): \(result.error)" }
@@ -128,22 +128,22 @@ struct FaultInjection<Run: InterruptedRun> {
     }
 }
 
-/// What the dynamic loader ends a program with, before its first own word.
+/// The exit codes of the dynamic loader, before the program starts.
 enum ExitOfLoader {
     /// It cannot open a library.
     static let missingLibrary: Int32 = 127
 }
 
-/// Which of many moments a test takes.
+/// The choice of moments in a test.
 enum Sample {
     /// The system calls of which the caller wants each occurrence.
     static let names = Set(
         (Environment.text("PUSHSWEEP_TEST_CALLS") ?? "").split(separator: ",").map(String.init))
-    /// Whether the caller wants each of all.
+    /// Whether the caller wants each occurrence of all calls.
     static let isWhole = names.contains("all")
 
-    /// Some of the numbers from 1 to a count, spread over all of it; of several, one of the last, which
-    /// is where the durable steps are.
+    /// Some of the numbers from 1 to a count, spread over all of it; of several, one of the last,
+    /// which is where the durable steps are.
     static func occurrences(
         of count: Int, most: Int, _ random: inout SeededGenerator
     ) -> [Int] {

@@ -1,7 +1,7 @@
-// The checker behind every fault that ends a sweep early. A feed names tokens of every kind the table can
-// hold; after the fault, what the journal held durably is the truth that the next run has to live up
-// to: all of it applied, nothing else touched, each tuple counted once, and nothing left half done in
-// the state folder.
+// The checker behind every fault that ends a sweep early. A feed names tokens of every kind the
+// table can hold; after the fault, the durable bytes of the journal are the reference for the next
+// run: it must apply all of them, change nothing else, count each tuple once, and leave nothing
+// half done in the state folder.
 
 import APNsProtocol
 import APNsSimulator
@@ -10,14 +10,15 @@ import TestSupport
 
 private let firstDeath: UInt32 = 1_700_000_000
 
-/// One database, one gateway, and a feed of tokens that are stale, fresh, unknown or marked already.
+/// One database, one gateway, and a feed of tokens that are stale, fresh, unknown or marked
+/// already.
 struct MixedSweep: InterruptedRun {
     let stage: SweepStage
     let feed: [FeedbackTuple]
     private let isDeleting: Bool
     private let count: Int
 
-    /// What the table knows of a token before the sweep.
+    /// The state of a token in the table before the sweep.
     private enum Kind: Int, CaseIterable {
         case stale, fresh, unknown, marked
         init(_ number: Int) { self = [.stale, .stale, .fresh, .unknown, .marked][number % 5] }
@@ -67,8 +68,8 @@ struct MixedSweep: InterruptedRun {
         }
     }
 
-    /// What a run that starts now will find in the journal. Read from a copy, since opening an
-    /// SQLite file rolls back what a killed process left, and that is for the next run to do.
+    /// The bytes that a run would find now in the journal. Read from a copy, because opening an
+    /// SQLite file rolls back the transaction of a killed process, which the next run must do.
     func durableBytes() throws -> [UInt8] {
         try durableBytes(in: stage.state)
     }
@@ -88,7 +89,7 @@ struct MixedSweep: InterruptedRun {
     func recover() throws -> String? {
         let bytes = FeedbackTuple.bytes(feed)
         let durable = try durableBytes()
-        guard bytes.starts(with: durable) else { return "the journal is no prefix of the feed" }
+        guard bytes.starts(with: durable) else { return "the journal is not a prefix of the feed" }
         let result = try stage.sweep()
         guard let read = try? stage.journaledBytes() else {
             return "no journal after exit \(result.exit): \(result.error)"
@@ -109,7 +110,7 @@ struct MixedSweep: InterruptedRun {
 
     func wrongSuccess() throws -> String? { try wrongEnd(after: feed.count * 38) }
 
-    /// What is not as it must be once so many bytes of the feed were read and applied.
+    /// The first difference after a number of bytes of the feed were read and applied.
     func wrongEnd(after bytes: Int) throws -> String? {
         let known = feed.prefix(bytes / 38)
         return try wrongRow(known) ?? wrongCount(known) ?? wrongState()
@@ -160,7 +161,7 @@ struct MixedSweep: InterruptedRun {
         return counts == wanted ? nil : "counted \(counts), expected \(wanted)"
     }
 
-    /// No feed is still on its way, and no file is left but those that runs share and the scratch file,
+    /// No feed is being read, and no file exists but those that runs share and the scratch file,
     /// which the next feed replaces.
     private func wrongState() throws -> String? {
         let states = try stage.feedStates()

@@ -1,6 +1,6 @@
-// Where a sweep's words go is the caller's affair: a full disk, a reader that has left, nothing at all.
-// The rows are as they must be in any case, and no file of ours ever takes the number of a stream that the
-// caller had closed, since the next message would be written into it.
+// The caller decides where the output of a sweep goes: to a full disk, to a reader that has left,
+// nowhere. The rows are correct in any case. No file of ours gets the number of a stream that the
+// caller had closed, because the next message would be written into it.
 
 import APNsSimulator
 import Foundation
@@ -8,7 +8,7 @@ import Glibc
 import TestSupport
 import Testing
 
-@Suite("A command whose output has nowhere to go")
+@Suite("A command that cannot write its output")
 struct OutputTests {
     /// A way of losing output.
     enum Loss: String, CaseIterable, Sendable {
@@ -23,14 +23,14 @@ struct OutputTests {
         case errorLeft = "exec 3> >(exec true); wait $!; exec \"$@\" 2>&3 3>&-"
         case bothLeft = "exec 3> >(exec true); wait $!; exec \"$@\" >&3 2>&3 3>&-"
 
-        /// Whether a result is lost that somebody still wanted.
+        /// Whether a result is lost that a reader still expected.
         var losesResult: Bool { self == .outputFull || self == .bothFull }
 
         var command: [String] { ["/bin/bash", "-c", rawValue, "bash"] }
     }
 
     @Test(
-        "applies the feed all the same, and says with 73 that its result was lost",
+        "a sweep applies the feed all the same, and ends with 73 because its result was lost",
         arguments: Loss.allCases)
     func sweep(_ loss: Loss) throws {
         var random = SeededGenerator("output: \(loss)")
@@ -45,7 +45,7 @@ struct OutputTests {
     }
 
     @Test(
-        "keeps its code, or ends with 73 where a result was lost",
+        "a command keeps its exit code, or ends with 73 where a result was lost",
         arguments: [
             ["check"], ["schema"], ["holds", "list"], ["quarantine"], ["send", "--verbose"],
             ["sweep", "--app", "nobody"],
@@ -61,7 +61,7 @@ struct OutputTests {
         }
     }
 
-    @Test("gives the numbers of closed streams to no file of its own")
+    @Test("no file of the program gets the descriptor number of a closed stream")
     func numbers() throws {
         var behaviour = FeedbackBehaviour()
         behaviour.ending = .holdOpen

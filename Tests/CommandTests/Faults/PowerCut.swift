@@ -8,9 +8,9 @@ enum PowerCut {
     enum Disk: Equatable {
         /// Forgets all that was not synced.
         case forgetful
-        /// Keeps some of it by the number, and of some writes a beginning.
+        /// Keeps some of the writes, chosen by the number, and of some a beginning.
         case torn(UInt64)
-        /// Claims to have synced and has not.
+        /// Claims to have synced, but has not.
         case lying
     }
 
@@ -28,16 +28,17 @@ enum PowerCut {
     // Lives as long as the process, so the library stays while tests run.
     private static let folderOfLibrary = try? TemporaryFolder()
 
-    /// Said by tests that are skipped.
+    /// The message of skipped tests.
     static let absence = "no C compiler that can make a library: run scripts/bootstrap --tests"
 
-    /// What a run with a failing disk left.
+    /// The result of a run with a failing disk.
     struct Notes {
         private let folder: TemporaryFolder
 
         init() throws { folder = try TemporaryFolder() }
 
-        /// The variables of a run whose power fails in place of a call; 0 for one that does not fail.
+        /// The variables of a run whose power fails in place of a call; 0 for one that does not
+        /// fail.
         func environment(
             _ disk: Disk, at call: Int, of folder: TemporaryFolder
         ) -> [String: String] {
@@ -53,13 +54,13 @@ enum PowerCut {
             return variables
         }
 
-        /// The calls that change or sync something, each with the file.
+        /// The calls that change or sync a file, each with the file.
         func calls() throws -> [String] {
             try String(contentsOfFile: folder.file("calls"), encoding: .utf8)
                 .split(separator: "\n").map(String.init)
         }
 
-        /// The state folder as it stood when the power failed, with what was never synced.
+        /// The state folder at the power cut, with the writes that were never synced.
         var stateBefore: String { folder.file("before/state") }
     }
 }

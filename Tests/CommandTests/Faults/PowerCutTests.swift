@@ -1,6 +1,7 @@
-// The power fails in place of a call that writes, syncs, names or removes something in the state folder.
-// What was not synced is gone, or there in part. The database is another machine, or has promises of its
-// own, and is left as it stands: so whatever it was told has to be found in the journal again.
+// The power fails in place of a call that writes, syncs, names or removes something in the state
+// folder. Writes that were not synced are lost, or partly there. The database is another machine,
+// or has its own promises, and keeps its content: so the journal must still have everything that
+// the database got.
 
 import APNsSimulator
 import Foundation
@@ -14,17 +15,17 @@ struct PowerCutTests {
     /// The call by which the journal makes a transaction durable.
     private static let commit = "sync /state/journal.sqlite-journal"
 
-    @Test("costs nothing that was acknowledged, and the next sweep completes the work")
+    @Test("a power cut loses nothing acknowledged, and the next sweep completes the work")
     func forgetful() throws {
         try cutAll("a forgetful disk") { _ in .forgetful }
     }
 
-    @Test("that leaves some of the last writes, or their beginnings, does so too")
+    @Test("a power cut that keeps some last writes, or beginnings of them, loses nothing either")
     func torn() throws {
         try cutAll("torn writes") { .torn(.random(in: 1...(.max), using: &$0)) }
     }
 
-    @Test("is noticed by these tests where a disk lies about what it has synced")
+    @Test("the test fails on a disk that lies about what it has synced")
     func lying() throws {
         var random = SeededGenerator("a lying disk")
         let calls = try calls(.sqlite, &random)
@@ -81,7 +82,7 @@ struct PowerCutTests {
     }
 
     /// What was committed when the power failed has to be there, but for a transaction whose commit
-    /// was just being synced: of that the program had not been told.
+    /// was being synced: the program had no answer to that yet.
     private func lostBytes(_ sweep: MixedSweep, _ notes: PowerCut.Notes) throws -> String? {
         guard FileManager.default.fileExists(atPath: notes.stateBefore) else { return nil }
         let before = try sweep.durableBytes(in: notes.stateBefore)

@@ -1,7 +1,8 @@
 // kill -9 in place of every call to the kernel that reads, writes, syncs, locks, names or removes
-// something, by name and occurrence. Between two such calls nothing happens that another process could
-// see, so these are all the moments there are; strace counts for each thread by itself, and a thread
-// with fewer calls than the busiest one of that name is killed at its own only now and then.
+// something, by name and occurrence. Between two such calls nothing happens that another process
+// could see, so these are all the moments there are; strace counts for each thread by itself, and a
+// thread with fewer calls than the busiest one of that name is killed at its own calls only
+// sometimes.
 //
 // The tests take a spread of them; PUSHSWEEP_TEST_CALLS=all takes all, which lasts long, and
 // PUSHSWEEP_TEST_CALLS=pwrite64,unlink all of some.
@@ -14,7 +15,7 @@ import Testing
     .enabled(if: Strace.isUsable, Comment(rawValue: Strace.absence)))
 struct SystemCallKillTests {
     @Test(
-        "of a sweep is completed by the next one, with every durable tuple applied once",
+        "the sweep after a killed one applies every durable tuple once",
         arguments: TestEngine.available)
     func sweep(_ engine: TestEngine) throws {
         try FaultInjection(name: "a sweep on \(engine)") { number, random in
@@ -23,7 +24,7 @@ struct SystemCallKillTests {
     }
 
     @Test(
-        "of a sender loses no row and no answer, and the next one sends none twice",
+        "a killed sender loses no row and no answer, and the next one sends no row twice",
         arguments: TestEngine.available)
     func send(_ engine: TestEngine) throws {
         try FaultInjection(name: "a sender on \(engine)") { _, _ in

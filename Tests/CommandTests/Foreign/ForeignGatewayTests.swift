@@ -11,7 +11,7 @@ private let registered: Int64 = 1_690_000_000_000
     "Sending to a gateway of Node.js",
     .enabled(if: ForeignProgram.node.isInstalled, Comment(rawValue: ForeignProgram.node.absence)))
 struct ForeignGatewayTests {
-    @Test("every row has the answer that its token got, over connections that go away")
+    @Test("every row gets the answer of its token, over connections that end with GOAWAY")
     func answers() throws {
         let stage = try SendStage()
         let gateway = try NodeGateway(
@@ -42,7 +42,7 @@ struct ForeignGatewayTests {
         _ = gateway.port
     }
 
-    @Test("a clock that is off ends in 78 and names both times, and no row is lost")
+    @Test("a wrong clock ends the sender with 78, which names both times and loses no row")
     func clock() throws {
         let stage = try SendStage()
         let gateway = try NodeGateway(

@@ -2,8 +2,8 @@ import APNsSimulator
 import Foundation
 import TestSupport
 
-/// A gateway over the module http2 of Node.js. It answers 410 to tokens whose last hex digit is 7, goes
-/// away politely after each thousandth request, and says at the end what it saw.
+/// A gateway over the module http2 of Node.js. It answers 410 to tokens whose last hex digit is 7,
+/// sends GOAWAY after each thousandth request, and reports its requests at the end.
 final class NodeGateway {
     let port: UInt16
     private let running: RunningTool
@@ -25,7 +25,7 @@ final class NodeGateway {
     deinit { end() }
 
     private func end() {
-        // It inherits the blocked signals of the thread that started it, so nothing less ends it.
+        // It inherits blocked signals from the thread that started it, so only SIGKILL ends it.
         running.signal(SIGKILL)
         _ = running.wait()
     }

@@ -8,9 +8,10 @@ private let start: UInt32 = 1_700_000_000
 private let before: Int64 = 1_600_000_000_000
 private let after: Int64 = 1_800_000_000_000
 
-/// What a user reads and scripts parse. A sentence that is rewritten on purpose changes its copy in the same
-/// commit; `PUSHSWEEP_TEST_WRITE_GOLDEN=1 scripts/test --filter GoldenTests` writes the copies anew.
-@Suite("What the programs print", .serialized)
+/// The output that users read and scripts parse. A sentence that is rewritten on purpose changes
+/// its copy in the same commit; `PUSHSWEEP_TEST_WRITE_GOLDEN=1 scripts/test --filter GoldenTests`
+/// writes the copies anew.
+@Suite("Golden copies of the output", .serialized)
 struct GoldenTests {
     private func hidden(_ folder: TemporaryFolder, _ ports: [UInt16]) throws -> [(String, String)] {
         let certificates = try SweepStage.certificates.get()
@@ -22,7 +23,7 @@ struct GoldenTests {
             + ports.flatMap { [(" \($0)", " <port>"), ("\"\($0)\"", "\"<port>\"")] }
     }
 
-    @Test("as help is as it was", arguments: ["pushsweep", "apns-simulator"])
+    @Test("the help texts match the copy", arguments: ["pushsweep", "apns-simulator"])
     func help(_ program: String) throws {
         var pages: [String] = []
         var waiting = [[String]]()
@@ -46,7 +47,9 @@ struct GoldenTests {
         #expect(difference == nil, "\(difference ?? "")")
     }
 
-    @Test("as schema is as it was", arguments: ["mysql://u@db/push", "sqlite:///var/push.sqlite"])
+    @Test(
+        "the schema matches the copy",
+        arguments: ["mysql://u@db/push", "sqlite:///var/push.sqlite"])
     func schema(_ url: String) throws {
         let folder = try TemporaryFolder()
         let settings = try folder.write("pushsweep.yaml", "store: {url: \(url)}\n")
@@ -57,7 +60,7 @@ struct GoldenTests {
         #expect(difference == nil, "\(difference ?? "")")
     }
 
-    @Test("of sweeps, their undo, replay, purge and metrics is as it was")
+    @Test("sweeps, their undo, replay, purge and metrics match the copies")
     func sweeps() throws {
         var bytes = FeedbackTuple.bytes((0..<7).map { .dead($0, at: start + UInt32($0)) })
         bytes += FeedbackTuple.bytes([.dead(50, at: start)])
@@ -102,7 +105,7 @@ struct GoldenTests {
         #expect(difference == nil, "\(difference ?? "")")
     }
 
-    @Test("of a removal that is held, released and discarded is as it was")
+    @Test("a removal that is held, released and discarded matches the copy")
     func holds() throws {
         let stage = try SweepStage(
             .sqlite,
@@ -138,7 +141,7 @@ struct GoldenTests {
         #expect(difference == nil, "\(difference ?? "")")
     }
 
-    @Test("of the queue and its sender is as it was")
+    @Test("the queue and its sender match the copy")
     func sending() throws {
         var script = ProviderScript()
         script.tokens[.numbered(1)] = .reply(
@@ -164,7 +167,7 @@ struct GoldenTests {
         #expect(difference == nil, "\(difference ?? "")")
     }
 
-    @Test("about mistakes is as it was, with its exit codes")
+    @Test("error messages and their exit codes match the copy")
     func mistakes() throws {
         let stage = try SweepStage(.sqlite, dead: 3)
         let good = try stage.settings()

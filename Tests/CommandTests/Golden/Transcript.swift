@@ -1,12 +1,12 @@
-// What the programs print, with everything that differs from run to run replaced by a word in angle
-// brackets: names drawn at random, times, durations, ports and folders. Two runs of one version print the same
-// then, so a difference to the kept copy is a difference for users.
+// The output of the programs. A word in angle brackets replaces everything that differs between
+// runs: random names, times, durations, ports and folders. So two runs of one version print the
+// same, and a difference from the kept copy is a difference for users.
 
 import APNsSimulator
 import Foundation
 import TestSupport
 
-/// Commands with what they printed, ready to be compared.
+/// Commands with their output, ready to be compared.
 struct Transcript {
     private(set) var text = ""
     private var uuids: [String: String] = [:]
@@ -15,7 +15,7 @@ struct Transcript {
 
     /// A transcript in which each of the texts is shown as the word beside it.
     init(hiding known: [(String, String)] = []) {
-        // A longer text first: one folder may lie in another.
+        // Longer texts first, because one folder may be inside another.
         self.known = known.sorted { $0.0.count > $1.0.count }
     }
 
@@ -81,7 +81,7 @@ struct Transcript {
     }
 }
 
-/// A kept copy of what a version prints.
+/// A kept copy of the output of a version.
 struct GoldenCopy {
     /// Its name without ending.
     let name: String
@@ -91,7 +91,8 @@ struct GoldenCopy {
             .appending(path: "Copies/\(name).txt")
     }
 
-    /// The copy; an empty text where none is kept. PUSHSWEEP_TEST_WRITE_GOLDEN=1 keeps `text` instead.
+    /// The copy; an empty text where none is kept. PUSHSWEEP_TEST_WRITE_GOLDEN=1 keeps `text`
+    /// instead.
     func kept(writing text: String) throws -> String {
         if ProcessInfo.processInfo.environment["PUSHSWEEP_TEST_WRITE_GOLDEN"] == "1" {
             try text.write(to: file, atomically: true, encoding: .utf8)

@@ -1,11 +1,11 @@
-// pushsweep-fuzz TARGET [libFuzzer's own arguments]: has libFuzzer call one target until it finds
+// pushsweep-fuzz TARGET [libFuzzer's own arguments]: lets libFuzzer call one target until it finds
 // an input that ends the process. Built by scripts/fuzz only; Package.swift has it where
 // PUSHSWEEP_FUZZ is set.
 
 import Foundation
 
-// Part of the compiler's runtime, which has no module:
-// int LLVMFuzzerRunDriver(int *argc, char ***argv, int (*callback)(const uint8_t *data, size_t size))
+// Part of the compiler's runtime, which has no module: int LLVMFuzzerRunDriver(int *argc, char
+// ***argv, int (*callback)(const uint8_t *data, size_t size))
 @_silgen_name("LLVMFuzzerRunDriver")
 func runLibFuzzer(
     _ count: UnsafeMutablePointer<CInt>,

@@ -1,8 +1,8 @@
 import Foundation
 import Testing
 
-/// The files in `cron/` are installed by hand on other machines, where a slip shows as a sweep that
-/// silently never runs.
+/// The files in `cron/` are installed by hand on other machines, where a mistake means a sweep
+/// that silently never runs.
 @Suite("Schedules")
 struct ScheduleTests {
     static let folder = URL(filePath: #filePath).deletingLastPathComponent()
@@ -12,7 +12,7 @@ struct ScheduleTests {
         try String(contentsOf: folder.appending(path: name), encoding: .utf8)
     }
 
-    /// Lines that mean something.
+    /// Lines that are not comments or empty.
     static func lines(_ name: String) throws -> [String] {
         try text(name).split(separator: "\n").map(String.init).filter {
             !$0.hasPrefix("#") && !$0.allSatisfy(\.isWhitespace)
@@ -23,7 +23,7 @@ struct ScheduleTests {
         line.first.map { $0.isNumber || $0 == "*" } == true
     }
 
-    @Test("the crontab has lines for purging and sending too, which wait to be switched on")
+    @Test("the crontab has lines for purging and sending too, as comments")
     func sendingLine() throws {
         let comments = try Self.text("pushsweep.crontab").split(separator: "\n").filter {
             $0.hasPrefix("#") && Self.isJob(String($0.dropFirst()))
@@ -36,7 +36,7 @@ struct ScheduleTests {
 
     @Test("the crontab is variables and one hourly line with a user, as /etc/cron.d wants it")
     func crontab() throws {
-        // cron ignores a last line without an end.
+        // cron ignores a last line without a line break.
         #expect(try Self.text("pushsweep.crontab").hasSuffix("\n"))
         let lines = try Self.lines("pushsweep.crontab")
         let jobs = lines.filter(Self.isJob)
@@ -79,7 +79,8 @@ struct ScheduleTests {
         }
     }
 
-    @Test("the sender's service follows the queue, stops gently, and gives up only on mistakes")
+    @Test(
+        "the sender's service follows the queue, stops gently, and restarts except after mistakes")
     func sender() throws {
         let lines = try Self.lines("pushsweep-send.service")
         for line in [
@@ -103,7 +104,7 @@ struct ScheduleTests {
             try contained("pushsweep-send.service") == contained("pushsweep-sweep.service"))
     }
 
-    @Test("the service runs one sweep, contained, and tries again only what mends itself")
+    @Test("the service runs one contained sweep, and repeats only after passing failures")
     func service() throws {
         let lines = try Self.lines("pushsweep-sweep.service")
         for line in [
@@ -136,10 +137,10 @@ struct ScheduleTests {
     static let analyzer = "/usr/bin/systemd-analyze"
 
     @Test(
-        "systemd finds nothing to say about the units",
+        "systemd reports nothing about the units",
         .enabled(if: FileManager.default.isExecutableFile(atPath: analyzer)))
     func systemdVerifies() throws {
-        // Verified apart from this machine: with a command that exists here.
+        // The command is replaced by one that exists on this machine.
         let place = FileManager.default.temporaryDirectory
             .appending(path: "pushsweep-units-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: place, withIntermediateDirectories: true)
@@ -159,7 +160,7 @@ struct ScheduleTests {
             decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
         process.waitUntilExit()
         #expect(process.terminationStatus == 0)
-        // It also reports what is wrong with units of the machine itself.
+        // It also reports mistakes in the machine's own units.
         #expect(!said.contains("pushsweep"), "\(said)")
     }
 }

@@ -29,7 +29,7 @@ struct MetricsTests {
             succeeded: EpochMilliseconds(noon + 1_250), summary: report.jsonLine)
     }
 
-    @Test("tell of the last run of each kind, and add up feeds of one app")
+    @Test("the metrics report the last run of each kind, and add up feeds of one app")
     func runs() throws {
         var facts = MetricsFacts()
         facts.runs = [Self.sweep([("chat", 5), ("chat", 7), ("mail", 0)])]
@@ -53,7 +53,7 @@ struct MetricsTests {
         #expect(page.types.values.allSatisfy { $0 == "gauge" })
     }
 
-    @Test("give a run that goes on no end, and one that cannot be read no counts")
+    @Test("a run that still works has no end, and an unreadable one has no counts")
     func unfinished() throws {
         var facts = MetricsFacts()
         facts.runs = [
@@ -68,7 +68,7 @@ struct MetricsTests {
             ])
     }
 
-    @Test("count queue rows by reasons of a bounded set; what a peer made up is other")
+    @Test("queue rows are counted by a fixed set of reasons; a reason that a peer invents is other")
     func reasons() throws {
         var report = SendReport(run: "r", dryRun: false, started: EpochMilliseconds(Self.noon))
         var app = SendReport.App(Partition(app: "chat", environment: "sandbox"))
@@ -97,7 +97,7 @@ struct MetricsTests {
         #expect(!facts.text.contains("evil") && !facts.text.contains("Worse"))
     }
 
-    @Test("hold the number of a control character in place of it, in one line")
+    @Test("a control character is replaced by its number, on one line")
     func controlCharacters() throws {
         var family = MetricFamily("test", "a\u{1B}b")
         family.add(1, [.init("name", "a\u{1B}]52;\u{9B}\u{202E}\u{2028}\r\nb")])
@@ -111,7 +111,7 @@ struct MetricsTests {
                 """, "\(page)")
     }
 
-    @Test("read back what names hold, whatever that is")
+    @Test("a reader of the metrics gets every name back unchanged")
     func escaping() throws {
         for name in ["a\"b", #"a\b"#, "a\nb", #"\n"#, "ü}{,=", ""] {
             var facts = MetricsFacts()
@@ -128,7 +128,7 @@ struct MetricsTests {
         }
     }
 
-    @Test("are all in the documentation, by name")
+    @Test("the documentation names every metric")
     func documented() throws {
         var facts = MetricsFacts()
         facts.runs = [Self.sweep([("chat", 1)])]
@@ -143,7 +143,7 @@ struct MetricsTests {
     }
 
     @Test(
-        "replace the file whole, readable by others whatever the umask, and leave nothing beside it"
+        "the file is replaced whole, readable by others, and no temporary file stays"
     )
     func file() throws {
         let folder = try TemporaryFolder()
@@ -158,7 +158,7 @@ struct MetricsTests {
         #expect(mode as? Int == 0o644)
     }
 
-    @Test("that cannot be written leave what is there, and say what to do")
+    @Test("a file that cannot be replaced stays as it is, and the error names the remedy")
     func unwritable() throws {
         let folder = try TemporaryFolder()
         try FileManager.default.createDirectory(

@@ -37,7 +37,7 @@ struct RogueFollowTests {
             }, interrupt: interrupt)
     }
 
-    @Test("each new try costs three rows at most, and all others are sent once the gateway answers")
+    @Test("each new try costs at most three rows, and all others are sent once the gateway answers")
     func renewedTries() throws {
         let bad = ProviderPlot.Scene(rest: .reset(.internalError))
         let run = try Self.follow(
@@ -60,7 +60,7 @@ struct RogueFollowTests {
         #expect(run.told.contains("trying again"), "\(run.told)")
     }
 
-    @Test("what a gateway does not process is claimed again, and nothing of it is told as lost")
+    @Test("unprocessed rows are claimed again, and none is reported as lost")
     func goesAway() throws {
         let scenes = (0..<12).map { _ in ProviderPlot.Scene(acts: [.serve, .goAway]) }
         let run = try Self.follow(ProviderPlot(scenes + [.init()]))

@@ -8,18 +8,18 @@ import Testing
 
 @testable import Operations
 
-// The real sender, with its real connections, journal and database, against gateways drawn from a seed;
-// after each the rows are compared with what the gateway knows. PUSHSWEEP_TEST_GATEWAYS=10000 takes so
-// many on SQLite and a tenth of them on MariaDB. A gateway that was judged wrong is printed with its
-// seed, and PUSHSWEEP_TEST_GATEWAY=SEED plays that one alone.
+// The real sender, with its real connections, journal and database, against gateways drawn from a
+// seed; after each run the rows are compared with the gateway's record.
+// PUSHSWEEP_TEST_GATEWAYS=10000 takes that number on SQLite and a tenth on MariaDB. A gateway with
+// a wrong result is printed with its seed, and PUSHSWEEP_TEST_GATEWAY=SEED runs that one alone.
 
-@Suite("Sending to gateways without manners")
+@Suite("Sending to rogue gateways")
 struct RogueGatewayTests {
     /// Seconds after which a sender counts as hung.
     private static let patience = 60.0
 
     @Test(
-        "each row ends in the one state that the gateway's answers allow, and no unknown one is silent",
+        "each row ends in the one state that the answers allow, and each unknown one is reported",
         arguments: TestEngine.available)
     func rogues(_ engine: TestEngine) throws {
         let wanted = Int(Environment.number("PUSHSWEEP_TEST_GATEWAYS") ?? 300)
@@ -40,14 +40,14 @@ struct RogueGatewayTests {
 
 @Suite("Sending to a gateway that goes away again and again")
 struct RogueGoAwayTests {
-    /// What leaves the second and third row on five connections above the last stream.
+    /// A plot that leaves the second and third row on five connections above the last stream.
     private static func scenes() -> [ProviderPlot.Scene] {
         let none = ProviderPlot.Scene(acts: [.goAway])
         return [none, none, .init(acts: [.serve, .goAway]), none, none]
     }
 
     @Test(
-        "rows that it does not process to the end of the run wait, and 75 says so",
+        "rows that the gateway never processes wait, and the run ends with 75",
         arguments: [3, 30])
     func neverProcesses(_ rows: Int) throws {
         let stage = try RogueStage(.sqlite)
@@ -63,14 +63,14 @@ struct RogueGoAwayTests {
     }
 }
 
-/// Threads that play gateways until none is left.
+/// Threads that run gateways until all are done.
 final class RogueParty: Sendable {
     private struct State {
         var next = 0
         var findings: [String] = []
         var exits: [Int32: Int] = [:]
         var states: [String: Int] = [:]
-        /// What each thread plays, and since when.
+        /// The gateway of each thread, and its start.
         var playing: [Int: (seed: UInt64, since: Date, interrupt: Interrupt)] = [:]
     }
 
@@ -82,7 +82,7 @@ final class RogueParty: Sendable {
 
     var findings: [String] { state.withLock { $0.findings } }
 
-    /// What came of all.
+    /// The results of all gateways.
     var summary: String {
         state.withLock { state in
             let exits = state.exits.sorted { $0.key < $1.key }.map { "\($0.key): \($0.value)" }
@@ -166,7 +166,7 @@ final class RogueParty: Sendable {
         }
     }
 
-    /// Lets another sender send what is left to a gateway that takes everything.
+    /// Lets another sender send the remaining rows to a gateway that accepts everything.
     private func follow(_ run: RogueRun, _ stage: RogueStage) throws -> [String] {
         let second = try stage.send(nil, connections: 1, isSlow: false)
         var wrong: [String] = []

@@ -2,12 +2,12 @@ import APNsSimulator
 
 @testable import Operations
 
-// What must hold after a run, told by what the gateway knows of each row. A gateway knows whether it
-// processed a request and what it answered. It does not know whether its answer arrived where it broke
-// the connection itself, nor what lay unread in the socket then; only there, and where an answer came
-// later than the sender's deadline, a row that was answered may be of unknown outcome.
+// The rules for the rows after a run, from the gateway's record of each row. A gateway knows
+// whether it processed a request and what it answered. If it broke the connection itself, it does
+// not know whether its answer arrived, nor which requests were unread in the socket. Only then, and
+// where an answer came later than the sender's deadline, an answered row may be of unknown outcome.
 
-/// Compares a run with what the gateway knows.
+/// Compares a run with the gateway's record.
 final class RogueModel {
     let drawn: RogueCase
     let run: RogueRun
@@ -41,7 +41,7 @@ final class RogueModel {
             bad.isEmpty || run.app.sent + run.app.gone > 0,
             "\(bad.count) bad tokens closed though no token was known")
         let gone = Set(run.rows.filter { $0.state == "gone" }.map(\.number))
-        // A sender that was told to stop leaves evidence to the next one.
+        // A stopped sender leaves evidence to the next one.
         let isMarked = drawn.stopsAfter == nil ? run.marked == gone : run.marked.isSubset(of: gone)
         require(isMarked, "marked \(run.marked.sorted()), gone \(gone.sorted())")
     }
@@ -59,8 +59,8 @@ final class RogueModel {
         let isUnanswered = records.contains { $0.end == .unanswered }
         // A 503 may say Shutdown, after which it is sent again.
         let processed = records.filter { ![.unprocessed, .answered(status: 503)].contains($0.end) }
-        // What was never processed may lie unread in a connection that ended; an answer may be lost where
-        // the gateway broke the connection that it went by.
+        // A request that was not processed may be unread in an ended connection; an answer may be
+        // lost where the gateway broke its connection.
         let mayBeLost =
             drawn.stopsAfter != nil
             || (processed.isEmpty
@@ -94,7 +94,7 @@ final class RogueModel {
             require(count(state) == counted, "\(counted) counted as \(state), \(count(state)) are")
         }
         let answers = app.claimed - app.unknown
-        // Between two answers: those that were on the wire together, and single ones that were tried.
+        // Between two answers: rows that were on the wire together, and single tries.
         let each = GatewaySilence.most + GatewaySilence.probe * drawn.connections
         require(
             app.unknown <= each * (answers + 1) + answers,

@@ -9,9 +9,9 @@ struct RogueCase: CustomStringConvertible {
     var rows: Int
     var connections: Int
     var plot: ProviderPlot
-    /// Looks around after which the sender is told to stop; nil for never.
+    /// Checks for a stop after which the sender must stop; nil for never.
     var stopsAfter: Int?
-    /// Whether another sender follows, with a gateway that takes everything.
+    /// Whether another sender follows, with a gateway that accepts everything.
     var isContinued: Bool
 
     var description: String {
@@ -33,10 +33,10 @@ struct RogueCase: CustomStringConvertible {
         isContinued = Int.random(in: 0..<4, using: &random) == 0
     }
 
-    /// What all acts of the plot have in common: how patient the sender must be.
+    /// The properties of the whole plot that decide the sender's deadlines.
     private var acts: [ProviderPlot.Act] { plot.scenes.flatMap { $0.acts + [$0.rest] } }
 
-    /// Whether something waits for a deadline, so that the test should not wait long.
+    /// Whether an act waits for a deadline, so that deadlines must be short.
     var isSlow: Bool {
         acts.contains { act in
             switch act {
@@ -59,7 +59,7 @@ struct RogueCase: CustomStringConvertible {
     }
 }
 
-/// What a gateway mostly does.
+/// The main behaviour of a gateway.
 private enum Mood: CaseIterable {
     case kind, mute, resets, refuses, cuts, goesAway, garbles, bad, throttles, chaos
 

@@ -12,7 +12,7 @@ import TokenTable
 
 @testable import Operations
 
-/// What a sender wrote to stderr, as far as it runs in this process.
+/// The messages of a sender in this process, which would go to stderr.
 final class HeardWords: Sendable {
     private let words = Mutex<[String]>([])
 
@@ -35,7 +35,7 @@ final class HeardWords: Sendable {
     }
 }
 
-/// Tells a sender to stop when it has looked around so often.
+/// Stops a sender after a number of its checks for a stop.
 private final class StopAfter: ProgressDisplay {
     private let left: Atomic<Int>
     private let interrupt: Interrupt
@@ -59,13 +59,13 @@ struct RogueRow {
     let reason: String
 }
 
-/// What came of one run of the sender.
+/// The result of one run of the sender.
 struct RogueRun {
     let exit: ExitStatus
     let app: SendReport.App
     let told: String
     let rows: [RogueRow]
-    /// Claims that somebody still holds.
+    /// Claims that still exist.
     let claims: Int
     /// Tokens that are marked.
     let marked: Set<Int>
@@ -107,8 +107,8 @@ final class RogueStage {
         settings = try Settings.load(configFile: file, environment: [:])
     }
 
-    /// Fills the queue anew with one row for each of the first tokens, and forgets evidence that the
-    /// last sender left.
+    /// Fills the queue anew with one row for each of the first tokens, and removes evidence of the
+    /// last sender.
     func queue(_ rows: Int) throws {
         if isEvidenceLeft { try FileManager.default.removeItem(atPath: folder.file("state")) }
         isEvidenceLeft = false
@@ -128,7 +128,7 @@ final class RogueStage {
             })
     }
 
-    /// Sends what waits to a gateway with a plot, and stops the gateway.
+    /// Sends the waiting rows to a gateway with a plot, and stops the gateway.
     func send(
         _ plot: ProviderPlot?, connections: Int, isSlow: Bool, stopsAfter: Int? = nil,
         _ change: (inout SendPlan) -> Void = { _ in }, interrupt given: Interrupt? = nil
@@ -154,7 +154,7 @@ final class RogueStage {
         return try result(outcome, heard, gateway.book.records)
     }
 
-    /// How to send to a gateway, with deadlines of milliseconds where it is slow.
+    /// The plan for sending to a gateway, with deadlines of milliseconds where it is slow.
     func plan(
         for gateway: ProviderService, _ connections: Int, isSlow: Bool, _ context: RunContext
     ) throws -> SendPlan {
@@ -201,7 +201,7 @@ final class RogueStage {
 }
 
 extension ProviderRecord {
-    /// Which row it was for.
+    /// The row of the notification.
     var number: Int? {
         token.map { $0.bytes.suffix(2).reduce(0) { $0 << 8 | Int($1) } }
     }

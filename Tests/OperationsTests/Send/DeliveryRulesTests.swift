@@ -6,7 +6,7 @@ import TokenTable
 
 @testable import Operations
 
-@Suite("The judge of answers")
+@Suite("The rules for answers")
 struct DeliveryRulesTests {
     private static let app = Partition(app: "chat", environment: "production")
     private static let handedAt = EpochMilliseconds(1_700_000_000_000)
@@ -19,7 +19,7 @@ struct DeliveryRulesTests {
     }
 
     @Test(
-        "says of every reason what becomes of the row, and only of 410 that it is evidence",
+        "every reason has a result for the row, and only 410 is evidence",
         arguments: ProviderReason.listed)
     func everyReason(_ reason: ProviderReason) {
         let judgement = Self.judgement(ProviderAnswer(reason))
@@ -37,7 +37,7 @@ struct DeliveryRulesTests {
         }
     }
 
-    @Test("takes the time APNs names, and the time of handing over where it names none")
+    @Test("evidence has the time that APNs names, else the time of handing over")
     func times() {
         let named = Self.judgement(ProviderAnswer(.unregistered, timestamp: 1_600_000_000_123))
         #expect(named.evidence?.time == EpochMilliseconds(1_600_000_000_123))
@@ -47,7 +47,7 @@ struct DeliveryRulesTests {
         #expect(unnamed.evidence?.source == .expiredToken)
     }
 
-    @Test("keeps a bad token's row waiting for the gate, and never makes it evidence")
+    @Test("the row of a bad token waits for the gate and never becomes evidence")
     func suspects() {
         for reason in [ProviderReason.badDeviceToken, .deviceTokenNotForTopic] {
             let judgement = Self.judgement(ProviderAnswer(reason))
@@ -55,7 +55,7 @@ struct DeliveryRulesTests {
         }
     }
 
-    @Test("waits 15 minutes after a 5xx and longer each time, and gives up after ten attempts")
+    @Test("a row waits 15 minutes after a 5xx, longer each time, and fails after ten attempts")
     func backOff() {
         let answer = ProviderAnswer(.internalServerError)
         let reason = "InternalServerError"
@@ -67,7 +67,7 @@ struct DeliveryRulesTests {
         #expect(Self.judgement(told).result == .retry(seconds: 30, reason: "HTTP 503"))
     }
 
-    @Test("sends what got no answer again only where the settings say so")
+    @Test("an unanswered row is sent again only where the settings say so")
     func unknown() {
         for resends in [false, true] {
             var judge = DeliveryRules(Self.app, resendsUnknown: resends)
@@ -78,20 +78,21 @@ struct DeliveryRulesTests {
         }
     }
 
-    @Test("gives back what was certainly not processed")
+    @Test("a row that was certainly not processed goes back to the queue")
     func untouched() {
         var judge = DeliveryRules(Self.app, resendsUnknown: false)
         #expect(judge.judge(.untouched, attempts: 3, handedAt: Self.handedAt).result == .returned)
         #expect(
             judge.judge(.refused, attempts: 1, handedAt: Self.handedAt).result
                 == .retry(seconds: 120, reason: "stream refused"))
-        // Whatever stands in the table.
+        // Any content of the table.
         #expect(
             judge.judge(.refused, attempts: .max, handedAt: Self.handedAt).result
                 == .failed(reason: "stream refused"))
     }
 
-    @Test("stops at the fiftieth answer when APNs knew none, and counts no trouble of the server")
+    @Test(
+        "sending stops at the fiftieth answer when APNs knew no token; server errors do not count")
     func gate() {
         var judge = DeliveryRules(Self.app, resendsUnknown: false)
         for _ in 0..<200 {

@@ -3,7 +3,7 @@ import TokenHygiene
 
 @testable import Operations
 
-@Suite("Evidence of a sender that goes on")
+@Suite("Evidence counts of a following sender")
 struct EvidenceTallyTests {
     private static let chat = Partition(app: "chat", environment: "production")
 
@@ -18,7 +18,7 @@ struct EvidenceTallyTests {
         return entry
     }
 
-    @Test("a feed that was held, freed and applied is counted once, as it stands in the end")
+    @Test("a feed that was held, released and applied is counted once, in its last state")
     func freed() {
         var tally = EvidenceTally()
         var app = SendReport.App(Self.chat)

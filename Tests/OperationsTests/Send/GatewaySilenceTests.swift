@@ -2,7 +2,7 @@ import Testing
 
 @testable import Operations
 
-@Suite("What a silent gateway may cost")
+@Suite("Limits for a silent gateway")
 struct GatewaySilenceTests {
     /// Leaves so many single notifications without an answer.
     private static func leave(_ count: Int, _ silence: inout GatewaySilence) {
@@ -10,7 +10,7 @@ struct GatewaySilenceTests {
         silence.noteInFlight(0)
     }
 
-    @Test("three at once and nine in all before the first answer, then any number")
+    @Test("three rows at once and nine in all before the first answer, then any number")
     func start() {
         var silence = GatewaySilence()
         #expect(silence.allowance == 3)
@@ -23,7 +23,7 @@ struct GatewaySilenceTests {
         #expect(silence.allowance == nil && silence.failure == nil)
     }
 
-    @Test("what was on the wire when the doubt began is waited for and does not count")
+    @Test("rows on the wire when the doubt begins are waited for and do not count")
     func doubt() {
         var silence = GatewaySilence()
         silence.answered()
@@ -36,7 +36,7 @@ struct GatewaySilenceTests {
         #expect(silence.failure != nil && silence.exit == .pending)
     }
 
-    @Test("a renewed try costs three, and a breach of HTTP/2 is told as one")
+    @Test("a renewed try costs three rows, and a breach of HTTP/2 is reported as one")
     func again() {
         var silence = GatewaySilence()
         silence.startAgain()
@@ -45,7 +45,7 @@ struct GatewaySilenceTests {
         #expect(silence.failure != nil && silence.exit == .protocolBroken)
     }
 
-    @Test("a gateway that leaves one for two answers, doubt after doubt, has failed")
+    @Test("a gateway that leaves one of three rows unanswered, round after round, has failed")
     func share() {
         var silence = GatewaySilence()
         for round in 1...3 {

@@ -4,7 +4,7 @@ import Testing
 
 @Suite("A rate limit")
 struct RateLimitTests {
-    @Test("lets through what the time allows, and saves a tenth of a second at most")
+    @Test("the limit allows what the time permits, and saves a tenth of a second at most")
     func allowance() {
         var limit = RateLimit(perSecond: 100)
         #expect(limit.allowance(at: 10) == 0)
@@ -16,7 +16,7 @@ struct RateLimitTests {
         #expect(limit.allowance(at: 70) == 6)
     }
 
-    @Test("never falls silent, however low the rate")
+    @Test("the limit never stops all sending, however low the rate")
     func slow() {
         var limit = RateLimit(perSecond: 1)
         _ = limit.allowance(at: 0)

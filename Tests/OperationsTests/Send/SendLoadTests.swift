@@ -12,9 +12,9 @@ import TokenTable
 
 @testable import Operations
 
-@Suite("What a sender holds in memory")
+@Suite("A sender's use of memory")
 struct SendLoadTests {
-    /// Sends `rows` notifications of `size` bytes each and gives the most that was held at once.
+    /// Sends `rows` notifications of `size` bytes each and returns the most held at once.
     private static func peak(
         rows: Int, size: Int, type: String, streams: UInt32 = 1_000,
         _ prepare: (TokenDatabase) throws -> Void = { _ in }
@@ -61,12 +61,12 @@ struct SendLoadTests {
     private static func check(_ peak: (rows: Int, bytes: Int, waiting: Int), size: Int) {
         #expect(peak.rows <= SendLoad.mostRows && peak.rows > 100)
         #expect(peak.bytes < SendLoad.mostBytes + size)
-        // One claim more than makes it full, and its last row.
+        // One claim more than the limit, and its last row.
         #expect(peak.waiting < SendLoad.mostBytes * 2 + size)
     }
 
     @Test(
-        "is bounded in rows and bytes with a gateway that takes a few at a time",
+        "rows and bytes are bounded with a gateway that takes a few at a time",
         arguments: [(4_096, "alert"), (5_120, "voip")])
     func slowGateway(_ size: Int, _ type: String) throws {
         let peak = try Self.peak(rows: 4_000, size: size, type: type, streams: 5)
@@ -74,7 +74,7 @@ struct SendLoadTests {
         #expect(peak.bytes > SendLoad.mostBytes - 2 * size, "the bound was never reached")
     }
 
-    @Test("is bounded in rows and bytes with a database that is slow to write")
+    @Test("rows and bytes are bounded with a database that is slow to write")
     func slowDatabase() throws {
         let peak = try Self.peak(rows: 4_000, size: 4_096, type: "alert") { database in
             try database.sql.run(
@@ -85,7 +85,7 @@ struct SendLoadTests {
         Self.check(peak, size: 4_096)
     }
 
-    @Test("is bounded in rows where payloads are small")
+    @Test("rows are bounded where payloads are small")
     func smallPayloads() throws {
         let peak = try Self.peak(rows: 6_000, size: 30, type: "alert", streams: 5)
         #expect(peak.rows <= SendLoad.mostRows)

@@ -7,7 +7,7 @@ import TokenHygiene
 @testable import Operations
 @testable import PushQueue
 
-@Suite("What a sender decides")
+@Suite("The decisions of a sender")
 struct SendStateTests {
     private static let now = EpochMilliseconds(start)
 
@@ -51,7 +51,7 @@ struct SendStateTests {
         return (state, items)
     }
 
-    @Test("gives a gateway that has answered nothing three notifications, and claims no more")
+    @Test("a gateway without an answer gets three notifications, and the sender claims no more")
     func firstThree() {
         let fresh = Self.state()
         #expect(fresh.claimSize == 3 && fresh.freePlace == 0)
@@ -67,7 +67,7 @@ struct SendStateTests {
         #expect(state.batch(at: 0)?.results.map(\.outcome) == [.sent, .sent, .sent])
     }
 
-    @Test("claims no more rows than a limit and two seconds of a rate allow")
+    @Test("the sender claims no more rows than a limit and two seconds of a rate allow")
     func bounds() {
         var limited = Self.state(limit: 2)
         #expect(limited.claimSize == 2)
@@ -77,7 +77,7 @@ struct SendStateTests {
     }
 
     @Test(
-        "returns rows that no connection has when sending stops, and keeps the outcome of the others"
+        "a stop returns rows that no connection has, and keeps the outcome of the others"
     )
     func halts() {
         var (state, items) = Self.sending(5)
@@ -94,13 +94,13 @@ struct SendStateTests {
         let results = state.batch(at: 0)?.results ?? []
         #expect(results.count == 5 && state.isIdle)
         #expect(results.filter { $0.outcome == .returned }.map(\.key).sorted() == [3, 4, 5])
-        // A wrong setting is the better cause: waiting does not cure it.
+        // A wrong setting takes precedence, because waiting does not correct it.
         let wrong = RunFailure(.configuration, .send, "wrong topic")
         let third = state.halt(wrong)
         #expect(third && state.stop == wrong && !state.isOutage)
     }
 
-    @Test("returns a row whose token is called bad after sending stopped, however the gate stands")
+    @Test("a row whose token is called bad after the stop is returned, whatever the gate says")
     func lateSuspect() {
         var (state, items) = Self.sending(3)
         _ = state.record(Self.accepted(items[0]))
@@ -111,7 +111,7 @@ struct SendStateTests {
         #expect(state.batch(at: 0)?.suspects.isEmpty == true)
     }
 
-    @Test("takes a gateway without any answer for failed after nine notifications")
+    @Test("a gateway without any answer has failed after nine notifications")
     func silence() {
         var state = Self.state()
         var unknown = 0
@@ -129,7 +129,7 @@ struct SendStateTests {
         #expect(unknown == GatewaySilence.most && state.isOutage)
     }
 
-    @Test("remembers rows that the gateway did not process until they are claimed again")
+    @Test("the sender remembers unprocessed rows until they are claimed again")
     func unprocessed() {
         var (state, items) = Self.sending(3)
         _ = state.record(Self.accepted(items[0]))
@@ -139,7 +139,7 @@ struct SendStateTests {
         #expect(state.unprocessed.isEmpty)
     }
 
-    @Test("lets a claim go that others took over")
+    @Test("the sender drops a claim that another took over")
     func lost() {
         var state = Self.state()
         state.take(Self.claim(3), at: 0, now: Self.now)

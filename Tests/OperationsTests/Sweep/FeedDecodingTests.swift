@@ -31,7 +31,7 @@ struct FeedDecodingTests {
         return (feed, try FeedDecoding.decode(feed, in: journal, sorting: false).books)
     }
 
-    @Test("names each place up to the limit")
+    @Test("each place in quarantine is named up to the limit")
     func upToLimit() throws {
         let (feed, books) = try decode(refused: FeedDecoding.placesNamed)
         #expect(books.quarantined == FeedDecoding.placesNamed)
@@ -41,7 +41,7 @@ struct FeedDecodingTests {
         #expect(places.allSatisfy { $0.length == 38 })
     }
 
-    @Test("sums up the rest of a feed with more places than that, and still counts each tuple")
+    @Test("one entry covers the places beyond the limit, and each tuple is still counted")
     func overLimit() throws {
         let (feed, books) = try decode(refused: FeedDecoding.placesNamed + 3)
         #expect(books.quarantined == FeedDecoding.placesNamed + 3)

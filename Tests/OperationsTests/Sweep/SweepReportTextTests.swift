@@ -4,7 +4,7 @@ import TokenHygiene
 
 @testable import Operations
 
-@Suite("A sweep's report for people")
+@Suite("The text report of a sweep")
 struct SweepReportTextTests {
     private static func report(dryRun: Bool) -> SweepReport {
         var report = SweepReport(
@@ -20,7 +20,7 @@ struct SweepReportTextTests {
         return report
     }
 
-    @Test("says what was done, and of a dry run what would be")
+    @Test("the report says what a sweep did, and what a dry run would do")
     func tense() {
         let done = Self.report(dryRun: false).text
         #expect(done.contains("3 tuples: 2 applied, 0 already invalid, 1 registered again"))
@@ -32,7 +32,7 @@ struct SweepReportTextTests {
         #expect(trial.contains("2 would become invalid") && trial.contains("no row was changed"))
     }
 
-    @Test("counts one of a thing as one")
+    @Test("the report uses the singular for one thing")
     func singular() {
         var report = Self.report(dryRun: false)
         (report.apps[0].bytes, report.apps[0].tuples, report.apps[0].quarantinedBytes) = (39, 1, 1)
@@ -43,7 +43,7 @@ struct SweepReportTextTests {
         #expect(text.contains("1 row marked for long enough") && text.contains("sweep: 1 tuple,"))
     }
 
-    @Test("does not call a gateway refused that was never asked")
+    @Test("the report does not call a gateway refused that was never asked")
     func notAsked() {
         var report = Self.report(dryRun: false)
         report.apps[0] = FeedReport(

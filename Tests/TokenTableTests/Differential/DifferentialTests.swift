@@ -1,8 +1,8 @@
-// The store against a model of the rules, over tables that nobody would design. Each table is made by
-// statements of its own and read by the server's own printing, so that the drivers' view of a value is
-// never compared with itself. For every table one of two things holds: the preflight refuses it and no
-// row changes, or every row is as the model says after each step, and an undo brings all back that
-// nobody changed since.
+// The store against a model of the rules, over unusual tables. Each table is made by its own
+// statements and read as the server prints it, so that the drivers' view of a value is never
+// compared with itself. For every table one of two things holds: the preflight refuses it and no
+// row changes, or every row is as the model says after each step, and an undo restores all rows
+// that did not change since.
 
 import APNsProtocol
 import Foundation
@@ -17,7 +17,7 @@ import TokenHygiene
 @Suite("Random tables against the model")
 struct DifferentialTests {
     @Test(
-        "every row of a random table is as the model says, or the table is refused unchanged",
+        "every row of a random table agrees with the model, or the table is refused unchanged",
         arguments: TestEngine.available)
     func tables(_ engine: TestEngine) throws {
         let usual: UInt64 = engine == .sqlite ? 1_700 : 300

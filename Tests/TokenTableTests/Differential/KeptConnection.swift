@@ -4,8 +4,8 @@ import TestSupport
 @testable import PushQueue
 @testable import TokenTable
 
-/// A connection that stays open over the stores of many tables, and fails at chosen moments. A loss of
-/// the connection is a rollback here: what the store sees is the same, and it costs no handshake.
+/// A connection that stays open over the stores of many tables, and fails at chosen moments. A loss
+/// of the connection is a rollback here: the store sees the same, and no handshake is needed.
 final class KeptConnection: SQLConnection {
     private let real: any SQLConnection
     private var isOpen = false

@@ -8,7 +8,7 @@ struct RandomColumn {
     let literals: [String]
     /// Prints a value as text in which any two different values differ, without help of the client.
     var print = RandomColumn.bytes
-    /// Whether a row may be refused for the sake of a value: no client sees all of it.
+    /// Whether a value may cause the refusal of its row, because no client gets the whole value.
     var isOdd = false
 
     /// The bytes of the value as the server spells it.

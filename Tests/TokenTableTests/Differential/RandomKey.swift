@@ -25,7 +25,8 @@ struct RandomKey {
         literals.contains { $0.hasPrefix("REPEAT(") || $0.hasPrefix("printf(") }
     }
 
-    /// Whether the ledger has no room for any key of such columns, or they do not compare as they read.
+    /// Whether the ledger has no room for any key of such columns, or they do not compare as they
+    /// read.
     var isUnfit: Bool {
         columns.contains { _, column in
             ["VARBINARY(1100)", "FLOAT", "DOUBLE", "DECIMAL", "ENUM"].contains {

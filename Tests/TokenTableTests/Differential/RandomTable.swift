@@ -6,16 +6,16 @@ import TokenHygiene
 @testable import PushQueue
 @testable import TokenTable
 
-/// A table of tokens as nobody would design it: keys of any kind, columns of any type with values at
-/// their edges, other collations, triggers, foreign keys, engines; filled by statements of its own.
+/// An unusual table of tokens: keys of any kind, columns of any type with values at
+/// their edges, other collations, triggers, foreign keys, engines; filled by its own statements.
 struct RandomTable {
-    /// What a trigger or a foreign key does.
+    /// The action of a trigger or a foreign key.
     enum Obstacle: CaseIterable {
         case none, refusesMarks, checks, endsTransaction, leavesHalf, restricts, defers
         case cascades, logsRemovals, isWithoutTransactions
     }
 
-    /// How times stand in a column.
+    /// The form of times in a column.
     enum Clock: CaseIterable {
         case none, clock0, clock3, clock6, stamp, seconds, milliseconds
     }
@@ -96,7 +96,7 @@ struct RandomTable {
             || obstacle == .cascades && TableObstacles.hasChildren(self)
     }
 
-    /// A time as the mark's column has it, printed; nil where marks stand beside the table.
+    /// A time as the mark's column has it, printed; nil where marks are in the side table.
     func printedMark(_ time: Int64) -> String? {
         guard mark != .none else { return nil }
         let text = Self.literal(mark, time, engine).trimmed

@@ -7,22 +7,22 @@ import TokenHygiene
 @testable import PushQueue
 @testable import TokenTable
 
-/// What a trial found wrong.
+/// The differences that a trial found.
 final class Findings {
     var wrong: [String] = []
 
-    /// Notes that something does not hold.
+    /// Records a difference.
     func expect(_ holds: Bool, _ words: @autoclosure () -> String) {
         if !holds { wrong.append(words()) }
     }
 }
 
-/// What is done to one random table, step by step, beside the model.
+/// The steps on one random table, each compared with the model.
 struct TableCourse {
     let table: RandomTable
     let database: TokenDatabase
     let connection: KeptConnection
-    /// What was not as the model says.
+    /// The differences from the model.
     let findings = Findings()
     private(set) var policy = RemovalPolicy()
     private var rows: [ModelRow] = []
@@ -174,7 +174,7 @@ struct TableCourse {
         for index in rows.indices where rows[index].token == item.token && rows[index].isOurs {
             let row = rows[index]
             var effect = model.effect(of: item.time.rawValue, on: row, marks: beside)
-            // A value that cannot be kept is a reason to leave the row, and none to lose it.
+            // A value that cannot be kept is a reason to leave the row, not to lose it.
             if effect == .removed, row.isOdd, after[row.number] == before[row.number] {
                 effect = .refused
             }
@@ -265,7 +265,7 @@ struct TableCourse {
         _ store: TokenTable, _ random: inout SeededGenerator, _ tally: inout TableTrial.Tally
     ) throws {
         let steps = Set(rows.flatMap(\.changedBy)).union(markedBy.values.flatMap { $0 })
-        // Time goes one way: the first sweeps are old, the others are not.
+        // The first sweeps are old, the others are not.
         let cut = Int.random(in: 0...3, using: &random)
         let young = steps.filter { $0 >= cut }
         for step in steps.sorted() where step < cut {
@@ -342,7 +342,7 @@ struct TableCourse {
         findings.expect(
             Set(after.keys) == Set(original.keys), "undo left rows that were not there")
         if undone.kept.isEmpty { try again(store, first: last, then: after) }
-        // What an entry that stays left behind is no state for an older one to be taken back from.
+        // An older entry cannot be taken back from the state that a kept entry left.
         let isKept = undone.kept["registered"] != nil
         findings.expect(
             undone.kept.keys.allSatisfy {

@@ -3,7 +3,7 @@ import TokenHygiene
 
 /// A row of a random table, as far as the rules ask.
 struct ModelRow {
-    /// What the generator knows about the registration.
+    /// The registration, as the generator made it.
     enum Registration: Hashable {
         case absent
         case at(Int64)
@@ -12,7 +12,7 @@ struct ModelRow {
 
     /// The row's number in the table, which no statement of ours touches.
     let number: Int
-    /// The token; nil where what stands there is none.
+    /// The token; nil where the column holds no token.
     let token: DeviceToken?
     /// Whether the row is of the app and environment that the feed is about.
     let isOurs: Bool
@@ -30,7 +30,7 @@ struct ModelRow {
     var changedBy: Set<Int> = []
 }
 
-/// What the rules say of evidence about one row: the store's own forty lines, written once more.
+/// The rules for evidence about one row: the store's own forty lines, written a second time.
 struct TableModel {
     let policy: RemovalPolicy
     /// The unit of marks in milliseconds.
@@ -40,7 +40,7 @@ struct TableModel {
         case none, newer, already, marked(Int64), advanced(Int64), removed, refused
     }
 
-    /// What becomes of one row for evidence of a time.
+    /// The action for one row and evidence of a time.
     func effect(of evidence: Int64, on row: ModelRow, marks: Int64?) -> Effect {
         guard row.isThere, row.isOurs, row.token != nil else { return .none }
         let time = evidence - evidence % unit
@@ -63,8 +63,8 @@ struct TableModel {
         return isStale ? .advanced(time) : .marked(time)
     }
 
-    /// Whether a row is to be removed after its grace period, all marks being older than that. `young`
-    /// are the sweeps of the period.
+    /// Whether a row is to be removed after its grace period, all marks being older than that.
+    /// `young` are the sweeps of the period.
     func isDue(_ row: ModelRow, marks: Int64?, markedBy: Set<Int>, young: Set<Int>) -> Bool {
         guard row.isThere, row.isOurs, let mark = marks ?? row.mark,
             young.isDisjoint(with: row.changedBy), young.isDisjoint(with: markedBy)
@@ -76,7 +76,7 @@ struct TableModel {
         }
     }
 
-    /// What statements about one token count as, by the effects on its rows.
+    /// The count of statements about one token, by the effects on its rows.
     func count(_ effects: [Effect], _ statements: Int) -> OutcomeCounts {
         func has(_ test: (Effect) -> Bool) -> Bool { effects.contains(where: test) }
         if has({ $0 == .refused }) { return OutcomeCounts(refused: statements) }

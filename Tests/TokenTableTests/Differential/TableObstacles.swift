@@ -1,7 +1,6 @@
 import TestSupport
 
-/// Triggers and foreign keys of random tables, and what they refuse. Rows whose column `holds` is 1 are
-/// those that are refused.
+/// Triggers and foreign keys of random tables. They refuse rows whose column `holds` is 1.
 enum TableObstacles {
     static func statements(_ table: RandomTable) -> [String] {
         let name = table.name

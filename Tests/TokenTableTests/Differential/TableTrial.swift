@@ -9,7 +9,7 @@ import TokenHygiene
 
 /// One database in which random tables are made, swept, undone and dropped.
 final class TableTrial {
-    /// What the trials of a run met, so that a test over nothing shows.
+    /// The cases that the trials of a run met, so that an empty test is noticed.
     struct Tally: CustomStringConvertible {
         var tables = 0
         var refusedTables = 0
@@ -41,7 +41,7 @@ final class TableTrial {
         connection = KeptConnection(database.driver())
     }
 
-    /// Makes a table from a seed, does all that is done to tables, and gives back what was wrong.
+    /// Makes a table from a seed, runs all steps on it, and returns the differences.
     func run(_ seed: UInt64, _ tally: inout Tally) throws -> [String] {
         var random = SeededGenerator(seed)
         let table = RandomTable(engine, "t\(tally.tables)", &random)
