@@ -1,3 +1,4 @@
+import Foundation
 import SecureTransport
 
 /// A feedback service (port 2196) on this machine: requires a client certificate, hands out each
@@ -71,5 +72,84 @@ package final class FeedbackGateway: Sendable {
     /// Ends all connections and waits for them. Lists under way stay unfinished.
     package func stop() {
         reception.stop()
+    }
+}
+
+/// What became of one connection to the feedback listener.
+package struct FeedbackRecord: Sendable, Equatable, Encodable {
+    /// How a connection ended.
+    package enum End: String, Sendable, Encodable {
+        /// Served and closed with close_notify.
+        case closeNotify = "close-notify"
+        /// Closed without close_notify.
+        case noCloseNotify = "no-close-notify"
+        /// Reset by the gateway.
+        case reset
+        /// Held open or silent until the client left or the gateway stopped.
+        case heldOpen = "held-open"
+        /// Answered without TLS.
+        case plaintext
+        /// The handshake failed; `error` says why.
+        case handshakeFailed = "handshake-failed"
+        /// The client went away, or the gateway stopped, before the end; `error` says more.
+        case unfinished
+    }
+
+    /// Counts accepted connections from 1.
+    package let connection: Int
+    /// The client's address and port.
+    package let peer: String
+    /// The subject of the client's certificate; nil before a handshake.
+    package internal(set) var subject: String?
+    /// The version agreed on.
+    package internal(set) var tls: String?
+    /// Which list it was given, from 0; nil when there was none left.
+    package internal(set) var list: Int?
+    /// Bytes handed out: to TLS, or to the socket in plaintext.
+    package internal(set) var bytes = 0
+    /// How it ended.
+    package internal(set) var end = End.unfinished
+    /// The sentence of a failure.
+    package internal(set) var error: String?
+
+    init(connection: Int, peer: String) {
+        self.connection = connection
+        self.peer = peer
+    }
+}
+
+/// Records of ended connections, to be waited for.
+// Unchecked because the compiler cannot see that every access below holds the condition's lock.
+final class FeedbackRecordBook: @unchecked Sendable {
+    private let changed = NSCondition()
+    private var kept: [FeedbackRecord] = []
+    private let onEnd: (@Sendable (FeedbackRecord) -> Void)?
+
+    init(onEnd: (@Sendable (FeedbackRecord) -> Void)?) {
+        self.onEnd = onEnd
+    }
+
+    var records: [FeedbackRecord] {
+        changed.withLock { kept }
+    }
+
+    /// The gateway has done its part of a connection.
+    func ended(_ record: FeedbackRecord) {
+        changed.withLock {
+            kept.append(record)
+            changed.broadcast()
+        }
+        onEnd?(record)
+    }
+
+    /// Waits for so many records, at most until the deadline.
+    func wait(for count: Int, until deadline: Deadline) -> [FeedbackRecord] {
+        changed.withLock {
+            while kept.count < count, !deadline.hasPassed {
+                // In portions, because NSCondition knows only the wall clock, which may jump.
+                _ = changed.wait(until: Date(timeIntervalSinceNow: 0.2))
+            }
+            return kept
+        }
     }
 }

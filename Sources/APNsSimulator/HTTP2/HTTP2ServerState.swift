@@ -127,3 +127,103 @@ struct HTTP2ServerState: ~Copyable {
         return (count, isLast)
     }
 }
+
+// The edge to C of a server's session.
+
+extension UnsafeMutableRawPointer {
+    fileprivate var server: UnsafeMutablePointer<HTTP2ServerState> {
+        assumingMemoryBound(to: HTTP2ServerState.self)
+    }
+}
+
+/// A connection of a server in nghttp2, with its callbacks.
+enum HTTP2ServerLibrary {
+    /// Nil when memory is short.
+    static func makeSession(
+        _ state: UnsafeMutablePointer<HTTP2ServerState>, _ settings: HTTP2ServerSettings
+    ) -> OpaquePointer? {
+        HTTP2Library.makeSession { session, callbacks, options in
+            nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, onBeginHeaders)
+            nghttp2_session_callbacks_set_on_header_callback(callbacks, onHeader)
+            nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, onData)
+            nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, onFrame)
+            nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, onStreamClose)
+            nghttp2_session_callbacks_set_error_callback2(callbacks, onError)
+            nghttp2_option_set_no_closed_streams(options, 1)
+            // The guard against clients that reset too much would end tests of resets.
+            nghttp2_option_set_stream_reset_rate_limit(options, 1 << 30, 1 << 30)
+            if !settings.opensWindows {
+                nghttp2_option_set_no_auto_window_update(options, 1)
+            }
+            if !settings.answersPings {
+                nghttp2_option_set_no_auto_ping_ack(options, 1)
+            }
+            return nghttp2_session_server_new2(&session, callbacks, state, options)
+        }
+    }
+
+    /// Hands out an answer's body as flow control allows.
+    static let readBody: nghttp2_data_source_read_callback = {
+        _, streamID, target, length, flags, _, user in
+        guard let user, let target, let flags else {
+            return Int(NGHTTP2_ERR_CALLBACK_FAILURE.rawValue)
+        }
+        let (count, isLast) = user.server.pointee.read(streamID, into: target, length)
+        if count < 0 {
+            return Int(NGHTTP2_ERR_DEFERRED.rawValue)
+        }
+        if isLast {
+            flags.pointee |= NGHTTP2_DATA_FLAG_EOF.rawValue
+        }
+        return count
+    }
+}
+
+private let onBeginHeaders: nghttp2_on_begin_headers_callback = { _, frame, user in
+    if let frame, let user, frame.pointee.headers.cat == NGHTTP2_HCAT_REQUEST {
+        user.server.pointee.begin(frame.pointee.hd.stream_id)
+    }
+    return 0
+}
+
+private let onHeader: nghttp2_on_header_callback = {
+    _, frame, name, nameLength, value, valueLength, _, user in
+    guard let frame, let user else {
+        return 0
+    }
+    let fits = user.server.pointee.header(
+        frame.pointee.hd.stream_id, UnsafeBufferPointer(start: name, count: nameLength),
+        UnsafeBufferPointer(start: value, count: valueLength))
+    return fits ? 0 : NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue
+}
+
+private let onData: nghttp2_on_data_chunk_recv_callback = {
+    session, _, streamID, bytes, length, user in
+    guard let session, let user else {
+        return 0
+    }
+    if !user.server.pointee.data(streamID, UnsafeBufferPointer(start: bytes, count: length)) {
+        nghttp2_submit_rst_stream(session, 0, streamID, NGHTTP2_CANCEL.rawValue)
+    }
+    return 0
+}
+
+private let onFrame: nghttp2_on_frame_recv_callback = { _, frame, user in
+    if let frame, let user {
+        user.server.pointee.received(frame)
+    }
+    return 0
+}
+
+private let onStreamClose: nghttp2_on_stream_close_callback = { _, streamID, _, user in
+    user?.server.pointee.closed(streamID)
+    return 0
+}
+
+private let onError: nghttp2_error_callback2 = { _, _, message, length, user in
+    if let user, let message {
+        let bytes = UnsafeRawBufferPointer(start: message, count: min(length, 200))
+        user.server.pointee.libraryMessage = String(decoding: bytes, as: UTF8.self)
+    }
+    return 0
+}
