@@ -77,7 +77,7 @@ package struct FeedbackConversation: Equatable, Sendable {
     package var start: Action { .resolve(attempt: 1) }
 
     /// Processes an event and returns the next action.
-    package mutating func take(_ event: Event) -> Action {
+    package mutating func handle(_ event: Event) -> Action {
         switch (state, event) {
         case (.resolving(let attempt), .resolved(let addresses)):
             state = .connecting(attempt: attempt, address: 0, of: addresses)
@@ -94,7 +94,7 @@ package struct FeedbackConversation: Equatable, Sendable {
             state = .connecting(attempt: attempt, address: address + 1, of: count)
             return .connect(address: address + 1)
         case (.reading(let attempt, let bytes), _):
-            return takeWhileReading(event, attempt: attempt, bytes: bytes)
+            return handleWhileReading(event, attempt: attempt, bytes: bytes)
         case (_, .stopped):
             state = .ended
             return .stop
@@ -103,7 +103,7 @@ package struct FeedbackConversation: Equatable, Sendable {
         }
     }
 
-    private mutating func takeWhileReading(
+    private mutating func handleWhileReading(
         _ event: Event, attempt: Int, bytes: Int
     ) -> Action {
         switch event {

@@ -126,7 +126,7 @@ package struct FeedbackReader: Sendable {
                 handover.send(.bytes(buffer))
                 if count > 0 {
                     bytes += count
-                    action = conversation.take(.received(count))
+                    action = conversation.handle(.received(count))
                     if case .received = event { continue }
                 }
             case .finish(let end): return .captured(end, bytes: bytes)
@@ -134,7 +134,7 @@ package struct FeedbackReader: Sendable {
             case .stop: return .stopped
             }
             if case .failed(let failure) = event { lastFailure = failure }
-            action = conversation.take(event)
+            action = conversation.handle(event)
         }
     }
 

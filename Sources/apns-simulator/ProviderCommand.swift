@@ -68,9 +68,9 @@ struct ProviderCommand: ParsableCommand {
             } else {
                 .certificate
             }
-        let service = try ProviderService(
+        let service = try ProviderGateway(
             certificates: certificates,
-            gateway: ProviderGateway(
+            rules: ProviderRules(
                 authentication: authentication,
                 bundleIDs: bundleIDs.isEmpty ? nil : Set(bundleIDs), script: answers.script()),
             misbehaviour: behaviour.misbehaviour(), settings: behaviour.settings(),
@@ -86,7 +86,7 @@ struct ProviderCommand: ParsableCommand {
                 teamID: tokenKey.map { _ in teamID }))
         _ = stop.wait(until: .never)
         service.stop()
-        try? Output.line(Farewell(totals: .init(service.book.totals)))
+        try? Output.line(Farewell(totals: .init(service.log.totals)))
     }
 
     /// The first line of output.
@@ -124,7 +124,7 @@ struct ProviderCommand: ParsableCommand {
             let unanswered: Int
             let unprocessed: Int
 
-            init(_ totals: ProviderBook.Totals) {
+            init(_ totals: RequestLog.Totals) {
                 requests = totals.requests
                 answered = Dictionary(
                     uniqueKeysWithValues: totals.answered.map { ("\($0.key)", $0.value) })

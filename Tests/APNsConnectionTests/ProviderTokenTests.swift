@@ -117,9 +117,8 @@ struct ProviderTokenTests {
     func policy() {
         for minute in 0...120 {
             let age = Duration.seconds(minute * 60)
-            #expect(ProviderTokenPolicy.decision(age: age) == (minute >= 50 ? .renew : .keep))
-            #expect(
-                ProviderTokenPolicy.decision(expiredAtAge: age) == (minute >= 20 ? .renew : nil))
+            #expect(ProviderTokenPolicy.mustRenew(age: age) == (minute >= 50))
+            #expect(ProviderTokenPolicy.mayReplace(age: age) == (minute >= 20))
         }
     }
 

@@ -212,7 +212,7 @@ struct HoldsTests {
         #expect(try release(stage, shown["digest"]).exit == 0)
         #expect(try marks(stage) == 260)
         // What was released says nothing about what is usual.
-        stage.gateway.offer(.tuples(tuples(300..<450)))
+        stage.gateway.add(.tuples(tuples(300..<450)))
         #expect(try stage.sweep().app()["gate"] as? String == "volume")
     }
 

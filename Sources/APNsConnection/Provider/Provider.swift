@@ -2,14 +2,14 @@ import APNsProtocol
 import SecureTransport
 
 // A provider as a sender uses it: notifications in, outcomes out. Each notification has the
-// caller's key and gets exactly one outcome, even when connections fail. It consists of a mailbox
-// and a few threads, each with its own connection.
+// caller's key and gets exactly one outcome, even when connections fail. It consists of two
+// queues and a few threads, each with its own connection.
 
 /// The connections to one gateway under one credential.
 package final class Provider: Sendable {
     /// The gateway, the credential and the limits.
     package let plan: ProviderPlan
-    private let mailbox = ProviderMailbox()
+    private let queues = ProviderQueues()
     private let interrupt: Interrupt
     private let threads: [WorkerThread]
 
@@ -20,19 +20,19 @@ package final class Provider: Sendable {
         self.plan = plan
         let interrupt = try Interrupt()
         self.interrupt = interrupt
-        let mailbox = mailbox
+        let queues = queues
         var threads: [WorkerThread] = []
         for _ in 0..<max(1, connections) {
-            mailbox.enter()
+            queues.addThread()
             do throws(TransportFailure) {
                 threads.append(
                     try WorkerThread {
-                        var connection = ProviderConnection(plan, mailbox, interrupt)
-                        mailbox.leave(connection.run())
+                        var connection = ProviderConnection(plan, queues, interrupt)
+                        queues.removeThread(connection.run())
                     })
             } catch {
-                mailbox.leave(nil)
-                mailbox.stop()
+                queues.removeThread(nil)
+                queues.stop()
                 interrupt.trip()
                 for thread in threads { thread.join() }
                 throw error
@@ -43,23 +43,23 @@ package final class Provider: Sendable {
 
     /// Passes notifications to the connections. Their keys must differ from those of all
     /// notifications without an outcome.
-    package func give(_ items: [ProviderItem]) { mailbox.give(items) }
+    package func submit(_ notifications: [ProviderNotification]) { queues.add(notifications) }
 
     /// Waits for outcomes; empty when `milliseconds` pass without one.
     package func outcomes(within milliseconds: Int) -> [ProviderOutcome] {
-        mailbox.outcomes(within: milliseconds)
+        queues.outcomes(within: milliseconds)
     }
 
     /// Removes and returns the notifications that no connection has taken.
-    package func withdraw() -> [ProviderItem] { mailbox.withdraw() }
+    package func withdraw() -> [ProviderNotification] { queues.withdraw() }
 
     /// The reason why no connection works; nil while one does.
-    package var failure: ProviderFailure? { mailbox.failure }
+    package var failure: ProviderFailure? { queues.failure }
 
     /// Ends all connections: orderly once nothing is in flight, or immediately with `abruptly`.
     /// Afterwards every notification that was not withdrawn has its outcome.
     package func stop(abruptly: Bool = false) {
-        mailbox.stop()
+        queues.stop()
         if abruptly { interrupt.trip() }
         for thread in threads { thread.join() }
     }
@@ -97,14 +97,14 @@ package struct ProviderPlan: Sendable {
     /// The wall clock, for `retry-after` and for messages.
     package let now: @Sendable () -> EpochSeconds
     /// Receives messages about connections, as sentences for people; called from any thread.
-    package let story: @Sendable (String) -> Void
+    package let log: @Sendable (String) -> Void
 
     /// Makes a plan; without `hostName` the certificate must have the name `host`.
     package init(
         host: String, port: UInt16, hostName: String? = nil, context: TLSClientContext,
         tokens: ProviderTokenSource?, limits: Limits = Limits(),
         now: @escaping @Sendable () -> EpochSeconds,
-        story: @escaping @Sendable (String) -> Void = { _ in }
+        log: @escaping @Sendable (String) -> Void = { _ in }
     ) {
         self.host = host
         self.port = port
@@ -113,7 +113,7 @@ package struct ProviderPlan: Sendable {
         self.tokens = tokens
         self.limits = limits
         self.now = now
-        self.story = story
+        self.log = log
     }
 
     /// `host:port`, for messages.

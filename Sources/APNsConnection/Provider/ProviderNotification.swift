@@ -2,7 +2,7 @@ import APNsProtocol
 import SecureTransport
 
 /// A notification given to the connections of a provider.
-package struct ProviderItem: Sendable {
+package struct ProviderNotification: Sendable {
     /// The caller's own key; the outcome has the same key.
     package let key: UInt64
     /// The device token to send to.
@@ -47,7 +47,7 @@ package struct ProviderOutcome: Hashable, Sendable {
         case untouched
     }
 
-    /// The key from `ProviderItem`.
+    /// The key from `ProviderNotification`.
     package let key: UInt64
     /// The kind, with the answer or the reason.
     package let kind: Kind
@@ -92,7 +92,7 @@ package struct ProviderFailure: Error, Hashable, Sendable, CustomStringConvertib
 /// notification has an outcome, so an answer is never assigned to another notification.
 struct InFlightRequests {
     private struct Entry {
-        let item: ProviderItem
+        let notification: ProviderNotification
         /// The serial of the provider token it was sent with.
         let tokenSerial: Int?
     }
@@ -103,8 +103,8 @@ struct InFlightRequests {
     var isEmpty: Bool { free.count == entries.count }
 
     /// Stores a notification and returns its slot.
-    mutating func insert(_ item: ProviderItem, tokenSerial: Int?) -> UInt64 {
-        let entry = Entry(item: item, tokenSerial: tokenSerial)
+    mutating func insert(_ notification: ProviderNotification, tokenSerial: Int?) -> UInt64 {
+        let entry = Entry(notification: notification, tokenSerial: tokenSerial)
         guard let slot = free.popLast() else {
             entries.append(entry)
             return UInt64(entries.count - 1)
@@ -114,21 +114,20 @@ struct InFlightRequests {
     }
 
     /// Removes a notification by its slot and returns it; nil for an unused slot.
-    mutating func take(_ slot: UInt64) -> (item: ProviderItem, tokenSerial: Int?)? {
+    @discardableResult
+    mutating func remove(_ slot: UInt64) -> (notification: ProviderNotification, tokenSerial: Int?)?
+    {
         guard let slot = Int(exactly: slot), entries.indices.contains(slot),
             let entry = entries[slot]
         else { return nil }
         entries[slot] = nil
         free.append(slot)
-        return (entry.item, entry.tokenSerial)
+        return (entry.notification, entry.tokenSerial)
     }
 
-    /// Removes a notification that was not sent.
-    mutating func remove(_ slot: UInt64) { _ = take(slot) }
-
     /// Removes all notifications and returns them.
-    mutating func removeAll() -> [ProviderItem] {
+    mutating func removeAll() -> [ProviderNotification] {
         defer { self = InFlightRequests() }
-        return entries.compactMap { $0?.item }
+        return entries.compactMap { $0?.notification }
     }
 }

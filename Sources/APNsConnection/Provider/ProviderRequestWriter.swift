@@ -58,7 +58,7 @@ struct ProviderRequestWriter {
 
     /// Puts a notification on a stream; false when the session has no room.
     mutating func submit(
-        _ item: ProviderItem, to session: HTTP2ClientSession, under slot: UInt64
+        _ item: ProviderNotification, to session: HTTP2ClientSession, under slot: UInt64
     ) -> Bool {
         request.reset(template(item.attributes))
         let needed = ProviderPath.length(of: item.token)

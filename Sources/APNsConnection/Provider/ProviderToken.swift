@@ -67,7 +67,7 @@ package final class ProviderTokenSource: Sendable {
         try held.withLock { (held) throws(SigningFailure) in
             let now = clocks.monotonic()
             if let present = held,
-                ProviderTokenPolicy.decision(age: now - present.madeAt) == .keep
+                !ProviderTokenPolicy.mustRenew(age: now - present.madeAt)
             {
                 return present.token
             }
@@ -86,7 +86,7 @@ package final class ProviderTokenSource: Sendable {
             guard let present = held else { return try renew(&held, now) }
             // These answer requests that were in flight when another connection had it renewed.
             guard present.token.serial == refused.serial else { return present.token }
-            guard ProviderTokenPolicy.decision(expiredAtAge: now - present.madeAt) == .renew else {
+            guard ProviderTokenPolicy.mayReplace(age: now - present.madeAt) else {
                 throw clockFault(present.token, serverTime)
             }
             return try renew(&held, now)
@@ -134,14 +134,6 @@ package final class ProviderTokenSource: Sendable {
 // too, and so would every one after it, until APNs answers TooManyProviderTokenUpdates. That ends
 // the run with both times in the message.
 
-/// The decision about the present provider token.
-package enum ProviderTokenDecision: Hashable, Sendable {
-    /// Continue to use it.
-    case keep
-    /// Make a new one.
-    case renew
-}
-
 /// The rules for renewing provider tokens.
 package enum ProviderTokenPolicy {
     /// The minimum age of a token before it is replaced, for any reason.
@@ -149,16 +141,12 @@ package enum ProviderTokenPolicy {
     /// The age at which a token is replaced.
     package static let renewalAge = Duration.seconds(50 * 60)
 
-    /// The decision before the next request, for a token of this age.
-    package static func decision(age: Duration) -> ProviderTokenDecision {
-        age >= renewalAge ? .renew : .keep
-    }
+    /// Whether a token of this age has to be renewed before the next request.
+    package static func mustRenew(age: Duration) -> Bool { age >= renewalAge }
 
-    /// The decision about a token of this age that APNs called expired; nil when a new one would
-    /// not help, because the clock is wrong.
-    package static func decision(expiredAtAge age: Duration) -> ProviderTokenDecision? {
-        age >= leastAge ? .renew : nil
-    }
+    /// Whether a token of this age that APNs called expired can be replaced. A younger one shows that
+    /// the clock is wrong, and another token would not help.
+    package static func mayReplace(age: Duration) -> Bool { age >= leastAge }
 }
 
 /// APNs called a young provider token expired: this host's clock is wrong.

@@ -1,21 +1,21 @@
 import SecureTransport
 
-/// Serves one client of the feedback listener, well or badly, and records what it did.
-struct FeedbackService {
+/// Serves one client of the feedback gateway by its behaviour, and records the connection.
+struct FeedbackServer {
     let behaviour: FeedbackBehaviour
     let context: TLSServerContext
-    let shelf: FeedbackShelf
+    let queue: FeedQueue
     let stop: Interrupt
 
-    /// A client that does not finish its handshake must not hold a thread for ever.
+    /// The time limit for a handshake, so that no client blocks a thread for ever.
     private static let handshakeTimeout = Duration.seconds(30)
-    /// How long a client may take nothing before the gateway gives up on it.
+    /// The time after which a client that reads nothing is given up.
     private static let writeTimeout = Duration.seconds(300)
-    /// How long to wait for the client's own end after ours.
+    /// The time to wait for the client's end of the connection after ours.
     private static let lingerTimeout = Duration.seconds(5)
 
-    /// Runs to the end of the connection. `ended` is called once, as soon as the gateway has done
-    /// its part.
+    /// Serves to the end of the connection. `ended` is called once, as soon as the gateway has
+    /// finished its side.
     func serve(
         _ client: AcceptedConnection, number: Int, ended: (FeedbackRecord) -> Void
     ) {
@@ -27,7 +27,7 @@ struct FeedbackService {
             ended(record)
             client.close()
         case .plaintext:
-            let list = takeList(&record)
+            let list = nextList(&record)
             record.bytes = client.sendPlaintext(plaintext(list))
             record.end = .plaintext
             ended(record)
@@ -54,29 +54,31 @@ struct FeedbackService {
         }
         record.subject = connection.peerSubject
         record.tls = connection.tlsVersion
-        var ending = Ending.held
-        if behaviour.opening == .normal {
-            let list = takeList(&record)
-            do {
-                ending = try stream(list, to: connection)
-            } catch {
-                record.error = "\(error)"
-                ending = .failed
-            }
+        guard behaviour.opening == .normal else {
+            return finish(connection, by: .holdOpen, record, ended)
         }
-        record.bytes = connection.bytesWritten
-        finish(connection, ending, &record, ended)
+        let list = nextList(&record)
+        do {
+            let ending = try send(list, to: connection)
+            record.bytes = connection.bytesWritten
+            finish(connection, by: ending, record, ended)
+        } catch {
+            record.bytes = connection.bytesWritten
+            record.error = "\(error)"
+            connection.closeAbruptly()
+            ended(record)
+        }
     }
 
-    private func takeList(_ record: inout FeedbackRecord) -> FeedSource {
-        guard let (number, feed) = shelf.take() else {
+    private func nextList(_ record: inout FeedbackRecord) -> FeedSource {
+        guard let (number, feed) = queue.next() else {
             return .bytes([])
         }
         record.list = number
         return feed
     }
 
-    /// What a gateway without TLS would say: its list, or that it expected something else.
+    /// The bytes of a gateway without TLS: its list, or an HTTP refusal where the list is empty.
     private func plaintext(_ list: FeedSource) -> [UInt8] {
         var bytes = [UInt8](repeating: 0, count: FeedCursor.portion)
         let count = bytes.withUnsafeMutableBytes { buffer in
@@ -85,35 +87,19 @@ struct FeedbackService {
         return count > 0 ? Array(bytes[..<count]) : Array("HTTP/1.1 400 Bad Request\r\n\r\n".utf8)
     }
 
-    enum Ending {
-        case notified
-        case abrupt
-        case reset
-        case held
-        case failed
-    }
-
-    private var ordinaryEnding: Ending {
-        switch behaviour.ending {
-        case .closeNotify: .notified
-        case .noCloseNotify: .abrupt
-        case .reset: .reset
-        case .holdOpen: .held
-        }
-    }
-
     private func finish(
-        _ connection: TLSConnection, _ ending: Ending, _ record: inout FeedbackRecord,
+        _ connection: TLSConnection, by ending: FeedbackBehaviour.Ending, _ record: FeedbackRecord,
         _ ended: (FeedbackRecord) -> Void
     ) {
+        var record = record
         switch ending {
-        case .notified:
+        case .closeNotify:
             connection.closeNotify()
             record.end = .closeNotify
             ended(record)
             connection.discardUntilEnd(deadline: .in(Self.lingerTimeout))
             connection.close()
-        case .abrupt:
+        case .noCloseNotify:
             connection.closeAbruptly()
             record.end = .noCloseNotify
             ended(record)
@@ -121,20 +107,20 @@ struct FeedbackService {
             connection.reset()
             record.end = .reset
             ended(record)
-        case .held:
+        case .holdOpen:
             connection.discardUntilEnd(deadline: .never)
             connection.close()
             record.end = .heldOpen
             ended(record)
-        case .failed:
-            connection.closeAbruptly()
-            ended(record)
         }
     }
 
-    /// Sends the list as asked and says how to end. Throws `TransportFailure` when the client
-    /// went away or the gateway stops, `SimulatorFailure` when the list cannot be read.
-    private func stream(_ list: FeedSource, to connection: TLSConnection) throws -> Ending {
+    /// Sends the list by the behaviour and returns how to end the connection. Throws
+    /// `TransportFailure` when the client closes or the gateway stops, `SimulatorFailure` when the
+    /// list cannot be read.
+    private func send(
+        _ list: FeedSource, to connection: TLSConnection
+    ) throws -> FeedbackBehaviour.Ending {
         var writer = FeedWriter(
             connection: connection, behaviour: behaviour, stop: stop,
             writeTimeout: Self.writeTimeout)
@@ -153,27 +139,20 @@ struct FeedbackService {
                 continue
             }
             isEmpty = false
-            if let cut = try writer.send(UnsafeRawBufferPointer(rebasing: buffer[..<count])) {
-                return cut == .reset ? .reset : ordinaryEnding
+            if let ending = try writer.send(UnsafeRawBufferPointer(rebasing: buffer[..<count])) {
+                return ending
             }
         }
-        let cut = try behaviour.appendix.withUnsafeBytes { try writer.send($0) }
-        return cut == .reset ? .reset : ordinaryEnding
+        return try behaviour.appendix.withUnsafeBytes { try writer.send($0) } ?? behaviour.ending
     }
 }
 
-/// Sends bytes in the pieces, at the pace and up to the point that a behaviour asks for.
+/// Sends bytes in the pieces, at the pace and up to the position that a behaviour defines.
 struct FeedWriter {
-    /// Where a behaviour ends the list early.
-    enum Cut {
-        case close
-        case reset
-    }
-
-    let connection: TLSConnection
-    let behaviour: FeedbackBehaviour
-    let stop: Interrupt
-    let writeTimeout: Duration
+    private let connection: TLSConnection
+    private let behaviour: FeedbackBehaviour
+    private let stop: Interrupt
+    private let writeTimeout: Duration
     private var sent = 0
     private var hasPaused = false
 
@@ -187,13 +166,15 @@ struct FeedWriter {
         self.writeTimeout = writeTimeout
     }
 
-    /// Sends all, or up to the cut, which it then names. Throws when the client is gone or the
-    /// gateway stops.
-    mutating func send(_ bytes: UnsafeRawBufferPointer) throws(TransportFailure) -> Cut? {
+    /// Sends all bytes and returns nil, or stops where the list ends early and returns how to end the
+    /// connection. Throws when the client has closed or the gateway stops.
+    mutating func send(
+        _ bytes: UnsafeRawBufferPointer
+    ) throws(TransportFailure) -> FeedbackBehaviour.Ending? {
         var rest = bytes
         while true {
-            if let cut {
-                return cut
+            if let earlyEnding {
+                return earlyEnding
             }
             try pauseIfDue()
             if rest.isEmpty {
@@ -211,20 +192,20 @@ struct FeedWriter {
         }
     }
 
-    private var cut: Cut? {
-        if let point = behaviour.resetAfter, sent >= point {
+    private var earlyEnding: FeedbackBehaviour.Ending? {
+        if let limit = behaviour.resetAfter, sent >= limit {
             return .reset
         }
-        if let point = behaviour.closeAfter, sent >= point {
-            return .close
+        if let limit = behaviour.closeAfter, sent >= limit {
+            return behaviour.ending
         }
         return nil
     }
 
-    /// Bytes that may be sent before something is due.
+    /// The number of bytes up to the next pause or early end.
     private var untilNextEvent: Int {
-        let points = [behaviour.resetAfter, behaviour.closeAfter, behaviour.pause?.afterByte]
-        return points.compactMap { $0 }.filter { $0 > sent }.map { $0 - sent }.min() ?? .max
+        let positions = [behaviour.resetAfter, behaviour.closeAfter, behaviour.pause?.afterByte]
+        return positions.compactMap { $0 }.filter { $0 > sent }.map { $0 - sent }.min() ?? .max
     }
 
     private mutating func pauseIfDue() throws(TransportFailure) {

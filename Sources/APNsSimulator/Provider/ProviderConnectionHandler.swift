@@ -3,65 +3,68 @@ import Glibc
 import SecureTransport
 import Synchronization
 
-/// Serves one client of the provider listener, confined to its thread.
-struct ProviderConnection {
+/// Serves one client of the provider gateway, confined to its thread.
+struct ProviderConnectionHandler {
     private let session: HTTP2ServerSession
-    private let gateway: ProviderGateway
+    private let rules: ProviderRules
     private let misbehaviour: ProviderMisbehaviour
-    private let scene: ProviderPlot.Scene?
-    private let book: ProviderBook
+    private let scenario: ProviderScenario.Connection?
+    private let log: RequestLog
     private let sequence: RequestSequence
     private let number: Int
-    private var shown: ProviderGateway.Connection
-    /// Whole requests so far.
+    private var credentials: GatewayCredentials
+    /// The number of complete requests so far.
     private(set) var received = 0
     private var lastProcessedStream: Int32 = 0
     private var records: [ProviderRecord] = []
-    /// Requests that are processed and will be answered behind another one.
-    private var held: [(stream: Int32, reply: ScriptedReply, verdict: ProviderGateway.Verdict)] = []
+    /// Requests that are processed and get their answer after another one.
+    private var late: [(stream: Int32, reply: ScriptedReply, decision: ProviderRules.Decision)] = []
 
-    /// How long a client that was sent away may take to leave.
+    /// The time that a client has to close its side after ours.
     private static let lingerTimeout = Duration.seconds(5)
 
-    /// How a batch of requests left the connection.
+    /// The state of the connection after a batch of requests.
     private enum Course: Equatable {
-        case goesOn
-        case goesAway(ProviderMisbehaviour.GoAway)
+        case open
+        case goAway(ProviderMisbehaviour.GoAway)
         case reset
-        case closes
+        case close
     }
 
     init(
-        _ session: HTTP2ServerSession, desk: ProviderDesk, number: Int,
+        _ session: HTTP2ServerSession, server: ProviderServer, number: Int,
         certificateTopic: String?
     ) {
         self.session = session
-        (gateway, misbehaviour) = (desk.gateway, desk.misbehaviour)
-        (book, sequence) = (desk.book, desk.sequence)
-        scene = desk.plot?.scene(number)
+        (rules, misbehaviour) = (server.rules, server.misbehaviour)
+        (log, sequence) = (server.log, server.sequence)
+        scenario = server.scenario?.connection(number)
         self.number = number
-        shown = ProviderGateway.Connection(certificateTopic: certificateTopic)
+        credentials = GatewayCredentials(certificateTopic: certificateTopic)
     }
 
-    /// Runs until the client leaves, is sent away, or `stop` is tripped; says how it ended.
+    /// Serves until the client closes, the gateway closes, or `stop` is tripped. Returns the end of
+    /// the connection in words.
     mutating func serve(stop: Interrupt) -> String {
         defer {
-            for late in held { note(late.verdict, .unanswered, late.reply.status == 200) }
-            book.add(records)
+            for request in late {
+                record(request.decision, .unanswered, isAccepted: request.reply.status == 200)
+            }
+            log.add(records)
             records = []
         }
         while true {
             switch session.exchange(until: .never, interrupt: stop) {
             case .requests:
-                let course = handleRequests()
-                book.add(records)
+                let course = serveRequests()
+                log.add(records)
                 records.removeAll(keepingCapacity: true)
                 switch course {
-                case .goesOn: continue
-                case .goesAway(let goAway):
-                    sendAway(goAway)
-                    return "sent away"
-                case .closes:
+                case .open: continue
+                case .goAway(let goAway):
+                    closeWithGoAway(goAway)
+                    return "closed with GOAWAY"
+                case .close:
                     session.close(deadline: .in(Self.lingerTimeout))
                     return "closed by the gateway"
                 case .reset:
@@ -80,142 +83,148 @@ struct ProviderConnection {
         }
     }
 
-    private mutating func handleRequests() -> Course {
-        var seconds = time_t()
-        time(&seconds)
-        let now = EpochSeconds(UInt32(clamping: seconds))
-        var course = Course.goesOn
+    private mutating func serveRequests() -> Course {
+        let now = Self.now
+        var course = Course.open
         while let request = session.nextRequest() {
             received += 1
-            if course == .goesOn, received == misbehaviour.resetAtRequest,
+            if course == .open, received == misbehaviour.resetAtRequest,
                 misbehaviour.applies(to: number)
             {
                 course = .reset
             }
-            guard course == .goesOn else {
-                // What was sent behind the request that ends the connection.
-                handle(request, fate: course == .reset ? .unanswered : .dropped, now)
+            guard course == .open else {
+                // These were sent after the request that ends the connection.
+                serve(request, course == .reset ? .unanswered : .unprocessed, at: now)
                 continue
             }
-            if let act = scene?.act(received) {
-                course = perform(act, on: request, now)
+            if let action = scenario?.action(received) {
+                course = perform(action, on: request, at: now)
                 continue
             }
             for change in misbehaviour.settingsChanges where change.atRequest == received {
                 session.changeSettings(
                     maximumStreams: change.maximumStreams, initialWindow: change.initialWindow)
             }
-            handle(request, fate: misbehaviour.fate(of: received, onConnection: number), now)
+            serve(request, misbehaviour.treatment(of: received, onConnection: number), at: now)
             if let goAway = misbehaviour.goAway, received == goAway.atRequest,
                 misbehaviour.applies(to: number)
             {
-                course = .goesAway(goAway)
+                course = .goAway(goAway)
             }
         }
         return course
     }
 
-    private func verdict(
-        on raw: HTTP2ServerRequest, _ now: EpochSeconds
-    ) -> (ProviderGateway.Verdict, ProviderGateway.Connection) {
-        var request = GatewayRequest(body: raw.body)
-        for place in 0..<raw.fieldCount {
-            let (name, value) = raw.field(place)
-            request.add(name, value)
-        }
-        var shown = shown
-        let verdict = gateway.verdict(
-            on: request, connection: &shown, now: now, number: { sequence.next() })
-        return (verdict, shown)
+    private static var now: EpochSeconds {
+        var seconds = time_t()
+        time(&seconds)
+        return EpochSeconds(UInt32(clamping: seconds))
     }
 
-    private mutating func note(
-        _ verdict: ProviderGateway.Verdict, _ end: ProviderRecord.End, _ isAccepted: Bool
+    private mutating func decision(
+        on request: HTTP2ServerRequest, at now: EpochSeconds
+    ) -> ProviderRules.Decision {
+        var fields = GatewayRequest(body: request.body)
+        for place in 0..<request.fieldCount {
+            let (name, value) = request.field(place)
+            fields.add(name, value)
+        }
+        let sequence = sequence
+        return rules.decision(
+            on: fields, credentials: &credentials, now: now, number: { sequence.next() })
+    }
+
+    private mutating func record(
+        _ decision: ProviderRules.Decision, _ end: ProviderRecord.End, isAccepted: Bool
     ) {
         records.append(
             ProviderRecord(
-                connection: number, token: verdict.token, id: verdict.id, end: end,
+                connection: number, token: decision.token, id: decision.id, end: end,
                 isAccepted: isAccepted))
     }
 
-    private mutating func handle(
-        _ raw: HTTP2ServerRequest, fate: ProviderMisbehaviour.Fate, _ now: EpochSeconds
+    private mutating func serve(
+        _ request: HTTP2ServerRequest, _ treatment: ProviderMisbehaviour.Treatment,
+        at now: EpochSeconds
     ) {
-        let verdict: ProviderGateway.Verdict
-        (verdict, shown) = self.verdict(on: raw, now)
+        let decision = decision(on: request, at: now)
         var isAccepted = false
-        if case .reply(let reply) = verdict.action { isAccepted = reply.status == 200 }
+        if case .reply(let reply) = decision.action { isAccepted = reply.status == 200 }
         let end: ProviderRecord.End
-        switch (fate, verdict.action) {
-        case (.dropped, _):
+        switch (treatment, decision.action) {
+        case (.unprocessed, _):
             (end, isAccepted) = (.unprocessed, false)
-        case (.unanswered, _), (.served, .stall):
+        case (.unanswered, _), (.normal, .stall):
             end = .unanswered
-        case (.served, .reset(let code)):
-            session.reset(raw.streamID, code: code)
+        case (.normal, .reset(let code)):
+            session.reset(request.streamID, code: code)
             end = code == .refusedStream ? .unprocessed : .unanswered
-        case (.served, .reply(let reply)):
-            answer(raw.streamID, reply, verdict.id)
+        case (.normal, .reply(let reply)):
+            answer(request.streamID, reply, decision.id)
             end = .answered(status: reply.status)
         }
-        if end != .unprocessed { lastProcessedStream = max(lastProcessedStream, raw.streamID) }
-        note(verdict, end, isAccepted)
-        if case .answered = end { releaseHeld() }
+        if end != .unprocessed { lastProcessedStream = max(lastProcessedStream, request.streamID) }
+        record(decision, end, isAccepted: isAccepted)
+        if case .answered = end { answerLateRequests() }
     }
 
-    /// Does to a request what the plot says.
+    /// Performs an action of the scenario on a request.
     private mutating func perform(
-        _ act: ProviderPlot.Act, on raw: HTTP2ServerRequest, _ now: EpochSeconds
+        _ action: ProviderScenario.Action, on request: HTTP2ServerRequest, at now: EpochSeconds
     ) -> Course {
-        if act == .goAway {
-            handle(raw, fate: .dropped, now)
-            return .goesAway(ProviderMisbehaviour.GoAway(atRequest: received))
-        }
-        switch act {
+        switch action {
         case .serve:
-            handle(raw, fate: .served, now)
-            return .goesOn
-        case .streams(let count):
+            serve(request, .normal, at: now)
+            return .open
+        case .changeStreams(let count):
             session.changeSettings(maximumStreams: count)
-            handle(raw, fate: .served, now)
-            return .goesOn
+            serve(request, .normal, at: now)
+            return .open
         case .reset(.refusedStream):
-            session.reset(raw.streamID, code: .refusedStream)
-            handle(raw, fate: .dropped, now)
-            return .goesOn
+            session.reset(request.streamID, code: .refusedStream)
+            serve(request, .unprocessed, at: now)
+            return .open
+        case .goAway:
+            serve(request, .unprocessed, at: now)
+            return .goAway(ProviderMisbehaviour.GoAway(atRequest: received))
         default: break
         }
-        let verdict: ProviderGateway.Verdict
-        (verdict, shown) = self.verdict(on: raw, now)
-        lastProcessedStream = max(lastProcessedStream, raw.streamID)
-        switch act {
+        let decision = decision(on: request, at: now)
+        lastProcessedStream = max(lastProcessedStream, request.streamID)
+        switch action {
         case .answer(let reply):
-            answer(raw.streamID, reply, verdict.id)
-            note(verdict, .answered(status: reply.status), reply.status == 200)
-            releaseHeld()
-            return .goesOn
-        case .hold:
-            held.append((raw.streamID, .accepted, verdict))
-            return .goesOn
-        case .half:
+            answer(request.streamID, reply, decision.id)
+            record(
+                decision, .answered(status: reply.status), isAccepted: reply.status == 200)
+            answerLateRequests()
+            return .open
+        case .answerLate:
+            late.append((request.streamID, .accepted, decision))
+            return .open
+        case .partialAnswer:
             var begun = HTTP2Answer(status: 200)
             begun.ends = false
-            session.answer(raw.streamID, begun)
-        case .reset(let code): session.reset(raw.streamID, code: code)
-        case .bytes(let bytes): session.sendRaw(bytes)
+            session.answer(request.streamID, begun)
+        case .reset(let code): session.reset(request.streamID, code: code)
+        case .rawBytes(let bytes): session.sendRaw(bytes)
         default: break
         }
-        // Processed, and the gateway may well have accepted it.
-        note(verdict, .unanswered, true)
-        return act == .cut ? .reset : act == .close ? .closes : .goesOn
+        // Processed, so the gateway may have accepted it.
+        record(decision, .unanswered, isAccepted: true)
+        switch action {
+        case .resetConnection: return .reset
+        case .closeConnection: return .close
+        default: return .open
+        }
     }
 
-    private mutating func releaseHeld() {
-        let released = held
-        held = []
-        for late in released {
-            answer(late.stream, late.reply, late.verdict.id)
-            note(late.verdict, .answered(status: late.reply.status), true)
+    private mutating func answerLateRequests() {
+        let requests = late
+        late = []
+        for request in requests {
+            answer(request.stream, request.reply, request.decision.id)
+            record(request.decision, .answered(status: request.reply.status), isAccepted: true)
         }
     }
 
@@ -231,17 +240,14 @@ struct ProviderConnection {
                 largestPiece: reply.largestPiece))
     }
 
-    /// Says GOAWAY, notes what still comes as unprocessed, and closes.
-    private mutating func sendAway(_ goAway: ProviderMisbehaviour.GoAway) {
+    /// Sends GOAWAY, closes, and records the requests that arrived meanwhile as unprocessed.
+    private mutating func closeWithGoAway(_ goAway: ProviderMisbehaviour.GoAway) {
         session.goAway(
             lastStreamID: goAway.lastStreamID ?? lastProcessedStream, code: goAway.code,
             debug: goAway.debug)
         session.close(deadline: .in(Self.lingerTimeout))
-        var seconds = time_t()
-        time(&seconds)
-        while let late = session.nextRequest() {
-            handle(late, fate: .dropped, EpochSeconds(UInt32(clamping: seconds)))
-        }
+        let now = Self.now
+        while let request = session.nextRequest() { serve(request, .unprocessed, at: now) }
     }
 }
 

@@ -1,42 +1,44 @@
 import SecureTransport
 
-/// The HTTP/2 provider service (ports 443 and 2197) on this machine: judges every request as APNs
-/// does, answers by script, misbehaves on request, and keeps book.
+/// An HTTP/2 provider gateway (ports 443 and 2197) on this machine. It checks every request as APNs
+/// does, answers by its script, misbehaves on request, and logs the requests.
 ///
-/// It serves from the moment it is made until `stop` or until it is dropped; one thread accepts,
-/// and each connection has its own.
-package final class ProviderService: Sendable {
-    private let reception: Reception
+/// It serves from its init until `stop` or its deinit. One thread accepts connections, and each
+/// connection has a thread of its own.
+package final class ProviderGateway: Sendable {
+    private let acceptor: ClientAcceptor
 
-    /// Everything it was sent.
-    package let book: ProviderBook
+    /// The requests received.
+    package let log: RequestLog
 
-    /// Starts serving; port 0 takes a free one. `keepsRecords` keeps every request in the book, at
-    /// some 100 bytes each; without it the book only counts. `onEnd` is called on the connection's
+    /// Starts serving; port 0 takes a free one. `keepsRecords` keeps every request in the log, at
+    /// some 100 bytes each; without it the log only counts. `onEnd` is called on the connection's
     /// thread at its end. Throws `TransportFailure` or `IdentityFailure`.
     package init(
-        certificates: SimulatorCertificates, gateway: ProviderGateway,
-        misbehaviour: ProviderMisbehaviour = ProviderMisbehaviour(), plot: ProviderPlot? = nil,
+        certificates: SimulatorCertificates, rules: ProviderRules,
+        misbehaviour: ProviderMisbehaviour = ProviderMisbehaviour(),
+        scenario: ProviderScenario? = nil,
         settings: HTTP2ServerSettings = HTTP2ServerSettings(), keepsRecords: Bool = true,
         host: String = "127.0.0.1", port: UInt16 = 0,
         onEnd: (@Sendable (ProviderConnectionRecord) -> Void)? = nil
     ) throws {
-        let needsCertificate = if case .certificate = gateway.authentication { true } else { false }
+        let needsCertificate = if case .certificate = rules.authentication { true } else { false }
         let context = try TLSServerContext(
             identity: certificates.identity(.server),
             clients: needsCertificate
                 ? .required(authorities: certificates.authority) : .notAsked,
             alpn: ["h2"])
         let stopping = try Interrupt()
-        let book = ProviderBook(keepsRecords: keepsRecords)
-        let desk = ProviderDesk(
-            gateway: gateway, misbehaviour: misbehaviour, plot: plot, settings: settings,
-            context: context, book: book, stop: stopping)
-        self.book = book
-        reception = try Reception(host: host, port: port, stopping: stopping) { client, number in
-            let record = desk.serve(client, number: number)
+        let log = RequestLog(keepsRecords: keepsRecords)
+        let server = ProviderServer(
+            rules: rules, misbehaviour: misbehaviour, scenario: scenario, settings: settings,
+            context: context, log: log, stop: stopping)
+        self.log = log
+        acceptor = try ClientAcceptor(host: host, port: port, stopping: stopping) {
+            client, number in
+            let record = server.serve(client, number: number)
             onEnd?(record)
-        } turnAway: { client, _, _ in
+        } refuse: { client, _, _ in
             client.reset()
         }
     }
@@ -45,74 +47,74 @@ package final class ProviderService: Sendable {
         stop()
     }
 
-    /// Where it listens.
-    package var address: SocketAddress { reception.listener.address }
+    /// The address it listens on.
+    package var address: SocketAddress { acceptor.listener.address }
 
     /// The port it listens on.
-    package var port: UInt16 { reception.listener.port }
+    package var port: UInt16 { acceptor.listener.port }
 
     /// Ends all connections with GOAWAY and waits for them.
     package func stop() {
-        reception.stop()
+        acceptor.stop()
     }
 }
 
-/// What became of one connection to the provider listener.
+/// One ended connection to the provider gateway.
 package struct ProviderConnectionRecord: Sendable, Equatable, Encodable {
-    /// Counts accepted connections from 1.
+    /// The number of the connection, counted from 1.
     package let connection: Int
     /// The client's address and port.
     package let peer: String
-    /// The subject of the client's certificate, if it showed one.
+    /// The subject of the client's certificate, if it sent one.
     package internal(set) var subject: String?
-    /// Whole requests.
+    /// The number of complete requests.
     package internal(set) var requests = 0
-    /// How it ended, in words.
+    /// The end of the connection, in words.
     package internal(set) var end = ""
 }
 
-/// What all connections of a provider service share.
-struct ProviderDesk: Sendable {
-    let gateway: ProviderGateway
+/// Serves the clients of a provider gateway, with the values that all connections share.
+struct ProviderServer: Sendable {
+    let rules: ProviderRules
     let misbehaviour: ProviderMisbehaviour
-    let plot: ProviderPlot?
+    let scenario: ProviderScenario?
     let settings: HTTP2ServerSettings
     let context: TLSServerContext
-    let book: ProviderBook
+    let log: RequestLog
     let stop: Interrupt
     let sequence = RequestSequence()
 
-    /// A client that does not finish its handshake must not hold a thread for ever.
+    /// The time limit for a handshake, so that no client blocks a thread for ever.
     private static let handshakeTimeout = Duration.seconds(30)
 
-    /// Runs to the end of the connection.
+    /// Serves one client to the end of its connection.
     func serve(_ client: AcceptedConnection, number: Int) -> ProviderConnectionRecord {
         var record = ProviderConnectionRecord(connection: number, peer: client.peer)
-        let greeting = plot?.scene(number).greeting ?? .welcome
-        switch greeting {
-        case .welcome, .leave: break
-        case .hangUp: client.reset()
+        let opening = scenario?.connection(number).opening ?? .normal
+        switch opening {
+        case .normal, .close: break
+        case .reset: client.reset()
         case .plaintext: _ = client.sendPlaintext(Array("HTTP/1.1 400 Bad Request\r\n\r\n".utf8))
-        case .mute: _ = client.staySilent(deadline: .in(Self.handshakeTimeout), interrupt: stop)
+        case .silent: _ = client.staySilent(deadline: .in(Self.handshakeTimeout), interrupt: stop)
         }
-        guard greeting == .welcome || greeting == .leave else {
-            record.end = "\(greeting)"
+        guard opening == .normal || opening == .close else {
+            record.end = "\(opening)"
             return record
         }
         do throws(TransportFailure) {
             let connection = try client.handshake(
                 context: context, timeout: Self.handshakeTimeout, interrupt: stop)
             record.subject = connection.peerSubject
-            guard greeting == .welcome else {
+            guard opening == .normal else {
                 connection.close()
-                record.end = "left after the handshake"
+                record.end = "closed after the handshake"
                 return record
             }
-            var served = ProviderConnection(
-                try HTTP2ServerSession(connection, settings: settings), desk: self,
+            var handler = ProviderConnectionHandler(
+                try HTTP2ServerSession(connection, settings: settings), server: self,
                 number: number, certificateTopic: Self.bundleID(record.subject))
-            record.end = served.serve(stop: stop)
-            record.requests = served.received
+            record.end = handler.serve(stop: stop)
+            record.requests = handler.received
         } catch {
             record.end = error.description
         }

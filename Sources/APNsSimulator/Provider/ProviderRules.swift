@@ -2,26 +2,26 @@ import APNsProtocol
 import Encodings
 import SecureTransport
 
-// What APNs says to a request, without a network.
+// The answer of APNs to a request, without a network.
 //
-// A client tested against a gateway that takes everything is not tested. So a request passes here
-// what it passes at Apple: method and path, credential, headers, topic, payload, token; and only
-// then the script decides. Apple does not tell the order of its checks; this one goes from the
-// connection to the single notification. Where Apple's words leave a case open, the reason is the
-// one whose description fits best.
+// A test against a gateway that accepts everything shows nothing. So a request passes the same checks
+// as at Apple: method and path, credential, headers, topic, payload, token. Only then the script
+// decides. Apple does not document the order of its checks; this order goes from the connection to
+// the single notification. Where Apple's documents leave a case open, the reason is the one whose
+// description fits best.
 
-/// The rules of a provider gateway (port 443).
-package struct ProviderGateway: Sendable {
-    /// How clients show who they are.
+/// The rules by which a provider gateway answers requests.
+package struct ProviderRules: Sendable {
+    /// The way in which clients authenticate.
     package var authentication: ProviderAuthentication
     /// Bundle ids that exist; nil for all.
     package var bundleIDs: Set<String>?
-    /// Bytes a token may have; Apple promises no length.
+    /// The valid numbers of bytes of a token; Apple documents no length.
     package var tokenLengths = 1...100
-    /// What valid requests meet.
+    /// The answers to valid requests.
     package var script: ProviderScript
 
-    /// Makes rules.
+    /// Makes rules; without `bundleIDs` every bundle id exists.
     package init(
         authentication: ProviderAuthentication, bundleIDs: Set<String>? = nil,
         script: ProviderScript = ProviderScript()
@@ -31,48 +31,38 @@ package struct ProviderGateway: Sendable {
         self.script = script
     }
 
-    /// What becomes of a request.
-    package struct Verdict: Sendable, Equatable {
-        /// Whom it was for, where that could be read.
+    /// The decision about one request.
+    package struct Decision: Sendable, Equatable {
+        /// The device token in its path; nil where it cannot be read.
         package var token: DeviceToken?
-        /// Its name, or one made up where it had none.
+        /// Its `apns-id`, or a random one for a request without.
         package var id: APNsID
-        /// What is done with it.
+        /// The action on it.
         package var action: ScriptedAction
-        /// Whether the rules found nothing wrong with it.
+        /// Whether it passed all checks.
         package var isValid: Bool
     }
 
-    /// One connection's memory of what it has shown.
-    package struct Connection: Sendable {
-        var credentials: GatewayCredentials
-
-        /// A connection on which nothing was sent; `certificateTopic` is the bundle id in the
-        /// client's certificate.
-        package init(certificateTopic: String? = nil) {
-            credentials = GatewayCredentials(certificateTopic: certificateTopic)
-        }
-    }
-
-    /// Judges a request. `number` gives a valid request its place in the sequence and is asked for
-    /// valid ones only; `now` is the wall clock.
-    package func verdict(
-        on request: GatewayRequest, connection: inout Connection, now: EpochSeconds,
+    /// Decides about a request. `credentials` are those of its connection. `number` returns the
+    /// position of a valid request in the sequence, and is called for valid ones only. `now` is the
+    /// wall clock.
+    package func decision(
+        on request: GatewayRequest, credentials: inout GatewayCredentials, now: EpochSeconds,
         number: () -> Int
-    ) -> Verdict {
+    ) -> Decision {
         let givenID = request[.id].flatMap { APNsID(text: $0, anyCase: true) }
         let (token, tokenRefusal) = Self.token(request[.path], tokenLengths)
         let refusal =
-            Self.callRefusal(request) ?? credentialRefusal(request, &connection, now)
+            Self.callRefusal(request) ?? credentialRefusal(request, &credentials, now)
             ?? (request[.id] != nil && givenID == nil ? .badMessageID : nil)
-            ?? headerRefusal(request, connection) ?? tokenRefusal
+            ?? headerRefusal(request, credentials) ?? tokenRefusal
         let id = givenID ?? .random()
         if let refusal {
-            return Verdict(
+            return Decision(
                 token: token, id: id, action: .reply(ScriptedReply(refusal)), isValid: false)
         }
         let action = token.map { script.action(for: $0, number: number()) } ?? script.usual
-        return Verdict(token: token, id: id, action: action, isValid: true)
+        return Decision(token: token, id: id, action: action, isValid: true)
     }
 
     // MARK: Method and path
@@ -86,7 +76,7 @@ package struct ProviderGateway: Sendable {
         }
         let path = request[.path] ?? []
         guard path.starts(with: ProviderPath.prefix.utf8) else {
-            // `/3/device` alone names the right service and nobody.
+            // `/3/device` alone names the right service and no device.
             return path.elementsEqual(ProviderPath.prefix.utf8.dropLast())
                 ? .missingDeviceToken : .badPath
         }
@@ -101,7 +91,7 @@ package struct ProviderGateway: Sendable {
         _ path: ArraySlice<UInt8>?, _ lengths: ClosedRange<Int>
     ) -> (DeviceToken?, ProviderReason?) {
         let text = (path ?? []).dropFirst(ProviderPath.prefix.utf8.count)
-        // Plain hex only: what our parser takes from databases is more than APNs takes.
+        // Plain hex only: our parser accepts more spellings from databases than APNs does.
         guard text.allSatisfy({ Hex.value(of: $0) != nil }),
             let token = try? DeviceToken(spelling: Array(text))
         else {
@@ -113,21 +103,21 @@ package struct ProviderGateway: Sendable {
     // MARK: Credential
 
     private func credentialRefusal(
-        _ request: GatewayRequest, _ connection: inout Connection, _ now: EpochSeconds
+        _ request: GatewayRequest, _ credentials: inout GatewayCredentials, _ now: EpochSeconds
     ) -> ProviderReason? {
         switch authentication {
         case .certificate:
             // With a certificate, `authorization` is ignored.
-            connection.credentials.certificateTopic == nil ? .badCertificate : nil
+            credentials.certificateTopic == nil ? .badCertificate : nil
         case .token(let keys):
-            connection.credentials.refusal(of: request[.authorization], keys: keys, now: now)
+            credentials.refusal(of: request[.authorization], keys: keys, now: now)
         }
     }
 
     // MARK: Headers
 
     private func headerRefusal(
-        _ request: GatewayRequest, _ connection: Connection
+        _ request: GatewayRequest, _ credentials: GatewayCredentials
     ) -> ProviderReason? {
         if let text = request[.expiration], Self.number(text) == nil {
             return .badExpirationDate
@@ -149,7 +139,7 @@ package struct ProviderGateway: Sendable {
                 return .badPriority
             }
         }
-        if let refusal = topicRefusal(request, connection, type) {
+        if let refusal = topicRefusal(request, credentials, type) {
             return refusal
         }
         if request.body.isEmpty {
@@ -159,9 +149,9 @@ package struct ProviderGateway: Sendable {
     }
 
     private func topicRefusal(
-        _ request: GatewayRequest, _ connection: Connection, _ type: PushType
+        _ request: GatewayRequest, _ credentials: GatewayCredentials, _ type: PushType
     ) -> ProviderReason? {
-        let own = connection.credentials.certificateTopic
+        let own = credentials.certificateTopic
         guard let text = request[.topic] else {
             return own == nil || type.topicSuffix != "" ? .missingTopic : nil
         }
@@ -191,9 +181,9 @@ package struct ProviderGateway: Sendable {
     }
 }
 
-/// What a client sent, reduced to what APNs looks at.
+/// The parts of a client's request that APNs reads.
 package struct GatewayRequest: Sendable {
-    /// The fields that APNs looks at.
+    /// The header fields that APNs reads.
     package enum Field: Int, Sendable, CaseIterable {
         case method, path, authorization, id, topic, pushType, priority, expiration, collapseID
 
@@ -235,7 +225,7 @@ package struct GatewayRequest: Sendable {
     }
 
     private var values: [ArraySlice<UInt8>?] = Array(repeating: nil, count: Field.allCases.count)
-    /// Whether one of the fields came twice.
+    /// Whether one of the fields occurred twice.
     private(set) var hasDuplicates = false
     /// The payload.
     package var body: ArraySlice<UInt8>
@@ -245,7 +235,7 @@ package struct GatewayRequest: Sendable {
         self.body = body
     }
 
-    /// Takes down a field as it came; others than those in `Field` are ignored, as by APNs.
+    /// Adds a field as received; fields other than those in `Field` are ignored, as by APNs.
     package mutating func add(_ name: ArraySlice<UInt8>, _ value: ArraySlice<UInt8>) {
         guard let field = Field(name) else {
             return

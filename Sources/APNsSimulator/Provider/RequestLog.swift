@@ -1,43 +1,43 @@
 import APNsProtocol
 import Synchronization
 
-/// What the gateway did with one request.
+/// One request and its treatment by the gateway.
 package struct ProviderRecord: Sendable, Equatable {
-    /// What became of a request.
+    /// The end of a request.
     package enum End: Sendable, Equatable {
-        /// Answered with this status.
+        /// It was answered with this status.
         case answered(status: Int)
-        /// Processed, but the client was left without an answer.
+        /// It was processed, and the client got no answer.
         case unanswered
-        /// Not processed, and the client can know it: above the last stream of a GOAWAY, or reset
-        /// with REFUSED_STREAM.
+        /// It was not processed, and the client can see that: its stream is above the last one of a
+        /// GOAWAY, or was reset with REFUSED_STREAM.
         case unprocessed
     }
 
-    /// The connection it came on, counted from 1.
+    /// The number of its connection, counted from 1.
     package let connection: Int
-    /// Whom it was for, where that could be read.
+    /// The device token in its path; nil where it cannot be read.
     package let token: DeviceToken?
-    /// Its name.
+    /// Its `apns-id`.
     package let id: APNsID
-    /// What became of it.
+    /// Its end.
     package let end: End
     /// Whether the gateway accepted the notification (status 200, or a 200 that was not sent).
     package let isAccepted: Bool
 }
 
-/// Everything a provider gateway was sent, so that a test can say what was never sent, and what
-/// was sent twice.
-package final class ProviderBook: Sendable {
-    /// What a book counts.
+/// The log of the requests to a provider gateway. With it, a test can find requests that are missing
+/// and requests that were sent twice.
+package final class RequestLog: Sendable {
+    /// Counts of requests.
     package struct Totals: Sendable, Equatable {
         /// Requests of any kind.
         package internal(set) var requests = 0
-        /// By status.
+        /// Answered requests by status.
         package internal(set) var answered: [Int: Int] = [:]
-        /// Processed and left without an answer.
+        /// Requests that were processed and got no answer.
         package internal(set) var unanswered = 0
-        /// Not processed.
+        /// Requests that were not processed.
         package internal(set) var unprocessed = 0
     }
 
@@ -53,7 +53,7 @@ package final class ProviderBook: Sendable {
         self.keepsRecords = keepsRecords
     }
 
-    /// Adds what one connection did since the last time.
+    /// Adds requests of one connection.
     func add(_ records: [ProviderRecord]) {
         content.withLock { content in
             for record in records {
@@ -73,18 +73,18 @@ package final class ProviderBook: Sendable {
     /// The counts so far.
     package var totals: Totals { content.withLock { $0.totals } }
 
-    /// Every request in the order in which connections reported them; empty for a book that only
+    /// Every request in the order in which connections reported them; empty for a log that only
     /// counts.
     package var records: [ProviderRecord] { content.withLock { $0.records } }
 
-    /// How often each token was on the wire, unprocessed requests included.
+    /// The number of requests for each token, unprocessed ones included.
     package var requestsByToken: [DeviceToken: Int] {
         records.reduce(into: [:]) { counts, record in
             if let token = record.token { counts[token, default: 0] += 1 }
         }
     }
 
-    /// The names that were accepted more than once: notifications a user saw twice, unless the
+    /// The ids that were accepted more than once: notifications that a user saw twice, unless the
     /// device merged them.
     package var acceptedTwice: Set<APNsID> {
         var seen: Set<APNsID> = []

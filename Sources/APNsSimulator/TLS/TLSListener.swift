@@ -3,17 +3,17 @@ import Foundation
 import Glibc
 import SecureTransport
 
-/// A listening TCP socket. Threads may accept on it at the same time.
+/// A listening TCP socket. Several threads may accept on it at the same time.
 package final class TLSListener: Sendable {
     private let descriptor: Int32
-    /// Where it listens, with the port that the system chose.
+    /// The address it listens on, with the port that the system chose.
     package let address: SocketAddress
 
-    /// What waiting for a client brought.
+    /// The result of waiting for a client.
     package enum Outcome: Sendable {
-        /// A client, TLS not begun.
+        /// A client, before TLS.
         case connection(AcceptedConnection)
-        /// Nobody came by the deadline.
+        /// No client connected by the deadline.
         case timedOut
         /// The interrupt was tripped.
         case interrupted
@@ -30,7 +30,7 @@ package final class TLSListener: Sendable {
             throw .system("opening a socket", errno)
         }
         var one: Int32 = 1
-        // A restarted simulator gets its port back while old connections linger.
+        // A restarted simulator can use its port again while old connections linger.
         setsockopt(
             descriptor, SOL_SOCKET, SO_REUSEADDR, &one, socklen_t(MemoryLayout<Int32>.size))
         guard wanted.withPointer({ bind(descriptor, $0, $1) }) == 0,
@@ -51,7 +51,7 @@ package final class TLSListener: Sendable {
     /// The port it listens on.
     package var port: UInt16 { address.port }
 
-    /// Waits for the next client. Throws `io`, for one when descriptors ran out.
+    /// Waits for the next client. Throws `io`, for example without free descriptors.
     package func accept(
         deadline: Deadline, interrupt: Interrupt? = nil
     ) throws(TransportFailure) -> Outcome {
@@ -68,7 +68,7 @@ package final class TLSListener: Sendable {
         }
     }
 
-    /// Nil when the client left, or another thread took it.
+    /// Nil when the client has closed, or another thread has accepted it.
     private func acceptWaiting() throws(TransportFailure) -> AcceptedConnection? {
         var storage = sockaddr_storage()
         var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
@@ -91,32 +91,32 @@ package final class TLSListener: Sendable {
     }
 }
 
-/// Where a listener's clients arrive: one thread accepts, and each client is served on its own,
-/// until stopped.
-final class Reception: Sendable {
+/// Accepts the clients of a listener on one thread, and serves each client on a thread of its own,
+/// until it is stopped.
+final class ClientAcceptor: Sendable {
     let listener: TLSListener
     private let stopping: Interrupt
-    private let workers: WorkerCount
+    private let clients: RunningThreads
     private let acceptor: WorkerThread
 
-    /// Begins to accept; port 0 takes a free one. `serve` is called on the client's thread with its
-    /// number, counted from 1, and is to return soon after `stopping` was tripped; `turnAway` is
-    /// called for a client for which there is no thread. Throws `TransportFailure`.
+    /// Starts to accept; port 0 takes a free one. `serve` is called on the client's thread with the
+    /// client's number, counted from 1, and must return soon after `stopping` was tripped. `refuse`
+    /// is called for a client for which no thread can be started.
     init(
         host: String, port: UInt16, stopping: Interrupt,
         serve: @escaping @Sendable (AcceptedConnection, Int) -> Void,
-        turnAway: @escaping @Sendable (AcceptedConnection, Int, TransportFailure) -> Void
+        refuse: @escaping @Sendable (AcceptedConnection, Int, TransportFailure) -> Void
     ) throws(TransportFailure) {
         let listener = try TLSListener(host: host, port: port)
-        let workers = WorkerCount()
-        (self.listener, self.stopping, self.workers) = (listener, stopping, workers)
-        // Holds none of self, so that dropping the owner ends the thread.
+        let clients = RunningThreads()
+        (self.listener, self.stopping, self.clients) = (listener, stopping, clients)
+        // The thread does not retain self, so the deinit of the owner can end it.
         acceptor = try WorkerThread {
             var number = 0
             while !stopping.isTripped {
                 guard let outcome = try? listener.accept(deadline: .never, interrupt: stopping)
                 else {
-                    // Out of descriptors, most likely: give connections time to end.
+                    // Usually no free descriptor: wait until connections have ended.
                     _ = stopping.wait(until: .in(.milliseconds(50)))
                     continue
                 }
@@ -125,15 +125,15 @@ final class Reception: Sendable {
                 }
                 number += 1
                 let connection = number
-                workers.began()
+                clients.add()
                 do throws(TransportFailure) {
                     _ = try WorkerThread {
                         serve(client, connection)
-                        workers.left()
+                        clients.remove()
                     }
                 } catch {
-                    turnAway(client, connection, error)
-                    workers.left()
+                    refuse(client, connection, error)
+                    clients.remove()
                 }
             }
         }
@@ -143,33 +143,33 @@ final class Reception: Sendable {
     func stop() {
         stopping.trip()
         acceptor.join()
-        workers.waitUntilIdle()
+        clients.waitUntilNone()
     }
 }
 
-/// The number of connection threads at work, to be waited on.
+/// Counts running threads; a caller can wait until none runs.
 // Unchecked because the compiler cannot see that every access below holds the condition's lock.
-final class WorkerCount: @unchecked Sendable {
+final class RunningThreads: @unchecked Sendable {
     private let changed = NSCondition()
-    private var working = 0
+    private var running = 0
 
-    /// A thread is about to start.
-    func began() {
-        changed.withLock { working += 1 }
+    /// Counts a thread that starts.
+    func add() {
+        changed.withLock { running += 1 }
     }
 
-    /// A thread is about to end.
-    func left() {
+    /// Removes a thread that ends.
+    func remove() {
         changed.withLock {
-            working -= 1
+            running -= 1
             changed.broadcast()
         }
     }
 
-    /// Waits until none is at work.
-    func waitUntilIdle() {
+    /// Waits until no thread runs.
+    func waitUntilNone() {
         changed.withLock {
-            while working > 0 {
+            while running > 0 {
                 changed.wait()
             }
         }

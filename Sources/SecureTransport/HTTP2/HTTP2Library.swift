@@ -99,7 +99,7 @@ enum HTTP2ClientLibrary {
         else {
             return Int(NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue)
         }
-        let count = state.pointee.streams[index].request.take(length, to: target)
+        let count = state.pointee.streams[index].request.move(length, to: target)
         if state.pointee.streams[index].request.left == 0 {
             flags.pointee |= NGHTTP2_DATA_FLAG_EOF.rawValue
         }

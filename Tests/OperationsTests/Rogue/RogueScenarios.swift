@@ -8,7 +8,7 @@ struct RogueCase: CustomStringConvertible {
     let seed: UInt64
     var rows: Int
     var connections: Int
-    var plot: ProviderPlot
+    var scenario: ProviderScenario
     /// Looks around after which the sender is told to stop; nil for never.
     var stopsAfter: Int?
     /// Whether another sender follows, with a gateway that takes everything.
@@ -16,7 +16,7 @@ struct RogueCase: CustomStringConvertible {
 
     var description: String {
         "gateway of seed \(seed): \(rows) rows, \(connections) connections, stopped after "
-            + "\(stopsAfter.map(String.init) ?? "-"), \(plot.scenes)"
+            + "\(stopsAfter.map(String.init) ?? "-"), \(scenario.connections)"
     }
 
     /// Draws a gateway.
@@ -26,21 +26,23 @@ struct RogueCase: CustomStringConvertible {
         rows = Int.random(in: 1...(Bool.random(using: &random) ? 12 : 60), using: &random)
         connections = Int.random(in: 1...2, using: &random)
         let mood = Mood.allCases.randomElement(using: &random) ?? .chaos
-        plot = ProviderPlot(
+        scenario = ProviderScenario(
             (0..<Int.random(in: 1...6, using: &random)).map { _ in mood.scene(using: &random) })
         stopsAfter =
             Int.random(in: 0..<10, using: &random) == 0 ? .random(in: 1...30, using: &random) : nil
         isContinued = Int.random(in: 0..<4, using: &random) == 0
     }
 
-    /// What all acts of the plot have in common: how patient the sender must be.
-    private var acts: [ProviderPlot.Act] { plot.scenes.flatMap { $0.acts + [$0.rest] } }
+    /// What all actions of the scenario have in common: how patient the sender must be.
+    private var actions: [ProviderScenario.Action] {
+        scenario.connections.flatMap { $0.actions + [$0.rest] }
+    }
 
     /// Whether something waits for a deadline, so that the test should not wait long.
     var isSlow: Bool {
-        acts.contains { act in
+        actions.contains { act in
             switch act {
-            case .silence, .half, .hold, .bytes, .streams: true
+            case .noAnswer, .partialAnswer, .answerLate, .rawBytes, .changeStreams: true
             default: false
             }
         }
@@ -48,14 +50,14 @@ struct RogueCase: CustomStringConvertible {
 
     /// Whether answers may be lost on the way, and requests left unread.
     func isViolent(_ connection: Int) -> Bool {
-        let scene = plot.scene(connection)
-        return scene.greeting != .welcome
-            || (scene.acts + [scene.rest]).contains(where: \.isViolent)
+        let scene = scenario.connection(connection)
+        return scene.opening != .normal
+            || (scene.actions + [scene.rest]).contains(where: \.breaksConnection)
     }
 
     /// Whether any connection is violent.
     var isViolent: Bool {
-        stopsAfter != nil || (1...plot.scenes.count).contains(where: isViolent)
+        stopsAfter != nil || (1...scenario.connections.count).contains(where: isViolent)
     }
 }
 
@@ -63,43 +65,43 @@ struct RogueCase: CustomStringConvertible {
 private enum Mood: CaseIterable {
     case kind, mute, resets, refuses, cuts, goesAway, garbles, bad, throttles, chaos
 
-    func scene(using random: inout SeededGenerator) -> ProviderPlot.Scene {
-        let greetings: [ProviderPlot.Greeting] = [.hangUp, .plaintext, .mute, .leave]
+    func scene(using random: inout SeededGenerator) -> ProviderScenario.Connection {
+        let greetings: [ProviderScenario.Opening] = [.reset, .plaintext, .silent, .close]
         let isRude = self != .kind && Int.random(in: 0..<8, using: &random) == 0
-        let greeting = isRude ? greetings.randomElement(using: &random) ?? .mute : .welcome
-        let acts = (0..<Int.random(in: 0...30, using: &random)).map { _ in act(using: &random) }
+        let greeting = isRude ? greetings.randomElement(using: &random) ?? .silent : .normal
+        let actions = (0..<Int.random(in: 0...30, using: &random)).map { _ in act(using: &random) }
         let goesOn = Int.random(in: 0..<5, using: &random) < 3
-        return .init(greeting, acts: acts, rest: goesOn ? .serve : act(using: &random))
+        return .init(greeting, actions: actions, rest: goesOn ? .serve : act(using: &random))
     }
 
-    private func act(using random: inout SeededGenerator) -> ProviderPlot.Act {
+    private func act(using random: inout SeededGenerator) -> ProviderScenario.Action {
         let share = Int.random(in: 0..<100, using: &random)
         switch self {
         case .kind: return share < 95 ? .serve : Self.answer(using: &random)
-        case .mute: return share < 70 ? .silence : share < 85 ? .half : .serve
+        case .mute: return share < 70 ? .noAnswer : share < 85 ? .partialAnswer : .serve
         case .resets: return share < 70 ? .reset(Self.code(using: &random)) : .serve
         case .refuses: return share < 60 ? .reset(.refusedStream) : .serve
-        case .cuts: return share < 30 ? .cut : share < 45 ? .close : .serve
-        case .goesAway: return share < 20 ? .goAway : share < 30 ? .silence : .serve
-        case .garbles: return share < 50 ? .bytes(Self.bytes(using: &random)) : .serve
+        case .cuts: return share < 30 ? .resetConnection : share < 45 ? .closeConnection : .serve
+        case .goesAway: return share < 20 ? .goAway : share < 30 ? .noAnswer : .serve
+        case .garbles: return share < 50 ? .rawBytes(Self.bytes(using: &random)) : .serve
         case .bad: return share < 85 ? .answer(ScriptedReply(.badDeviceToken)) : .serve
         case .throttles: return share < 60 ? Self.answer(using: &random) : .serve
         case .chaos: return Self.anything(using: &random)
         }
     }
 
-    private static func anything(using random: inout SeededGenerator) -> ProviderPlot.Act {
+    private static func anything(using random: inout SeededGenerator) -> ProviderScenario.Action {
         switch Int.random(in: 0..<14, using: &random) {
         case 0..<5: .serve
         case 5: answer(using: &random)
-        case 6: .hold
-        case 7: .silence
-        case 8: .half
+        case 6: .answerLate
+        case 7: .noAnswer
+        case 8: .partialAnswer
         case 9: .reset(code(using: &random))
         case 10: .goAway
-        case 11: .cut
-        case 12: .bytes(bytes(using: &random))
-        default: .streams(.random(in: 0...20, using: &random))
+        case 11: .resetConnection
+        case 12: .rawBytes(bytes(using: &random))
+        default: .changeStreams(.random(in: 0...20, using: &random))
         }
     }
 
@@ -107,7 +109,7 @@ private enum Mood: CaseIterable {
         HTTP2ErrorCode(rawValue: .random(in: 0...14, using: &random))
     }
 
-    private static func answer(using random: inout SeededGenerator) -> ProviderPlot.Act {
+    private static func answer(using random: inout SeededGenerator) -> ProviderScenario.Action {
         let replies: [ScriptedReply] = [
             .accepted, ScriptedReply(.unregistered, timestamp: 1_700_000_000_123),
             ScriptedReply(.badDeviceToken), ScriptedReply(.payloadTooLarge),

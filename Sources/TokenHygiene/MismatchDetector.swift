@@ -1,4 +1,5 @@
-// The gate that keeps one wrong setting from causing two million wrong verdicts.
+// Detects a wrong environment, topic or credential from APNs' answers, before it causes two million
+// wrong verdicts.
 //
 // A certificate of the wrong environment, or a topic of another app, makes every token look bad.
 // Acting on such answers would invalidate the whole population. A single answer does not show the
@@ -9,8 +10,8 @@
 // "Beyond reasonable doubt" is the lower end of Wilson's interval (E. B. Wilson, 1927) at 99.9 %:
 // with 12 bad of 50 the true share exceeds 10 % with that confidence, with 11 it need not. Unlike
 // the plain share or its normal approximation, the interval holds for small numbers. A test after
-// every answer would give chance a new try each time and add up to many false alarms. So the gate
-// tests when the count has doubled: at 50, 100, 200, 400 and so on.
+// every answer would give chance a new try each time and add up to many false alarms. So the
+// detector tests when the count has doubled: at 50, 100, 200, 400 and so on.
 //
 // A second rule needs no statistics: at least one of the first 50 answers must show that APNs knows
 // one of the tokens.
@@ -27,8 +28,8 @@ package enum TokenAcceptance: Hashable, Sendable, CaseIterable {
     case refused
 }
 
-/// The reason why the gate stopped the sending.
-package enum EnvironmentSuspicion: Hashable, Sendable, CustomStringConvertible {
+/// The reason why the detector suspects a mismatch; sending stops then.
+package enum EnvironmentMismatch: Hashable, Sendable, CustomStringConvertible {
     /// So many bad tokens that the host, credential or topic must be wrong.
     case badShare(bad: Int, answers: Int)
     /// APNs knew none of the tokens in the first answers.
@@ -50,8 +51,8 @@ package enum EnvironmentSuspicion: Hashable, Sendable, CustomStringConvertible {
 ///
 /// Server errors (5xx), throttling (429) and unknown outcomes give no evidence about the setting
 /// and are not counted.
-package struct EnvironmentGate: Hashable, Sendable {
-    /// The number of answers at which the gate tests for the first time.
+package struct MismatchDetector: Hashable, Sendable {
+    /// The number of answers at which the detector tests for the first time.
     package static let firstLook = 50
     /// The share of bad tokens that a healthy population may have.
     package static let tolerance = 0.1
@@ -64,17 +65,16 @@ package struct EnvironmentGate: Hashable, Sendable {
     package private(set) var bad = 0
     /// The number of answers about tokens that APNs knew.
     package private(set) var known = 0
-    /// The reason why the gate is closed; nil while it is open. A closed gate stays closed.
-    package private(set) var suspicion: EnvironmentSuspicion?
+    /// The suspicion; nil without one. A suspicion stays.
+    package private(set) var suspicion: EnvironmentMismatch?
 
-    private var nextLook = EnvironmentGate.firstLook
+    private var nextLook = MismatchDetector.firstLook
 
-    /// An open gate with all counts at 0.
+    /// A detector with all counts at 0.
     package init() {}
 
-    /// Counts one answer. Returns the suspicion if this answer closes the gate, nil before and
-    /// after.
-    package mutating func count(_ acceptance: TokenAcceptance) -> EnvironmentSuspicion? {
+    /// Counts one answer. Returns the suspicion if this answer raises it, nil before and after.
+    package mutating func add(_ acceptance: TokenAcceptance) -> EnvironmentMismatch? {
         answers += 1
         switch acceptance {
         case .known: known += 1
