@@ -41,10 +41,10 @@ package struct FeedbackReader: Sendable {
     /// The most bytes that are read and not yet durable: 1 MiB.
     package static let unsyncedBytes = 1 << 20
     /// The longest time of reading before a sync, both buffers together.
-    package static let unsyncedTime = Duration.milliseconds(50)
+    static let unsyncedTime = Duration.milliseconds(50)
 
     /// The silence of the socket after which the bytes read are synced.
-    package static let batchDelay = Duration.milliseconds(5)
+    static let batchDelay = Duration.milliseconds(5)
 
     let host: String
     let port: UInt16

@@ -16,7 +16,7 @@ import Encodings
 /// (UIApplicationDelegate, didRegisterForRemoteNotificationsWithDeviceToken).
 package struct DeviceToken: Sendable {
     /// The number of bytes stored inside the value; also the usual token length.
-    package static let usualLength = 32
+    static let usualLength = 32
 
     private let head: (UInt64, UInt64, UInt64, UInt64)
     private let rest: [UInt8]?
@@ -92,7 +92,7 @@ package struct DeviceToken: Sendable {
     /// Writes the canonical spelling, `count * 2` bytes, without an intermediate String.
     ///
     /// - Precondition: the buffer has room for them.
-    package func writeHex(into buffer: UnsafeMutableRawBufferPointer) {
+    func writeHex(into buffer: UnsafeMutableRawBufferPointer) {
         precondition(buffer.count >= count * 2)
         withHead { head in
             for (index, byte) in head.enumerated() {

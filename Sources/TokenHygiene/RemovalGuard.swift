@@ -67,7 +67,7 @@ package struct RemovalHistory: Hashable, Sendable {
     }
 
     /// The number of hours from which on one percent of them is at least one hour.
-    package static let matureHours = 100
+    static let matureHours = 100
 
     /// Whether there are enough hours for a 99th percentile.
     package var isMature: Bool { hours.count >= Self.matureHours }
@@ -124,15 +124,15 @@ package struct RemovalProposal: Hashable, Sendable {
 /// Tests one feed against all gates.
 package struct RemovalGuard: Hashable, Sendable {
     /// The number of tuples from which on a share of them counts as a symptom.
-    package static let leastForSymptoms = 50
+    static let leastForSymptoms = 50
     /// The number of tuples from which on a feed with hardly any token of the table gets a warning.
-    package static let leastForWarning = 10
+    static let leastForWarning = 10
     /// The percentage of unknown tuples from which on a feed counts as foreign.
-    package static let foreignPercent = 95
+    static let foreignPercent = 95
     /// The factor by which an hour may exceed the usual peak.
-    package static let peakFactor = 3
+    static let peakFactor = 3
     /// The percentage of the living rows that is always allowed without a mature history.
-    package static let youngPercent = 1.0
+    static let youngPercent = 1.0
 
     /// The limits that the gates apply.
     package let limits: GuardLimits

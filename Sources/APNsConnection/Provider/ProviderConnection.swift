@@ -159,35 +159,37 @@ struct ProviderConnection: ~Copyable {
         let batch = session.outcomes
         done.reserveCapacity(batch.count)
         for outcome in batch {
-            guard let (item, serial) = inFlight.remove(outcome.key) else { continue }
+            guard let sent = inFlight.remove(outcome.key) else { continue }
+            let notification = sent.notification
             switch outcome.kind {
             case .response(let status):
                 do throws(ProviderFailure) {
-                    try answered(answer(status, outcome, batch), item, serial, outcome, batch)
+                    try answered(sent, with: status, outcome, in: batch)
                 } catch {
                     fault = fault ?? error
                     conversation.drain()
                 }
-            case .notProcessed(let why):
+            case .notProcessed(let reason):
                 let decision = conversation.notProcessed(
-                    refused: why == .refused, sends: item.sends)
+                    refused: reason == .refused, sends: notification.sends)
                 if decision == .deliver {
                     done.append(
                         ProviderOutcome(
-                            key: item.key, kind: why == .refused ? .refused : .untouched))
+                            key: notification.key,
+                            kind: reason == .refused ? .refused : .untouched))
                 } else {
-                    again.append(item)
+                    again.append(notification)
                 }
             case .outcomeUnknown where Self.refusedCertificate(session):
-                done.append(ProviderOutcome(key: item.key, kind: .untouched))
-            case .outcomeUnknown(let why):
+                done.append(ProviderOutcome(key: notification.key, kind: .untouched))
+            case .outcomeUnknown(let reason):
                 conversation.outcomeUnknown()
-                let isBroken = why.isBreach || session.closed?.code == .peerBrokeProtocol
+                let isBroken = reason.isBreach || session.closed?.code == .peerBrokeProtocol
                 done.append(
                     ProviderOutcome(
-                        key: item.key,
-                        kind: isBroken ? .garbled(why.clause) : .unknown(why.clause)))
-                if conversation.isUnanswering { noteUnanswered(why, isBroken) }
+                        key: notification.key,
+                        kind: isBroken ? .garbled(reason.clause) : .unknown(reason.clause)))
+                if conversation.isUnanswering { noteUnanswered(reason, isBroken) }
             }
         }
     }
@@ -208,7 +210,7 @@ struct ProviderConnection: ~Copyable {
     }
 
     private func answer(
-        _ status: Int, _ outcome: HTTP2Outcome, _ batch: HTTP2OutcomeBatch
+        _ status: Int, _ outcome: HTTP2Outcome, in batch: HTTP2OutcomeBatch
     ) -> ProviderAnswer {
         guard status != 200 else { return ProviderAnswer(status: 200) }
         let after = batch.value(of: ProviderRequestWriter.retryAfter, in: outcome)
@@ -219,25 +221,33 @@ struct ProviderConnection: ~Copyable {
         }
     }
 
+    /// The time in the `date` header of an answer; nil without a usable one.
+    private func serverTime(
+        of outcome: HTTP2Outcome, in batch: HTTP2OutcomeBatch
+    ) -> EpochSeconds? {
+        batch.value(of: ProviderRequestWriter.date, in: outcome)
+            .flatMap {
+                HTTPDate.seconds(
+                    String(decoding: $0, as: UTF8.self), now: Int64(plan.now().rawValue))
+            }
+            .map { EpochSeconds(UInt32(clamping: $0)) }
+    }
+
     private mutating func answered(
-        _ answer: ProviderAnswer, _ item: ProviderNotification, _ serial: Int?,
-        _ outcome: HTTP2Outcome,
-        _ batch: HTTP2OutcomeBatch
+        _ sent: InFlightRequests.Entry, with status: Int, _ outcome: HTTP2Outcome,
+        in batch: HTTP2OutcomeBatch
     ) throws(ProviderFailure) {
-        switch conversation.answered(answer.meaning, sends: item.sends) {
+        let notification = sent.notification
+        let answer = answer(status, outcome, in: batch)
+        switch conversation.answered(answer.meaning, sends: notification.sends) {
         case .deliver:
             wakeUp()
-            done.append(ProviderOutcome(key: item.key, kind: .answered(answer)))
-        case .sendAgain: again.append(item)
+            done.append(ProviderOutcome(key: notification.key, kind: .answered(answer)))
+        case .sendAgain: again.append(notification)
         case .sendWithNewToken:
-            again.append(item)
-            let date = batch.value(of: ProviderRequestWriter.date, in: outcome)
-                .flatMap {
-                    HTTPDate.seconds(
-                        String(decoding: $0, as: UTF8.self), now: Int64(plan.now().rawValue))
-                }
+            again.append(notification)
             try writer.replaceToken(
-                serial: serial, serverTime: date.map { EpochSeconds(UInt32(clamping: $0)) })
+                serial: sent.tokenSerial, serverTime: serverTime(of: outcome, in: batch))
         }
     }
 

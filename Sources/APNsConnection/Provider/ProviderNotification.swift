@@ -91,7 +91,8 @@ package struct ProviderFailure: Error, Hashable, Sendable, CustomStringConvertib
 /// The notifications in flight on one connection, by slot. A slot is reused only after its
 /// notification has an outcome, so an answer is never assigned to another notification.
 struct InFlightRequests {
-    private struct Entry {
+    /// A notification on the wire.
+    struct Entry {
         let notification: ProviderNotification
         /// The serial of the provider token it was sent with.
         let tokenSerial: Int?
@@ -115,14 +116,13 @@ struct InFlightRequests {
 
     /// Removes a notification by its slot and returns it; nil for an unused slot.
     @discardableResult
-    mutating func remove(_ slot: UInt64) -> (notification: ProviderNotification, tokenSerial: Int?)?
-    {
+    mutating func remove(_ slot: UInt64) -> Entry? {
         guard let slot = Int(exactly: slot), entries.indices.contains(slot),
             let entry = entries[slot]
         else { return nil }
         entries[slot] = nil
         free.append(slot)
-        return (entry.notification, entry.tokenSerial)
+        return entry
     }
 
     /// Removes all notifications and returns them.

@@ -58,18 +58,20 @@ struct ProviderRequestWriter {
 
     /// Puts a notification on a stream; false when the session has no room.
     mutating func submit(
-        _ item: ProviderNotification, to session: HTTP2ClientSession, under slot: UInt64
+        _ notification: ProviderNotification, to session: HTTP2ClientSession, under slot: UInt64
     ) -> Bool {
-        request.reset(template(item.attributes))
-        let needed = ProviderPath.length(of: item.token)
+        request.reset(template(notification.attributes))
+        let needed = ProviderPath.length(of: notification.token)
         if path.count < needed { path = [UInt8](repeating: 0, count: needed) }
-        let length = path.withUnsafeMutableBytes { ProviderPath.write(item.token, into: $0) }
+        let length = path.withUnsafeMutableBytes {
+            ProviderPath.write(notification.token, into: $0)
+        }
         request.append(path[..<length])
         request.endValue()
-        identifier.withUnsafeMutableBytes { item.id.writeText(into: $0) }
+        identifier.withUnsafeMutableBytes { notification.id.writeText(into: $0) }
         request.append(identifier)
         request.endValue()
-        request.append(item.payload)
+        request.append(notification.payload)
         return session.submit(request, key: slot)
     }
 

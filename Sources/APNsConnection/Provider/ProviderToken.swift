@@ -137,9 +137,9 @@ package final class ProviderTokenSource: Sendable {
 /// The rules for renewing provider tokens.
 package enum ProviderTokenPolicy {
     /// The minimum age of a token before it is replaced, for any reason.
-    package static let leastAge = Duration.seconds(20 * 60)
+    static let leastAge = Duration.seconds(20 * 60)
     /// The age at which a token is replaced.
-    package static let renewalAge = Duration.seconds(50 * 60)
+    static let renewalAge = Duration.seconds(50 * 60)
 
     /// Whether a token of this age has to be renewed before the next request.
     package static func mustRenew(age: Duration) -> Bool { age >= renewalAge }

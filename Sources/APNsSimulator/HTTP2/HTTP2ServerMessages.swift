@@ -39,7 +39,7 @@ package struct HTTP2ServerRequest: Sendable {
     }
 
     /// Number of fields, pseudo-header fields and repetitions included.
-    package var fieldCount: Int { ends.count / 2 }
+    var fieldCount: Int { ends.count / 2 }
 
     /// A field by place: name and value as they came.
     package func field(_ place: Int) -> (name: ArraySlice<UInt8>, value: ArraySlice<UInt8>) {

@@ -17,7 +17,7 @@ package struct ProviderRules: Sendable {
     /// Bundle ids that exist; nil for all.
     package var bundleIDs: Set<String>?
     /// The valid numbers of bytes of a token; Apple documents no length.
-    package var tokenLengths = 1...100
+    var tokenLengths = 1...100
     /// The answers to valid requests.
     package var script: ProviderScript
 

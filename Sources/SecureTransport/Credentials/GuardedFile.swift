@@ -1,60 +1,60 @@
 import Glibc
 
-// Every file with a secret, and every other file that settings name, is read here: password, passphrase,
-// client key, token key, certificates, the settings themselves.
+// Reads every file with a secret and every other file that settings name: password, passphrase, client
+// key, token key, certificates, the settings themselves.
 //
-// A link to a file is followed, since Kubernetes, systemd and package managers hand out secrets through
-// links; what counts is the file that is opened in the end, and everything is asked of its open descriptor,
-// because between a look by name and a read by name it could be exchanged:
+// A link to a file is followed, because Kubernetes, systemd and package managers provide secrets through
+// links. All checks use the open descriptor, because the file could be replaced between a check by name
+// and a read by name:
 //
-//   kind    a regular file: a pipe would make the run wait for a writer, a device may never end
-//   size    bounded by what such a file can be
-//   owner   for a secret, this user or root: who owns a file decides what it says and who else reads it
-//   mode    for a secret, nothing for group and others (mode & 077 = 0), as ssh(1) asks of its keys
+//   kind    a regular file: a read of a pipe would wait for a writer, a device may never end
+//   size    at most the size of such a file
+//   owner   for a secret, this user or root: the owner controls the content and the other readers
+//   mode    for a secret, no access for group and others (mode & 077 = 0), as ssh(1) requires for keys
 
-/// A file as its open descriptor showed it.
+/// The content of a file, with the owner and mode of its open descriptor.
 package struct GuardedFile: Sendable {
-    /// Why a file cannot be used.
+    /// The reason why a file cannot be used.
     package enum Refusal: Error, Equatable, Sendable {
-        /// There is none.
+        /// The file does not exist.
         case missing
         /// This user may not read it.
         case denied
         /// It is a folder, a pipe, a socket or a device.
         case notRegular
-        /// It is larger than so many bytes.
+        /// It has more than this number of bytes.
         case tooLarge(Int)
-        /// It holds a secret, and others may read or change it; its permission bits.
+        /// It has a secret, and others may read or change it; its permission bits.
         case openToOthers(mode: UInt32)
-        /// It holds a secret, and belongs to this user number.
+        /// It has a secret, and belongs to this user number.
         case foreign(owner: UInt32)
-        /// The system's number of another error.
+        /// The errno of another error.
         case failed(Int32)
     }
 
-    /// All that is in it.
+    /// All of its bytes.
     package let bytes: [UInt8]
     private let mode: UInt32
     private let owner: UInt32
 
-    /// Reads a file that holds no secret, of at most so many bytes.
+    /// Reads a file without a secret, of at most `limit` bytes.
     package static func read(_ path: String, limit: Int) throws(Refusal) -> GuardedFile {
         try read(path, limit: limit) { _ throws(Refusal) in }
     }
 
-    /// Reads a file that holds a secret.
+    /// Reads a file with a secret, of at most `limit` bytes.
     package static func readSecret(_ path: String, limit: Int) throws(Refusal) -> GuardedFile {
         try read(path, limit: limit) { file throws(Refusal) in try file.requirePrivate() }
     }
 
-    /// Makes sure that a file which a library opens by its path is a regular one.
+    /// Checks that a file which a library opens by its path is a regular one.
     package static func ensureRegular(_ path: String) throws(Refusal) {
         var facts = stat()
         guard stat(path, &facts) == 0 else { throw refusal(errno) }
         guard facts.st_mode & S_IFMT == S_IFREG else { throw .notRegular }
     }
 
-    /// Refuses a file with a secret that is somebody else's, or that group or others can reach.
+    /// Refuses a file with a secret that belongs to another user, or that group or others can access.
     package func requirePrivate() throws(Refusal) {
         guard owner == geteuid() || owner == 0 else { throw .foreign(owner: owner) }
         guard mode & 0o077 == 0 else { throw .openToOthers(mode: mode & 0o7777) }
@@ -93,8 +93,8 @@ package struct GuardedFile: Sendable {
 }
 
 extension GuardedFile.Refusal {
-    /// What is wrong and what to do, after the words that name the file; nil for what each caller says in
-    /// words of its own: that it is missing, may not be read, is too large, or is open to others.
+    /// The problem and the next action, to follow the name of the file. Nil where each caller has its own
+    /// message: for a file that is missing, denied, too large, or open to others.
     package var sentence: String? {
         switch self {
         case .notRegular: "it is not a regular file; give the file itself"
@@ -107,14 +107,14 @@ extension GuardedFile.Refusal {
     }
 }
 
-/// The bytes of a certificate, key or passphrase file, read as GuardedFile reads.
+/// The bytes of a certificate, key or passphrase file, read with the checks of `GuardedFile`.
 package struct CredentialFile {
     let path: String
     private let file: GuardedFile
     /// All of its bytes.
     package var bytes: [UInt8] { file.bytes }
 
-    /// Chains with several certificates take some ten kilobytes; a file past this is a mistake.
+    /// The most bytes. Chains with several certificates have some ten kilobytes.
     private static let largest = 1 << 20
 
     /// Reads the file. Throws `missing`, `unreadable` or `malformed` (too large).
@@ -126,7 +126,7 @@ package struct CredentialFile {
         }
     }
 
-    /// Refuses a file with a secret that is somebody else's, or that group or others can reach.
+    /// Refuses a file with a secret that belongs to another user, or that group or others can access.
     /// Throws `readableByOthers` or `foreign`.
     func requirePrivate() throws(IdentityFailure) {
         do {
@@ -136,7 +136,7 @@ package struct CredentialFile {
         }
     }
 
-    /// The first line, which is what a passphrase file holds; later lines are ignored, as by
+    /// The first line, which is the passphrase in a passphrase file; later lines are ignored, as by
     /// openssl's `file:` source (openssl-passphrase-options(1)).
     var firstLine: String {
         let line = bytes.prefix { $0 != UInt8(ascii: "\n") }

@@ -1,7 +1,7 @@
 import COpenSSL
 import Encodings
 
-/// The reasons that OpenSSL left on this thread's error queue, oldest first (ERR_get_error(3)).
+/// The errors of OpenSSL's error queue of this thread, oldest first (ERR_get_error(3)).
 package struct OpenSSLFault: Sendable {
     struct Entry: Sendable {
         let library: Int32
@@ -11,7 +11,7 @@ package struct OpenSSLFault: Sendable {
 
     let entries: [Entry]
 
-    /// Empties the queue: what stays there would be taken for the reason of a later call.
+    /// Removes all errors from the queue; remaining ones would appear as errors of a later call.
     package static func drain() -> OpenSSLFault {
         var entries: [Entry] = []
         while true {
@@ -20,7 +20,7 @@ package struct OpenSSLFault: Sendable {
                 return OpenSSLFault(entries: entries)
             }
             let (library, reason) = (ERR_GET_LIB(code), ERR_GET_REASON(code))
-            // ERR_reason_error_string has no words for an errno.
+            // ERR_reason_error_string has no message for an errno.
             let text =
                 library == ERR_LIB_SYS
                 ? TransportFailure.systemMessage(reason)
@@ -29,13 +29,12 @@ package struct OpenSSLFault: Sendable {
         }
     }
 
-    /// The first reason given by libssl, where the cause is; later entries only say who passed it
-    /// on.
+    /// The first reason of libssl, which is the cause; later entries are callers.
     var reason: Int32? {
         entries.first { $0.library == ERR_LIB_SSL }?.reason
     }
 
-    /// The alert the peer sent (RFC 8446 section 6), if that is the cause.
+    /// The peer's alert (RFC 8446 section 6), if that is the cause.
     var alert: Int32? {
         guard let reason, reason >= SSL_AD_REASON_OFFSET, reason < SSL_AD_REASON_OFFSET + 256
         else {
@@ -44,30 +43,30 @@ package struct OpenSSLFault: Sendable {
         return reason - SSL_AD_REASON_OFFSET
     }
 
-    /// Whether an algorithm was missing, as old PKCS#12 files' are without the legacy provider.
+    /// Whether an algorithm is missing, like those of old PKCS#12 files without the legacy provider.
     var isUnsupportedAlgorithm: Bool {
         entries.contains { $0.text.contains("unsupported") }
     }
 
-    /// OpenSSL's words for the first reason, in quotes; alert names keep their protocol prefix.
+    /// OpenSSL's text of the first reason, in quotes; names of alerts keep their protocol prefix.
     package var text: String {
         "\"\(entries.first?.text ?? "no reason given")\""
     }
 }
 
 extension OpenSSLFault {
-    /// Empties the queue of reasons that do not matter.
+    /// Removes all errors from the queue, for calls whose errors are not needed.
     package static func discard() {
         ERR_clear_error()
     }
 }
 
-/// A BIO in memory (BIO_s_mem(3)): what OpenSSL's PEM and PKCS#12 functions read and write.
+/// A BIO in memory (BIO_s_mem(3)), for OpenSSL's PEM and PKCS#12 functions.
 package final class MemoryStream {
-    /// The stream as OpenSSL's functions take it, valid as long as this object.
+    /// The BIO for OpenSSL's functions; valid as long as this object.
     package let bio: OpaquePointer
 
-    /// Begins with bytes to be read; nil only when memory ran out.
+    /// Makes a stream with bytes to read; nil without memory.
     package init?(_ bytes: [UInt8] = []) {
         guard let bio = BIO_new(BIO_s_mem()) else {
             return nil
@@ -84,7 +83,7 @@ package final class MemoryStream {
         BIO_free(bio)
     }
 
-    /// What was written and not yet read.
+    /// The bytes that were written and not read.
     package var contents: [UInt8] {
         var start: UnsafeMutablePointer<CChar>?
         let count = pushsweep_bio_contents(bio, &start)
@@ -95,13 +94,13 @@ package final class MemoryStream {
     }
 }
 
-/// A SHA-256 digest (FIPS 180-4) that is taken piece by piece, by libcrypto.
+/// A SHA-256 digest (FIPS 180-4) of bytes in several pieces, computed by libcrypto.
 package final class SHA256Digest {
     private let context: OpaquePointer
 
-    /// Begins with nothing.
+    /// Makes the digest of no bytes.
     ///
-    /// - Throws: where libcrypto refuses, as under a policy without SHA-256.
+    /// - Throws: where libcrypto refuses, for example under a policy without SHA-256.
     package init() throws(SigningFailure) {
         OpenSSLFault.discard()
         guard let context = EVP_MD_CTX_new() else { throw Self.failure() }
@@ -111,12 +110,12 @@ package final class SHA256Digest {
 
     deinit { EVP_MD_CTX_free(context) }
 
-    /// Takes the next bytes.
+    /// Adds bytes.
     package func update(_ bytes: [UInt8]) throws(SigningFailure) {
         guard EVP_DigestUpdate(context, bytes, bytes.count) == 1 else { throw Self.failure() }
     }
 
-    /// The digest of all bytes so far, in lower-case hex: 64 digits. More may follow.
+    /// The digest of all bytes so far, in lower-case hex: 64 digits. More bytes may be added.
     package func hex() throws(SigningFailure) -> String {
         guard let copy = EVP_MD_CTX_new() else { throw Self.failure() }
         defer { EVP_MD_CTX_free(copy) }

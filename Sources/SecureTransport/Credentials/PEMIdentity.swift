@@ -22,7 +22,7 @@ struct PEMIdentity {
             EVP_PKEY_free(privateKey)
             throw error
         }
-        // Files list leaf and chain in any order; the leaf is the one the key belongs to.
+        // Files have leaf and chain in any order; the leaf is the certificate of the key.
         let leaf = certificates.firstIndex { X509_check_private_key($0, privateKey) == 1 }
         OpenSSLFault.discard()
         guard let leaf else {
@@ -47,7 +47,7 @@ struct PEMIdentity {
             found.append(next)
         }
         let fault = OpenSSLFault.drain()
-        // The end of the file shows as a missing start line.
+        // OpenSSL reports the end of the file as a missing start line.
         let cleanEnd = fault.entries.allSatisfy {
             $0.library == ERR_LIB_PEM && $0.reason == PEM_R_NO_START_LINE
         }
@@ -62,22 +62,22 @@ struct PEMIdentity {
     }
 }
 
-/// Reads a private key from a PEM file (RFC 7468; PEM_read_bio_PrivateKey(3)). Whether the file is
-/// private enough is for the caller to check.
+/// Reads a private key from a PEM file (RFC 7468; PEM_read_bio_PrivateKey(3)). The caller checks
+/// whether the file is private.
 package struct PEMPrivateKey {
     let file: CredentialFile
     let passphrase: String?
 
-    /// What each kind of PEM private key has in its first line.
+    /// The text in the first line of each kind of PEM private key.
     package static let boundary = "PRIVATE KEY-----"
 
-    /// What the passphrase callback is given and leaves behind.
+    /// The argument and the result of the passphrase callback.
     private struct Question {
         let passphrase: [UInt8]?
         var wasAsked = false
     }
 
-    /// The key, which the caller frees.
+    /// Loads the key; the caller frees it.
     func load() throws(IdentityFailure) -> OpaquePointer {
         guard file.contains(Self.boundary) else {
             throw IdentityFailure(

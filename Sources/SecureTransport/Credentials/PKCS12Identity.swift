@@ -45,7 +45,7 @@ struct PKCS12Identity {
         }
     }
 
-    /// The MAC tells a wrong passphrase from a broken file before anything is decrypted.
+    /// The MAC distinguishes a wrong passphrase from a broken file before decryption.
     private func checkPassphrase(_ store: OpaquePointer) throws(IdentityFailure) {
         guard PKCS12_mac_present(store) == 1 else {
             return
@@ -69,7 +69,7 @@ struct PKCS12Identity {
     }
 
     private func verifyMAC(_ store: OpaquePointer) -> Bool {
-        // Without a passphrase, programs write either no password or an empty one.
+        // Without a passphrase, programs use either no password or an empty one.
         guard let passphrase else {
             return PKCS12_verify_mac(store, nil, 0) == 1 || PKCS12_verify_mac(store, "", 0) == 1
         }
@@ -109,9 +109,9 @@ struct PKCS12Identity {
     }
 }
 
-/// OpenSSL's home of RC2, single DES and the like (OSSL_PROVIDER-legacy(7)).
+/// OpenSSL's provider of RC2, single DES and similar algorithms (OSSL_PROVIDER-legacy(7)).
 package enum LegacyProvider {
-    /// Loads it at the first question, for the rest of the process and beside the default one. It
-    /// adds algorithms for reading files; TLS does not negotiate any of them.
+    /// Whether it is loaded. The first access loads it beside the default provider, for the rest of the
+    /// process. It adds algorithms for reading files; TLS does not negotiate any of them.
     package static let isLoaded = OSSL_PROVIDER_try_load(nil, "legacy", 1) != nil
 }

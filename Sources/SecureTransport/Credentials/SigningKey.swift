@@ -2,36 +2,34 @@ import COpenSSL
 
 // ES256: ECDSA on P-256 over SHA-256, as provider tokens are signed (RFC 7518 section 3.4).
 //
-// libcrypto speaks DER, a sequence of two integers of varying length; a JWT carries the same two
-// integers as 32 bytes each, big-endian, r before s. The difference is small enough to be
-// overlooked and large enough that APNs refuses every token, so the conversion is made here, in
-// both directions, and nowhere else.
+// libcrypto uses DER, a sequence of two integers of varying length. A JWT has the same two integers as
+// 32 bytes each, big-endian, r before s. APNs refuses a token with the wrong form, so both conversions
+// are here and in no other place.
 
-/// Why something could not be signed: libcrypto refused, which it does only when memory or random
-/// numbers run out.
+/// A failure of libcrypto to sign or to digest, which happens only without memory or random numbers.
 package struct SigningFailure: Error, Sendable, CustomStringConvertible {
-    /// One line: what was done, what happened.
+    /// One line with the action and the failure.
     package let description: String
 }
 
-/// A private key on the curve P-256, as Apple hands it out in a `.p8` file (PKCS#8 in PEM).
+/// A private key on the curve P-256, as in Apple's `.p8` files (PKCS#8 in PEM).
 package final class SigningKey: Sendable {
-    /// Bytes of a signature: r and s, 32 each.
+    /// The number of bytes of a signature: r and s, 32 each.
     package static let signatureLength = 64
 
-    // Unsafe only to the compiler: an EVP_PKEY is not changed after this init, and each use has a
-    // context of its own (openssl-threads(7)).
-    /// The key as libcrypto's functions take it, valid as long as this object.
+    // Safe: an EVP_PKEY does not change after this init, and each use has its own context
+    // (openssl-threads(7)).
+    /// The key for libcrypto's functions; valid as long as this object.
     package nonisolated(unsafe) let key: OpaquePointer
 
-    /// Loads the key of a file that nobody but its owner may read. Throws `missing`, `unreadable`,
+    /// Loads the key from a file that only its owner can read. Throws `missing`, `unreadable`,
     /// `readableByOthers`, `malformed` (also for a key of another kind), `passphraseNeeded`.
     package init(file path: String) throws(IdentityFailure) {
         let file = try CredentialFile.read(path)
         try file.requirePrivate()
         key = try PEMPrivateKey(file: file, passphrase: nil).load()
         guard EllipticKey.isOnP256(key) else {
-            // The deinit frees the key: every property is set.
+            // All properties are set, so the deinit frees the key.
             throw IdentityFailure(
                 .malformed,
                 "reading \(path): the key in it is not one of the curve P-256; use the .p8 file "
@@ -39,7 +37,7 @@ package final class SigningKey: Sendable {
         }
     }
 
-    /// Takes over one reference to an EVP_PKEY on P-256.
+    /// Takes ownership of one reference to an EVP_PKEY on P-256.
     package init(adopting key: OpaquePointer) { self.key = key }
 
     deinit {
@@ -53,7 +51,7 @@ package final class SigningKey: Sendable {
             throw Self.failure()
         }
         defer { EVP_MD_CTX_free(context) }
-        // Debian's libcrypto makes at most 72 bytes of DER for P-256.
+        // DER for P-256 has at most 72 bytes.
         var encoded = [UInt8](repeating: 0, count: 128)
         var length = encoded.count
         guard EVP_DigestSignInit(context, nil, EVP_sha256(), nil, key) == 1,
@@ -71,9 +69,9 @@ package final class SigningKey: Sendable {
     }
 }
 
-/// Questions about keys.
+/// Checks of keys.
 package enum EllipticKey {
-    /// Whether an EVP_PKEY is one of the curve P-256.
+    /// Whether an EVP_PKEY is on the curve P-256.
     package static func isOnP256(_ key: OpaquePointer) -> Bool {
         var name = [CChar](repeating: 0, count: 64)
         var length = 0
@@ -82,17 +80,17 @@ package enum EllipticKey {
             return false
         }
         let text = String(decoding: name.prefix(length).map(UInt8.init(bitPattern:)), as: UTF8.self)
-        // OBJ names of the one curve: X9.62 and FIPS 186.
+        // The names of this curve in X9.62 and in FIPS 186.
         return text == "prime256v1" || text == "P-256"
     }
 }
 
-/// The two spellings of a signature on P-256.
+/// Converts a signature on P-256 between its two encodings.
 package enum EllipticSignature {
-    /// Bytes of r, and of s.
+    /// The number of bytes of r, and of s.
     private static let half = 32
 
-    /// r and s from DER (RFC 3279 section 2.2.3); nil where it is none.
+    /// r and s from DER (RFC 3279 section 2.2.3); nil for other bytes.
     static func raw(_ encoded: ArraySlice<UInt8>) -> [UInt8]? {
         let parsed = encoded.withUnsafeBufferPointer { bytes in
             var position = bytes.baseAddress
@@ -114,7 +112,7 @@ package enum EllipticSignature {
         return written ? raw : nil
     }
 
-    /// DER from r and s; nil unless there are 64 bytes.
+    /// DER from r and s; nil for a number of bytes other than 64.
     package static func encoded(_ raw: [UInt8]) -> [UInt8]? {
         guard raw.count == 2 * half, let signature = ECDSA_SIG_new() else {
             return nil

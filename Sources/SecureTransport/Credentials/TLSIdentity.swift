@@ -2,18 +2,18 @@ import COpenSSL
 import Encodings
 import Glibc
 
-// Our side of mutual TLS: a certificate, its chain and its private key.
+// The client side of mutual TLS: a certificate, its chain and its private key.
 //
-// Apple hands out a certificate, the Keychain exports it with its key as PKCS#12, and most senders
-// convert that to PEM, in one file or two. So the form is found from the content, not the name:
-// bytes with a PEM boundary are PEM, all else is tried as PKCS#12.
+// Apple issues a certificate, the Keychain exports it with its key as PKCS#12, and most senders convert
+// that to PEM, in one file or two. The content decides the form, not the name: bytes with a PEM boundary
+// are PEM, all others are read as PKCS#12.
 //
-// Files that hold a secret must be private to this user or root, as GuardedFile says; a certificate alone is
-// public. The check is made on the descriptor that is then read.
+// Files with a secret must be private to this user or root, as `GuardedFile` checks. A certificate alone is
+// public.
 
 /// A certificate with its private key, ready for a context.
 package struct TLSIdentity: Sendable {
-    /// Where an identity is stored.
+    /// The file or files of an identity.
     package enum Source: Sendable {
         /// PEM (RFC 7468): the certificate with its chain in any order, the key in the same file
         /// when `key` is nil.
@@ -22,12 +22,12 @@ package struct TLSIdentity: Sendable {
         case pkcs12(String, passphrase: String?)
     }
 
-    /// What the certificate says.
+    /// The content of the certificate.
     package let facts: CertificateFacts
-    /// The objects behind it.
+    /// OpenSSL's objects.
     package let material: IdentityMaterial
 
-    /// An identity of objects that were loaded or made elsewhere.
+    /// Makes an identity from objects that were loaded or made before.
     package init(_ material: IdentityMaterial) {
         self.material = material
         facts = CertificateFacts(material.certificate)
@@ -47,10 +47,10 @@ package struct TLSIdentity: Sendable {
         }
     }
 
-    /// Loads what the settings name, finding the form from the content.
+    /// Loads the files that the settings name. The content decides the form.
     ///
-    /// `key` is the PEM key's file when it is not in `file`; `passphraseFile` holds the passphrase
-    /// in its first line and must be private too. Throws every code but `expired` and
+    /// `key` is the file of the PEM key when it is not in `file`. `passphraseFile` has the passphrase in
+    /// its first line and must be private too. Throws every code but `expired` and
     /// `notYetValid`.
     package static func load(
         file: String, key: String? = nil, passphraseFile: String? = nil
@@ -90,8 +90,8 @@ package struct TLSIdentity: Sendable {
     /// SHA-256 of the certificate, 64 lower-case hex digits.
     package var fingerprint: String { facts.fingerprint }
 
-    /// Checks the certificate's time against `time` in Unix seconds; a peer would refuse it less
-    /// clearly. Throws `expired` or `notYetValid`.
+    /// Checks that the certificate is valid at `time`, in Unix seconds. The refusal of a peer would be less
+    /// clear. Throws `expired` or `notYetValid`.
     package func checkValidity(at time: Int64) throws(IdentityFailure) {
         if time > notAfter {
             throw IdentityFailure(
@@ -108,17 +108,16 @@ package struct TLSIdentity: Sendable {
     }
 }
 
-/// OpenSSL's objects of an identity, freed with the last user.
+/// OpenSSL's objects of an identity. The deinit frees them.
 package final class IdentityMaterial: Sendable {
-    // Unsafe only to the compiler: X509 and EVP_PKEY are not changed after this init, and OpenSSL
-    // counts their references atomically (X509_up_ref(3), EVP_PKEY_up_ref(3)).
+    // Safe: X509 and EVP_PKEY do not change after this init, and OpenSSL counts their references atomically (X509_up_ref(3), EVP_PKEY_up_ref(3)).
     /// The certificate, an X509.
     package nonisolated(unsafe) let certificate: OpaquePointer
     /// Its private key, an EVP_PKEY.
     package nonisolated(unsafe) let key: OpaquePointer
     nonisolated(unsafe) let chain: [OpaquePointer]
 
-    /// Takes over one reference of each.
+    /// Takes ownership of one reference of each.
     package init(certificate: OpaquePointer, key: OpaquePointer, chain: [OpaquePointer]) {
         self.certificate = certificate
         self.key = key
@@ -131,7 +130,7 @@ package final class IdentityMaterial: Sendable {
         chain.forEach(X509_free)
     }
 
-    /// Makes a context present this identity. False with the reasons on the error queue.
+    /// Makes a context use this identity. False on failure, with the reasons on the error queue.
     func install(in context: OpaquePointer) -> Bool {
         guard SSL_CTX_use_certificate(context, certificate) == 1,
             SSL_CTX_use_PrivateKey(context, key) == 1
@@ -142,7 +141,7 @@ package final class IdentityMaterial: Sendable {
     }
 }
 
-/// What a certificate says, as values.
+/// The content of a certificate, as values.
 package struct CertificateFacts: Sendable, Equatable {
     /// The whole subject as RFC 2253 prints it, control characters escaped.
     package let subject: String
@@ -214,16 +213,16 @@ package struct CertificateFacts: Sendable, Equatable {
     }
 }
 
-/// Why our own certificate or key cannot be used. Always a matter of files and settings, never of
-/// the network, so it is found before connecting.
+/// The reason why the local certificate or key cannot be used. It is in files or settings, never in the
+/// network, so it is found before connecting.
 package struct IdentityFailure: Error, Sendable, Equatable, CustomStringConvertible {
-    /// The kinds of failure a caller may treat differently.
+    /// The kinds of failure.
     package enum Code: Sendable, Equatable {
         /// No such file.
         case missing
         /// The file cannot be opened or read, or is no regular file.
         case unreadable
-        /// A file with a secret may be read or changed by others; `mode` holds its permission bits.
+        /// A file with a secret may be read or changed by others; `mode` is its permission bits.
         case readableByOthers(mode: UInt32)
         /// A file with a secret belongs to neither this user nor root; `owner` is the user's number.
         case foreign(owner: UInt32)
@@ -231,13 +230,13 @@ package struct IdentityFailure: Error, Sendable, Equatable, CustomStringConverti
         case wrongPassphrase
         /// The key is encrypted and no passphrase was given.
         case passphraseNeeded
-        /// The content is not what it should be.
+        /// The content has the wrong form.
         case malformed
         /// The key belongs to another certificate.
         case keyMismatch
-        /// The certificate's time is over.
+        /// The certificate has expired.
         case expired
-        /// The certificate's time has not begun.
+        /// The certificate is not valid yet.
         case notYetValid
         /// An old PKCS#12 file needs OpenSSL's legacy provider, which is not installed.
         case legacyProviderMissing
@@ -245,10 +244,10 @@ package struct IdentityFailure: Error, Sendable, Equatable, CustomStringConverti
 
     /// The kind of failure.
     package let code: Code
-    /// One line: what was read, what is wrong with it, what to do next. Never a secret.
+    /// One line with the file, the problem and the next action. Never a secret.
     package let description: String
 
-    /// States a failure.
+    /// Makes a failure.
     package init(_ code: Code, _ description: String) {
         self.code = code
         self.description = description

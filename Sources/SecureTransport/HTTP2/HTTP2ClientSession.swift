@@ -106,7 +106,9 @@ package final class HTTP2ClientSession {
         guard let index = state.pointee.streams.index(of: handle) else { return false }
         state.pointee.streams[index].firstByte = wire.bytesAdded
         let streamID = request.bytes.withUnsafeBytes { bytes in
-            submit(bytes, request.ends, request.template, handle, index)
+            submit(
+                bytes, ends: request.ends, template: request.template, handle: handle,
+                index: index)
         }
         if streamID < 0 { state.pointee.streams.remove(index) }
         state.pointee.admission.inFlight = state.pointee.streams.count
@@ -114,8 +116,8 @@ package final class HTTP2ClientSession {
     }
 
     private func submit(
-        _ bytes: UnsafeRawBufferPointer, _ ends: [Int], _ template: HTTP2RequestTemplate,
-        _ handle: HTTP2StreamTable.Handle, _ index: Int
+        _ bytes: UnsafeRawBufferPointer, ends: [Int], template: HTTP2RequestTemplate,
+        handle: HTTP2StreamTable.Handle, index: Int
     ) -> Int32 {
         let body = template.fill(bytes, ends)
         state.pointee.streams[index].request.borrow(body)
@@ -124,7 +126,7 @@ package final class HTTP2ClientSession {
         guard streamID > 0 else { return streamID }
         state.pointee.streams[index].streamID = streamID
         // Writing the frames now avoids a copy of the body, unless flow control delays it.
-        _ = wire.gather()
+        _ = wire.collectFrames()
         if let index = state.pointee.streams.index(of: handle) {
             state.pointee.streams[index].request.copyRest()
         }

@@ -41,34 +41,34 @@ struct HTTP2ClientState: ~Copyable {
     }
 
     /// Adds a field of an answer; false when the header list is too large.
-    mutating func header(
-        _ handle: HTTP2StreamTable.Handle, _ name: UnsafePointer<UInt8>, _ nameLength: Int,
-        _ value: UnsafePointer<UInt8>?, _ valueLength: Int
+    mutating func addHeader(
+        _ handle: HTTP2StreamTable.Handle, name: UnsafeBufferPointer<UInt8>,
+        value: UnsafeBufferPointer<UInt8>
     ) -> Bool {
         guard let index = streams.index(of: handle) else {
             return true
         }
         // 32 bytes for each field: RFC 7541 section 4.1.
-        let size = Int32(clamping: nameLength + valueLength + 32)
+        let size = Int32(clamping: name.count + value.count + 32)
         streams[index].headerListSize = streams[index].headerListSize &+ size
         guard streams[index].headerListSize <= maximumHeaderListSize else {
             streams[index].headersTooLarge = true
             return false
         }
-        if name[0] == UInt8(ascii: ":") {
-            setStatus(index, value, valueLength)
+        if name.first == UInt8(ascii: ":") {
+            setStatus(index, value)
             return true
         }
-        if let kept = keptNames.place(of: name, nameLength) {
-            streams[index].answer.addField(kept, value, valueLength)
+        if let kept = keptNames.index(of: name) {
+            streams[index].answer.addField(kept, value)
         }
         return true
     }
 
     /// nghttp2 has checked that :status, the only pseudo-header field of an answer, has three
     /// digits.
-    private mutating func setStatus(_ index: Int, _ value: UnsafePointer<UInt8>?, _ length: Int) {
-        guard let value, length == 3 else {
+    private mutating func setStatus(_ index: Int, _ value: UnsafeBufferPointer<UInt8>) {
+        guard value.count == 3 else {
             return
         }
         var status: UInt16 = 0
@@ -80,7 +80,7 @@ struct HTTP2ClientState: ~Copyable {
     }
 
     /// Adds bytes of an answer's body; false when it exceeds the limit.
-    mutating func data(
+    mutating func addBody(
         _ handle: HTTP2StreamTable.Handle, _ bytes: UnsafePointer<UInt8>?, _ length: Int
     ) -> Bool {
         guard let index = streams.index(of: handle), !streams[index].isTruncated else {

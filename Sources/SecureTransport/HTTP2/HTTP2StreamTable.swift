@@ -195,15 +195,16 @@ struct HTTP2AnswerBytes {
     static let longestValue = 1024
 
     /// Adds a field. Fields after the body (trailers) and too long ones are ignored.
-    mutating func addField(_ index: UInt8, _ value: UnsafePointer<UInt8>?, _ length: Int) {
-        guard bodyLength == 0, length <= Self.longestValue, let value else {
+    mutating func addField(_ index: UInt8, _ value: UnsafeBufferPointer<UInt8>) {
+        let length = value.count
+        guard bodyLength == 0, length <= Self.longestValue, let start = value.baseAddress else {
             return
         }
         let target = room(for: length + 3)
         target[0] = index
         target[1] = UInt8(truncatingIfNeeded: length)
         target[2] = UInt8(truncatingIfNeeded: length >> 8)
-        (target + 3).update(from: value, count: length)
+        (target + 3).update(from: start, count: length)
         fieldsLength += length + 3
     }
 

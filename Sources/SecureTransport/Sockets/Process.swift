@@ -2,10 +2,10 @@ import COpenSSL
 import Glibc
 import Synchronization
 
-/// A thread of its own for one connection.
+/// A thread for one connection.
 ///
-/// Connections block in poll, so they must not run on Swift's cooperative pool, whose few threads
-/// have to make progress for everyone.
+/// Connections block in poll, so they must not run on Swift's cooperative thread pool, whose few threads
+/// must not block.
 package final class WorkerThread: Sendable {
     private let handle: Mutex<pthread_t?>
 
@@ -17,7 +17,7 @@ package final class WorkerThread: Sendable {
         }
     }
 
-    /// Starts `body` on a new thread. Throws `io` when the system has none left
+    /// Starts `body` on a new thread. Throws `io` when the system has no free thread
     /// (pthread_create(3)).
     package init(_ body: @escaping @Sendable () -> Void) throws(TransportFailure) {
         let box = Unmanaged.passRetained(Body(body))
@@ -43,7 +43,7 @@ package final class WorkerThread: Sendable {
         }
     }
 
-    /// Waits until the body has returned. The second call returns at once.
+    /// Waits until the body has returned. A second call returns at once.
     package func join() {
         let thread = handle.withLock { handle in
             let taken = handle
@@ -60,22 +60,22 @@ private let ignored: Void = {
     signal(SIGPIPE, SIG_IGN)
 }()
 
-/// Makes a write to a closed connection an error instead of the end of the process.
+/// Makes a write to a closed connection return an error instead of ending the process.
 ///
 /// OpenSSL writes with write(2), which has no MSG_NOSIGNAL, so SIGPIPE is ignored for the whole
-/// process (signal(7)). Both contexts call this; calling it again changes nothing.
+/// process (signal(7)). Both TLS contexts call this; further calls change nothing.
 package func ignoreBrokenPipes() {
     _ = ignored
 }
 
-// The memory of a run holds private keys, the database password and whole tokens, and a core file
-// would hold them too, readable long after the run. Two locks, since each leaves a gap: a limit of
-// zero bytes keeps the kernel from writing a core file, but not from handing the image to a program
-// such as systemd-coredump; a process that is not dumpable is handed to nobody, and other processes
-// of the user cannot attach to it or read its environment, where the password may stand.
+// The memory of a run has private keys, the database password and whole tokens. A core file would have
+// them too, and would stay readable after the run. Two measures are needed. A limit of zero bytes
+// prevents a core file, but the kernel still passes the image to a program such as systemd-coredump. A
+// process that is not dumpable is passed to no program, and other processes of the user cannot attach
+// to it or read its environment, which may have the password.
 
-/// Keeps the kernel from writing or handing out this process's memory after a crash. Where it cannot
-/// be done the run goes on: it would be no safer for not running.
+/// Prevents core dumps of this process, into files and into other programs. Failures are ignored, because
+/// the run is possible without this protection.
 ///
 /// Source: core(5), prctl(2) PR_SET_DUMPABLE.
 package func forbidCoreDumps() {

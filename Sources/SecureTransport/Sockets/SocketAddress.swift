@@ -1,11 +1,11 @@
 import Glibc
 
-/// An IPv4 or IPv6 address with a port, in the system's own form.
+/// An IPv4 or IPv6 address with a port, in the form of the system.
 package struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
     /// A sockaddr_in or sockaddr_in6, byte for byte.
     private let bytes: [UInt8]
 
-    /// Copies an address of the system; nil for one of neither family.
+    /// Copies an address of the system; nil for another family.
     package init?(_ address: UnsafePointer<sockaddr>?, length: socklen_t) {
         guard let address, length >= MemoryLayout<sockaddr_in>.size else {
             return nil
@@ -24,7 +24,7 @@ package struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
 
     /// The port, in host byte order.
     package var port: UInt16 {
-        // Both families keep it in bytes 2 and 3, in network order (ip(7), ipv6(7)).
+        // Both families store it in bytes 2 and 3, in network order (ip(7), ipv6(7)).
         UInt16(bytes[2]) << 8 | UInt16(bytes[3])
     }
 
@@ -39,7 +39,7 @@ package struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
         return family == AF_INET6 ? "[\(text)]:\(port)" : "\(text):\(port)"
     }
 
-    /// Lends the address to a system call.
+    /// Passes the address to a system call.
     package func withPointer<Result>(
         _ body: (UnsafePointer<sockaddr>?, socklen_t) -> Result
     ) -> Result {
@@ -53,7 +53,7 @@ package struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
         String(decoding: characters.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
     }
 
-    /// The local address of a bound socket; nil where the system does not tell it.
+    /// The local address of a bound socket; nil where the system returns none.
     package static func bound(to descriptor: Int32) -> SocketAddress? {
         var storage = sockaddr_storage()
         var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
@@ -66,11 +66,11 @@ package struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
     }
 }
 
-/// Names to addresses, by the system's resolver.
+/// Resolves names with the system's resolver.
 package enum NameResolution {
     /// The addresses of a host, in the order to try them (getaddrinfo(3), RFC 6724).
     ///
-    /// An IP literal resolves to itself. The resolver has timeouts of its own (resolv.conf(5)) and
+    /// An IP literal resolves to itself. The resolver has its own timeouts (resolv.conf(5)) and
     /// cannot be interrupted. Throws `nameNotFound`.
     package static func resolve(
         host: String, port: UInt16
@@ -78,7 +78,7 @@ package enum NameResolution {
         let name = HostName(host)
         guard name.isUsable else {
             throw TransportFailure(
-                .nameNotFound, "looking up a host: the name is empty or holds a zero byte")
+                .nameNotFound, "looking up a host: the name is empty or has a zero byte")
         }
         var hints = addrinfo()
         hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
@@ -112,10 +112,10 @@ package enum NameResolution {
     }
 }
 
-/// A host as the settings spell it: a name, perhaps with the root's dot, or an IP literal,
-/// perhaps in brackets.
+/// A host in the settings: a name, with or without the root's dot, or an IP literal, with or without
+/// brackets.
 struct HostName: Sendable {
-    /// Without brackets and without the root's dot, which neither certificates nor SNI carry
+    /// The host without brackets and without the root's dot, which certificates and SNI do not have
     /// (RFC 6066 section 3).
     let text: String
 
@@ -133,7 +133,7 @@ struct HostName: Sendable {
         !text.isEmpty && !text.utf8.contains(0)
     }
 
-    /// Whether it is an address, to be found among the certificate's IP names and not sent as SNI.
+    /// Whether it is an address: compared with the certificate's IP addresses, and not sent as SNI.
     var isLiteral: Bool {
         var address = in6_addr()
         return inet_pton(AF_INET, text, &address) == 1 || inet_pton(AF_INET6, text, &address) == 1

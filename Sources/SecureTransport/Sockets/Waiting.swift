@@ -2,10 +2,10 @@ import COpenSSL
 import Glibc
 import Synchronization
 
-/// A point on the monotonic clock by which something must have happened.
+/// A deadline on the monotonic clock.
 ///
-/// The wall clock may jump while a run lasts; CLOCK_MONOTONIC does not (clock_gettime(2)), so a
-/// deadline means the same whatever happens to the host's time.
+/// The wall clock may jump during a run. CLOCK_MONOTONIC does not (clock_gettime(2)), so changes of the
+/// host's time do not move a deadline.
 package struct Deadline: Sendable, Comparable {
     /// Nanoseconds of CLOCK_MONOTONIC.
     private let instant: Int64
@@ -14,13 +14,13 @@ package struct Deadline: Sendable, Comparable {
         self.instant = instant
     }
 
-    /// Already due: do what can be done without waiting.
+    /// A deadline that has passed: do not wait.
     package static let now = Deadline(instant: .min)
 
-    /// Never due: wait as long as it takes.
+    /// A deadline that never passes: wait without a limit.
     package static let never = Deadline(instant: .max)
 
-    /// The point `duration` after this moment; a duration past the clock's range is `never`.
+    /// The deadline after `duration` from now; `never` for a duration beyond the range of the clock.
     package static func `in`(_ duration: Duration) -> Deadline {
         let (seconds, attoseconds) = duration.components
         let (scaled, overflowed) = seconds.multipliedReportingOverflow(by: 1_000_000_000)
@@ -37,18 +37,18 @@ package struct Deadline: Sendable, Comparable {
         min(first, second)
     }
 
-    /// Whether the point has come.
+    /// Whether the deadline has passed.
     package var hasPassed: Bool {
         instant != .max && instant <= Self.monotonicNanoseconds()
     }
 
-    /// The time left: zero when due, a day for `never` and anything longer.
+    /// The time left: zero when the deadline has passed, a day for `never`.
     package var remaining: Duration {
         instant == .max ? .seconds(86_400) : .milliseconds(Int64(max(0, remainingMilliseconds)))
     }
 
-    /// What poll(2) takes as its timeout: milliseconds rounded up, so that a wait that ran its
-    /// time has reached the deadline; 0 when due, -1 for `never`.
+    /// The timeout for poll(2): milliseconds, rounded up so that the deadline has passed after the wait; 0
+    /// when it has passed, -1 for `never`.
     package var remainingMilliseconds: Int32 {
         if instant == .max {
             return -1
@@ -61,7 +61,7 @@ package struct Deadline: Sendable, Comparable {
         return Int32(clamping: milliseconds)
     }
 
-    /// Whether one point comes first.
+    /// Whether `left` is the earlier deadline.
     package static func < (left: Deadline, right: Deadline) -> Bool {
         left.instant < right.instant
     }
@@ -73,17 +73,16 @@ package struct Deadline: Sendable, Comparable {
     }
 }
 
-/// Wakes every wait that was given it, from any thread or from a signal handler.
+/// Ends waits from any thread or from a signal handler.
 ///
 /// A wait in poll(2) also watches the interrupt's eventfd(2). The descriptor stays readable once
-/// tripped, so one trip ends the waits of all threads, now and later; there is no way back.
+/// tripped, so one trip ends the waits of all threads, present and future. It cannot be reset.
 package final class Interrupt: Sendable {
-    /// What poll watches; readable once tripped.
+    /// The descriptor for poll; readable once tripped.
     let descriptor: Int32
     private let tripped = Atomic<Bool>(false)
 
-    /// Makes an interrupt that has not been tripped. Throws `io` when the process is out of
-    /// descriptors.
+    /// Makes an interrupt that is not tripped. Throws `io` without free descriptors.
     package init() throws(TransportFailure) {
         descriptor = pushsweep_eventfd()
         guard descriptor >= 0 else {
@@ -108,7 +107,7 @@ package final class Interrupt: Sendable {
         _ = write(descriptor, &one, MemoryLayout<UInt64>.size)
     }
 
-    /// Waits until tripped; false when the deadline came first.
+    /// Waits until tripped; false when the deadline passed first.
     package func wait(until deadline: Deadline) -> Bool {
         if case .ready = Poll.wait(descriptor, for: .reading, deadline: deadline, interrupt: nil) {
             return true
@@ -117,13 +116,13 @@ package final class Interrupt: Sendable {
     }
 }
 
-/// The one place that waits: poll(2) on a descriptor, a deadline and an interrupt.
+/// Waits with poll(2) for a descriptor, a deadline and an interrupt.
 package enum Poll {
-    /// What to wait for.
+    /// The event to wait for.
     package enum Direction: Sendable {
-        /// Bytes of the peer, or its end.
+        /// Bytes of the peer, or the end of its stream.
         case reading
-        /// Room for more bytes.
+        /// Free space for more bytes.
         case writing
         /// Whichever comes first.
         case either
@@ -137,25 +136,25 @@ package enum Poll {
         }
     }
 
-    /// How a wait ended.
+    /// The result of a wait.
     package enum Outcome: Sendable {
-        /// Readable, writable, or in an error that the next call on the descriptor will report.
+        /// The descriptor is readable, writable, or has an error that the next call on it returns.
         case ready
-        /// The deadline came first.
+        /// The deadline passed first.
         case timedOut
         /// The interrupt was tripped first.
         case interrupted
-        /// poll itself failed, with this errno.
+        /// poll failed with this errno.
         case failed(Int32)
     }
 
-    /// Waits until the descriptor is ready, the deadline comes or the interrupt is tripped.
+    /// Waits until the descriptor is ready, the deadline passes or the interrupt is tripped.
     package static func wait(
         _ descriptor: Int32, for direction: Direction, deadline: Deadline, interrupt: Interrupt?
     ) -> Outcome {
         var watched = (
             pollfd(fd: descriptor, events: direction.events, revents: 0),
-            // A negative descriptor is one that poll skips.
+            // poll ignores a negative descriptor.
             pollfd(fd: interrupt?.descriptor ?? -1, events: Int16(POLLIN), revents: 0)
         )
         while true {

@@ -2,47 +2,50 @@ import COpenSSL
 import Encodings
 import Glibc
 
-/// How the receiving side of a connection ended.
+/// The end of the receiving side of a connection.
 package enum ConnectionEnd: Sendable, Equatable {
-    /// The peer sent close_notify: nothing is missing (RFC 8446 section 6.1).
+    /// The peer sent close_notify: no bytes are missing (RFC 8446 section 6.1).
     case closeNotify
     /// The stream ended without close_notify: bytes may be missing.
     case cut
     /// The connection was reset: bytes may be missing.
     case reset
+
+    /// The code of a failure because of this end.
+    fileprivate var code: TransportFailure.Code { self == .reset ? .reset : .closedEarly }
 }
 
-/// What a read brought.
+/// The result of a read.
 package enum ReadOutcome: Sendable, Equatable {
-    /// So many bytes, at least one, now at the start of the caller's buffer.
+    /// The number of bytes, at least one, at the start of the caller's buffer.
     case bytes(Int)
-    /// No more will come; every later read says the same.
+    /// No more bytes follow; every later read returns the same.
     case end(ConnectionEnd)
-    /// Nothing arrived by the deadline. The connection is as good as before.
+    /// No byte arrived by the deadline. The connection stays usable.
     case timedOut
-    /// The interrupt was tripped while waiting. The connection is as good as before.
+    /// The interrupt was tripped while waiting. The connection stays usable.
     case interrupted
 }
 
-/// What one call of OpenSSL came to.
+/// The result of one call of OpenSSL.
 enum TLSAttempt {
-    /// It did what it should.
+    /// It succeeded.
     case done
-    /// The same call must be made again once the socket is ready for this.
+    /// The same call has to be repeated when the socket is ready for this.
     case wait(Poll.Direction)
-    /// The peer sends no more.
+    /// The peer sends no more bytes.
     case ended(ConnectionEnd)
     /// The connection is broken.
     case failed(Fault)
 
-    /// Why a call failed: OpenSSL's reasons, or an errno.
+    /// The reason of a failed call: OpenSSL's reasons, or an errno.
     struct Fault {
         let reasons: OpenSSLFault
         let systemError: Int32
     }
 
-    /// Makes one call. The error queue and errno are per thread and only say something about the
-    /// last call (SSL_get_error(3)), so they are cleared before and read right after.
+    /// Makes one call. The error queue and errno are per thread and belong to the last call
+    /// (SSL_get_error(3)), so they are cleared before it and read directly after it.
     init(_ ssl: OpaquePointer, _ call: (OpaquePointer) -> Int32) {
         ERR_clear_error()
         errno = 0
@@ -75,64 +78,37 @@ enum TLSAttempt {
     }
 }
 
-// From OpenSSL's reasons to a code and a sentence. Reasons are libssl's SSL_R_... numbers; a peer's
-// alert is such a number too, 1000 plus the alert (RFC 8446 section 6.2).
+// The one place that turns OpenSSL's reasons into a code and a sentence. Reasons are libssl's SSL_R_...
+// numbers. A peer's alert is such a number too: 1000 plus the alert (RFC 8446 section 6.2).
 
-/// The failures of one connection: whom they name, and what OpenSSL noted about the handshake.
+/// Makes the failures of one connection from its peer, its role and the notes of its handshake.
 struct TLSFailures {
-    /// The peer as messages name it.
+    /// The peer's name in messages.
     let peer: String
-    /// Which side we are.
+    /// The local side.
     let role: TLSConnection.Role
     /// Our certificate's name for messages; nil without one.
     let identityName: String?
-    /// What OpenSSL said during the handshake.
+    /// OpenSSL's information about the handshake.
     let notes: HandshakeNotes
 
-    /// For a call after `close`.
+    /// The failure of a call after `close`.
     var closedByUs: TransportFailure {
         TransportFailure(.io, "using the connection to \(peer): it was closed on this side")
     }
 
-    func timeout(_ stage: TransportFailure.Stage) -> TransportFailure {
-        let sentence =
-            switch stage {
-            case .connect:
-                "connecting to \(peer): no answer in time; check the address and firewalls"
-            case .handshake:
-                "TLS handshake with \(peer): no answer in time; check that a TLS server listens "
-                    + "at that port"
-            case .read:
-                "reading from \(peer): nothing arrived in time; try again later"
-            case .write:
-                "writing to \(peer): the peer took nothing in time; try again later"
-            }
-        return TransportFailure(.timedOut(stage), sentence)
-    }
-
     func handshakeEnded(_ end: ConnectionEnd) -> TransportFailure {
-        if end == .reset {
-            return TransportFailure(
-                .reset,
-                "TLS handshake with \(peer): the peer reset the connection; check the port and "
-                    + "whether the peer admits this host")
-        }
+        let event = end == .reset ? "reset" : "closed"
         return TransportFailure(
-            .closedEarly,
-            "TLS handshake with \(peer): the peer closed the connection; check the port and "
+            end.code,
+            "TLS handshake with \(peer): the peer \(event) the connection; check the port and "
                 + "whether the peer admits this host")
     }
 
     func writeEnded(_ end: ConnectionEnd) -> TransportFailure {
-        end == .reset
-            ? TransportFailure(
-                .reset,
-                "writing to \(peer): the peer has closed or reset the connection; connect "
-                    + "again")
-            : TransportFailure(
-                .closedEarly,
-                "writing to \(peer): the peer has closed the connection; connect "
-                    + "again")
+        let event = end == .reset ? "closed or reset" : "closed"
+        return TransportFailure(
+            end.code, "writing to \(peer): the peer has \(event) the connection; connect again")
     }
 
     func handshakeFailure(_ fault: TLSAttempt.Fault) -> TransportFailure {
