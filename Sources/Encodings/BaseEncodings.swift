@@ -1,7 +1,7 @@
 /// Hex digits as bytes of ASCII (RFC 4648 section 8): written in lower case, read in any case.
 ///
-/// Tokens are written by the million. So the digits go straight into a buffer of the caller, and the small
-/// functions may be inlined into other modules.
+/// Tokens are written by the million. So the digits go straight into a buffer of the caller, and
+/// the small functions may be inlined into other modules.
 package enum Hex {
     /// The value of a digit of either case; nil for all else.
     @inlinable
@@ -48,8 +48,8 @@ package enum Hex {
         return String(decoding: text, as: UTF8.self)
     }
 
-    /// The bytes behind a spelling in any case; nil for an odd number of digits and for any character that is
-    /// no digit, white space included.
+    /// The bytes behind a spelling in any case; nil for an odd number of digits and for any
+    /// character that is no digit, white space included.
     package static func bytes(_ text: some Collection<UInt8>) -> [UInt8]? {
         guard text.count % 2 == 0 else { return nil }
         var bytes: [UInt8] = []

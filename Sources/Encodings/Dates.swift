@@ -1,7 +1,7 @@
 /// A date of the proleptic Gregorian calendar, without a time zone.
 ///
-/// Computed with whole numbers: no locale, no time zone database and no Foundation takes part in the
-/// decision whether a row is stale. Source: Howard Hinnant, "chrono-Compatible Low-Level Date
+/// Computed with whole numbers: no locale, no time zone database and no Foundation takes part in
+/// the decision whether a row is stale. Source: Howard Hinnant, "chrono-Compatible Low-Level Date
 /// Algorithms" (`days_from_civil`, `civil_from_days`).
 package struct CivilDate: Hashable, Sendable {
     /// The year; 0 is the year before the year 1.
@@ -11,16 +11,16 @@ package struct CivilDate: Hashable, Sendable {
     /// Day 1 to 31.
     package let day: Int
 
-    /// States a date. A day beyond the end of its month counts on into the next month; `days(inMonth:of:)`
-    /// tells whether it exists.
+    /// States a date. A day beyond the end of its month counts on into the next month;
+    /// `days(inMonth:of:)` tells whether it exists.
     package init(year: Int, month: Int, day: Int) {
         self.year = year
         self.month = month
         self.day = day
     }
 
-    // A year that begins in March has its leap day at the end, so every month's start follows from one
-    // division. An era is 400 years, after which the calendar repeats.
+    // A year that begins in March has its leap day at the end, so every month's start follows from
+    // one division. An era is 400 years, after which the calendar repeats.
 
     /// The date of a number of days from 1970-01-01, negative before it.
     package init(daysSince1970 days: Int) {
@@ -46,8 +46,8 @@ package struct CivilDate: Hashable, Sendable {
         return era * 146_097 + dayOfEra - 719_468
     }
 
-    /// Appends `YYYY-MM-DD`, a separator and `HH:MM:SS`. A year before 0 has a sign, and a year beyond 9999
-    /// its digits.
+    /// Appends `YYYY-MM-DD`, a separator and `HH:MM:SS`. A year before 0 has a sign, and a year
+    /// beyond 9999 its digits.
     package func append(
         secondOfDay: Int, separator: Unicode.Scalar, to text: inout [UInt8]
     ) {
@@ -79,8 +79,8 @@ extension Int64 {
 
 /// Times as text, the way every message and report spells them: RFC 3339 section 5.6 in UTC.
 ///
-/// Foundation's styles and formatters load calendars and time zones for it, which an hourly job without
-/// news would pay for at each start.
+/// Foundation's styles and formatters load calendars and time zones for it, which an hourly job
+/// without news would pay for at each start.
 package enum RFC3339 {
     /// A time in seconds since 1970-01-01T00:00:00Z, such as `2023-11-14T22:13:20Z`.
     package static func text(_ seconds: Int64) -> String { text(seconds, milliseconds: nil) }
@@ -88,7 +88,8 @@ package enum RFC3339 {
     /// A time in milliseconds since 1970-01-01T00:00:00Z, such as `2023-11-14T22:13:20.042Z`.
     package static func text(milliseconds: Int64) -> String {
         let seconds = milliseconds.flooredDivision(by: 1_000)
-        // Wrapping: the product is out of range for the earliest milliseconds, the difference never is.
+        // Wrapping: the product is out of range for the earliest milliseconds, the difference never
+        // is.
         return text(seconds, milliseconds: Int(milliseconds &- seconds &* 1_000))
     }
 
@@ -120,8 +121,8 @@ package enum HTTPDate {
         "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
     ]
 
-    /// Seconds since the Unix epoch; nil for a text of no such form. `now`, in the same unit, decides the
-    /// century of two-digit years.
+    /// Seconds since the Unix epoch; nil for a text of no such form. `now`, in the same unit,
+    /// decides the century of two-digit years.
     package static func seconds(_ text: String, now: Int64) -> Int64? {
         let words = text.split(separator: " ", omittingEmptySubsequences: true)
         switch words.count {
@@ -184,7 +185,8 @@ package enum HTTPDate {
 
 /// Decimal digits of ASCII, as dates are made of.
 package enum DecimalDigits {
-    /// Whether a byte is a digit. Digits of other scripts are several bytes in UTF-8 and none of these.
+    /// Whether a byte is a digit. Digits of other scripts are several bytes in UTF-8 and none of
+    /// these.
     @inlinable
     package static func isDigit(_ byte: UInt8) -> Bool {
         byte >= UInt8(ascii: "0") && byte <= UInt8(ascii: "9")

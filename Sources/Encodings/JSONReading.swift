@@ -71,11 +71,11 @@ package struct JSONObject: Sendable {
     }
 }
 
-/// A reading position in the bytes of a JSON text (RFC 8259). Every read is checked against the end, and
-/// white space between the parts is stepped over.
+/// A reading position in the bytes of a JSON text (RFC 8259). Every read is checked against the
+/// end, and white space between the parts is stepped over.
 ///
-/// It reads part by part for readers that know what they want, and keeps the rules of the grammar strictly.
-/// What a text as a whole may be is theirs to say.
+/// It reads part by part for readers that know what they want, and keeps the rules of the grammar
+/// strictly. What a text as a whole may be is theirs to say.
 package struct JSONScanner {
     private let bytes: UnsafeRawBufferPointer
     private var position = 0
@@ -111,8 +111,8 @@ package struct JSONScanner {
 
     // MARK: Values
 
-    /// Steps over one value of any kind and gives its bytes; nil where there is none or it is nested deeper
-    /// than `deepest`. In a loop, so that nesting costs no stack.
+    /// Steps over one value of any kind and gives its bytes; nil where there is none or it is
+    /// nested deeper than `deepest`. In a loop, so that nesting costs no stack.
     package mutating func skipValue() -> Slice<UnsafeRawBufferPointer>? {
         _ = peek()
         let start = position
@@ -146,8 +146,8 @@ package struct JSONScanner {
 
     private mutating func skipKey() -> Bool { string() != nil && take(":") }
 
-    /// Consumes a number, `true`, `false` or `null` and gives its bytes; nil for anything else (RFC 8259
-    /// sections 3 and 6).
+    /// Consumes a number, `true`, `false` or `null` and gives its bytes; nil for anything else (RFC
+    /// 8259 sections 3 and 6).
     package mutating func scalar() -> Slice<UnsafeRawBufferPointer>? {
         _ = peek()
         let start = position
@@ -195,10 +195,11 @@ package struct JSONScanner {
 
     // MARK: Strings
 
-    /// Consumes a string and gives its bytes, the escapes resolved; nil where it is none or unfinished.
+    /// Consumes a string and gives its bytes, the escapes resolved; nil where it is none or
+    /// unfinished.
     ///
-    /// The bytes are UTF-8 where the text is. A surrogate without its partner, which no UTF-8 has, becomes
-    /// three bytes that are none either: who validates them refuses the string.
+    /// The bytes are UTF-8 where the text is. A surrogate without its partner, which no UTF-8 has,
+    /// becomes three bytes that are none either: who validates them refuses the string.
     package mutating func string() -> [UInt8]? {
         guard take("\"") else { return nil }
         let start = position
@@ -262,7 +263,8 @@ package struct JSONScanner {
         return UInt16(unit[0]) << 8 | UInt16(unit[1])
     }
 
-    /// Appends the character of a code unit, together with the second half of a pair where it begins one.
+    /// Appends the character of a code unit, together with the second half of a pair where it
+    /// begins one.
     private mutating func appendCharacter(_ unit: UInt16, to text: inout [UInt8]) {
         if UTF16.isLeadSurrogate(unit) {
             let mark = position

@@ -1,6 +1,7 @@
 import Foundation
 
-/// Values as one line of JSON: sorted keys, so that the same value is the same line, and slashes as they are.
+/// Values as one line of JSON: sorted keys, so that the same value is the same line, and slashes as
+/// they are.
 package enum JSONLine {
     /// The line without a line break at its end.
     ///
@@ -13,7 +14,8 @@ package enum JSONLine {
 }
 
 extension Encodable {
-    /// The value as `JSONLine` spells it, as `--format json` prints it; `{}` for what JSON cannot say.
+    /// The value as `JSONLine` spells it, as `--format json` prints it; `{}` for what JSON cannot
+    /// say.
     package var jsonLine: String {
         guard let line = try? JSONLine.bytes(self) else { return "{}" }
         return String(decoding: line, as: UTF8.self)
@@ -22,8 +24,8 @@ extension Encodable {
 
 /// Strings as JSON spells them (RFC 8259 section 7), for JSON that is put together by hand.
 package enum JSONText {
-    /// Appends a string in quotes. Escapes what JSON does not allow as it is, and nothing else: the quote, the
-    /// backslash and the control characters below U+0020.
+    /// Appends a string in quotes. Escapes what JSON does not allow as it is, and nothing else: the
+    /// quote, the backslash and the control characters below U+0020.
     package static func append(_ text: String, to json: inout [UInt8]) {
         json.append(UInt8(ascii: "\""))
         for byte in text.utf8 {

@@ -91,8 +91,8 @@ package struct MismatchDetector: Hashable, Sendable {
         return suspicion
     }
 
-    /// The number of requests that may be without an answer; nil for any. Before the first test only
-    /// as many as the test still needs are allowed, so that a wrong setting costs at most 50
+    /// The number of requests that may be without an answer; nil for any. Before the first test
+    /// only as many as the test still needs are allowed, so that a wrong setting costs at most 50
     /// notifications.
     package var allowance: Int? {
         answers < Self.firstLook ? Self.firstLook - answers : nil

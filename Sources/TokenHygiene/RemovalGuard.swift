@@ -1,15 +1,15 @@
 // The guard between evidence and rows.
 //
-// A wrong certificate, environment, clock or table makes many living tokens look dead at the same time.
-// Applying such evidence would cut off a whole population. A single tuple does not show the mistake, but
-// the number and the distribution of the tuples do. So the guard judges every feed as a whole before the
-// feed changes a row. A feed beyond the limits, or with the pattern of a known mistake, is held for a
-// person. It is kept whole and never dropped.
+// A wrong certificate, environment, clock or table makes many living tokens look dead at the same
+// time. Applying such evidence would cut off a whole population. A single tuple does not show the
+// mistake, but the number and the distribution of the tuples do. So the guard judges every feed as
+// a whole before the feed changes a row. A feed beyond the limits, or with the pattern of a known
+// mistake, is held for a person. It is kept whole and never dropped.
 //
-// Limits count the rows that would become invalid, per partition, in hours and days of the database's
-// clock. They do not count per run: a sweep may have several feeds, and a permanent sender has one run
-// for weeks and a feed of answers every few seconds. The hour fits an hourly sweep, whose whole removal
-// falls into one hour.
+// Limits count the rows that would become invalid, per partition, in hours and days of the
+// database's clock. They do not count per run: a sweep may have several feeds, and a permanent
+// sender has one run for weeks and a feed of answers every few seconds. The hour fits an hourly
+// sweep, whose whole removal falls into one hour.
 //
 //   volume     more than 3 x the 99th percentile of the last 30 days' hours. Hours without removals do
 //              not count: for a table swept once a week they would be 99 % of the hours, and every
@@ -25,8 +25,8 @@
 //              its signals are about rows in another table and are lost if they are applied here.
 //
 // The limits do not apply up to a floor, because shares mean nothing in small numbers; nor does the
-// foreign rule. The symptoms apply from 50 tuples on, whatever the floor. A feed that would make no row
-// invalid is held only for being foreign, because it cannot do other harm.
+// foreign rule. The symptoms apply from 50 tuples on, whatever the floor. A feed that would make no
+// row invalid is held only for being foreign, because it cannot do other harm.
 
 /// The limits above which the guard holds removals.
 package struct GuardLimits: Hashable, Sendable {

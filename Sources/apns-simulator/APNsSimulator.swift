@@ -4,14 +4,14 @@ import Foundation
 import Glibc
 import SecureTransport
 
-/// The command: one file per listener.
+/// The program `apns-simulator`.
 @main
 struct APNsSimulatorCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "apns-simulator",
-        abstract: "A gateway for push senders to test against: serves like APNs, or misbehaves.",
+        abstract: "Test gateway for push senders: serves like APNs, or misbehaves.",
         discussion: """
-            Runs on this machine with certificates of its own. Nothing it makes or serves is for \
+            Runs on this machine with its own certificates. Its certificates and answers are not for \
             production.
 
             EXIT STATUS
@@ -22,9 +22,9 @@ struct APNsSimulatorCommand: ParsableCommand {
         subcommands: [FeedbackCommand.self, ProviderCommand.self, CertificatesCommand.self])
 }
 
-/// Where a gateway listens, and as whom.
+/// The address and the certificates of a gateway.
 struct ListenerOptions: ParsableArguments {
-    @Option(help: "Where the certificates are; made when missing, see `certificates --help`.")
+    @Option(help: "Directory of the certificates; created when missing, see `certificates --help`.")
     var directory: String
 
     @Option(help: "Address to listen on.")
@@ -34,12 +34,12 @@ struct ListenerOptions: ParsableArguments {
     var port: UInt16 = 0
 }
 
-/// Turns SIGTERM and SIGINT into a tripped interrupt.
+/// Trips an interrupt on SIGTERM and SIGINT.
 enum StopSignals {
-    /// From now on the signals trip `stop` instead of ending the process.
+    /// Makes the signals trip `stop` instead of ending the process.
     ///
-    /// A thread waits for them with sigwait(3), so no code runs inside a signal handler. Call
-    /// before any other thread starts: threads inherit the mask that keeps the signals for it.
+    /// A thread waits for them with sigwait(3), so no code runs in a signal handler. Call it
+    /// before any other thread starts, because threads inherit the mask that blocks the signals.
     static func trip(_ stop: Interrupt) throws(TransportFailure) {
         var blocked = signals
         pthread_sigmask(SIG_BLOCK, &blocked, nil)
@@ -60,7 +60,7 @@ enum StopSignals {
     }
 }
 
-/// Lines of JSON on standard output, each written at once so that readers see whole lines.
+/// Writes lines of JSON to standard output, each with one write so that readers see complete lines.
 enum Output {
     static func line(_ value: some Encodable) throws {
         var line = try JSONLine.bytes(value)

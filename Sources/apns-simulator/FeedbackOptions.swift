@@ -3,15 +3,15 @@ import ArgumentParser
 import Foundation
 import SecureTransport
 
-/// How it is served. Without any of these: as Apple did.
+/// The options of the gateway's behaviour; by default that of Apple's gateway.
 struct BehaviourOptions: ParsableArguments {
-    @Option(help: "What happens first.")
+    @Option(help: "Beginning of each connection.")
     var opening = FeedbackBehaviour.Opening.normal
 
-    @Option(help: "What happens after the last byte.")
+    @Option(help: "End of each connection, after the last byte.")
     var ending = FeedbackBehaviour.Ending.closeNotify
 
-    @Option(help: ArgumentHelp("Bytes per write and TLS record; 1 is a drip.", valueName: "bytes"))
+    @Option(help: ArgumentHelp("Bytes per write and TLS record.", valueName: "bytes"))
     var writeSize: Int?
 
     @Option(help: ArgumentHelp("Milliseconds between two writes.", valueName: "ms"))
@@ -19,15 +19,15 @@ struct BehaviourOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "Fall silent after this many bytes, for the time of --pause.", valueName: "bytes"))
+            "Pause after this many bytes, for the time of --pause.", valueName: "bytes"))
     var pauseAfter: Int?
 
-    @Option(help: ArgumentHelp("Milliseconds of silence at --pause-after.", valueName: "ms"))
+    @Option(help: ArgumentHelp("Milliseconds of the pause at --pause-after.", valueName: "ms"))
     var pause: Int = 1000
 
     @Option(
         help: ArgumentHelp(
-            "End after this many bytes, even inside a tuple; then as --ending says.",
+            "End after this many bytes, even inside a tuple, as --ending says.",
             valueName: "bytes"))
     var closeAfter: Int?
 
@@ -36,25 +36,26 @@ struct BehaviourOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "Send these bytes, in hex, in place of the list, which is lost.", valueName: "hex"))
+            "Send these bytes, in hex, instead of the list, which is lost.", valueName: "hex"))
     var instead: String?
 
     @Option(help: ArgumentHelp("Send these bytes, in hex, after the list.", valueName: "hex"))
     var append: String?
 
-    @Flag(help: "Start the list over on the same connection until the client leaves.")
+    @Flag(help: "Repeat the list on the same connection until the client closes it.")
     var endless = false
 
-    @Flag(name: .customLong("repeat"), help: "Serve the lists again, in turn, not each once.")
+    @Flag(
+        name: .customLong("repeat"), help: "Serve the lists again, in turn, instead of once each.")
     var repeats = false
 
-    @Option(help: "Certificate to show.")
+    @Option(help: "Certificate to send.")
     var certificate = FeedbackBehaviour.Certificate.valid
 
     @Flag(help: "Refuse every client certificate, with a TLS alert.")
     var refuseClient = false
 
-    @Option(help: "Least TLS version.")
+    @Option(help: "Lowest TLS version.")
     var tlsMin = VersionName.tls12
 
     @Option(help: "Highest TLS version; 1.1 lowers --tls-min too.")
@@ -72,7 +73,7 @@ struct BehaviourOptions: ParsableArguments {
         }
     }
 
-    /// The behaviour asked for.
+    /// The behaviour of the options.
     func behaviour() throws -> FeedbackBehaviour {
         var behaviour = FeedbackBehaviour()
         behaviour.opening = opening
@@ -93,7 +94,7 @@ struct BehaviourOptions: ParsableArguments {
     }
 }
 
-/// TLS versions as people call them.
+/// The TLS versions by their usual names.
 enum VersionName: String, CaseIterable, ExpressibleByArgument {
     case tls11 = "1.1"
     case tls12 = "1.2"
@@ -112,11 +113,11 @@ extension FeedbackBehaviour.Opening: ExpressibleByArgument {}
 extension FeedbackBehaviour.Ending: ExpressibleByArgument {}
 extension FeedbackBehaviour.Certificate: ExpressibleByArgument {}
 
-/// What is served.
+/// The options of the lists to serve.
 struct FeedOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "Serve the bytes of this file as they are. May be given several times.",
+            "Serve the bytes of this file. May be given several times.",
             valueName: "file"))
     var feed: [String] = []
 
@@ -133,7 +134,7 @@ struct FeedOptions: ParsableArguments {
     @Option(help: ArgumentHelp("Serve this many computed tuples.", valueName: "count"))
     var generate: Int?
 
-    @Option(help: "Choose the computed tokens.")
+    @Option(help: "Seed of the computed tokens.")
     var seed: UInt64 = 1
 
     @Option(
@@ -149,7 +150,7 @@ struct FeedOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "Seconds the computed times run through before they start again.",
+            "Seconds after which the computed times repeat.",
             valueName: "seconds"))
     var span: UInt32 = 86400
 
@@ -188,7 +189,7 @@ struct FeedOptions: ParsableArguments {
     }
 }
 
-/// Why the command cannot run.
+/// A failure of the command.
 struct RunFailure: Error, CustomStringConvertible {
     let description: String
 

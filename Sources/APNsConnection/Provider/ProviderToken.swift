@@ -144,8 +144,8 @@ package enum ProviderTokenPolicy {
     /// Whether a token of this age has to be renewed before the next request.
     package static func mustRenew(age: Duration) -> Bool { age >= renewalAge }
 
-    /// Whether a token of this age that APNs called expired can be replaced. A younger one shows that
-    /// the clock is wrong, and another token would not help.
+    /// Whether a token of this age that APNs called expired can be replaced. A younger one shows
+    /// that the clock is wrong, and another token would not help.
     package static func mayReplace(age: Duration) -> Bool { age >= leastAge }
 }
 

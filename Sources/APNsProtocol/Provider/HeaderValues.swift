@@ -1,5 +1,5 @@
-/// The value of `apns-topic`: the app's bundle id with the suffix of the push type, or for `mdm` the
-/// UID in the certificate's subject. Source: Apple, "Sending notification requests to APNs".
+/// The value of `apns-topic`: the app's bundle id with the suffix of the push type, or for `mdm`
+/// the UID in the certificate's subject. Source: Apple, "Sending notification requests to APNs".
 package struct APNsTopic: Hashable, Sendable, CustomStringConvertible {
     /// The most bytes accepted. Apple states no limit; bundle ids are at most 155 characters in App
     /// Store Connect.

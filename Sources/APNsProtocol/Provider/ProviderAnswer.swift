@@ -102,10 +102,10 @@ package struct AnswerBody: Hashable, Sendable {
 //
 // One refused notification can mean one dead token or two million wrongly built requests, and the
 // status alone does not tell them apart. The table below is the only place that says what an answer
-// means; DeliveryRules says what follows for the row. It depends on the answer only, so that it can be
-// tested reason by reason. Two rules have priority: only a
-// 410 is evidence against a token, and an answer that is not understood is evidence of nothing. An
-// answer whose reason does not belong to its status contradicts itself and is not understood.
+// means; DeliveryRules says what follows for the row. It depends on the answer only, so that it can
+// be tested reason by reason. Two rules have priority: only a 410 is evidence against a token, and
+// an answer that is not understood is evidence of nothing. An answer whose reason does not belong
+// to its status contradicts itself and is not understood.
 //
 // Sources: Apple, "Handling notification responses from APNs"; Apple, "Communicating with APNs"
 // (archived).

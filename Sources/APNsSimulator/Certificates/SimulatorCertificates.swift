@@ -1,18 +1,18 @@
 import Foundation
 import SecureTransport
 
-// One directory of certificates for all listeners of the simulator, and for the clients that talk
-// to it: good ones, and one for each check that a client or a gateway must make.
+// A directory of certificates for the simulator's gateways and for their clients: valid ones, and
+// an invalid one for each check that a client or a gateway must make.
 //
-// Everything is minted at once under two throw-away authorities whose keys are not kept, so the
-// files belong together. A directory in which one is missing or the good ones are about to expire
-// is therefore minted anew as a whole, never patched.
+// All are made at once by two temporary authorities whose keys are not kept. So a directory in
+// which a file is missing, or in which the valid certificates expire soon, is made again
+// completely.
 
 /// The certificates of a simulator, in a directory.
 package struct SimulatorCertificates: Sendable {
     /// A certificate with its key; the raw value is the file name without extension.
     package enum Name: String, Sendable, CaseIterable {
-        /// The gateway's: localhost, 127.0.0.1 and ::1.
+        /// The gateway's, for localhost, 127.0.0.1 and ::1.
         case server
         /// The gateway's, expired an hour ago.
         case expiredServer = "expired-server"
@@ -20,9 +20,9 @@ package struct SimulatorCertificates: Sendable {
         case notYetValidServer = "not-yet-valid-server"
         /// The gateway's, of the foreign authority.
         case foreignServer = "foreign-server"
-        /// Of a gateway with another name.
+        /// The gateway's, with another host name.
         case wrongHostServer = "wrong-host-server"
-        /// The sender's, named as Apple names them.
+        /// The sender's, with the names of Apple's certificates.
         case client
         /// The sender's, expired an hour ago.
         case expiredClient = "expired-client"
@@ -58,14 +58,14 @@ package struct SimulatorCertificates: Sendable {
     /// The directory, mode 0700.
     package let directory: String
 
-    /// What opens `clientPKCS12`.
+    /// The passphrase of `clientPKCS12`.
     static let passphrase = "simulator"
 
-    /// Days that the good certificates must still be valid to be used again.
+    /// The least number of days for which the valid certificates must be valid to be used again.
     private static let reserveDays: Int64 = 7
 
-    /// The certificates in `directory`, minted now unless all are there and the good ones still
-    /// valid for a week. Throws `SimulatorFailure`, `MintFailure` or `IdentityFailure`.
+    /// Makes the certificates in `directory`, unless all are present and the valid ones are valid
+    /// for another week. Throws `SimulatorFailure`, `MintFailure` or `IdentityFailure`.
     package init(directory: String) throws {
         self.directory = directory
         if isUsable {
@@ -77,14 +77,14 @@ package struct SimulatorCertificates: Sendable {
                 attributes: [.posixPermissions: 0o700])
         } catch {
             throw SimulatorFailure(
-                "creating \(directory): \(error.localizedDescription); choose a writable place")
+                "creating \(directory): \(error.localizedDescription); choose a writable directory")
         }
         try mint()
     }
 
     /// The authority that gateway and clients trust.
     package var authority: String { file("ca.pem") }
-    /// An authority that nobody trusts.
+    /// An authority that is not trusted.
     package var foreignAuthority: String { file("foreign-ca.pem") }
     /// The client's certificate and key as PKCS#12.
     package var clientPKCS12: String { file("client.p12") }
@@ -137,9 +137,9 @@ package struct SimulatorCertificates: Sendable {
     }
 }
 
-/// Why the simulator cannot do what it was asked.
+/// A failure of the simulator.
 package struct SimulatorFailure: Error, Sendable, CustomStringConvertible {
-    /// One line: what was done, to what, what happened.
+    /// One line with the action, its object and the failure.
     package let description: String
 
     init(_ description: String) {

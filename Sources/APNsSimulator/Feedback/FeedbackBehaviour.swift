@@ -1,7 +1,7 @@
 import SecureTransport
 
-/// The behaviour of a feedback gateway. By default as Apple's: it sends the list once, directly after
-/// the handshake, then close_notify.
+/// The behaviour of a feedback gateway. By default as Apple's: it sends the list once, directly
+/// after the handshake, then close_notify.
 package struct FeedbackBehaviour: Sendable, Equatable {
     /// The beginning of a connection, before any list.
     package enum Opening: String, Sendable, CaseIterable {
@@ -19,7 +19,8 @@ package struct FeedbackBehaviour: Sendable, Equatable {
     package enum Ending: String, Sendable, CaseIterable {
         /// A complete list (RFC 8446 section 6.1).
         case closeNotify = "close-notify"
-        /// The stream ends without close_notify, so the client cannot know whether the list is complete.
+        /// The stream ends without close_notify, so the client cannot know whether the list is
+        /// complete.
         case noCloseNotify = "no-close-notify"
         /// The connection stays open; some gateways did this.
         case holdOpen = "hold-open"

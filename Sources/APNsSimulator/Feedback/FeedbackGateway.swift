@@ -1,8 +1,8 @@
 import Foundation
 import SecureTransport
 
-/// A feedback gateway (port 2196) on this machine. It requires a client certificate, serves each list
-/// once, and misbehaves on request.
+/// A feedback gateway (port 2196) on this machine. It requires a client certificate, serves each
+/// list once, and misbehaves on request.
 ///
 /// It serves from its init until `stop` or its deinit. One thread accepts connections, and each
 /// connection has a thread of its own.
@@ -63,7 +63,8 @@ package final class FeedbackGateway: Sendable {
     /// The records so far, in the order of their ends.
     package var records: [FeedbackRecord] { log.records }
 
-    /// Waits until `count` connections have ended or `timeout` has passed. Returns the records so far.
+    /// Waits until `count` connections have ended or `timeout` has passed. Returns the records so
+    /// far.
     package func records(
         atLeast count: Int, within timeout: Duration = .seconds(20)
     ) -> [FeedbackRecord] {

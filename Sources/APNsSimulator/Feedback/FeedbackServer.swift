@@ -166,8 +166,8 @@ struct FeedWriter {
         self.writeTimeout = writeTimeout
     }
 
-    /// Sends all bytes and returns nil, or stops where the list ends early and returns how to end the
-    /// connection. Throws when the client has closed or the gateway stops.
+    /// Sends all bytes and returns nil, or stops where the list ends early and returns how to end
+    /// the connection. Throws when the client has closed or the gateway stops.
     mutating func send(
         _ bytes: UnsafeRawBufferPointer
     ) throws(TransportFailure) -> FeedbackBehaviour.Ending? {

@@ -25,7 +25,8 @@ package enum ProviderAuthentication: Sendable {
 /// The credentials that a client has sent on one connection. A token is verified once and then
 /// compared as text, which keeps the check of each request cheap.
 package struct GatewayCredentials: Sendable {
-    /// The seconds for which APNs accepts a token (Apple, "Establishing a token-based connection to APNs").
+    /// The seconds for which APNs accepts a token (Apple, "Establishing a token-based connection to
+    /// APNs").
     static let longestAge: Int64 = 3_600
     /// The least number of seconds between two tokens.
     static let leastInterval: Int64 = 1_200
@@ -40,8 +41,8 @@ package struct GatewayCredentials: Sendable {
     /// The first accepted key, which binds the connection.
     private var bound: (keyID: String, teamID: String)?
 
-    /// Makes the credentials of a connection without requests. `certificateTopic` is the bundle id in
-    /// the client's certificate.
+    /// Makes the credentials of a connection without requests. `certificateTopic` is the bundle id
+    /// in the client's certificate.
     package init(certificateTopic: String? = nil) {
         self.certificateTopic = certificateTopic
     }
@@ -69,8 +70,8 @@ package struct GatewayCredentials: Sendable {
         return abs(age) > Self.longestAge ? .expiredProviderToken : nil
     }
 
-    /// Stores a token other than the present one. Only TooManyProviderTokenUpdates leaves the present
-    /// one valid.
+    /// Stores a token other than the present one. Only TooManyProviderTokenUpdates leaves the
+    /// present one valid.
     private mutating func replaceToken(
         _ authorization: ArraySlice<UInt8>, _ keys: [String: ProviderAuthentication.TrustedKey],
         _ now: Int64

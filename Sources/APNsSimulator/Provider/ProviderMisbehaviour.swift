@@ -50,7 +50,8 @@ package struct ProviderMisbehaviour: Sendable, Equatable {
     package var settingsChanges: [SettingsChange] = []
     /// The request from which on none is answered.
     package var stallAtRequest: Int?
-    /// The request at which the connection is reset. It and those without an answer so far get none.
+    /// The request at which the connection is reset. It and those without an answer so far get
+    /// none.
     package var resetAtRequest: Int?
 
     /// No faults.
@@ -87,10 +88,10 @@ package struct ProviderMisbehaviour: Sendable, Equatable {
     }
 }
 
-// A scenario says in advance what a gateway does to each connection, and to each complete request on
-// it. It is data, so a test can draw one from a seed, print it and run it again. The gateway never
-// misreports: a request that it calls unprocessed (REFUSED_STREAM, or a stream above the last one of
-// a GOAWAY) was not processed, because a client has no way to check that.
+// A scenario says in advance what a gateway does to each connection, and to each complete request
+// on it. It is data, so a test can draw one from a seed, print it and run it again. The gateway
+// never misreports: a request that it calls unprocessed (REFUSED_STREAM, or a stream above the last
+// one of a GOAWAY) was not processed, because a client has no way to check that.
 
 /// The actions of a gateway, connection by connection.
 package struct ProviderScenario: Sendable, Equatable {
@@ -114,7 +115,8 @@ package struct ProviderScenario: Sendable, Equatable {
         case serve
         /// It gets this answer.
         case answer(ScriptedReply)
-        /// It is processed, and answered after the next request that is answered on this connection.
+        /// It is processed, and answered after the next request that is answered on this
+        /// connection.
         case answerLate
         /// It is processed and never answered.
         case noAnswer

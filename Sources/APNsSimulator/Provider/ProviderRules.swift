@@ -4,11 +4,11 @@ import SecureTransport
 
 // The answer of APNs to a request, without a network.
 //
-// A test against a gateway that accepts everything shows nothing. So a request passes the same checks
-// as at Apple: method and path, credential, headers, topic, payload, token. Only then the script
-// decides. Apple does not document the order of its checks; this order goes from the connection to
-// the single notification. Where Apple's documents leave a case open, the reason is the one whose
-// description fits best.
+// A test against a gateway that accepts everything shows nothing. So a request passes the same
+// checks as at Apple: method and path, credential, headers, topic, payload, token. Only then the
+// script decides. Apple does not document the order of its checks; this order goes from the
+// connection to the single notification. Where Apple's documents leave a case open, the reason is
+// the one whose description fits best.
 
 /// The rules by which a provider gateway answers requests.
 package struct ProviderRules: Sendable {

@@ -26,8 +26,8 @@ package struct ProviderRecord: Sendable, Equatable {
     package let isAccepted: Bool
 }
 
-/// The log of the requests to a provider gateway. With it, a test can find requests that are missing
-/// and requests that were sent twice.
+/// The log of the requests to a provider gateway. With it, a test can find requests that are
+/// missing and requests that were sent twice.
 package final class RequestLog: Sendable {
     /// Counts of requests.
     package struct Totals: Sendable, Equatable {

@@ -4,8 +4,8 @@ import Synchronization
 
 /// A client's TCP connection before TLS, to be passed to the thread that serves it.
 ///
-/// Usually the next step is `handshake`. A misbehaving gateway sends no byte, sends plaintext or closes
-/// instead. The deinit closes a connection that is still open.
+/// Usually the next step is `handshake`. A misbehaving gateway sends no byte, sends plaintext or
+/// closes instead. The deinit closes a connection that is still open.
 package final class AcceptedConnection: Sendable {
     /// -1 after the handshake began or the connection was closed.
     private let descriptor: Mutex<Int32>
@@ -52,8 +52,8 @@ package final class AcceptedConnection: Sendable {
         }
     }
 
-    /// Reads exactly `count` bytes before TLS, as in protocols with a request for TLS. Nil when the client
-    /// closed or the deadline passed before all had arrived. Reads no further byte.
+    /// Reads exactly `count` bytes before TLS, as in protocols with a request for TLS. Nil when the
+    /// client closed or the deadline passed before all had arrived. Reads no further byte.
     package func readPlaintext(_ count: Int, deadline: Deadline) -> [UInt8]? {
         let watched = descriptor.withLock { $0 }
         var bytes: [UInt8] = []
@@ -70,8 +70,8 @@ package final class AcceptedConnection: Sendable {
         return bytes.count == count ? bytes : nil
     }
 
-    /// Drops the bytes of the client, without an answer, until it closes. True when it closed, false when
-    /// the deadline passed or the interrupt was tripped.
+    /// Drops the bytes of the client, without an answer, until it closes. True when it closed,
+    /// false when the deadline passed or the interrupt was tripped.
     package func staySilent(deadline: Deadline, interrupt: Interrupt? = nil) -> Bool {
         let watched = descriptor.withLock { $0 }
         guard watched >= 0 else {

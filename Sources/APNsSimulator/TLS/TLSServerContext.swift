@@ -1,8 +1,8 @@
 import COpenSSL
 import SecureTransport
 
-/// The TLS settings of all connections of one server, for the simulator and tests. It can offer versions
-/// and certificates that a client must refuse.
+/// The TLS settings of all connections of one server, for the simulator and tests. It can offer
+/// versions and certificates that a client must refuse.
 package final class TLSServerContext: Sendable {
     /// Protocol versions, oldest first.
     package enum Version: Int32, Sendable, Comparable, CaseIterable {
@@ -36,9 +36,9 @@ package final class TLSServerContext: Sendable {
     let clients: ClientCertificates
     private let protocols: ProtocolChoice
 
-    /// Makes the context of a server with `identity`. `alpn` lists protocols in order of the server's
-    /// preference; a connection with a client that offers none of them has no protocol. Throws
-    /// `credentialsUnusable`.
+    /// Makes the context of a server with `identity`. `alpn` lists protocols in order of the
+    /// server's preference; a connection with a client that offers none of them has no protocol.
+    /// Throws `credentialsUnusable`.
     package init(
         identity: TLSIdentity, clients: ClientCertificates,
         versions: ClosedRange<Version> = .tls12 ... .tls13, alpn: [String] = []
@@ -49,7 +49,8 @@ package final class TLSServerContext: Sendable {
         pointer = try TLSContext.make(TLS_server_method())
         // From here on a throw runs deinit, which frees the context.
         if versions.lowerBound < .tls12 {
-            // TLS 1.1 signs with SHA-1, which needs the lowest level (SSL_CTX_set_security_level(3)).
+            // TLS 1.1 signs with SHA-1, which needs the lowest level
+            // (SSL_CTX_set_security_level(3)).
             SSL_CTX_set_security_level(pointer, 0)
         }
         guard

@@ -1,11 +1,11 @@
 import Glibc
 
-// Reads every file with a secret and every other file that settings name: password, passphrase, client
-// key, token key, certificates, the settings themselves.
+// Reads every file with a secret and every other file that settings name: password, passphrase,
+// client key, token key, certificates, the settings themselves.
 //
-// A link to a file is followed, because Kubernetes, systemd and package managers provide secrets through
-// links. All checks use the open descriptor, because the file could be replaced between a check by name
-// and a read by name:
+// A link to a file is followed, because Kubernetes, systemd and package managers provide secrets
+// through links. All checks use the open descriptor, because the file could be replaced between a
+// check by name and a read by name:
 //
 //   kind    a regular file: a read of a pipe would wait for a writer, a device may never end
 //   size    at most the size of such a file
@@ -54,7 +54,8 @@ package struct GuardedFile: Sendable {
         guard facts.st_mode & S_IFMT == S_IFREG else { throw .notRegular }
     }
 
-    /// Refuses a file with a secret that belongs to another user, or that group or others can access.
+    /// Refuses a file with a secret that belongs to another user, or that group or others can
+    /// access.
     package func requirePrivate() throws(Refusal) {
         guard owner == geteuid() || owner == 0 else { throw .foreign(owner: owner) }
         guard mode & 0o077 == 0 else { throw .openToOthers(mode: mode & 0o7777) }
@@ -93,8 +94,8 @@ package struct GuardedFile: Sendable {
 }
 
 extension GuardedFile.Refusal {
-    /// The problem and the next action, to follow the name of the file. Nil where each caller has its own
-    /// message: for a file that is missing, denied, too large, or open to others.
+    /// The problem and the next action, to follow the name of the file. Nil where each caller has
+    /// its own message: for a file that is missing, denied, too large, or open to others.
     package var sentence: String? {
         switch self {
         case .notRegular: "it is not a regular file; give the file itself"
@@ -126,8 +127,8 @@ package struct CredentialFile {
         }
     }
 
-    /// Refuses a file with a secret that belongs to another user, or that group or others can access.
-    /// Throws `readableByOthers` or `foreign`.
+    /// Refuses a file with a secret that belongs to another user, or that group or others can
+    /// access. Throws `readableByOthers` or `foreign`.
     func requirePrivate() throws(IdentityFailure) {
         do {
             try file.requirePrivate()

@@ -43,7 +43,8 @@ package struct OpenSSLFault: Sendable {
         return reason - SSL_AD_REASON_OFFSET
     }
 
-    /// Whether an algorithm is missing, like those of old PKCS#12 files without the legacy provider.
+    /// Whether an algorithm is missing, like those of old PKCS#12 files without the legacy
+    /// provider.
     var isUnsupportedAlgorithm: Bool {
         entries.contains { $0.text.contains("unsupported") }
     }

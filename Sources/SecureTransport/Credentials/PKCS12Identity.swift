@@ -111,7 +111,7 @@ struct PKCS12Identity {
 
 /// OpenSSL's provider of RC2, single DES and similar algorithms (OSSL_PROVIDER-legacy(7)).
 package enum LegacyProvider {
-    /// Whether it is loaded. The first access loads it beside the default provider, for the rest of the
-    /// process. It adds algorithms for reading files; TLS does not negotiate any of them.
+    /// Whether it is loaded. The first access loads it beside the default provider, for the rest of
+    /// the process. It adds algorithms for reading files; TLS does not negotiate any of them.
     package static let isLoaded = OSSL_PROVIDER_try_load(nil, "legacy", 1) != nil
 }

@@ -2,11 +2,12 @@ import COpenSSL
 
 // ES256: ECDSA on P-256 over SHA-256, as provider tokens are signed (RFC 7518 section 3.4).
 //
-// libcrypto uses DER, a sequence of two integers of varying length. A JWT has the same two integers as
-// 32 bytes each, big-endian, r before s. APNs refuses a token with the wrong form, so both conversions
-// are here and in no other place.
+// libcrypto uses DER, a sequence of two integers of varying length. A JWT has the same two integers
+// as 32 bytes each, big-endian, r before s. APNs refuses a token with the wrong form, so both
+// conversions are here and in no other place.
 
-/// A failure of libcrypto to sign or to digest, which happens only without memory or random numbers.
+/// A failure of libcrypto to sign or to digest, which happens only without memory or random
+/// numbers.
 package struct SigningFailure: Error, Sendable, CustomStringConvertible {
     /// One line with the action and the failure.
     package let description: String

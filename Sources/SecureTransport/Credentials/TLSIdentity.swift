@@ -4,12 +4,12 @@ import Glibc
 
 // The client side of mutual TLS: a certificate, its chain and its private key.
 //
-// Apple issues a certificate, the Keychain exports it with its key as PKCS#12, and most senders convert
-// that to PEM, in one file or two. The content decides the form, not the name: bytes with a PEM boundary
-// are PEM, all others are read as PKCS#12.
+// Apple issues a certificate, the Keychain exports it with its key as PKCS#12, and most senders
+// convert that to PEM, in one file or two. The content decides the form, not the name: bytes with a
+// PEM boundary are PEM, all others are read as PKCS#12.
 //
-// Files with a secret must be private to this user or root, as `GuardedFile` checks. A certificate alone is
-// public.
+// Files with a secret must be private to this user or root, as `GuardedFile` checks. A certificate
+// alone is public.
 
 /// A certificate with its private key, ready for a context.
 package struct TLSIdentity: Sendable {
@@ -49,8 +49,8 @@ package struct TLSIdentity: Sendable {
 
     /// Loads the files that the settings name. The content decides the form.
     ///
-    /// `key` is the file of the PEM key when it is not in `file`. `passphraseFile` has the passphrase in
-    /// its first line and must be private too. Throws every code but `expired` and
+    /// `key` is the file of the PEM key when it is not in `file`. `passphraseFile` has the
+    /// passphrase in its first line and must be private too. Throws every code but `expired` and
     /// `notYetValid`.
     package static func load(
         file: String, key: String? = nil, passphraseFile: String? = nil
@@ -90,8 +90,8 @@ package struct TLSIdentity: Sendable {
     /// SHA-256 of the certificate, 64 lower-case hex digits.
     package var fingerprint: String { facts.fingerprint }
 
-    /// Checks that the certificate is valid at `time`, in Unix seconds. The refusal of a peer would be less
-    /// clear. Throws `expired` or `notYetValid`.
+    /// Checks that the certificate is valid at `time`, in Unix seconds. The refusal of a peer would
+    /// be less clear. Throws `expired` or `notYetValid`.
     package func checkValidity(at time: Int64) throws(IdentityFailure) {
         if time > notAfter {
             throw IdentityFailure(
@@ -110,7 +110,8 @@ package struct TLSIdentity: Sendable {
 
 /// OpenSSL's objects of an identity. The deinit frees them.
 package final class IdentityMaterial: Sendable {
-    // Safe: X509 and EVP_PKEY do not change after this init, and OpenSSL counts their references atomically (X509_up_ref(3), EVP_PKEY_up_ref(3)).
+    // Safe: X509 and EVP_PKEY do not change after this init, and OpenSSL counts their references
+    // atomically (X509_up_ref(3), EVP_PKEY_up_ref(3)).
     /// The certificate, an X509.
     package nonisolated(unsafe) let certificate: OpaquePointer
     /// Its private key, an EVP_PKEY.
@@ -213,8 +214,8 @@ package struct CertificateFacts: Sendable, Equatable {
     }
 }
 
-/// The reason why the local certificate or key cannot be used. It is in files or settings, never in the
-/// network, so it is found before connecting.
+/// The reason why the local certificate or key cannot be used. It is in files or settings, never in
+/// the network, so it is found before connecting.
 package struct IdentityFailure: Error, Sendable, Equatable, CustomStringConvertible {
     /// The kinds of failure.
     package enum Code: Sendable, Equatable {
@@ -224,7 +225,8 @@ package struct IdentityFailure: Error, Sendable, Equatable, CustomStringConverti
         case unreadable
         /// A file with a secret may be read or changed by others; `mode` is its permission bits.
         case readableByOthers(mode: UInt32)
-        /// A file with a secret belongs to neither this user nor root; `owner` is the user's number.
+        /// A file with a secret belongs to neither this user nor root; `owner` is the user's
+        /// number.
         case foreign(owner: UInt32)
         /// The passphrase does not open the key.
         case wrongPassphrase

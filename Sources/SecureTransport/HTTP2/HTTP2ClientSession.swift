@@ -1,8 +1,8 @@
 import CNGHTTP2
 
 // A client's HTTP/2 connection. The caller submits requests while streams are free, exchanges bytes
-// with the peer, reads the outcomes, and repeats this. Each request has a key of the caller and gets
-// exactly one outcome, whatever happens to its stream or to the connection. Nothing is thrown.
+// with the peer, reads the outcomes, and repeats this. Each request has a key of the caller and
+// gets exactly one outcome, whatever happens to its stream or to the connection. Nothing is thrown.
 //
 //     while work remains {
 //         while session.room > 0, next(into: &request) { session.submit(request, key: key) }
@@ -13,8 +13,8 @@ import CNGHTTP2
 //         }
 //     }
 //
-// All calls come from one thread. An exchange ends as soon as there are outcomes, so that the caller
-// can use the free streams before the peer has nothing left to do.
+// All calls come from one thread. An exchange ends as soon as there are outcomes, so that the
+// caller can use the free streams before the peer has nothing left to do.
 
 /// A client's HTTP/2 session over one TLS connection, confined to its thread.
 package final class HTTP2ClientSession {
@@ -73,8 +73,8 @@ package final class HTTP2ClientSession {
     /// The peer's last GOAWAY. After it no requests are accepted.
     package var goAway: HTTP2GoAway? { state.pointee.goAway }
 
-    /// Whether the session accepts no more requests: exchange until nothing is in flight, close, and
-    /// connect again.
+    /// Whether the session accepts no more requests: exchange until nothing is in flight, close,
+    /// and connect again.
     package var isClosing: Bool { closed != nil || state.pointee.admission.isClosing }
 
     /// The number of requests without an outcome, and of streams that are being reset.
@@ -151,8 +151,8 @@ package final class HTTP2ClientSession {
         case outcomes
         /// The deadline passed; there are no outcomes.
         case timedOut
-        /// The interrupt was tripped while waiting; there are no outcomes. The session stays usable:
-        /// exchange without the interrupt to get the outcomes of the requests in flight.
+        /// The interrupt was tripped while waiting; there are no outcomes. The session stays
+        /// usable: exchange without the interrupt to get the outcomes of the requests in flight.
         case interrupted
         /// The session has ended, see `closed`; every open request has its outcome in `outcomes`.
         case closed
@@ -195,8 +195,8 @@ package final class HTTP2ClientSession {
         return .closed
     }
 
-    /// Sends GOAWAY and close_notify and closes. Requests in flight get their outcomes, and the session
-    /// is `closed`. Call `exchange` before to wait for their answers.
+    /// Sends GOAWAY and close_notify and closes. Requests in flight get their outcomes, and the
+    /// session is `closed`. Call `exchange` before to wait for their answers.
     package func close(deadline: Deadline = .in(.seconds(5))) {
         guard closed == nil else { return }
         state.pointee.outcomes.removeAll()
@@ -239,9 +239,9 @@ package final class HTTP2ClientSession {
         }
     }
 
-    /// Reads what arrived before a write failed with `close`, and returns the reason for the end of the
-    /// session: that of the peer (close_notify, or an alert as for a refused certificate) if there
-    /// is one. GOAWAY and answers are processed as usual.
+    /// Reads what arrived before a write failed with `close`, and returns the reason for the end of
+    /// the session: that of the peer (close_notify, or an alert as for a refused certificate) if
+    /// there is one. GOAWAY and answers are processed as usual.
     private func drain(after close: HTTP2Close) -> HTTP2Close {
         for _ in 0..<Self.portionsPerExchange {
             switch wire.receive() {

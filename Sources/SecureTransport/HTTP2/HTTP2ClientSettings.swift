@@ -40,7 +40,8 @@ struct HTTP2Admission: Equatable {
     var inFlight = 0
     /// The number of bytes that are not written to TLS yet.
     var backlog = 0
-    /// Whether no request is accepted any more: after GOAWAY, without stream numbers, or at the end.
+    /// Whether no request is accepted any more: after GOAWAY, without stream numbers, or at the
+    /// end.
     var isClosing = false
 
     /// The backlog from which on no request is accepted, because the peer does not read.

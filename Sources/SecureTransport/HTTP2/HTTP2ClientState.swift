@@ -1,7 +1,7 @@
 import CNGHTTP2
 
-// The state that nghttp2's callbacks change: all of a client's state on the fast path, in one struct
-// at a fixed address. The callbacks run inside nghttp2_session_mem_recv and _mem_send.
+// The state that nghttp2's callbacks change: all of a client's state on the fast path, in one
+// struct at a fixed address. The callbacks run inside nghttp2_session_mem_recv and _mem_send.
 
 /// The state of a client session. It is behind a pointer and not in a class, because the checks of
 /// exclusive access to class properties cost 15 % here.

@@ -1,7 +1,7 @@
 import CNGHTTP2
 
-// The callbacks of nghttp2. Each one gets the state from its user data and the slot from the stream's
-// user data, and returns the decision of the state as a number of nghttp2.
+// The callbacks of nghttp2. Each one gets the state from its user data and the slot from the
+// stream's user data, and returns the decision of the state as a number of nghttp2.
 
 /// The common part of clients and servers in nghttp2.
 package enum HTTP2Library {
@@ -52,8 +52,8 @@ enum HTTP2ClientLibrary {
         }
     }
 
-    /// The receiving window of the connection. With bodies of at most a few KiB it is never used up, so
-    /// a server never waits for this side.
+    /// The receiving window of the connection. With bodies of at most a few KiB it is never used
+    /// up, so a server never waits for this side.
     static let connectionWindow: Int32 = 16 << 20
 
     /// Queues the first frames. Returns 0, or an error code of nghttp2.
@@ -71,8 +71,8 @@ enum HTTP2ClientLibrary {
             ? error : nghttp2_session_set_local_window_size(session, 0, 0, connectionWindow)
     }
 
-    /// Queues a request with the fields of the template; the body of the stream follows as flow control
-    /// allows. Returns the stream's number, or an error code of nghttp2 below 0.
+    /// Queues a request with the fields of the template; the body of the stream follows as flow
+    /// control allows. Returns the stream's number, or an error code of nghttp2 below 0.
     static func submit(
         _ session: OpaquePointer, _ template: HTTP2RequestTemplate, hasBody: Bool,
         _ handle: HTTP2StreamTable.Handle
@@ -88,7 +88,8 @@ enum HTTP2ClientLibrary {
             session, nil, template.fields, template.count, &provider, stream)
     }
 
-    /// Passes a request's body to nghttp2; `length` is the number of bytes that flow control allows.
+    /// Passes a request's body to nghttp2; `length` is the number of bytes that flow control
+    /// allows.
     private static let readBody: nghttp2_data_source_read_callback = {
         _, _, target, length, flags, source, user in
         guard let user, let target, let source, let flags else {

@@ -1,6 +1,6 @@
-// The outcome of a request. A sender treats its three kinds differently. An answer is final. A request
-// that the peer did not process may be sent again (RFC 9113 section 8.7). Any other request may or may
-// not have been delivered.
+// The outcome of a request. A sender treats its three kinds differently. An answer is final. A
+// request that the peer did not process may be sent again (RFC 9113 section 8.7). Any other request
+// may or may not have been delivered.
 
 /// The outcome of one request.
 package struct HTTP2Outcome: Sendable, Equatable {
@@ -69,8 +69,9 @@ package struct HTTP2OutcomeBatch: Sendable, RandomAccessCollection {
         return bytes[start..<start + outcome.bodyLength]
     }
 
-    /// A field of an answer of this batch. `field` is its index in `HTTP2ClientSettings.keptFields`. Nil
-    /// when it is absent; the first value when it occurs several times.
+    /// A field of an answer of this batch. `field` is its index in
+    /// `HTTP2ClientSettings.keptFields`. Nil when it is absent; the first value when it occurs
+    /// several times.
     package func value(of field: Int, in outcome: HTTP2Outcome) -> ArraySlice<UInt8>? {
         var place = outcome.offset
         let end = outcome.offset + outcome.fieldsLength
@@ -104,8 +105,8 @@ package struct HTTP2OutcomeBatch: Sendable, RandomAccessCollection {
 }
 
 extension HTTP2Stream {
-    /// The outcome of the request when its stream was closed with `code`. `lastProcessed` is the last
-    /// stream of the peer's GOAWAY, if it sent one.
+    /// The outcome of the request when its stream was closed with `code`. `lastProcessed` is the
+    /// last stream of the peer's GOAWAY, if it sent one.
     func kind(closedWith code: HTTP2ErrorCode, lastProcessed: Int32?) -> HTTP2Outcome.Kind {
         if (isAnswered || isTruncated) && status >= 200 {
             return .response(status: Int(status))
@@ -122,8 +123,8 @@ extension HTTP2Stream {
         return .outcomeUnknown(headersTooLarge ? .headersTooLarge : .malformedAnswer)
     }
 
-    /// The outcome of the request when the connection ended after `bytesTaken` bytes were written to
-    /// TLS.
+    /// The outcome of the request when the connection ended after `bytesTaken` bytes were written
+    /// to TLS.
     func kindAtEnd(bytesTaken: UInt64, lastProcessed: Int32?) -> HTTP2Outcome.Kind {
         if (isAnswered || isTruncated) && status >= 200 {
             return .response(status: Int(status))

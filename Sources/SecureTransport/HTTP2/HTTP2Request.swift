@@ -1,8 +1,9 @@
 import CNGHTTP2
 
-// The requests of a sender are similar: of some 700 bytes only the path, an id and the payload differ.
-// So the common fields are stored once, in the form that nghttp2 reads, and a request has only its own
-// values. One HTTP2Request is reused for all requests and allocates no memory once it has grown.
+// The requests of a sender are similar: of some 700 bytes only the path, an id and the payload
+// differ. So the common fields are stored once, in the form that nghttp2 reads, and a request has
+// only its own values. One HTTP2Request is reused for all requests and allocates no memory once it
+// has grown.
 
 /// A header field with its treatment by header compression.
 package struct HTTP2Field: Sendable, Equatable {
@@ -45,8 +46,8 @@ package final class HTTP2RequestTemplate {
     let open: UnsafeMutablePointer<Int>
     private let text: UnsafeMutablePointer<UInt8>
 
-    /// Stores the fields of `list` in its order; pseudo-header fields must be first (RFC 9113 section
-    /// 8.3). A request has the open values in the same order.
+    /// Stores the fields of `list` in its order; pseudo-header fields must be first (RFC 9113
+    /// section 8.3). A request has the open values in the same order.
     package init(_ list: [HTTP2Field]) {
         count = list.count
         fields = .allocate(capacity: max(count, 1))
@@ -79,8 +80,8 @@ package final class HTTP2RequestTemplate {
         }
     }
 
-    /// Sets the open fields to the values in `bytes`, each from the end of the previous one to its own in
-    /// `ends`. Returns the body, which follows the last value.
+    /// Sets the open fields to the values in `bytes`, each from the end of the previous one to its
+    /// own in `ends`. Returns the body, which follows the last value.
     func fill(
         _ bytes: UnsafeRawBufferPointer, _ ends: [Int]
     ) -> UnsafeRawBufferPointer {

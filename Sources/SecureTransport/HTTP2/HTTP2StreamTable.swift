@@ -1,10 +1,10 @@
 // The requests in flight and their streams.
 //
-// Each request in flight has a slot. A slot is freed only when nghttp2 has closed its stream. It then
-// gets a new generation, so that a late event of an old stream finds no request instead of another
-// one. A ring indexed by a counter would reuse the slot of a stream that is still open (flow control
-// may delay one for any time), and assign one device's answer to another. Here that would be a wrong
-// removal.
+// Each request in flight has a slot. A slot is freed only when nghttp2 has closed its stream. It
+// then gets a new generation, so that a late event of an old stream finds no request instead of
+// another one. A ring indexed by a counter would reuse the slot of a stream that is still open
+// (flow control may delay one for any time), and assign one device's answer to another. Here that
+// would be a wrong removal.
 //
 // All requests of a session have the same time limit, so the order of submission is the order of
 // deadlines: a linked list through the slots, whose head expires next.
@@ -51,7 +51,8 @@ struct HTTP2StreamTable: ~Copyable {
     private var free: [Int32] = []
     private var oldest: Int32 = -1
     private var newest: Int32 = -1
-    /// The number of requests in flight, completed ones included, because the peer counts these too.
+    /// The number of requests in flight, completed ones included, because the peer counts these
+    /// too.
     private(set) var count = 0
 
     deinit {
@@ -101,7 +102,8 @@ struct HTTP2StreamTable: ~Copyable {
         _modify { yield &slots[index] }
     }
 
-    /// Marks a request that has its outcome: its deadline no longer applies, and its slot stays in use.
+    /// Marks a request that has its outcome: its deadline no longer applies, and its slot stays in
+    /// use.
     mutating func complete(_ index: Int) {
         guard slots[index].phase == .open else {
             return

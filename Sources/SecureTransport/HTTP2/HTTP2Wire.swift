@@ -2,8 +2,8 @@ import CNGHTTP2
 import Glibc
 
 // Connects nghttp2, which reads and writes frames, with TLS. Frames are collected in one buffer and
-// sent in full records of 16 KiB, because a record and a system call for each frame would cost three
-// times as much. Bytes are received in portions of 64 KiB.
+// sent in full records of 16 KiB, because a record and a system call for each frame would cost
+// three times as much. Bytes are received in portions of 64 KiB.
 //
 // Calls of nghttp2 run callbacks that change the session's state, so a caller must not access that
 // state during such a call.
@@ -44,8 +44,8 @@ package final class HTTP2Wire {
     /// The number of bytes written to TLS.
     var bytesTaken: UInt64 { output.pointee.taken }
 
-    /// Collects the frames that nghttp2 can send now, up to the limit. Returns 0, or an error code of
-    /// nghttp2.
+    /// Collects the frames that nghttp2 can send now, up to the limit. Returns 0, or an error code
+    /// of nghttp2.
     func collectFrames(limit: Int = .max) -> Int32 {
         while output.pointee.count < limit {
             var frame: UnsafePointer<UInt8>?

@@ -4,8 +4,8 @@ import Synchronization
 
 /// A thread for one connection.
 ///
-/// Connections block in poll, so they must not run on Swift's cooperative thread pool, whose few threads
-/// must not block.
+/// Connections block in poll, so they must not run on Swift's cooperative thread pool, whose few
+/// threads must not block.
 package final class WorkerThread: Sendable {
     private let handle: Mutex<pthread_t?>
 
@@ -68,14 +68,14 @@ package func ignoreBrokenPipes() {
     _ = ignored
 }
 
-// The memory of a run has private keys, the database password and whole tokens. A core file would have
-// them too, and would stay readable after the run. Two measures are needed. A limit of zero bytes
-// prevents a core file, but the kernel still passes the image to a program such as systemd-coredump. A
-// process that is not dumpable is passed to no program, and other processes of the user cannot attach
-// to it or read its environment, which may have the password.
+// The memory of a run has private keys, the database password and whole tokens. A core file would
+// have them too, and would stay readable after the run. Two measures are needed. A limit of zero
+// bytes prevents a core file, but the kernel still passes the image to a program such as
+// systemd-coredump. A process that is not dumpable is passed to no program, and other processes of
+// the user cannot attach to it or read its environment, which may have the password.
 
-/// Prevents core dumps of this process, into files and into other programs. Failures are ignored, because
-/// the run is possible without this protection.
+/// Prevents core dumps of this process, into files and into other programs. Failures are ignored,
+/// because the run is possible without this protection.
 ///
 /// Source: core(5), prctl(2) PR_SET_DUMPABLE.
 package func forbidCoreDumps() {

@@ -112,8 +112,8 @@ package enum NameResolution {
     }
 }
 
-/// A host in the settings: a name, with or without the root's dot, or an IP literal, with or without
-/// brackets.
+/// A host in the settings: a name, with or without the root's dot, or an IP literal, with or
+/// without brackets.
 struct HostName: Sendable {
     /// The host without brackets and without the root's dot, which certificates and SNI do not have
     /// (RFC 6066 section 3).

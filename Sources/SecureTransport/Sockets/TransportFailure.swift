@@ -2,8 +2,8 @@ import Glibc
 
 /// A failure to connect or to use a connection.
 ///
-/// `code` is for decisions. `description` is a sentence for messages that names the peer, the failed
-/// check and the next action.
+/// `code` is for decisions. `description` is a sentence for messages that names the peer, the
+/// failed check and the next action.
 package struct TransportFailure: Error, Sendable, Equatable, CustomStringConvertible {
     /// The stage of a connection at which the time ran out.
     package enum Stage: Sendable, Equatable {
@@ -86,7 +86,8 @@ package struct TransportFailure: Error, Sendable, Equatable, CustomStringConvert
         TransportFailure(.interrupted, "\(action): interrupted")
     }
 
-    /// A failed system call: `io` with the system's message for the errno, and advice for some of them.
+    /// A failed system call: `io` with the system's message for the errno, and advice for some of
+    /// them.
     package static func system(_ action: String, _ error: Int32) -> TransportFailure {
         let advice =
             switch error {

@@ -4,8 +4,8 @@ import Synchronization
 
 /// A deadline on the monotonic clock.
 ///
-/// The wall clock may jump during a run. CLOCK_MONOTONIC does not (clock_gettime(2)), so changes of the
-/// host's time do not move a deadline.
+/// The wall clock may jump during a run. CLOCK_MONOTONIC does not (clock_gettime(2)), so changes of
+/// the host's time do not move a deadline.
 package struct Deadline: Sendable, Comparable {
     /// Nanoseconds of CLOCK_MONOTONIC.
     private let instant: Int64
@@ -20,7 +20,8 @@ package struct Deadline: Sendable, Comparable {
     /// A deadline that never passes: wait without a limit.
     package static let never = Deadline(instant: .max)
 
-    /// The deadline after `duration` from now; `never` for a duration beyond the range of the clock.
+    /// The deadline after `duration` from now; `never` for a duration beyond the range of the
+    /// clock.
     package static func `in`(_ duration: Duration) -> Deadline {
         let (seconds, attoseconds) = duration.components
         let (scaled, overflowed) = seconds.multipliedReportingOverflow(by: 1_000_000_000)
@@ -47,8 +48,8 @@ package struct Deadline: Sendable, Comparable {
         instant == .max ? .seconds(86_400) : .milliseconds(Int64(max(0, remainingMilliseconds)))
     }
 
-    /// The timeout for poll(2): milliseconds, rounded up so that the deadline has passed after the wait; 0
-    /// when it has passed, -1 for `never`.
+    /// The timeout for poll(2): milliseconds, rounded up so that the deadline has passed after the
+    /// wait; 0 when it has passed, -1 for `never`.
     package var remainingMilliseconds: Int32 {
         if instant == .max {
             return -1

@@ -20,8 +20,9 @@ package final class TLSClientContext: Sendable {
     /// The name of the client certificate in messages; nil without one.
     let identityName: String?
 
-    /// Makes the context of a client. `alpn` lists protocols in order of preference (RFC 7301), none by
-    /// default. Throws `credentialsUnusable` for a trust file or identity that OpenSSL refuses.
+    /// Makes the context of a client. `alpn` lists protocols in order of preference (RFC 7301),
+    /// none by default. Throws `credentialsUnusable` for a trust file or identity that OpenSSL
+    /// refuses.
     package init(
         trust: Trust, identity: TLSIdentity? = nil, alpn: [String] = []
     ) throws(TransportFailure) {
@@ -75,8 +76,8 @@ package final class TLSClientContext: Sendable {
 
 /// The common part of client and server contexts.
 package enum TLSContext {
-    /// The number of bytes of one read from the socket, several records at a time. Sizes from 16 to 512
-    /// KiB made no measurable difference for a feed.
+    /// The number of bytes of one read from the socket, several records at a time. Sizes from 16 to
+    /// 512 KiB made no measurable difference for a feed.
     static let readBufferSize = 64 * 1024
 
     /// Makes a context for a method such as TLS_client_method, with the options of both sides.
@@ -113,8 +114,8 @@ package enum TLSContext {
 
 /// Application-Layer Protocol Negotiation, RFC 7301.
 package enum ALPN {
-    /// The names, each after its length in one byte. Throws `credentialsUnusable` for a name of 0 bytes or
-    /// of more than 255.
+    /// The names, each after its length in one byte. Throws `credentialsUnusable` for a name of 0
+    /// bytes or of more than 255.
     package static func wireForm(_ names: [String]) throws(TransportFailure) -> [UInt8] {
         var bytes: [UInt8] = []
         for name in names {

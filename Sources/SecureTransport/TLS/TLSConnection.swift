@@ -3,9 +3,9 @@ import Glibc
 
 // One TLS connection with blocking calls, each with a deadline.
 //
-// The socket never blocks. OpenSSL returns what it waits for: WANT_READ or WANT_WRITE, each from either
-// direction, because a write may first have to read a key update. poll waits for that, the deadline
-// and the interrupt, and the same call is repeated.
+// The socket never blocks. OpenSSL returns what it waits for: WANT_READ or WANT_WRITE, each from
+// either direction, because a write may first have to read a key update. poll waits for that, the
+// deadline and the interrupt, and the same call is repeated.
 //
 // A connection ends in one of four ways. The difference matters to a feed, which has no terminator:
 //   close_notify   the peer announces the end (RFC 8446 section 6.1)
@@ -181,8 +181,8 @@ package final class TLSConnection {
         case ended(ConnectionEnd)
     }
 
-    /// Sends as much of `bytes` as one record holds, without waiting. Throws `protocolError`, `io` or
-    /// `clientCertificateRefused`.
+    /// Sends as much of `bytes` as one record holds, without waiting. Throws `protocolError`, `io`
+    /// or `clientCertificateRefused`.
     func send(_ bytes: UnsafeRawBufferPointer) throws(TransportFailure) -> SendOutcome {
         guard socket.descriptor >= 0 else {
             throw failures.closedByUs
@@ -208,8 +208,8 @@ package final class TLSConnection {
     /// Sends close_notify, then FIN. Reading continues.
     ///
     /// After a large write the socket may be full, so this waits until the deadline. A close_notify
-    /// that cannot be sent is lost, and the peer sees a cut. It reports no failure, because no caller
-    /// could act on one.
+    /// that cannot be sent is lost, and the peer sees a cut. It reports no failure, because no
+    /// caller could act on one.
     package func closeNotify(deadline: Deadline = .in(.seconds(5))) {
         guard socket.descriptor >= 0, !isBroken else {
             return
@@ -244,8 +244,8 @@ package final class TLSConnection {
         socket.closeWithReset()
     }
 
-    /// Reads and drops all further bytes of the peer. True at its end, false when the deadline passed
-    /// or the interrupt was tripped.
+    /// Reads and drops all further bytes of the peer. True at its end, false when the deadline
+    /// passed or the interrupt was tripped.
     ///
     /// A server that closes with unread bytes in its socket sends a reset, which can overtake the
     /// end of its own list. Waiting for the peer's end avoids that.

@@ -33,11 +33,11 @@ extension TLSConnection {
 
     /// Completes the server's side of the handshake on the socket of a client.
     ///
-    /// `context` is an SSL_CTX for servers; `peer` is the client's name in messages. The handshake has
-    /// `timeout`. `interrupt` ends this and every later wait on the connection. Throws
-    /// `clientCertificateRefused` when the client sent no certificate, the certificate codes when it sent
-    /// an invalid one or refused ours, `notTLS`, `protocolVersion`, `closedEarly`, `reset`, `timedOut(.handshake)` or
-    /// `interrupted`.
+    /// `context` is an SSL_CTX for servers; `peer` is the client's name in messages. The handshake
+    /// has `timeout`. `interrupt` ends this and every later wait on the connection. Throws
+    /// `clientCertificateRefused` when the client sent no certificate, the certificate codes when
+    /// it sent an invalid one or refused ours, `notTLS`, `protocolVersion`, `closedEarly`, `reset`,
+    /// `timedOut(.handshake)` or `interrupted`.
     package static func accept(
         _ socket: sending Socket, context: OpaquePointer, verifying: PeerVerification, peer: String,
         timeout: Duration, interrupt: Interrupt? = nil
@@ -141,8 +141,9 @@ package enum PeerVerification: Sendable {
 
 /// Information that OpenSSL passes to its callbacks during a handshake and does not keep.
 ///
-/// OpenSSL keeps no peer certificate after a failed handshake, so the callbacks store the reason and the
-/// dates during the check of the chain. The SSL object points to the notes; the connection owns both.
+/// OpenSSL keeps no peer certificate after a failed handshake, so the callbacks store the reason
+/// and the dates during the check of the chain. The SSL object points to the notes; the connection
+/// owns both.
 final class HandshakeNotes {
     /// The first failed check of the peer's chain.
     struct Rejection {

@@ -78,8 +78,9 @@ enum TLSAttempt {
     }
 }
 
-// The one place that turns OpenSSL's reasons into a code and a sentence. Reasons are libssl's SSL_R_...
-// numbers. A peer's alert is such a number too: 1000 plus the alert (RFC 8446 section 6.2).
+// The one place that turns OpenSSL's reasons into a code and a sentence. Reasons are libssl's
+// SSL_R_... numbers. A peer's alert is such a number too: 1000 plus the alert (RFC 8446 section
+// 6.2).
 
 /// Makes the failures of one connection from its peer, its role and the notes of its handshake.
 struct TLSFailures {
