@@ -1,8 +1,8 @@
 /// A date of the proleptic Gregorian calendar, without a time zone.
 ///
-/// Computed with whole numbers: no locale, no time zone database and no Foundation takes part in
-/// the decision whether a row is stale. Source: Howard Hinnant, "chrono-Compatible Low-Level Date
-/// Algorithms" (`days_from_civil`, `civil_from_days`).
+/// It is computed with integers, so the decision whether a row is stale depends on no locale, no
+/// time zone database and not on Foundation. Source: Howard Hinnant, "chrono-Compatible Low-Level
+/// Date Algorithms" (`days_from_civil`, `civil_from_days`).
 package struct CivilDate: Hashable, Sendable {
     /// The year; 0 is the year before the year 1.
     package let year: Int
@@ -11,8 +11,8 @@ package struct CivilDate: Hashable, Sendable {
     /// Day 1 to 31.
     package let day: Int
 
-    /// States a date. A day beyond the end of its month counts on into the next month;
-    /// `days(inMonth:of:)` tells whether it exists.
+    /// Makes a date. A day beyond the end of its month belongs to the next month;
+    /// `days(inMonth:of:)` shows whether it exists.
     package init(year: Int, month: Int, day: Int) {
         self.year = year
         self.month = month
@@ -62,7 +62,7 @@ package struct CivilDate: Hashable, Sendable {
         }
     }
 
-    /// How many days a month has.
+    /// The number of days of a month.
     package static func days(inMonth month: Int, of year: Int) -> Int {
         let isLeap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
         return month == 2 ? (isLeap ? 29 : 28) : [4, 6, 9, 11].contains(month) ? 30 : 31
@@ -77,10 +77,10 @@ extension Int64 {
     }
 }
 
-/// Times as text, the way every message and report spells them: RFC 3339 section 5.6 in UTC.
+/// Writes times as text for messages and reports: RFC 3339 section 5.6 in UTC.
 ///
-/// Foundation's styles and formatters load calendars and time zones for it, which an hourly job
-/// without news would pay for at each start.
+/// Foundation's formatters load calendars and time zones, which would slow down every start of an
+/// hourly job.
 package enum RFC3339 {
     /// A time in seconds since 1970-01-01T00:00:00Z, such as `2023-11-14T22:13:20Z`.
     package static func text(_ seconds: Int64) -> String { text(seconds, milliseconds: nil) }
@@ -98,7 +98,7 @@ package enum RFC3339 {
         text.reserveCapacity(24)
         let days = seconds.flooredDivision(by: 86_400)
         let date = CivilDate(daysSince1970: Int(days))
-        // Years that only a mistake can mean; the number says more than they do.
+        // A year out of this range is a mistake; the number of seconds is more useful.
         let isYear = (-999_999_999...999_999_999).contains(date.year)
         if isYear {
             date.append(

@@ -1,13 +1,12 @@
-// Reads one JSON object (RFC 8259) of few and simple members: the answers of APNs, and the two
-// halves of a provider token.
+// Reads one JSON object (RFC 8259) with few and simple members: an answer of APNs, or one of the
+// two parts of a provider token.
 //
-// Where a wrong time means wrong removals, "roughly JSON" is not good enough: a general decoder
-// turns 1.7e12 into an integer, takes the last of two timestamps without a word, or stops the
-// process on 2^63. So the rules are ours and strict: one object, nothing after it; a key that is
-// asked for is there at most once; an integer is digits, without fraction, exponent or quotes.
-// Values of other kinds are stepped over.
+// A wrong time means wrong removals. A general decoder reads 1.7e12 as an integer, uses the last of
+// two timestamps without an error, or stops the process on 2^63. So this reader is strict: one
+// object, with no bytes after it; a used key occurs at most once; an integer has only digits,
+// without fraction, exponent or quotes. Values of other kinds are skipped.
 
-/// The value of a member, as far as a reader needs it.
+/// The value of a member, in the kinds that readers use.
 package enum JSONScalar: Hashable, Sendable {
     /// A string.
     case text(String)
@@ -21,14 +20,14 @@ package enum JSONScalar: Hashable, Sendable {
 package struct JSONObject: Sendable {
     private let members: [(key: String, value: JSONScalar)]
 
-    /// Reads the one object that the bytes are; nil where they are anything else.
+    /// Reads the object of the bytes; nil for bytes that are not exactly one object.
     package init?(_ bytes: UnsafeRawBufferPointer) {
         var scanner = JSONScanner(bytes)
         guard let members = Self.members(&scanner), scanner.isAtEnd else { return nil }
         self.members = members
     }
 
-    /// Whether a key is there several times, so that no reader can know which one is meant.
+    /// Whether a key occurs several times, so that its value is undefined.
     package func isAmbiguous(_ key: String) -> Bool { members.count { $0.key == key } > 1 }
 
     /// The value of a key; nil where it is absent.
@@ -56,7 +55,7 @@ package struct JSONObject: Sendable {
         return scanner.skipValue().map { integer($0).map(JSONScalar.integer) ?? .other }
     }
 
-    /// The number, if this value is one in digits and fits.
+    /// The number, if the value has only digits and fits.
     private static func integer(_ text: Slice<UnsafeRawBufferPointer>) -> Int64? {
         let isNegative = text.first == UInt8(ascii: "-")
         var value: Int64 = 0
@@ -71,27 +70,27 @@ package struct JSONObject: Sendable {
     }
 }
 
-/// A reading position in the bytes of a JSON text (RFC 8259). Every read is checked against the
-/// end, and white space between the parts is stepped over.
+/// A reading position in the bytes of a JSON text (RFC 8259). Every read checks for the end of the
+/// bytes and skips white space between the parts.
 ///
-/// It reads part by part for readers that know what they want, and keeps the rules of the grammar
-/// strictly. What a text as a whole may be is theirs to say.
+/// It reads single parts by the strict grammar. The caller decides which structure the text must
+/// have.
 package struct JSONScanner {
     private let bytes: UnsafeRawBufferPointer
     private var position = 0
 
-    /// How many arrays and objects may be open at once in a value that `skipValue` steps over.
+    /// The deepest nesting of arrays and objects in a value that `skipValue` accepts.
     package static let deepest = 32
 
-    /// Begins before the first byte. The bytes must outlive the scanner.
+    /// Starts before the first byte. The bytes must outlive the scanner.
     package init(_ bytes: UnsafeRawBufferPointer) { self.bytes = bytes }
 
-    /// Whether nothing but white space follows.
+    /// Whether only white space follows.
     package var isAtEnd: Bool {
         mutating get { peek() == nil }
     }
 
-    /// The next byte that is no white space, not consumed; nil at the end.
+    /// The next byte other than white space, not consumed; nil at the end.
     package mutating func peek() -> UInt8? {
         while position < bytes.count {
             switch bytes[position] {
@@ -102,7 +101,7 @@ package struct JSONScanner {
         return nil
     }
 
-    /// Consumes the next byte that is no white space if it is the one wanted.
+    /// Consumes the next byte other than white space if it is `wanted`.
     package mutating func take(_ wanted: Unicode.Scalar) -> Bool {
         guard peek() == UInt8(ascii: wanted) else { return false }
         position += 1
@@ -195,11 +194,11 @@ package struct JSONScanner {
 
     // MARK: Strings
 
-    /// Consumes a string and gives its bytes, the escapes resolved; nil where it is none or
-    /// unfinished.
+    /// Consumes a string and returns its bytes with the escapes resolved; nil for another value and
+    /// for an unfinished string.
     ///
-    /// The bytes are UTF-8 where the text is. A surrogate without its partner, which no UTF-8 has,
-    /// becomes three bytes that are none either: who validates them refuses the string.
+    /// The bytes are UTF-8 if the text is. A single surrogate, which UTF-8 cannot have, becomes
+    /// three bytes that are not UTF-8 either, so a validation of the string fails.
     package mutating func string() -> [UInt8]? {
         guard take("\"") else { return nil }
         let start = position
@@ -217,7 +216,7 @@ package struct JSONScanner {
         return nil
     }
 
-    /// The rare string with escapes, read on from the first.
+    /// Continues with a string at its first escape.
     private mutating func escapedString(from start: Int) -> [UInt8]? {
         var text = Array(bytes[start..<position])
         while position < bytes.count {
@@ -234,7 +233,7 @@ package struct JSONScanner {
         return nil
     }
 
-    /// Appends what the characters after a backslash stand for.
+    /// Appends the character of the escape after a backslash.
     private mutating func appendEscape(to text: inout [UInt8]) -> Bool {
         guard position < bytes.count else { return false }
         let kind = bytes[position]

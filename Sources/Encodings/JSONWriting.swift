@@ -1,11 +1,11 @@
 import Foundation
 
-/// Values as one line of JSON: sorted keys, so that the same value is the same line, and slashes as
-/// they are.
+/// Encodes values as one line of JSON, with sorted keys, so that equal values have equal lines, and
+/// with slashes unescaped.
 package enum JSONLine {
     /// The line without a line break at its end.
     ///
-    /// - Throws: `EncodingError` for a value that JSON cannot say, a number that is not finite for instance.
+    /// - Throws: `EncodingError` for a value that JSON cannot express, such as an infinite number.
     package static func bytes(_ value: some Encodable) throws -> Data {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
@@ -14,18 +14,18 @@ package enum JSONLine {
 }
 
 extension Encodable {
-    /// The value as `JSONLine` spells it, as `--format json` prints it; `{}` for what JSON cannot
-    /// say.
+    /// The line of `JSONLine`, as `--format json` prints it; `{}` for a value that JSON cannot
+    /// express.
     package var jsonLine: String {
         guard let line = try? JSONLine.bytes(self) else { return "{}" }
         return String(decoding: line, as: UTF8.self)
     }
 }
 
-/// Strings as JSON spells them (RFC 8259 section 7), for JSON that is put together by hand.
+/// Encodes strings (RFC 8259 section 7), for JSON that is not made by an encoder.
 package enum JSONText {
-    /// Appends a string in quotes. Escapes what JSON does not allow as it is, and nothing else: the
-    /// quote, the backslash and the control characters below U+0020.
+    /// Appends a string in quotes. Escapes only what JSON requires: the quote, the backslash
+    /// and the control characters below U+0020.
     package static func append(_ text: String, to json: inout [UInt8]) {
         json.append(UInt8(ascii: "\""))
         for byte in text.utf8 {
@@ -40,7 +40,7 @@ package enum JSONText {
         json.append(UInt8(ascii: "\""))
     }
 
-    /// A character as `\u` and four digits, two of them beyond 16 bits.
+    /// The escape of a character: `\u` and four digits, twice for a character beyond 16 bits.
     package static func number(of scalar: Unicode.Scalar) -> String {
         var text: [UInt8] = []
         for unit in String(scalar).utf16 { appendNumber(of: unit, to: &text) }

@@ -29,11 +29,7 @@ struct ProviderRequestWriter {
     /// Gets the provider token that is due.
     mutating func renewToken() throws(ProviderFailure) {
         guard let tokens = plan.tokens else { return }
-        do throws(SigningFailure) {
-            use(try tokens.token())
-        } catch {
-            throw ProviderFailure(.credential, "\(error)")
-        }
+        use(try tokens.token())
     }
 
     /// Gets another provider token after APNs called one expired.
@@ -42,11 +38,7 @@ struct ProviderRequestWriter {
     ) throws(ProviderFailure) {
         // An answer to an older token: there is a newer one already.
         guard let tokens = plan.tokens, let token, token.serial == serial else { return }
-        do {
-            use(try tokens.token(afterExpiryOf: token, serverTime: serverTime))
-        } catch {
-            throw ProviderFailure(.credential, "\(error)")
-        }
+        use(try tokens.token(afterExpiryOf: token, serverTime: serverTime))
     }
 
     private mutating func use(_ other: ProviderToken) {

@@ -62,9 +62,10 @@ package final class ProviderTokenSource: Sendable {
         (self.credential, self.clocks) = (credential, clocks)
     }
 
-    /// The token to send now; signed or renewed if due. Throws `SigningFailure`.
-    package func token() throws(SigningFailure) -> ProviderToken {
-        try held.withLock { (held) throws(SigningFailure) in
+    /// The token to send now; signed or renewed if due. Throws `credential` where libcrypto cannot
+    /// sign.
+    package func token() throws(ProviderFailure) -> ProviderToken {
+        try held.withLock { (held) throws(ProviderFailure) in
             let now = clocks.monotonic()
             if let present = held,
                 !ProviderTokenPolicy.mustRenew(age: now - present.madeAt)
@@ -76,12 +77,13 @@ package final class ProviderTokenSource: Sendable {
     }
 
     /// The token to use after APNs answered ExpiredProviderToken to `refused`. `serverTime` is the
-    /// `date` of that answer, where it has one. Throws `ProviderClockFault` when the token is too
-    /// young to have expired, or `SigningFailure`.
+    /// `date` of that answer, where it has one. Throws `credential` when the token is
+    /// too young to have expired, because the clock of this host is then wrong, and where libcrypto
+    /// cannot sign.
     package func token(
         afterExpiryOf refused: ProviderToken, serverTime: EpochSeconds?
-    ) throws -> ProviderToken {
-        try held.withLock { held in
+    ) throws(ProviderFailure) -> ProviderToken {
+        try held.withLock { (held) throws(ProviderFailure) in
             let now = clocks.monotonic()
             guard let present = held else { return try renew(&held, now) }
             // These answer requests that were in flight when another connection had it renewed.
@@ -95,9 +97,14 @@ package final class ProviderTokenSource: Sendable {
 
     private func renew(
         _ held: inout Held?, _ now: ContinuousClock.Instant
-    ) throws(SigningFailure) -> ProviderToken {
+    ) throws(ProviderFailure) -> ProviderToken {
         let claims = credential.claims.issued(at: clocks.wall())
-        let signature = try credential.key.signature(of: claims.signingInput)
+        let signature: [UInt8]
+        do {
+            signature = try credential.key.signature(of: claims.signingInput)
+        } catch {
+            throw ProviderFailure(.credential, error.description)
+        }
         let token = ProviderToken(
             serial: (held?.token.serial ?? 0) + 1,
             authorization: "bearer " + claims.text(signature: signature),
@@ -108,14 +115,14 @@ package final class ProviderTokenSource: Sendable {
 
     private func clockFault(
         _ token: ProviderToken, _ serverTime: EpochSeconds?
-    ) -> ProviderClockFault {
+    ) -> ProviderFailure {
         let local = RFC3339.text(Int64(clocks.wall().rawValue))
         let server =
             serverTime.map { "APNs' says \(RFC3339.text(Int64($0.rawValue)))" }
             ?? "APNs named no time"
-        return ProviderClockFault(
-            description:
-                "sending with the provider token of key \(credential.claims.keyID): APNs calls it "
+        return ProviderFailure(
+            .credential,
+            "sending with the provider token of key \(credential.claims.keyID): APNs calls it "
                 + "expired although it is new; this host's clock says \(local), \(server); "
                 + "correct the clock")
     }
@@ -147,10 +154,4 @@ package enum ProviderTokenPolicy {
     /// Whether a token of this age that APNs called expired can be replaced. A younger one shows
     /// that the clock is wrong, and another token would not help.
     package static func mayReplace(age: Duration) -> Bool { age >= leastAge }
-}
-
-/// APNs called a young provider token expired: this host's clock is wrong.
-package struct ProviderClockFault: Error, Hashable, Sendable, CustomStringConvertible {
-    /// One line with the time of this host and that of APNs.
-    package let description: String
 }

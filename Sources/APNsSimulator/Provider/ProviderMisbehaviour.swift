@@ -130,7 +130,8 @@ package struct ProviderScenario: Sendable, Equatable {
         case resetConnection
         /// It is processed. The connection is closed in good order without an answer to it.
         case closeConnection
-        /// It is processed. These bytes are sent instead of an answer, and the connection goes on.
+        /// It is processed. These bytes are sent instead of an answer, and the connection stays
+        /// open.
         case rawBytes([UInt8])
         /// SETTINGS_MAX_CONCURRENT_STREAMS changes, then the script decides.
         case changeStreams(UInt32)
