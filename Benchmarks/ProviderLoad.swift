@@ -60,7 +60,7 @@ struct ProviderLoad {
         while answered < count {
             if given - answered < Self.batch, given < count {
                 let next = min(given + Self.batch, count)
-                provider.give((given..<next).map(item))
+                provider.submit((given..<next).map(item))
                 given = next
             }
             for outcome in provider.outcomes(within: 1_000) {
@@ -79,8 +79,8 @@ struct ProviderLoad {
         return processorTime() - began
     }
 
-    private func item(_ number: Int) -> ProviderItem {
-        ProviderItem(
+    private func item(_ number: Int) -> ProviderNotification {
+        ProviderNotification(
             key: UInt64(number), token: Self.token(number % Self.tokens),
             id: APNsID(high: 0x0123_4567_89AB_4DEF, low: 0x8000_0000_0000_0000 | UInt64(number)),
             attributes: attributes, payload: payload)

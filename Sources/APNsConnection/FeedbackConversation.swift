@@ -1,7 +1,7 @@
-// Reading a feed is a short conversation with one rule above all others: the gateway clears its list
-// while it sends. Before the first byte a lost connection costs nothing and may be tried again. After
-// it, a new connection would get the rest of the list at best and an empty one at worst, without a sign
-// of which. So only tries before the first byte are counted.
+// Reading a feed is a short conversation with one rule above all others: the gateway clears its
+// list while it sends. Before the first byte a lost connection costs nothing and may be tried
+// again. After it, a new connection would get the rest of the list at best and an empty one at
+// worst, without a sign of which. So only tries before the first byte are counted.
 //
 // States:
 //   resolving   the next try begins: names are looked up again, after a pause that grows
@@ -13,8 +13,8 @@
 // list as well. It is tried again, but an empty list on the next try does not count as clean then.
 //
 // A refusal that cannot change without new settings (certificate, host name, no TLS) ends the
-// conversation at once. The conversation is a value: events in, actions out; `FeedbackReader` performs
-// them.
+// conversation at once. The conversation is a value: events in, actions out; `FeedbackReader`
+// performs them.
 
 import APNsProtocol
 import SecureTransport
@@ -77,7 +77,7 @@ package struct FeedbackConversation: Equatable, Sendable {
     package var start: Action { .resolve(attempt: 1) }
 
     /// Processes an event and returns the next action.
-    package mutating func take(_ event: Event) -> Action {
+    package mutating func handle(_ event: Event) -> Action {
         switch (state, event) {
         case (.resolving(let attempt), .resolved(let addresses)):
             state = .connecting(attempt: attempt, address: 0, of: addresses)
@@ -94,7 +94,7 @@ package struct FeedbackConversation: Equatable, Sendable {
             state = .connecting(attempt: attempt, address: address + 1, of: count)
             return .connect(address: address + 1)
         case (.reading(let attempt, let bytes), _):
-            return takeWhileReading(event, attempt: attempt, bytes: bytes)
+            return handleWhileReading(event, attempt: attempt, bytes: bytes)
         case (_, .stopped):
             state = .ended
             return .stop
@@ -103,7 +103,7 @@ package struct FeedbackConversation: Equatable, Sendable {
         }
     }
 
-    private mutating func takeWhileReading(
+    private mutating func handleWhileReading(
         _ event: Event, attempt: Int, bytes: Int
     ) -> Action {
         switch event {

@@ -41,10 +41,10 @@ package struct FeedbackReader: Sendable {
     /// The most bytes that are read and not yet durable: 1 MiB.
     package static let unsyncedBytes = 1 << 20
     /// The longest time of reading before a sync, both buffers together.
-    package static let unsyncedTime = Duration.milliseconds(50)
+    static let unsyncedTime = Duration.milliseconds(50)
 
     /// The silence of the socket after which the bytes read are synced.
-    package static let batchDelay = Duration.milliseconds(5)
+    static let batchDelay = Duration.milliseconds(5)
 
     let host: String
     let port: UInt16
@@ -126,7 +126,7 @@ package struct FeedbackReader: Sendable {
                 handover.send(.bytes(buffer))
                 if count > 0 {
                     bytes += count
-                    action = conversation.take(.received(count))
+                    action = conversation.handle(.received(count))
                     if case .received = event { continue }
                 }
             case .finish(let end): return .captured(end, bytes: bytes)
@@ -134,7 +134,7 @@ package struct FeedbackReader: Sendable {
             case .stop: return .stopped
             }
             if case .failed(let failure) = event { lastFailure = failure }
-            action = conversation.take(event)
+            action = conversation.handle(event)
         }
     }
 

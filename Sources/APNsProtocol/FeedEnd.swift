@@ -24,6 +24,36 @@ package enum CaptureEnd: String, Hashable, Sendable, CaseIterable {
     case file
 }
 
+/// The end of a feed's bytes relative to its tuples.
+package enum FeedbackEnding: Hashable, Sendable, CustomStringConvertible {
+    /// On a tuple boundary.
+    case clean
+    /// Inside the six bytes before a token; `present` of them arrived, 1 to 5.
+    case truncatedHeader(present: Int)
+    /// Inside a token; `present` of `announced` bytes arrived.
+    case truncatedToken(present: Int, announced: Int)
+    /// A tuple announced an impossible token length and the feed continued after it: the bytes from
+    /// this offset on cannot be decoded reliably.
+    case outOfStep(offset: Int, announced: Int)
+
+    /// One clause for messages and reports.
+    package var description: String {
+        switch self {
+        case .clean: "on a tuple boundary"
+        case .truncatedHeader(let present):
+            "cut \(present) bytes into the 6-byte header of a tuple"
+        case .truncatedToken(let present, let announced)
+        where announced > FeedbackDecoder.longestToken:
+            "cut \(present) bytes into a token of \(announced), and none is longer than "
+                + "\(FeedbackDecoder.longestToken): these bytes may be no feed at all"
+        case .truncatedToken(let present, let announced):
+            "cut \(present) bytes into a token of \(announced)"
+        case .outOfStep(let offset, let announced):
+            "out of step: the tuple at byte \(offset) announced a token of \(announced) bytes"
+        }
+    }
+}
+
 /// The end of a feed. The raw value is the word in reports.
 package enum FeedEnd: String, Hashable, Sendable, CaseIterable {
     /// On a tuple boundary, and the gateway announced the end.

@@ -13,33 +13,36 @@
 // The bytes from `wholeTupleBytes` on have no decoded tuple; the owner of the raw feed puts exactly
 // these in quarantine.
 
-/// The end of a feed's bytes relative to its tuples.
-package enum FeedbackEnding: Hashable, Sendable, CustomStringConvertible {
-    /// On a tuple boundary.
-    case clean
-    /// Inside the six bytes before a token; `present` of them arrived, 1 to 5.
-    case truncatedHeader(present: Int)
-    /// Inside a token; `present` of `announced` bytes arrived.
-    case truncatedToken(present: Int, announced: Int)
-    /// A tuple announced an impossible token length and the feed continued after it: the bytes from
-    /// this offset on cannot be decoded reliably.
-    case outOfStep(offset: Int, announced: Int)
+/// One entry of a feedback list: at `time`, APNs determined that the app no longer exists on the
+/// device behind `token`.
+///
+/// On the wire: time (4 bytes), token length (2), token, all big-endian; 38 bytes with a 32-byte
+/// token. Source: Apple, Binary Provider API (archived), "The Feedback Service".
+package struct FeedbackTuple: Hashable, Sendable {
+    /// Bytes before the token: time and token length.
+    package static let headerLength = 6
 
-    /// One clause for messages and reports.
-    package var description: String {
-        switch self {
-        case .clean: "on a tuple boundary"
-        case .truncatedHeader(let present):
-            "cut \(present) bytes into the 6-byte header of a tuple"
-        case .truncatedToken(let present, let announced)
-        where announced > FeedbackDecoder.longestToken:
-            "cut \(present) bytes into a token of \(announced), and none is longer than "
-                + "\(FeedbackDecoder.longestToken): these bytes may be no feed at all"
-        case .truncatedToken(let present, let announced):
-            "cut \(present) bytes into a token of \(announced)"
-        case .outOfStep(let offset, let announced):
-            "out of step: the tuple at byte \(offset) announced a token of \(announced) bytes"
-        }
+    /// The time at which APNs determined that the app was gone.
+    package let time: EpochSeconds
+
+    /// The token; nil where the tuple announced zero bytes. Such a tuple is well-formed but names
+    /// no device, so it is never a database key.
+    package let token: DeviceToken?
+
+    /// Makes a tuple; a nil token is the zero-length one.
+    package init(time: EpochSeconds, token: DeviceToken?) {
+        self.time = time
+        self.token = token
+    }
+
+    /// The size on the wire in bytes.
+    package var encodedLength: Int { Self.headerLength + (token?.count ?? 0) }
+
+    /// Appends the wire form, as a gateway sends it.
+    package func encode(into buffer: inout [UInt8]) {
+        withUnsafeBytes(of: time.rawValue.bigEndian) { buffer.append(contentsOf: $0) }
+        withUnsafeBytes(of: UInt16(token?.count ?? 0).bigEndian) { buffer.append(contentsOf: $0) }
+        token?.append(to: &buffer)
     }
 }
 

@@ -3,8 +3,8 @@ import APNsProtocol
 // The decision whether evidence makes a row stale.
 //
 // Evidence has a time T by APNs' clock, at which the token was dead. The row has a time R of its
-// registration by the provider's clock. A token can come back: the user installs the app again and gets
-// the same token. So evidence counts only if it is not older than the registration:
+// registration by the provider's clock. A token can come back: the user installs the app again and
+// gets the same token. So evidence counts only if it is not older than the registration:
 //
 //   R > T              the device came back after the signal: keep, for marks and deletes alike.
 //   R < T - skew       certainly stale.
@@ -13,9 +13,10 @@ import APNsProtocol
 //                      set; a delete is not reversible, so the row stays.
 //   R unknown          as above; deleted only when the settings explicitly allow it.
 //
-// A mark carries T itself. A row is stale if and only if it has a mark and no later registration. Marks
-// need no clearing: a re-registration revives the row because it is later. Evidence later than an
-// existing mark moves the mark forward, so the same evidence in any order leaves the same row.
+// A mark carries T itself. A row is stale if and only if it has a mark and no later registration.
+// Marks need no clearing: a re-registration revives the row because it is later. Evidence later
+// than an existing mark moves the mark forward, so the same evidence in any order leaves the same
+// row.
 //
 // Sources: Apple, Binary Provider API (archived), "The Feedback Service": use the time to check
 // that the device has not re-registered since; Apple, Communicating with APNs: stop until the

@@ -1,17 +1,17 @@
 import APNsSimulator
 import ArgumentParser
 
-/// `apns-simulator certificates`: writes certificates without serving.
+/// `apns-simulator certificates`: writes certificates and starts no gateway.
 struct CertificatesCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "certificates",
-        abstract: "Write the certificates that gateway and clients use, good and bad ones.",
+        abstract: "Write the certificates of gateway and clients, valid and invalid ones.",
         discussion: """
-            Files already there are used again while all are present and the good ones stay valid \
-            for a week; otherwise all are made anew. Keys, the PKCS#12 file and its passphrase \
+            Existing files are used again if all are present and the valid certificates are valid \
+            for another week; else all are made again. Keys, the PKCS#12 file and its passphrase \
             file have mode 0600.
 
-            ca.pem, foreign-ca.pem: the authority to trust, and one not to trust.
+            ca.pem, foreign-ca.pem: the trusted authority, and one that is not trusted.
             server, expired-server, not-yet-valid-server, foreign-server, wrong-host-server,
             client, expired-client, foreign-client: each as .pem and .key.
             client.p12, client.passphrase: the client's certificate as PKCS#12.
@@ -19,7 +19,7 @@ struct CertificatesCommand: ParsableCommand {
             Prints one JSON object with the paths a client needs.
             """)
 
-    @Option(help: "Where the certificates are; made when missing.")
+    @Option(help: "Directory of the certificates; created when missing.")
     var directory: String
 
     func run() throws {

@@ -8,15 +8,15 @@ struct FeedbackCommand: ParsableCommand {
         commandName: "feedback",
         abstract: "Serve feedback lists over TLS, each list once.",
         discussion: """
-            Requires a client certificate of its own authority, sends a list as soon as the \
-            handshake is done, and ends with close_notify. Each list goes to one connection; \
-            later ones get an empty list. Several lists go to successive connections, in the \
-            order: --feed, --hex, --tuples, --generate.
+            Requires a client certificate of its own authority, sends a list directly after the \
+            handshake, and ends with close_notify. Each list is sent on one connection; later \
+            connections get an empty list. Several lists are sent on successive connections, in \
+            the order: --feed, --hex, --tuples, --generate.
 
             The first line on standard output is one JSON object: `listening`, `ca`, \
             `certificate`, `key`, `pkcs12`, `passphrase-file`. Then one JSON object per ended \
             connection: `connection` (its number), `peer`, `subject`, `tls`, `list` (number from \
-            0, absent when none was left), `bytes` (handed out), `end` (\(ends)), `error`.
+            0, absent when none was left), `bytes` (sent), `end` (\(ends)), `error`.
 
             Ends with exit status 0 on SIGTERM or SIGINT.
             """)
@@ -46,7 +46,7 @@ struct FeedbackCommand: ParsableCommand {
             certificates: certificates, feeds: lists.sources(), behaviour: behaviour.behaviour(),
             host: listener.host, port: listener.port
         ) { record in
-            // Nobody reading the lines is no reason to stop serving.
+            // A closed standard output does not stop the gateway.
             try? Output.line(record)
             if endsAfterOne, record.list != nil {
                 stop.trip()

@@ -8,17 +8,17 @@ import SecureTransport
 struct ProviderCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "provider",
-        abstract: "Take notifications over HTTP/2, and answer or misbehave as told.",
+        abstract: "Accept notifications over HTTP/2, and answer or misbehave as the options say.",
         discussion: """
             Checks every request as APNs does: method, path, credential, headers, topic, payload \
-            and token, and refuses it with APNs' reason. Valid ones meet the answer of --answer, \
-            else of --at, else of --share; all others are accepted.
+            and token, and refuses an invalid one with APNs' reason. Valid ones get the answer of \
+            --answer, else of --at, else of --share; all others are accepted.
 
-            An answer is `ok`, a reason such as BadDeviceToken, for a 410 with its time as in \
+            An answer is `ok`, a reason such as BadDeviceToken, a reason of a 410 with its time as in \
             Unregistered@1700000000123 (milliseconds), `stall` (never answered), `reset:CODE` (a \
             number of RFC 9113 section 7; 7 means unprocessed), or `body:STATUS:TEXT`.
 
-            Clients show a provider token, signed with the key whose path is printed, or with \
+            Clients send a provider token, signed with the key whose path is printed, or with \
             --client-certificate a certificate.
 
             The first line on standard output is one JSON object: `listening`, `ca`, \
@@ -44,7 +44,7 @@ struct ProviderCommand: ParsableCommand {
     @Option(
         name: .customLong("bundle-id"),
         help: ArgumentHelp(
-            "A bundle id that exists; without any, all do. May be given several times.",
+            "Existing bundle id; without this option all bundle ids exist. May be given several times.",
             valueName: "id"))
     var bundleIDs: [String] = []
 
@@ -68,25 +68,25 @@ struct ProviderCommand: ParsableCommand {
             } else {
                 .certificate
             }
-        let service = try ProviderService(
+        let gateway = try ProviderGateway(
             certificates: certificates,
-            gateway: ProviderGateway(
+            rules: ProviderRules(
                 authentication: authentication,
                 bundleIDs: bundleIDs.isEmpty ? nil : Set(bundleIDs), script: answers.script()),
             misbehaviour: behaviour.misbehaviour(), settings: behaviour.settings(),
             keepsRecords: false, host: listener.host, port: listener.port
         ) { record in
-            // Nobody reading the lines is no reason to stop serving.
+            // A closed standard output does not stop the gateway.
             try? Output.line(record)
         }
         try Output.line(
             Greeting(
-                listening: service.address.description, paths: CertificatePaths(certificates),
+                listening: gateway.address.description, paths: CertificatePaths(certificates),
                 tokenKey: tokenKey?.path, keyID: tokenKey.map { _ in keyID },
                 teamID: tokenKey.map { _ in teamID }))
         _ = stop.wait(until: .never)
-        service.stop()
-        try? Output.line(Farewell(totals: .init(service.book.totals)))
+        gateway.stop()
+        try? Output.line(Farewell(totals: .init(gateway.log.totals)))
     }
 
     /// The first line of output.
@@ -124,7 +124,7 @@ struct ProviderCommand: ParsableCommand {
             let unanswered: Int
             let unprocessed: Int
 
-            init(_ totals: ProviderBook.Totals) {
+            init(_ totals: RequestLog.Totals) {
                 requests = totals.requests
                 answered = Dictionary(
                     uniqueKeysWithValues: totals.answered.map { ("\($0.key)", $0.value) })
@@ -135,7 +135,7 @@ struct ProviderCommand: ParsableCommand {
     }
 }
 
-/// The signing key that clients of the simulator use, kept beside the certificates.
+/// The signing key of the simulator's clients, stored in the directory of the certificates.
 struct TokenKeyFile {
     let path: String
     let key: SigningKey

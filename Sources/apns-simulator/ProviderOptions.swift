@@ -3,30 +3,30 @@ import APNsSimulator
 import ArgumentParser
 import SecureTransport
 
-/// What valid requests meet.
+/// The options of the answers to valid requests.
 struct AnswerOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "What one token meets. May be given several times.", valueName: "token=answer"))
+            "Answer for one token. May be given several times.", valueName: "token=answer"))
     var answer: [String] = []
 
     @Option(
         help: ArgumentHelp(
-            "What the n-th valid request meets, from 1. May be given several times.",
+            "Answer to the n-th valid request, from 1. May be given several times.",
             valueName: "n=answer"))
     var at: [String] = []
 
     @Option(
         help: ArgumentHelp(
-            "What a share of the tokens meets. May be given several times.",
-            discussion: "In percent, as in 1.5=Unregistered@1700000000123.",
+            "Answer for a share of the tokens. May be given several times.",
+            discussion: "The share is in percent, as in 1.5=Unregistered@1700000000123.",
             valueName: "percent=answer"))
     var share: [String] = []
 
-    @Option(help: "Choose the tokens of the shares.")
+    @Option(help: "Seed for the tokens of the shares.")
     var seed: UInt64 = 1
 
-    /// The script asked for. Throws `SimulatorFailure` or `RunFailure`.
+    /// The script of the options. Throws `SimulatorFailure` or `RunFailure`.
     func script() throws -> ProviderScript {
         var script = ProviderScript()
         script.seed = seed
@@ -54,7 +54,7 @@ struct AnswerOptions: ParsableArguments {
 
     private func halves(_ text: String, of option: String) throws -> (String, ScriptedAction) {
         guard let sign = text.firstIndex(of: "=") else {
-            throw RunFailure("reading \(option) \(text): there is no = in it")
+            throw RunFailure("reading \(option) \(text): it has no =")
         }
         return (
             String(text[..<sign]), try ScriptedAction(String(text[text.index(after: sign)...]))
@@ -62,38 +62,39 @@ struct AnswerOptions: ParsableArguments {
     }
 }
 
-/// How the service behaves. Without any of these: as APNs does.
+/// The options of the gateway's behaviour; by default that of APNs.
 struct ProviderBehaviourOptions: ParsableArguments {
-    @Option(help: ArgumentHelp("Streams a client may have open.", valueName: "count"))
+    @Option(help: ArgumentHelp("Most streams that a client may have open.", valueName: "count"))
     var maxStreams: UInt32 = 1000
 
     @Option(
-        help: ArgumentHelp("Bytes a client may send on a new stream.", valueName: "bytes"))
+        help: ArgumentHelp("Bytes that a client may send on a new stream.", valueName: "bytes"))
     var initialWindow: UInt32 = 65_535
 
-    @Flag(help: "Never open a window further.")
+    @Flag(help: "Never send WINDOW_UPDATE.")
     var closedWindows = false
 
     @Option(
         help: ArgumentHelp(
-            "Change the number of streams with the n-th request of a connection. May be given "
+            "Change the number of streams at the n-th request of a connection. May be given "
                 + "several times.", valueName: "n=count"))
     var maxStreamsAt: [String] = []
 
     @Option(
         help: ArgumentHelp(
-            "Say GOAWAY with the n-th request of a connection, then close it.", valueName: "n"))
+            "Send GOAWAY at the n-th request of a connection, then close it.", valueName: "n"))
     var goAwayAt: Int?
 
     @Option(
-        help: ArgumentHelp("Requests left unprocessed by GOAWAY.", valueName: "count"))
+        help: ArgumentHelp("Requests that are not processed at GOAWAY.", valueName: "count"))
     var goAwayUnprocessed = 0
 
     @Option(
-        help: ArgumentHelp("Requests processed but not answered at GOAWAY.", valueName: "count"))
+        help: ArgumentHelp(
+            "Requests that are processed and not answered at GOAWAY.", valueName: "count"))
     var goAwayUnanswered = 0
 
-    @Option(help: ArgumentHelp("Last stream GOAWAY names, true or not.", valueName: "id"))
+    @Option(help: ArgumentHelp("Last stream in GOAWAY, instead of the true one.", valueName: "id"))
     var goAwayLastStream: Int32?
 
     @Option(help: ArgumentHelp("Error code of GOAWAY.", valueName: "code"))
@@ -101,7 +102,7 @@ struct ProviderBehaviourOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "Answer nothing from the n-th request of a connection on.", valueName: "n"))
+            "Answer no request from the n-th of a connection on.", valueName: "n"))
     var stallAt: Int?
 
     @Option(help: ArgumentHelp("Reset each connection at its n-th request.", valueName: "n"))
@@ -109,7 +110,8 @@ struct ProviderBehaviourOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "GOAWAY and --reset-at only for the first connections.", valueName: "count"))
+            "Apply --go-away-at and --reset-at to this many first connections.", valueName: "count")
+    )
     var connections: Int?
 
     func validate() throws {
@@ -125,7 +127,7 @@ struct ProviderBehaviourOptions: ParsableArguments {
         }
     }
 
-    /// The settings asked for.
+    /// The HTTP/2 settings of the options.
     func settings() -> HTTP2ServerSettings {
         var settings = HTTP2ServerSettings()
         settings.maximumStreams = maxStreams
@@ -134,7 +136,7 @@ struct ProviderBehaviourOptions: ParsableArguments {
         return settings
     }
 
-    /// The misbehaviour asked for. Throws `RunFailure`.
+    /// The misbehaviour of the options. Throws `RunFailure`.
     func misbehaviour() throws -> ProviderMisbehaviour {
         var misbehaviour = ProviderMisbehaviour()
         if let goAwayAt {

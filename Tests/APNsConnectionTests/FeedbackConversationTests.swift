@@ -13,7 +13,7 @@ struct FeedbackConversationTests {
 
     private func actions(_ events: Event...) -> [Action] {
         var conversation = FeedbackConversation()
-        return events.map { conversation.take($0) }
+        return events.map { conversation.handle($0) }
     }
 
     @Test("the client reads until the gateway ends the list")
@@ -42,9 +42,9 @@ struct FeedbackConversationTests {
         var conversation = FeedbackConversation()
         #expect(conversation.start == .resolve(attempt: 1))
         for attempt in 1...3 {
-            #expect(conversation.take(.resolved(addresses: 2)) == .connect(address: 0))
-            #expect(conversation.take(.failed(refused)) == .connect(address: 1))
-            let last = conversation.take(.failed(refused))
+            #expect(conversation.handle(.resolved(addresses: 2)) == .connect(address: 0))
+            #expect(conversation.handle(.failed(refused)) == .connect(address: 1))
+            let last = conversation.handle(.failed(refused))
             #expect(last == (attempt < 3 ? .resolve(attempt: attempt + 1) : .giveUp(refused)))
         }
     }

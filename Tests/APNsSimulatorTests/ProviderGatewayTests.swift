@@ -1,322 +1,228 @@
 import APNsProtocol
 import APNsSimulator
+import Foundation
 import SecureTransport
 import TestSupport
 import Testing
 
-/// Keys, tokens and requests for a gateway's rules.
-struct GatewayStage {
-    static let now = EpochSeconds(1_700_000_000)
+/// What a client of the provider service saw, by key of its request.
+private struct SeenAnswers {
+    var kinds: [UInt64: HTTP2Outcome.Kind] = [:]
+    var bodies: [UInt64: [UInt8]] = [:]
+    var ids: [UInt64: String] = [:]
+    var goAway: HTTP2GoAway?
 
-    let key: SigningKey
-    var gateway: ProviderGateway
-    var connection = ProviderGateway.Connection()
-    private var numbers = 0
-    /// Signed once: each signature differs, and a new token is an update.
-    private var usualAuthorization = ""
-
-    init(_ script: ProviderScript = ProviderScript()) throws {
-        key = try SigningKey()
-        gateway = ProviderGateway(
-            authentication: .token([
-                "ABC123DEFG": .init(key: key.verificationKey, teamID: "DEF123GHIJ"),
-                "SANDBOXKEY": .init(
-                    key: key.verificationKey, teamID: "DEF123GHIJ", isForeign: true),
-                "OTHERKEY00": .init(key: key.verificationKey, teamID: "DEF123GHIJ"),
-                "OTHERTEAM0": .init(key: key.verificationKey, teamID: "OTHERTEAM0"),
-            ]), script: script)
-        usualAuthorization = try authorization()
-    }
-
-    func authorization(
-        key keyID: String = "ABC123DEFG", team: String = "DEF123GHIJ", age: Int64 = 0,
-        signedBy other: SigningKey? = nil
-    ) throws -> String {
-        let claims = try ProviderTokenClaims(
-            keyID: keyID, teamID: team,
-            issuedAt: EpochSeconds(UInt32(Int64(Self.now.rawValue) - age)))
-        return try "bearer "
-            + claims.text(signature: (other ?? key).signature(of: claims.signingInput))
-    }
-
-    static let path = "/3/device/\(FeedbackVector.tutorialHex)"
-    static let id = "6f1c0e0a-6c0e-4b7e-9f5e-0d8a4b0d9c11"
-
-    /// A good request with some fields changed, left out (nil) or added.
-    func request(
-        _ changes: [String: String?] = [:], body: String = #"{"aps":{"alert":"hi"}}"#,
-        extra: [(String, String)] = []
-    ) -> GatewayRequest {
-        var fields: [String: String] = [
-            ":method": "POST", ":path": Self.path, "apns-topic": "com.example.chat",
-            "apns-id": Self.id, "authorization": usualAuthorization,
-        ]
-        for (name, value) in changes { fields[name] = value }
-        var request = GatewayRequest(body: Array(body.utf8)[...])
-        for (name, value) in fields.map({ ($0.key, $0.value) }) + extra {
-            request.add(Array(name.utf8)[...], Array(value.utf8)[...])
-        }
-        return request
-    }
-
-    mutating func verdict(
-        _ request: GatewayRequest, after seconds: UInt32 = 0
-    ) -> ProviderGateway.Verdict {
-        var number = numbers
-        defer { numbers = number }
-        return gateway.verdict(
-            on: request, connection: &connection,
-            now: EpochSeconds(Self.now.rawValue + seconds)
-        ) {
-            number += 1
-            return number
-        }
-    }
-
-    /// The reason of a refusal; nil for an accepted request.
-    mutating func reason(
-        _ request: GatewayRequest, after seconds: UInt32 = 0
-    ) -> ProviderReason? {
-        guard case .reply(let reply) = verdict(request, after: seconds).action else { return nil }
-        let body = AnswerBody(reply.body)
-        if let status = body.reason?.status { #expect(reply.status == status) }
-        return body.reason
+    func keys(_ wanted: (HTTP2Outcome.Kind) -> Bool) -> Set<UInt64> {
+        Set(kinds.filter { wanted($0.value) }.keys)
     }
 }
 
-@Suite("The rules of the provider gateway")
+extension ProviderGateway {
+    /// A service with the tests' certificates, to which certificates are the credential.
+    static func start(
+        _ script: ProviderScript = ProviderScript(),
+        _ misbehaviour: ProviderMisbehaviour = ProviderMisbehaviour(),
+        _ settings: HTTP2ServerSettings = HTTP2ServerSettings()
+    ) throws -> ProviderGateway {
+        try ProviderGateway(
+            certificates: try shared.get().certificates,
+            rules: ProviderRules(authentication: .certificate, script: script),
+            misbehaviour: misbehaviour, settings: settings)
+    }
+
+    fileprivate func connect() throws -> HTTP2ClientSession {
+        let certificates = try shared.get().certificates
+        let context = try TLSClientContext(
+            trust: .file(certificates.authority), identity: certificates.identity(.client),
+            alpn: ["h2"])
+        let connection = try TLSConnection.connect(
+            to: address, hostName: "localhost", context: context,
+            connectDeadline: .in(patience), handshakeTimeout: patience)
+        var settings = HTTP2ClientSettings()
+        settings.requestTimeout = patience
+        settings.maximumBodySize = 64 * 1024
+        return try HTTP2ClientSession(connection, settings: settings)
+    }
+
+    /// Sends one notification to each of so many tokens, all under names that follow from their
+    /// key, until each has its outcome or nothing more can be sent.
+    fileprivate func send(_ keys: Range<UInt64>) throws -> SeenAnswers {
+        let session = try connect()
+        var request = HTTP2Request(
+            HTTP2RequestTemplate([
+                HTTP2Field(":method", "POST"), HTTP2Field(":scheme", "https"),
+                HTTP2Field(":authority", "localhost"), .perRequest(":path"),
+                .perRequest("apns-id"),
+            ]))
+        var seen = SeenAnswers()
+        var waiting = Array(keys)[...]
+        while !waiting.isEmpty || session.inFlight > 0 {
+            while let key = waiting.first {
+                request.reset()
+                request.append("/3/device/\(token(key).hex)")
+                request.endValue()
+                request.append(APNsID(high: 0, low: key).description)
+                request.endValue()
+                request.append("{}")
+                guard session.submit(request, key: key) else { break }
+                waiting.removeFirst()
+            }
+            let exchange = session.exchange(until: .in(patience))
+            for outcome in session.outcomes {
+                #expect(seen.kinds.updateValue(outcome.kind, forKey: outcome.key) == nil)
+                seen.bodies[outcome.key] = Array(session.outcomes.body(of: outcome))
+                seen.ids[outcome.key] = session.outcomes.value(of: 0, in: outcome)
+                    .map { String(decoding: $0, as: UTF8.self) }
+            }
+            guard exchange == .outcomes else { break }
+        }
+        seen.goAway = session.goAway
+        session.close()
+        return seen
+    }
+}
+
+/// The token of the n-th request.
+private func token(_ key: UInt64) -> DeviceToken {
+    let bytes = [UInt8](repeating: 7, count: 24) + withUnsafeBytes(of: key.bigEndian) { Array($0) }
+    guard let token = DeviceToken(bytes) else { preconditionFailure("32 bytes are a token") }
+    return token
+}
+
+@Suite("The provider service")
 struct ProviderGatewayTests {
-    @Test("the gateway accepts a good request and echoes its apns-id")
-    func good() throws {
-        var stage = try GatewayStage()
-        let verdict = stage.verdict(stage.request())
-        #expect(verdict.action == .reply(.accepted))
-        #expect(verdict.isValid)
-        #expect(verdict.id.description == GatewayStage.id)
-        #expect(verdict.token?.hex == FeedbackVector.tutorialHex)
-    }
+    private let gone = ScriptedReply(.unregistered, timestamp: 1_700_000_000_123)
 
-    @Test("the gateway makes an apns-id for a request without one")
-    func inventedID() throws {
-        var stage = try GatewayStage()
-        let request = stage.request(["apns-id": nil])
-        #expect(stage.verdict(request).id != stage.verdict(request).id)
-    }
-
-    static let refusals: [(String, String?, ProviderReason)] = [
-        (":method", "GET", .methodNotAllowed), (":method", nil, .methodNotAllowed),
-        (":path", "/3/devices/abcd", .badPath), (":path", "/", .badPath), (":path", nil, .badPath),
-        (":path", "/3/device/abcd/ef", .badPath), (":path", "/3/device/", .missingDeviceToken),
-        (":path", "/3/device", .missingDeviceToken),
-        (":path", "/3/device/abc", .badDeviceToken), (":path", "/3/device/0", .badDeviceToken),
-        (":path", "/3/device/xyzw", .badDeviceToken),
-        (":path", "/3/device/ab cd", .badDeviceToken),
-        (":path", "/3/device/%7Blength", .badDeviceToken),
-        (":path", "/3/device/" + String(repeating: "ab", count: 101), .badDeviceToken),
-        ("apns-id", "1", .badMessageID), ("apns-id", "", .badMessageID),
-        ("apns-topic", nil, .missingTopic), ("apns-topic", "", .badTopic),
-        ("apns-topic", "com example", .badTopic),
-        ("apns-push-type", "Alert", .invalidPushType), ("apns-push-type", "", .invalidPushType),
-        ("apns-push-type", "voip", .badTopic),
-        ("apns-priority", "7", .badPriority), ("apns-priority", "ten", .badPriority),
-        ("apns-priority", "266", .badPriority), ("apns-priority", "", .badPriority),
-        ("apns-expiration", "-1", .badExpirationDate),
-        ("apns-expiration", "tomorrow", .badExpirationDate),
-        ("apns-expiration", "1700000000000", .badExpirationDate),
-        ("apns-collapse-id", String(repeating: "x", count: 65), .badCollapseID),
-        ("apns-collapse-id", "", .badCollapseID),
-        ("authorization", nil, .missingProviderToken),
-        ("authorization", "basic abc", .missingProviderToken),
-        ("authorization", "bearer ", .invalidProviderToken),
-        ("authorization", "bearer a.b.c", .invalidProviderToken),
-    ]
-
-    @Test("the gateway refuses what APNs refuses, with its reason and status", arguments: refusals)
-    func refused(field: String, value: String?, reason: ProviderReason) throws {
-        var stage = try GatewayStage()
-        #expect(stage.reason(stage.request([field: value])) == reason)
-    }
-
-    @Test("the gateway refuses payloads above the limit of the push type, and empty ones")
-    func payloads() throws {
-        var stage = try GatewayStage()
-        func body(_ count: Int) -> String { String(repeating: " ", count: count) }
-        #expect(stage.reason(stage.request(body: "")) == .payloadEmpty)
-        #expect(stage.reason(stage.request(body: body(4096))) == nil)
-        #expect(stage.reason(stage.request(body: body(4097))) == .payloadTooLarge)
-        let voip: [String: String?] = [
-            "apns-push-type": "voip", "apns-topic": "com.example.chat.voip",
-        ]
-        #expect(stage.reason(stage.request(voip, body: body(5120))) == nil)
-        #expect(stage.reason(stage.request(voip, body: body(5121))) == .payloadTooLarge)
-    }
-
-    @Test("the gateway refuses a header that comes twice, and background with priority 10")
-    func combinations() throws {
-        var stage = try GatewayStage()
-        let twice = stage.request(extra: [("apns-id", GatewayStage.id)])
-        #expect(stage.reason(twice) == .duplicateHeaders)
-        let background: [String: String?] = ["apns-push-type": "background"]
-        #expect(stage.reason(stage.request(background)) == nil)
-        #expect(
-            stage.reason(
-                stage.request(background.merging(["apns-priority": "10"]) { $1 }))
-                == .badPriority)
-    }
-
-    @Test("the gateway knows only the bundle ids of its settings")
-    func bundleIDs() throws {
-        var stage = try GatewayStage()
-        stage.gateway.bundleIDs = ["com.example.chat"]
-        #expect(stage.reason(stage.request()) == nil)
-        #expect(
-            stage.reason(stage.request(["apns-topic": "com.example.other"])) == .badTopic)
-    }
-
-    @Test("the gateway refuses a provider token by age, signature, key, team and environment")
-    func tokens() throws {
-        let stage = try GatewayStage()
-        let stranger = try SigningKey()
-        for (authorization, reason) in [
-            (try stage.authorization(age: 3_600), nil),
-            (try stage.authorization(age: 3_601), .expiredProviderToken),
-            (try stage.authorization(age: -3_601), .expiredProviderToken),
-            (try stage.authorization(signedBy: stranger), .invalidProviderToken),
-            (try stage.authorization(key: "UNKNOWNKEY"), .invalidProviderToken),
-            (try stage.authorization(team: "OTHERTEAM0"), .invalidProviderToken),
-            (try stage.authorization(key: "SANDBOXKEY"), .badEnvironmentKeyIDInToken),
-        ] as [(String, ProviderReason?)] {
-            var stage = stage
-            let request = stage.request(["authorization": authorization])
-            #expect(stage.reason(request) == reason)
-            // The remembered verdict is the same.
-            #expect(stage.reason(request) == reason)
-        }
-    }
-
-    @Test("a provider token expires while its connection is open")
-    func expiry() throws {
-        var stage = try GatewayStage()
-        let request = stage.request()
-        #expect(stage.reason(request, after: 3_600) == nil)
-        #expect(stage.reason(request, after: 3_601) == .expiredProviderToken)
-    }
-
-    @Test("the gateway refuses a second token within 20 minutes and still accepts the first")
-    func renewals() throws {
-        var stage = try GatewayStage()
-        let first = stage.request()
-        let second = try stage.request(["authorization": stage.authorization(age: 1)])
-        #expect(stage.reason(first) == nil)
-        #expect(stage.reason(second, after: 1_199) == .tooManyProviderTokenUpdates)
-        #expect(stage.reason(first, after: 1_199) == nil)
-        #expect(stage.reason(second, after: 1_200) == nil)
-    }
-
-    @Test("the gateway binds a connection to the first key and team")
-    func binding() throws {
-        var stage = try GatewayStage()
-        #expect(stage.reason(stage.request()) == nil)
-        let otherKey = try stage.request(["authorization": stage.authorization(key: "OTHERKEY00")])
-        #expect(stage.reason(otherKey, after: 1_300) == .unrelatedKeyIDInToken)
-        let otherTeam = try stage.request([
-            "authorization": stage.authorization(key: "OTHERTEAM0", team: "OTHERTEAM0")
-        ])
-        #expect(stage.reason(otherTeam, after: 2_600) == .invalidProviderToken)
-    }
-
-    @Test("a certificate has a default topic, allows no other, and makes a token ignored")
-    func certificates() throws {
-        var stage = try GatewayStage()
-        stage.gateway.authentication = .certificate
-        #expect(stage.reason(stage.request()) == .badCertificate)
-        stage.connection = ProviderGateway.Connection(certificateTopic: "com.example.chat")
-        for authorization in [nil, "bearer nonsense"] as [String?] {
-            let request = stage.request([
-                "authorization": authorization, "apns-topic": nil,
-            ])
-            #expect(stage.reason(request) == nil)
-        }
-        #expect(stage.reason(stage.request()) == nil)
-        #expect(
-            stage.reason(stage.request(["apns-topic": "com.example.other"]))
-                == .topicDisallowed)
-        #expect(
-            stage.reason(
-                stage.request([
-                    "apns-push-type": "location", "apns-topic": "com.example.chat.location-query",
-                ])) == .topicDisallowed)
-    }
-}
-
-@Suite("The script of the provider gateway")
-struct ProviderScriptTests {
-    @Test("the script answers by token first, then by number, then by share")
-    func precedence() throws {
-        let token = try DeviceToken(spelling: FeedbackVector.tutorialHex)
-        let gone = ScriptedAction.reply(ScriptedReply(.unregistered, timestamp: 1_700_000_000_123))
-        var script = ProviderScript()
-        script.shares = [.init(millionths: 1_000_000, action: .stall)]
-        #expect(script.action(for: token, number: 2) == .stall)
-        script.sequence[2] = gone
-        #expect(script.action(for: token, number: 2) == gone)
-        #expect(script.action(for: token, number: 3) == .stall)
-        script.tokens[token] = .reset(.refusedStream)
-        #expect(script.action(for: token, number: 2) == .reset(.refusedStream))
-    }
-
-    @Test("the script numbers valid requests only")
-    func numbers() throws {
-        var script = ProviderScript()
-        script.sequence[2] = .stall
-        var stage = try GatewayStage(script)
-        let (good, bad) = (stage.request(), stage.request(body: ""))
-        let actions = [good, bad, bad, good, good].map { stage.verdict($0).action }
-        #expect(actions.firstIndex(of: .stall) == 3)
-        #expect(actions.count { $0 == .stall } == 1)
-    }
-
-    @Test("a share depends on the token: 1 % and 5 % of 100,000 tokens, the same each time")
-    func shares() throws {
-        let gone = ScriptedAction.reply(ScriptedReply(.unregistered, timestamp: 1_700_000_000_123))
+    @Test("answers each of 3,000 requests as scripted, with its own apns-id, and keeps book")
+    func script() throws {
         var script = ProviderScript()
         script.shares = [
-            .init(millionths: 10_000, action: gone), .init(millionths: 50_000, action: .stall),
+            .init(millionths: 100_000, action: .reply(gone)),
+            .init(millionths: 100_000, action: .reset(.refusedStream)),
+            .init(millionths: 100_000, action: .reset(.cancel)),
         ]
-        // Tokens with small differences, such as those of a counter.
-        var counts = (gone: 0, stalled: 0)
-        for index in 0..<100_000 {
-            let bytes = withUnsafeBytes(of: UInt64(index).bigEndian) { Array($0) }
-            let token = try #require(DeviceToken([UInt8](repeating: 0, count: 24) + bytes))
-            let action = script.action(for: token, number: 1)
-            #expect(action == script.action(for: token, number: index))
-            if action == gone { counts.gone += 1 }
-            if action == .stall { counts.stalled += 1 }
+        let service = try ProviderGateway.start(script)
+        let seen = try service.send(0..<3_000)
+        #expect(seen.kinds.count == 3_000)
+        for (key, kind) in seen.kinds {
+            switch script.action(for: token(key), number: 0) {
+            case .reply(let reply):
+                #expect(kind == .response(status: reply.status))
+                #expect(seen.bodies[key] == reply.body)
+                #expect(seen.ids[key] == APNsID(high: 0, low: key).description)
+            case .reset(.refusedStream): #expect(kind == .notProcessed(.refused))
+            default: #expect(kind == .outcomeUnknown(.reset(.cancel)))
+            }
         }
-        // Five standard deviations: 157 and 345.
-        #expect(abs(counts.gone - 1_000) < 157)
-        #expect(abs(counts.stalled - 5_000) < 345)
+        service.stop()
+        #expect(service.log.records.count == 3_000)
+        #expect(service.log.requestsByToken.count == 3_000)
+        #expect(service.log.acceptedTwice.isEmpty)
+        let totals = service.log.totals
+        #expect(
+            totals.answered.values.reduce(0, +) + totals.unanswered + totals.unprocessed == 3_000)
+        #expect(totals.answered[410] == seen.keys { $0 == .response(status: 410) }.count)
     }
 
-    @Test("the script is read from its spelling on the command line, and from no other")
-    func spelling() throws {
-        #expect(try ScriptedAction("ok") == .reply(.accepted))
-        #expect(try ScriptedAction("stall") == .stall)
-        #expect(try ScriptedAction("reset:7") == .reset(.refusedStream))
+    @Test("notices what is accepted twice")
+    func twice() throws {
+        let service = try ProviderGateway.start()
+        _ = try service.send(0..<10)
+        _ = try service.send(9..<12)
+        service.stop()
+        #expect(service.log.acceptedTwice == [APNsID(high: 0, low: 9)])
+        #expect(service.log.requestsByToken[token(9)] == 2)
+    }
+
+    @Test("goes away in the middle: client and book agree on what was processed")
+    func goAway() throws {
+        var misbehaviour = ProviderMisbehaviour()
+        misbehaviour.goAway = .init(atRequest: 50)
+        misbehaviour.goAway?.unprocessed = 10
+        misbehaviour.goAway?.unanswered = 5
+        misbehaviour.connections = 1
+        let service = try ProviderGateway.start(ProviderScript(), misbehaviour)
+        let first = try service.send(0..<50)
+        #expect(AnswerBody(first.goAway?.debug ?? []).reason == .shutdown)
+        #expect(first.goAway?.lastStreamID == 79)
+        #expect(first.keys { $0 == .response(status: 200) } == Set(0..<35))
+        #expect(first.keys { $0 == .outcomeUnknown(.connectionLost) } == Set(35..<40))
+        #expect(first.keys { $0 == .notProcessed(.goAway) } == Set(40..<50))
+        // What was not processed is sent again on a connection that behaves.
+        let second = try service.send(40..<50)
+        #expect(second.keys { $0 == .response(status: 200) }.count == 10)
+        service.stop()
+        #expect(service.log.acceptedTwice.isEmpty)
+        #expect(service.log.totals.unprocessed == 10)
+        #expect(service.log.totals.unanswered == 5)
+    }
+
+    @Test("sends malformed bodies in small pieces")
+    func malformed() throws {
+        let body = Array(#"{"reason":"Unregistered","timestamp":"#.utf8)
+        var script = ProviderScript()
+        script.usual = .reply(ScriptedReply(status: 410, body: body, largestPiece: 5))
+        let service = try ProviderGateway.start(script)
+        let seen = try service.send(0..<5)
+        #expect(seen.bodies.values.allSatisfy { $0 == body } && seen.bodies.count == 5)
+    }
+
+    @Test("changes the stream limit in the middle, and all requests are answered")
+    func streamLimit() throws {
+        var misbehaviour = ProviderMisbehaviour()
+        misbehaviour.settingsChanges = [
+            .init(atRequest: 20, maximumStreams: 1), .init(atRequest: 300, maximumStreams: 100),
+        ]
+        let service = try ProviderGateway.start(ProviderScript(), misbehaviour)
+        let seen = try service.send(0..<500)
+        // Those that were on the way when the limit fell may be refused, never lost.
+        #expect(seen.kinds.count == 500)
         #expect(
-            try ScriptedAction("Unregistered@1700000000123")
-                == .reply(
-                    ScriptedReply(
-                        status: 410,
-                        body: Array(#"{"reason":"Unregistered","timestamp":1700000000123}"#.utf8))))
+            seen.kinds.values.allSatisfy {
+                $0 == .response(status: 200) || $0 == .notProcessed(.refused)
+            })
+    }
+
+    @Test("resets a connection: nothing after that request is known to the client")
+    func reset() throws {
+        var misbehaviour = ProviderMisbehaviour()
+        misbehaviour.resetAtRequest = 30
+        let service = try ProviderGateway.start(ProviderScript(), misbehaviour)
+        let seen = try service.send(0..<60)
+        #expect(seen.keys { $0 == .response(status: 200) }.count < 30)
         #expect(
-            try ScriptedAction("body:410:{\"a\":1}:x")
-                == .reply(ScriptedReply(status: 410, body: Array("{\"a\":1}:x".utf8))))
-        for text in [
-            "", "OK", "Unregisterd", "Unregistered@", "Unregistered@x", "Unregistered@1@2",
-            "reset", "reset:x", "body:99:x", "body:410", "stall:1", "ok:1",
-        ] {
-            #expect(throws: SimulatorFailure.self, "\(text)") { try ScriptedAction(text) }
+            seen.kinds.values.allSatisfy {
+                switch $0 {
+                case .response, .outcomeUnknown(.connectionLost), .notProcessed(.notSent): true
+                default: false
+                }
+            })
+    }
+
+    @Test("refuses a client without a certificate in the handshake")
+    func noCertificate() throws {
+        let service = try ProviderGateway.start()
+        let context = try TLSClientContext(
+            trust: .file(try shared.get().certificates.authority), alpn: ["h2"])
+        let failure = #expect(throws: TransportFailure.self) {
+            let connection = try TLSConnection.connect(
+                to: service.address, hostName: "localhost", context: context,
+                connectDeadline: .in(patience), handshakeTimeout: patience)
+            var bytes = [UInt8](repeating: 0, count: 16)
+            _ = try bytes.withUnsafeMutableBytes {
+                try connection.read(into: $0, deadline: .in(patience))
+            }
         }
+        #expect(failure?.code == .clientCertificateRefused)
+    }
+
+    @Test("stops while clients are connected")
+    func stopping() throws {
+        let service = try ProviderGateway.start()
+        let session = try service.connect()
+        _ = session.exchange(until: .in(.milliseconds(50)))
+        service.stop()
+        while session.exchange(until: .in(patience)) == .outcomes {}
+        #expect(session.closed != nil)
     }
 }

@@ -43,7 +43,7 @@ struct ServingTests {
         #expect(try gateway.read().bytes == [1])
         #expect(try gateway.read().bytes == [2, 2])
         #expect(try gateway.read().bytes == [])
-        gateway.offer(.bytes([3]))
+        gateway.add(.bytes([3]))
         #expect(try gateway.read().bytes == [3])
     }
 

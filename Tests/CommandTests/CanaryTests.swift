@@ -185,7 +185,7 @@ struct CanaryTests {
         let follow = ["send", "--follow", "--verbose", "--format", "json"]
         let running = try stage.start(follow)
         let deadline = Deadline.in(.seconds(30))
-        while stage.gateway.book.totals.requests < 6, !deadline.hasPassed { usleep(5_000) }
+        while stage.gateway.log.totals.requests < 6, !deadline.hasPassed { usleep(5_000) }
         for name in ["cmdline", "environ", "limits"] {
             let file = URL(filePath: "/proc/\(running.pid)/\(name)")
             // Only root may read it, because the process is not dumpable.
@@ -202,7 +202,7 @@ struct CanaryTests {
         running.signal(SIGTERM)
         let followed = running.wait()
         #expect([0, 75].contains(followed.exit), "\(followed.error)")
-        #expect(stage.gateway.book.totals.answered[410] == 1)
+        #expect(stage.gateway.log.totals.answered[410] == 1)
         canaries.expectAbsent(from: followed, of: follow)
 
         stage.credential = Canaries.tokenKey(in: stage.folder)

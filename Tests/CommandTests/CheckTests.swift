@@ -41,7 +41,7 @@ struct CheckTests {
             }
             #expect(Set(grants).count == grants.count)
         }
-        #expect(stage.gateway.book.totals.requests == 0)
+        #expect(stage.gateway.log.totals.requests == 0)
         #expect(try check(stage).output == result.output, "the check has changed something")
     }
 

@@ -77,8 +77,8 @@ struct MixedSend: InterruptedRun {
         let states = try stage.database.texts(
             "SELECT device_token, state FROM push_queue ORDER BY id")
         guard states.count == count else { return "\(states.count) rows are left" }
-        let records = stage.gateway.book.records
-        guard stage.gateway.book.acceptedTwice.isEmpty else { return "accepted twice" }
+        let records = stage.gateway.log.records
+        guard stage.gateway.log.acceptedTwice.isEmpty else { return "accepted twice" }
         let accepted = Set(records.filter(\.isAccepted).compactMap { $0.token?.hex })
         let wired = Set(records.compactMap { $0.token?.hex })
         let marked = Set(

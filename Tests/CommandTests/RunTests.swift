@@ -175,7 +175,7 @@ struct RunTests {
         let token = FeedbackVector.tutorialHex
         let tuple = FeedbackTuple(
             time: EpochSeconds(start), token: DeviceToken(FeedbackVector.tutorial))
-        stage.gateway.offer(.bytes(FeedbackTuple.bytes([tuple]) + [1, 2, 3]))
+        stage.gateway.add(.bytes(FeedbackTuple.bytes([tuple]) + [1, 2, 3]))
         try stage.database.register(
             try #require(DeviceToken(FeedbackVector.tutorial)), at: before)
         var seen: [ToolResult] = []

@@ -15,11 +15,12 @@ private let most = 9
 struct SendSilenceTests {
     private static func stage(
         _ rows: Int, usual: ScriptedAction = .reply(.accepted),
-        misbehaviour: ProviderMisbehaviour = ProviderMisbehaviour(), plot: ProviderPlot? = nil
+        misbehaviour: ProviderMisbehaviour = ProviderMisbehaviour(),
+        scenario: ProviderScenario? = nil
     ) throws -> SendStage {
         var script = ProviderScript()
         script.usual = usual
-        let stage = try SendStage(script: script, misbehaviour: misbehaviour, plot: plot)
+        let stage = try SendStage(script: script, misbehaviour: misbehaviour, scenario: scenario)
         stage.lines = "send: {request-timeout: 1s}"
         try stage.database.register(0..<rows, at: registered)
         try stage.queue(0..<rows)
@@ -40,7 +41,7 @@ struct SendSilenceTests {
         #expect(result.error.contains("unknown outcome"), "\(result.error)")
         #expect(result.error.contains("chat/production"))
         #expect(result.app()["unknown"] as? Int == unknown)
-        #expect(stage.gateway.book.totals.requests <= most)
+        #expect(stage.gateway.log.totals.requests <= most)
     }
 
     @Test("a gateway that answers nothing costs a few rows; the others wait; exit code 69")
@@ -73,7 +74,8 @@ struct SendSilenceTests {
         "a gateway that breaks HTTP/2 instead of answering costs a few rows; exit code 76")
     func breaksHTTP2() throws {
         let frame: [UInt8] = [0xFF, 0xFF, 0xFF, 0, 0, 0, 0, 0, 1]
-        let stage = try Self.stage(3_000, plot: ProviderPlot([.init(rest: .bytes(frame))]))
+        let stage = try Self.stage(
+            3_000, scenario: ProviderScenario([.init(rest: .rawBytes(frame))]))
         let result = try stage.send()
         let states = try stage.states()
         let unknown = states["unknown", default: 0]
@@ -90,7 +92,7 @@ struct SendSilenceTests {
         stage.lines = "send: {request-timeout: 5m}"
         let sender = try stage.start(["send"])
         let deadline = Deadline.in(.seconds(30))
-        while stage.gateway.book.totals.requests < 2 && !deadline.hasPassed { usleep(5_000) }
+        while stage.gateway.log.totals.requests < 2 && !deadline.hasPassed { usleep(5_000) }
         sender.signal(SIGKILL)
         _ = sender.wait()
         try stage.database.execute(

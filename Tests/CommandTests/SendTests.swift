@@ -45,11 +45,11 @@ struct SendTests {
         #expect(evidence["newer"] == 1)
         #expect(try stage.states() == ["sent": 99, "gone": 2, "skipped": 2])
 
-        let seen = stage.gateway.book.requestsByToken
+        let seen = stage.gateway.log.requestsByToken
         #expect(seen[.numbered(100)] == nil, "a stale token was on the wire")
         #expect(seen[.numbered(101)] == 1, "a token that came back was not sent to")
         #expect(seen[.numbered(102)] == nil, "a removed token was on the wire")
-        #expect(stage.gateway.book.acceptedTwice.isEmpty)
+        #expect(stage.gateway.log.acceptedTwice.isEmpty)
         let marked = try stage.database.texts(
             "SELECT device_token FROM active_users WHERE invalid_reason = 'Unregistered'")
         #expect(marked == [[DeviceToken.numbered(1).hex]])
@@ -73,9 +73,9 @@ struct SendTests {
         #expect(result.exit == 78)
         #expect(result.error.contains("environment mismatch suspected"), "\(result.error)")
         #expect(result.closingLine.hasPrefix("code=78 stage=send"))
-        #expect(stage.gateway.book.totals.requests <= 50)
+        #expect(stage.gateway.log.totals.requests <= 50)
         #expect(try stage.database.marks() == before)
-        let accepted = stage.gateway.book.totals.answered[200] ?? 0
+        let accepted = stage.gateway.log.totals.answered[200] ?? 0
         #expect(try stage.states() == ["pending": 1_000 - accepted, "sent": accepted])
     }
 
@@ -94,7 +94,7 @@ struct SendTests {
         let result = try stage.send()
         #expect(result.exit == 78, "\(result.error)")
         #expect(result.error.contains("\(reason)"))
-        #expect(stage.gateway.book.totals.requests <= 50)
+        #expect(stage.gateway.log.totals.requests <= 50)
         #expect(try stage.states() == ["pending": 200])
     }
 
@@ -111,12 +111,12 @@ struct SendTests {
         try stage.queue(0..<3_000)
         let result = try stage.send()
         #expect(result.exit == 0, "\(result.error)")
-        let totals = stage.gateway.book.totals
+        let totals = stage.gateway.log.totals
         #expect(totals.unprocessed > 0 && totals.unanswered > 0)
         #expect(result.app()["unknown"] as? Int == totals.unanswered)
         #expect(
             try stage.states() == ["sent": 3_000 - totals.unanswered, "unknown": totals.unanswered])
-        #expect(stage.gateway.book.acceptedTwice.isEmpty)
+        #expect(stage.gateway.log.acceptedTwice.isEmpty)
     }
 
     @Test("send repeats an unanswered notification only if configured, under the same apns-id")
@@ -133,11 +133,11 @@ struct SendTests {
         let retried = result.app()["retry"] as? Int ?? 0
         #expect(retried > 0)
         #expect(try stage.states() == ["sent": 200 - retried, "retry": retried])
-        let first = Set(stage.gateway.book.records.map(\.id))
+        let first = Set(stage.gateway.log.records.map(\.id))
         try stage.database.execute("UPDATE push_queue SET not_before = NULL")
         let second = try stage.send()
         #expect(second.app()["sent"] as? Int == retried, "\(second.error)")
-        #expect(Set(stage.gateway.book.records.map(\.id)) == first, "a new name for an old message")
+        #expect(Set(stage.gateway.log.records.map(\.id)) == first, "a new name for an old message")
     }
 
     @Test("send waits and tries again after 429 and 5xx, and closes rows that APNs refuses")
@@ -171,7 +171,7 @@ struct SendTests {
         #expect(result.exit == 0, "\(result.error)")
         #expect(result.app()["sent"] as? Int == 10)
         #expect(result.app()["skipped"] as? [String: Int] == ["stale": 1])
-        #expect(stage.gateway.book.totals.requests == 0)
+        #expect(stage.gateway.log.totals.requests == 0)
         #expect(try stage.states() == ["pending": 11])
     }
 
@@ -185,9 +185,9 @@ struct SendTests {
         try stage.database.register(0..<20, at: registered)
         try stage.queue(0..<5)
         let running = try stage.start(["send", "--follow", "--format", "json"])
-        wait(stage) { $0.book.totals.answered[200] == 5 }
+        wait(stage) { $0.log.totals.answered[200] == 5 }
         try stage.queue(5..<10)
-        wait(stage) { $0.book.totals.answered[200] == 9 && $0.book.totals.requests == 10 }
+        wait(stage) { $0.log.totals.answered[200] == 9 && $0.log.totals.requests == 10 }
         running.signal(SIGTERM)
         let result = running.wait()
         #expect(result.exit == 75, "\(result.error)")
@@ -206,9 +206,9 @@ struct SendTests {
         #expect(try stage.states() == ["pending": 5])
     }
 
-    private func wait(_ stage: SendStage, _ condition: (ProviderService) -> Bool) {
+    private func wait(_ stage: SendStage, _ condition: (ProviderGateway) -> Bool) {
         let deadline = Deadline.in(.seconds(30))
         while !condition(stage.gateway) && !deadline.hasPassed { usleep(5_000) }
-        #expect(condition(stage.gateway), "\(stage.gateway.book.totals)")
+        #expect(condition(stage.gateway), "\(stage.gateway.log.totals)")
     }
 }

@@ -26,12 +26,12 @@ struct SendTroubleTests {
         let stage = try Self.stage(500, misbehaviour: misbehaviour)
         stage.lines = "send: {request-timeout: 1s}"
         let result = try stage.send()
-        let accepted = stage.gateway.book.totals.answered[200] ?? 0
+        let accepted = stage.gateway.log.totals.answered[200] ?? 0
         let states = try stage.states()
         #expect(states["sent"] == accepted && accepted >= 100, "\(result.error)")
         #expect(states["sent", default: 0] + states["pending", default: 0] == 500)
         #expect(result.exit == (accepted == 500 ? 0 : 69), "\(result.error)")
-        #expect(stage.gateway.book.acceptedTwice.isEmpty)
+        #expect(stage.gateway.log.acceptedTwice.isEmpty)
     }
 
     @Test("a notification that is refused repeatedly waits for its next try")
@@ -42,7 +42,7 @@ struct SendTroubleTests {
         let result = try stage.send()
         #expect(result.exit == 0, "\(result.error)")
         #expect(result.app()["retry"] as? Int == 1)
-        #expect(stage.gateway.book.totals.requests > 1)
+        #expect(stage.gateway.log.totals.requests > 1)
         #expect(try stage.states() == ["retry": 1])
     }
 
@@ -93,11 +93,11 @@ struct SendTroubleTests {
         #expect(
             try stage.database.count(
                 "SELECT COUNT(*) FROM pushsweep_claim WHERE state IN ('held', 'handed')") == 0)
-        #expect(stage.gateway.book.totals.requests == 0)
+        #expect(stage.gateway.log.totals.requests == 0)
         try stage.database.sql.run("DROP TRIGGER no_hand_over")
         let sent = try stage.send()
         #expect(sent.exit == 0 && sent.app()["sent"] as? Int == 40, "\(sent.error)")
-        #expect(stage.gateway.book.acceptedTwice.isEmpty)
+        #expect(stage.gateway.log.acceptedTwice.isEmpty)
     }
 
     @Test("a batch whose lease was taken writes nothing more, and the run says so")
@@ -108,7 +108,7 @@ struct SendTroubleTests {
         stage.lines = "send: {request-timeout: 3s}"
         let running = try stage.start(["send", "--format", "json"])
         let deadline = Deadline.in(.seconds(30))
-        while stage.gateway.book.totals.requests < 40 && !deadline.hasPassed { usleep(5_000) }
+        while stage.gateway.log.totals.requests < 40 && !deadline.hasPassed { usleep(5_000) }
         try stage.database.execute("UPDATE pushsweep_claim SET state = 'taken' WHERE id > 0")
         let result = running.wait()
         #expect(result.exit == 75, "\(result.error)")

@@ -40,7 +40,7 @@ struct SendVolumeTests {
 
         let result = try stage.send()
         #expect(result.exit == 0, "\(result.error)")
-        let book = stage.gateway.book
+        let book = stage.gateway.log
         let states = try stage.states()
         let stale = Self.count / 20
         #expect(states["skipped"] == stale)

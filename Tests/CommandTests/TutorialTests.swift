@@ -91,7 +91,7 @@ struct TutorialTests {
             ).wait().exit == 0)
         let second = try stage.send()
         #expect(second.app()["skipped"] as? [String: Int] == ["stale": 1], "\(second.error)")
-        #expect(stage.gateway.book.requestsByToken[.numbered(3)] == 1)
+        #expect(stage.gateway.log.requestsByToken[.numbered(3)] == 1)
         #expect(try Self.columns(stage) == before)
     }
 }

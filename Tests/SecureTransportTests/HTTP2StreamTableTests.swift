@@ -33,24 +33,24 @@ struct HTTP2StreamTableTests {
         #expect(found == [nil, nil, nil, nil])
     }
 
-    @Test("a settled request keeps its slot and has no deadline any more")
-    func settled() throws {
+    @Test("a completed request keeps its slot and is due no more")
+    func completed() throws {
         var table = HTTP2StreamTable()
         let first = table.insert(key: 1, deadline: .now)
         let second = table.insert(key: 2, deadline: .never)
-        table.settle(try found(first, in: table))
+        table.complete(try found(first, in: table))
         let (due, expected, taken) = (table.first, table.index(of: second), table.count)
         #expect(due == expected)
         #expect(taken == 2)
     }
 
     /// The table beside a list of keys in the order of submission.
-    @Test("any order of insertions, settlements and removals keeps keys and order")
+    @Test("any order of insertions, completions and removals keeps keys and order")
     func model() throws {
         var random = SeededGenerator("HTTP/2 stream table")
         var table = HTTP2StreamTable()
         var open: [(key: UInt64, handle: UInt)] = []
-        var settled: [UInt] = []
+        var completed: [UInt] = []
         for key in 0..<20_000 as Range<UInt64> {
             switch Int.random(in: 0..<10, using: &random) {
             case 0..<5:
@@ -60,16 +60,16 @@ struct HTTP2StreamTableTests {
                 table.remove(try found(gone.handle, in: table))
             case 7..<8 where !open.isEmpty:
                 let gone = open.remove(at: .random(in: 0..<open.count, using: &random))
-                table.settle(try found(gone.handle, in: table))
-                settled.append(gone.handle)
-            case 8..<9 where !settled.isEmpty:
-                let gone = settled.remove(at: .random(in: 0..<settled.count, using: &random))
+                table.complete(try found(gone.handle, in: table))
+                completed.append(gone.handle)
+            case 8..<9 where !completed.isEmpty:
+                let gone = completed.remove(at: .random(in: 0..<completed.count, using: &random))
                 table.remove(try found(gone, in: table))
             default:
                 break
             }
             let (count, oldest) = (table.count, table.first.map { table[$0].key })
-            try #require(count == open.count + settled.count)
+            try #require(count == open.count + completed.count)
             try #require(oldest == open.first?.key)
         }
         for (key, handle) in open {

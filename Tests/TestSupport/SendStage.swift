@@ -9,7 +9,7 @@ package final class SendStage {
     /// The test's folder.
     package let folder: TemporaryFolder
     /// The gateway that the settings name.
-    package let gateway: ProviderService
+    package let gateway: ProviderGateway
     /// The database that the settings name.
     package let database: TokenDatabase
     /// The lines below `store:` in the settings file.
@@ -24,14 +24,15 @@ package final class SendStage {
     /// Starts the gateway and makes the database, with our own schema or with none.
     package init(
         _ engine: TestEngine = .sqlite, script: ProviderScript = ProviderScript(),
-        misbehaviour: ProviderMisbehaviour = ProviderMisbehaviour(), plot: ProviderPlot? = nil,
+        misbehaviour: ProviderMisbehaviour = ProviderMisbehaviour(),
+        scenario: ProviderScenario? = nil,
         schema: Bool = true
     ) throws {
         folder = try TemporaryFolder()
-        gateway = try ProviderService(
+        gateway = try ProviderGateway(
             certificates: SweepStage.certificates.get(),
-            gateway: ProviderGateway(authentication: .certificate, script: script),
-            misbehaviour: misbehaviour, plot: plot)
+            rules: ProviderRules(authentication: .certificate, script: script),
+            misbehaviour: misbehaviour, scenario: scenario)
         port = gateway.port
         let certificates = try SweepStage.certificates.get()
         credential =

@@ -16,12 +16,12 @@ struct ProviderConnection: ~Copyable {
     private static let rest = 150
 
     private let plan: ProviderPlan
-    private let mailbox: ProviderMailbox
+    private let queues: ProviderQueues
     private let interrupt: Interrupt
     private var conversation: ProviderConversation
     private var session: HTTP2ClientSession?
-    private var flight = InFlightRequests()
-    private var again: [ProviderItem] = []
+    private var inFlight = InFlightRequests()
+    private var again: [ProviderNotification] = []
     private var done: [ProviderOutcome] = []
     private var writer: ProviderRequestWriter
     private var lastFailure: ProviderFailure?
@@ -34,9 +34,9 @@ struct ProviderConnection: ~Copyable {
     /// The time limit for a peer that allows no stream.
     private var blockedUntil: Deadline?
 
-    init(_ plan: ProviderPlan, _ mailbox: ProviderMailbox, _ interrupt: Interrupt) {
+    init(_ plan: ProviderPlan, _ queues: ProviderQueues, _ interrupt: Interrupt) {
         self.plan = plan
-        self.mailbox = mailbox
+        self.queues = queues
         self.interrupt = interrupt
         conversation = ProviderConversation(usesToken: plan.tokens != nil)
         writer = ProviderRequestWriter(plan)
@@ -59,35 +59,35 @@ struct ProviderConnection: ~Copyable {
         if let session {
             session.close(deadline: .in(.seconds(1)))
             // Only the session knows which of its requests were never sent.
-            take(session)
+            collectOutcomes(of: session)
             deliver(done)
         }
         deliver(again.map { ProviderOutcome(key: $0.key, kind: .untouched) })
         deliver(
-            flight.removeAll().map {
+            inFlight.removeAll().map {
                 ProviderOutcome(key: $0.key, kind: .unknown("the connection was closed"))
             })
         wakeUp()
-        return mailbox.isStopping ? nil : lastFailure
+        return queues.isStopping ? nil : lastFailure
     }
 
     /// One round of sending and receiving; false when the thread must end.
     private mutating func step() throws(ProviderFailure) -> Bool {
-        if mailbox.isStopping && (interrupt.isTripped || flight.isEmpty) { return false }
+        if queues.isStopping && (interrupt.isTripped || inFlight.isEmpty) { return false }
         guard let session else {
-            if again.isEmpty && mailbox.count == 0 {
-                mailbox.awaitItems(within: Self.idleMilliseconds)
+            if again.isEmpty && queues.count == 0 {
+                queues.awaitNotifications(within: Self.idleMilliseconds)
                 return true
             }
             return try connect()
         }
         try fill(session)
-        if flight.isEmpty && session.room == 0 && !mustEnd(session) {
+        if inFlight.isEmpty && session.room == 0 && !mustEnd(session) {
             return try awaitRoom(session)
         }
-        if flight.isEmpty && again.isEmpty && !mustEnd(session) {
-            mailbox.awaitItems(within: Self.idleMilliseconds)
-            if mailbox.count > 0 || mailbox.isStopping { return true }
+        if inFlight.isEmpty && again.isEmpty && !mustEnd(session) {
+            queues.awaitNotifications(within: Self.idleMilliseconds)
+            if queues.count > 0 || queues.isStopping { return true }
             return try exchange(session, until: .now)
         }
         return try exchange(session, until: .in(Self.exchange))
@@ -106,30 +106,30 @@ struct ProviderConnection: ~Copyable {
         } else if deadline.hasPassed, self.session != nil {
             blockedUntil = nil
             conversation.drain()
-            plan.story("\(plan.name) allows no request; connecting anew")
+            plan.log("\(plan.name) allows no request; connecting anew")
         }
         return goesOn
     }
 
     private mutating func fill(_ session: HTTP2ClientSession) throws(ProviderFailure) {
         guard !conversation.isDraining && !session.isClosing else { return }
-        let isWanted = !again.isEmpty || mailbox.count > 0
-        if conversation.refusalPause > 0 && flight.isEmpty && isWanted {
+        let isWanted = !again.isEmpty || queues.count > 0
+        if conversation.refusalPause > 0 && inFlight.isEmpty && isWanted {
             _ = interrupt.wait(
                 until: .in(.milliseconds(conversation.refusalPause) * plan.limits.pace))
             conversation.pausedForRefusals()
         }
         session.maximumStreams = conversation.streams
-        if session.room > again.count && !mailbox.isStopping {
-            again += mailbox.take(session.room - again.count)
+        if session.room > again.count && !queues.isStopping {
+            again += queues.takeNotifications(session.room - again.count)
         }
         try writer.renewToken()
         var sent = 0
         while sent < again.count, session.room > 0 {
             again[sent].sends += 1
-            let slot = flight.insert(again[sent], tokenSerial: writer.token?.serial)
+            let slot = inFlight.insert(again[sent], tokenSerial: writer.token?.serial)
             guard writer.submit(again[sent], to: session, under: slot) else {
-                flight.remove(slot)
+                inFlight.remove(slot)
                 again[sent].sends -= 1
                 break
             }
@@ -142,12 +142,12 @@ struct ProviderConnection: ~Copyable {
         _ session: HTTP2ClientSession, until deadline: Deadline
     ) throws(ProviderFailure) -> Bool {
         switch session.exchange(until: deadline) {
-        case .outcomes, .closed: take(session)
+        case .outcomes, .closed: collectOutcomes(of: session)
         case .timedOut, .interrupted: break
         }
         deliver(done)
         done.removeAll(keepingCapacity: true)
-        guard session.closed != nil || flight.isEmpty && mustEnd(session) else { return true }
+        guard session.closed != nil || inFlight.isEmpty && mustEnd(session) else { return true }
         return try end(session)
     }
 
@@ -155,39 +155,41 @@ struct ProviderConnection: ~Copyable {
         session.isClosing || conversation.isDraining
     }
 
-    private mutating func take(_ session: HTTP2ClientSession) {
+    private mutating func collectOutcomes(of session: HTTP2ClientSession) {
         let batch = session.outcomes
         done.reserveCapacity(batch.count)
         for outcome in batch {
-            guard let (item, serial) = flight.take(outcome.key) else { continue }
+            guard let sent = inFlight.remove(outcome.key) else { continue }
+            let notification = sent.notification
             switch outcome.kind {
             case .response(let status):
                 do throws(ProviderFailure) {
-                    try answered(answer(status, outcome, batch), item, serial, outcome, batch)
+                    try answered(sent, with: status, outcome, in: batch)
                 } catch {
                     fault = fault ?? error
                     conversation.drain()
                 }
-            case .notProcessed(let why):
+            case .notProcessed(let reason):
                 let decision = conversation.notProcessed(
-                    refused: why == .refused, sends: item.sends)
+                    refused: reason == .refused, sends: notification.sends)
                 if decision == .deliver {
                     done.append(
                         ProviderOutcome(
-                            key: item.key, kind: why == .refused ? .refused : .untouched))
+                            key: notification.key,
+                            kind: reason == .refused ? .refused : .untouched))
                 } else {
-                    again.append(item)
+                    again.append(notification)
                 }
-            case .outcomeUnknown where Self.isTurnedAway(session):
-                done.append(ProviderOutcome(key: item.key, kind: .untouched))
-            case .outcomeUnknown(let why):
+            case .outcomeUnknown where Self.refusedCertificate(session):
+                done.append(ProviderOutcome(key: notification.key, kind: .untouched))
+            case .outcomeUnknown(let reason):
                 conversation.outcomeUnknown()
-                let isBroken = why.isBreach || session.closed?.code == .peerBrokeProtocol
+                let isBroken = reason.isBreach || session.closed?.code == .peerBrokeProtocol
                 done.append(
                     ProviderOutcome(
-                        key: item.key,
-                        kind: isBroken ? .garbled(why.clause) : .unknown(why.clause)))
-                if conversation.isUnanswering { noteUnanswered(why, isBroken) }
+                        key: notification.key,
+                        kind: isBroken ? .garbled(reason.clause) : .unknown(reason.clause)))
+                if conversation.isUnanswering { noteUnanswered(reason, isBroken) }
             }
         }
     }
@@ -195,7 +197,7 @@ struct ProviderConnection: ~Copyable {
     /// Whether the gateway refused this host's certificate. Under TLS 1.3 the refusal arrives only
     /// after requests were sent, and a server that asks for a certificate reads none of them before
     /// (RFC 8446, 4.4.2.4).
-    private static func isTurnedAway(_ session: HTTP2ClientSession) -> Bool {
+    private static func refusedCertificate(_ session: HTTP2ClientSession) -> Bool {
         session.closed?.failure?.code == .clientCertificateRefused
     }
 
@@ -208,7 +210,7 @@ struct ProviderConnection: ~Copyable {
     }
 
     private func answer(
-        _ status: Int, _ outcome: HTTP2Outcome, _ batch: HTTP2OutcomeBatch
+        _ status: Int, _ outcome: HTTP2Outcome, in batch: HTTP2OutcomeBatch
     ) -> ProviderAnswer {
         guard status != 200 else { return ProviderAnswer(status: 200) }
         let after = batch.value(of: ProviderRequestWriter.retryAfter, in: outcome)
@@ -219,35 +221,44 @@ struct ProviderConnection: ~Copyable {
         }
     }
 
+    /// The time in the `date` header of an answer; nil without a usable one.
+    private func serverTime(
+        of outcome: HTTP2Outcome, in batch: HTTP2OutcomeBatch
+    ) -> EpochSeconds? {
+        batch.value(of: ProviderRequestWriter.date, in: outcome)
+            .flatMap {
+                HTTPDate.seconds(
+                    String(decoding: $0, as: UTF8.self), now: Int64(plan.now().rawValue))
+            }
+            .map { EpochSeconds(UInt32(clamping: $0)) }
+    }
+
     private mutating func answered(
-        _ answer: ProviderAnswer, _ item: ProviderItem, _ serial: Int?, _ outcome: HTTP2Outcome,
-        _ batch: HTTP2OutcomeBatch
+        _ sent: InFlightRequests.Entry, with status: Int, _ outcome: HTTP2Outcome,
+        in batch: HTTP2OutcomeBatch
     ) throws(ProviderFailure) {
-        switch conversation.answered(answer.meaning, sends: item.sends) {
+        let notification = sent.notification
+        let answer = answer(status, outcome, in: batch)
+        switch conversation.answered(answer.meaning, sends: notification.sends) {
         case .deliver:
             wakeUp()
-            done.append(ProviderOutcome(key: item.key, kind: .answered(answer)))
-        case .sendAgain: again.append(item)
+            done.append(ProviderOutcome(key: notification.key, kind: .answered(answer)))
+        case .sendAgain: again.append(notification)
         case .sendWithNewToken:
-            again.append(item)
-            let date = batch.value(of: ProviderRequestWriter.date, in: outcome)
-                .flatMap {
-                    HTTPDate.seconds(
-                        String(decoding: $0, as: UTF8.self), now: Int64(plan.now().rawValue))
-                }
+            again.append(notification)
             try writer.replaceToken(
-                serial: serial, serverTime: date.map { EpochSeconds(UInt32(clamping: $0)) })
+                serial: sent.tokenSerial, serverTime: serverTime(of: outcome, in: batch))
         }
     }
 
-    private func deliver(_ outcomes: [ProviderOutcome]) { mailbox.deliver(outcomes) }
+    private func deliver(_ outcomes: [ProviderOutcome]) { queues.deliver(outcomes) }
 
     private mutating func end(_ session: HTTP2ClientSession) throws(ProviderFailure) -> Bool {
         session.close()
         if let fault { throw fault }
         if let goAway = session.goAway {
             let reason = AnswerBody(goAway.debug).reason.map { " (\($0))" } ?? ""
-            plan.story("\(plan.name) said GOAWAY, \(goAway.code)\(reason)")
+            plan.log("\(plan.name) said GOAWAY, \(goAway.code)\(reason)")
         }
         self.session = nil
         let close = session.closed
@@ -277,13 +288,13 @@ struct ProviderConnection: ~Copyable {
     private mutating func rest() throws(ProviderFailure) -> Bool {
         deliver(again.map { ProviderOutcome(key: $0.key, kind: .untouched) })
         again = []
-        guard mailbox.rest(isResting: isResting) else {
+        guard queues.beginRest(isResting: isResting) else {
             if let lastFailure { throw lastFailure }
             return false
         }
         isResting = true
-        plan.story("one connection to \(plan.name) rests while others go on")
-        for _ in 0..<Self.rest where !mailbox.isStopping {
+        plan.log("one connection to \(plan.name) rests while others go on")
+        for _ in 0..<Self.rest where !queues.isStopping {
             if interrupt.wait(until: .in(Self.exchange * plan.limits.pace)) { return false }
         }
         conversation.startAgain()
@@ -292,7 +303,7 @@ struct ProviderConnection: ~Copyable {
 
     /// The connection works again, or ends: other connections may rest now.
     private mutating func wakeUp() {
-        if isResting { mailbox.resume() }
+        if isResting { queues.endRest() }
         isResting = false
     }
 
@@ -307,10 +318,10 @@ struct ProviderConnection: ~Copyable {
             failure = error
         }
         guard failure.code != .interrupted else { return false }
-        let told = ProviderFailure(failure)
-        lastFailure = told
-        plan.story("\(told)")
-        if told.code == .credential { throw told }
+        let providerFailure = ProviderFailure(failure)
+        lastFailure = providerFailure
+        plan.log("\(providerFailure)")
+        if providerFailure.code == .credential { throw providerFailure }
         return try pause()
     }
 
@@ -329,7 +340,7 @@ struct ProviderConnection: ~Copyable {
                 settings.requestTimeout = plan.limits.request
                 settings.keptFields = ProviderRequestWriter.keptFields
                 let session = try HTTP2ClientSession(connection, settings: settings)
-                plan.story("connected to \(plan.name) at \(address)")
+                plan.log("connected to \(plan.name) at \(address)")
                 return session
             } catch {
                 failure = error

@@ -29,11 +29,7 @@ struct ProviderRequestWriter {
     /// Gets the provider token that is due.
     mutating func renewToken() throws(ProviderFailure) {
         guard let tokens = plan.tokens else { return }
-        do throws(SigningFailure) {
-            use(try tokens.token())
-        } catch {
-            throw ProviderFailure(.credential, "\(error)")
-        }
+        use(try tokens.token())
     }
 
     /// Gets another provider token after APNs called one expired.
@@ -42,11 +38,7 @@ struct ProviderRequestWriter {
     ) throws(ProviderFailure) {
         // An answer to an older token: there is a newer one already.
         guard let tokens = plan.tokens, let token, token.serial == serial else { return }
-        do {
-            use(try tokens.token(afterExpiryOf: token, serverTime: serverTime))
-        } catch {
-            throw ProviderFailure(.credential, "\(error)")
-        }
+        use(try tokens.token(afterExpiryOf: token, serverTime: serverTime))
     }
 
     private mutating func use(_ other: ProviderToken) {
@@ -58,18 +50,20 @@ struct ProviderRequestWriter {
 
     /// Puts a notification on a stream; false when the session has no room.
     mutating func submit(
-        _ item: ProviderItem, to session: HTTP2ClientSession, under slot: UInt64
+        _ notification: ProviderNotification, to session: HTTP2ClientSession, under slot: UInt64
     ) -> Bool {
-        request.reset(template(item.attributes))
-        let needed = ProviderPath.length(of: item.token)
+        request.reset(template(notification.attributes))
+        let needed = ProviderPath.length(of: notification.token)
         if path.count < needed { path = [UInt8](repeating: 0, count: needed) }
-        let length = path.withUnsafeMutableBytes { ProviderPath.write(item.token, into: $0) }
+        let length = path.withUnsafeMutableBytes {
+            ProviderPath.write(notification.token, into: $0)
+        }
         request.append(path[..<length])
         request.endValue()
-        identifier.withUnsafeMutableBytes { item.id.writeText(into: $0) }
+        identifier.withUnsafeMutableBytes { notification.id.writeText(into: $0) }
         request.append(identifier)
         request.endValue()
-        request.append(item.payload)
+        request.append(notification.payload)
         return session.submit(request, key: slot)
     }
 

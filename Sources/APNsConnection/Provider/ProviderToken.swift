@@ -62,12 +62,13 @@ package final class ProviderTokenSource: Sendable {
         (self.credential, self.clocks) = (credential, clocks)
     }
 
-    /// The token to send now; signed or renewed if due. Throws `SigningFailure`.
-    package func token() throws(SigningFailure) -> ProviderToken {
-        try held.withLock { (held) throws(SigningFailure) in
+    /// The token to send now; signed or renewed if due. Throws `credential` where libcrypto cannot
+    /// sign.
+    package func token() throws(ProviderFailure) -> ProviderToken {
+        try held.withLock { (held) throws(ProviderFailure) in
             let now = clocks.monotonic()
             if let present = held,
-                ProviderTokenPolicy.decision(age: now - present.madeAt) == .keep
+                !ProviderTokenPolicy.mustRenew(age: now - present.madeAt)
             {
                 return present.token
             }
@@ -76,17 +77,18 @@ package final class ProviderTokenSource: Sendable {
     }
 
     /// The token to use after APNs answered ExpiredProviderToken to `refused`. `serverTime` is the
-    /// `date` of that answer, where it has one. Throws `ProviderClockFault` when the token is too
-    /// young to have expired, or `SigningFailure`.
+    /// `date` of that answer, where it has one. Throws `credential` when the token is
+    /// too young to have expired, because the clock of this host is then wrong, and where libcrypto
+    /// cannot sign.
     package func token(
         afterExpiryOf refused: ProviderToken, serverTime: EpochSeconds?
-    ) throws -> ProviderToken {
-        try held.withLock { held in
+    ) throws(ProviderFailure) -> ProviderToken {
+        try held.withLock { (held) throws(ProviderFailure) in
             let now = clocks.monotonic()
             guard let present = held else { return try renew(&held, now) }
             // These answer requests that were in flight when another connection had it renewed.
             guard present.token.serial == refused.serial else { return present.token }
-            guard ProviderTokenPolicy.decision(expiredAtAge: now - present.madeAt) == .renew else {
+            guard ProviderTokenPolicy.mayReplace(age: now - present.madeAt) else {
                 throw clockFault(present.token, serverTime)
             }
             return try renew(&held, now)
@@ -95,9 +97,14 @@ package final class ProviderTokenSource: Sendable {
 
     private func renew(
         _ held: inout Held?, _ now: ContinuousClock.Instant
-    ) throws(SigningFailure) -> ProviderToken {
+    ) throws(ProviderFailure) -> ProviderToken {
         let claims = credential.claims.issued(at: clocks.wall())
-        let signature = try credential.key.signature(of: claims.signingInput)
+        let signature: [UInt8]
+        do {
+            signature = try credential.key.signature(of: claims.signingInput)
+        } catch {
+            throw ProviderFailure(.credential, error.description)
+        }
         let token = ProviderToken(
             serial: (held?.token.serial ?? 0) + 1,
             authorization: "bearer " + claims.text(signature: signature),
@@ -108,15 +115,43 @@ package final class ProviderTokenSource: Sendable {
 
     private func clockFault(
         _ token: ProviderToken, _ serverTime: EpochSeconds?
-    ) -> ProviderClockFault {
+    ) -> ProviderFailure {
         let local = RFC3339.text(Int64(clocks.wall().rawValue))
         let server =
             serverTime.map { "APNs' says \(RFC3339.text(Int64($0.rawValue)))" }
             ?? "APNs named no time"
-        return ProviderClockFault(
-            description:
-                "sending with the provider token of key \(credential.claims.keyID): APNs calls it "
+        return ProviderFailure(
+            .credential,
+            "sending with the provider token of key \(credential.claims.keyID): APNs calls it "
                 + "expired although it is new; this host's clock says \(local), \(server); "
                 + "correct the clock")
     }
+}
+
+// The times at which a new provider token is made.
+//
+// APNs accepts a token for an hour after its `iat`, and accepts a new one at most every 20 minutes
+// (Apple, "Establishing a token-based connection to APNs"). Renewal has to fall between the two
+// limits. Tokens are renewed after 50 minutes, which leaves ten for clocks that differ and requests
+// that wait.
+//
+// The age is measured on the monotonic clock, because the wall clock may be set at any moment. The
+// wall clock is read once per token, for `iat`. If APNs calls a token expired that is younger than
+// 20 minutes, the token is not old but this host's clock is wrong. Another token would be refused
+// too, and so would every one after it, until APNs answers TooManyProviderTokenUpdates. That ends
+// the run with both times in the message.
+
+/// The rules for renewing provider tokens.
+package enum ProviderTokenPolicy {
+    /// The minimum age of a token before it is replaced, for any reason.
+    static let leastAge = Duration.seconds(20 * 60)
+    /// The age at which a token is replaced.
+    static let renewalAge = Duration.seconds(50 * 60)
+
+    /// Whether a token of this age has to be renewed before the next request.
+    package static func mustRenew(age: Duration) -> Bool { age >= renewalAge }
+
+    /// Whether a token of this age that APNs called expired can be replaced. A younger one shows
+    /// that the clock is wrong, and another token would not help.
+    package static func mayReplace(age: Duration) -> Bool { age >= leastAge }
 }

@@ -2,14 +2,14 @@ import COpenSSL
 import Glibc
 import SecureTransport
 
-// A certificate authority that lives as long as a test, a demo or a simulator's directory.
+// A certificate authority for one test, one demo or one directory of the simulator.
 //
-// It exists so that nothing here needs a real certificate, or a stored one that expires one day:
-// each run mints what it needs, good or bad. Keys are EC P-256. Nothing it makes is for production.
+// With it, tests need no real certificate and no stored one that will expire: each run makes the
+// certificates it needs, valid or not. Keys are EC P-256. The certificates are not for production.
 
-/// Why a certificate could not be minted or written.
+/// A failure to make or write a certificate.
 package struct MintFailure: Error, Sendable, CustomStringConvertible {
-    /// One line: what was done and what happened.
+    /// One line with the action and the failure.
     package let description: String
 
     static func openSSL(_ action: String) -> MintFailure {
@@ -17,13 +17,13 @@ package struct MintFailure: Error, Sendable, CustomStringConvertible {
     }
 }
 
-/// What a minted certificate shall say.
+/// The content of a certificate to be made.
 package struct CertificateRequest: Sendable {
-    /// What the certificate may be used for (RFC 5280 section 4.2.1.12).
+    /// The purpose of the certificate (RFC 5280 section 4.2.1.12).
     package enum Usage: String, Sendable {
-        /// A gateway's.
+        /// Certificate of a gateway.
         case server = "serverAuth"
-        /// A push sender's.
+        /// Certificate of a push sender.
         case client = "clientAuth"
     }
 
@@ -42,7 +42,8 @@ package struct CertificateRequest: Sendable {
     /// Extended key usage.
     package var usage: Usage
 
-    /// One hour back for clocks that differ, and 90 days ahead, unless said otherwise.
+    /// Makes a request; by default valid from one hour ago, for clocks that differ, to 90 days
+    /// ahead.
     package init(
         commonName: String, userID: String? = nil, dnsNames: [String] = [],
         addresses: [String] = [], notBefore: Int = -3600, notAfter: Int = 90 * 86400,
@@ -66,14 +67,14 @@ package struct CertificateRequest: Sendable {
             commonName: commonName, dnsNames: dnsNames, addresses: addresses, usage: .server)
     }
 
-    /// A push sender's certificate, named as Apple names them.
+    /// A push sender's certificate with the names of Apple's certificates.
     package static func client(bundleID: String = "com.example.chat") -> CertificateRequest {
         CertificateRequest(
             commonName: "Apple Push Services: \(bundleID)", userID: bundleID, usage: .client)
     }
 }
 
-/// A throw-away authority that issues certificates.
+/// A temporary authority that issues certificates.
 package final class CertificateAuthority: Sendable {
     private let own: IdentityMaterial
     /// The authority's name.
@@ -87,7 +88,7 @@ package final class CertificateAuthority: Sendable {
             issuer: nil)
     }
 
-    /// Issues a certificate with a new key. The chain holds no authority: peers have it.
+    /// Issues a certificate with a new key. The chain has no authority, because peers have it.
     package func issue(_ request: CertificateRequest) throws(MintFailure) -> MintedCertificate {
         MintedCertificate(
             identity: TLSIdentity(try CertificateMint.mint(request, issuer: own)))
@@ -104,16 +105,16 @@ package final class CertificateAuthority: Sendable {
     }
 }
 
-/// A certificate with its key, fresh from an authority.
+/// A new certificate of an authority, with its key.
 package struct MintedCertificate: Sendable {
-    /// Ready for a context, without going through files.
+    /// The identity for a context, without files.
     package let identity: TLSIdentity
 
-    /// How a PKCS#12 file is encrypted.
+    /// The encryption of a PKCS#12 file.
     package enum PKCS12Style: Sendable {
-        /// AES-256, as OpenSSL 3 writes.
+        /// AES-256, as in files of OpenSSL 3.
         case modern
-        /// RC2-40 and Triple DES, as old Keychains wrote; needs OpenSSL's legacy provider.
+        /// RC2-40 and Triple DES, as in files of old Keychains; needs OpenSSL's legacy provider.
         case legacy
     }
 

@@ -2,9 +2,9 @@ import COpenSSL
 import Glibc
 import SecureTransport
 
-/// Builds and signs certificates, and writes what was minted to files.
+/// Makes and signs certificates, and writes them to files.
 package enum CertificateMint {
-    /// Writes a file with exactly this mode, whatever the umask and whatever was there before.
+    /// Writes a file with exactly this mode, for any umask and any mode of an existing file.
     package static func write(
         _ bytes: [UInt8], to path: String, mode: UInt32
     ) throws(MintFailure) {
@@ -38,7 +38,7 @@ package enum CertificateMint {
         return stream.contents
     }
 
-    /// A certificate with a new key; without an issuer, an authority that signs itself.
+    /// Makes a certificate with a new key; without an issuer, a self-signed authority.
     static func mint(
         _ request: CertificateRequest, issuer: IdentityMaterial?
     ) throws(MintFailure) -> IdentityMaterial {
@@ -50,7 +50,7 @@ package enum CertificateMint {
             EVP_PKEY_free(key)
             throw MintFailure.openSSL("making a certificate")
         }
-        // Owns both from here on, so that a throw frees them.
+        // Owns both, so that a throw frees them.
         let made = IdentityMaterial(certificate: certificate, key: key, chain: [])
         guard X509_set_version(certificate, 2) == 1,
             setSerialNumber(certificate),
@@ -68,7 +68,8 @@ package enum CertificateMint {
         return made
     }
 
-    /// 64 random bits: two certificates of one authority must not share a number.
+    /// Sets 64 random bits, because two certificates of one authority must not have the same
+    /// number.
     private static func setSerialNumber(_ certificate: OpaquePointer) -> Bool {
         ASN1_INTEGER_set_uint64(
             X509_get_serialNumber(certificate), UInt64.random(in: 1...UInt64.max)) == 1

@@ -3,10 +3,10 @@ import SecureTransport
 
 /// The public half of a `SigningKey`.
 package final class VerificationKey: Sendable {
-    // Unsafe only to the compiler: as in SigningKey.
+    // Safe for the same reason as in SigningKey.
     nonisolated(unsafe) private let key: OpaquePointer
 
-    /// Takes over one reference.
+    /// Takes ownership of one reference.
     private init(adopting key: OpaquePointer) {
         self.key = key
     }
@@ -44,8 +44,8 @@ package final class VerificationKey: Sendable {
         EVP_PKEY_free(key)
     }
 
-    /// Whether the 64 bytes are this key's signature of the message. False for any other number of
-    /// bytes.
+    /// Whether the 64 bytes are a signature of the message by this key. False for any other number
+    /// of bytes.
     package func verifies(_ signature: [UInt8], of message: [UInt8]) -> Bool {
         guard let encoded = EllipticSignature.encoded(signature), let context = EVP_MD_CTX_new()
         else {
@@ -61,7 +61,7 @@ package final class VerificationKey: Sendable {
 }
 
 extension SigningKey {
-    /// A new key, which no file holds. Throws `MintFailure`.
+    /// Makes a new key, without a file. Throws `MintFailure`.
     package convenience init() throws(MintFailure) {
         guard let made = pushsweep_generate_p256_key() else {
             throw MintFailure.openSSL("making a signing key")
@@ -69,10 +69,10 @@ extension SigningKey {
         self.init(adopting: made)
     }
 
-    /// What others need to check signatures of this key.
+    /// The public key, to check signatures of this key.
     package var verificationKey: VerificationKey { VerificationKey(sharing: self) }
 
-    /// The key as a `.p8` file holds it (PKCS#8 in PEM, not encrypted). Throws `MintFailure`.
+    /// The key in the form of a `.p8` file (PKCS#8 in PEM, not encrypted). Throws `MintFailure`.
     package func pem() throws(MintFailure) -> [UInt8] {
         guard let stream = MemoryStream(),
             PEM_write_bio_PKCS8PrivateKey(stream.bio, key, nil, nil, 0, nil, nil) == 1

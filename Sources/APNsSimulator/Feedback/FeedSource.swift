@@ -1,10 +1,11 @@
 import APNsProtocol
 import Encodings
 import Glibc
+import Synchronization
 
-/// Where the bytes of one list come from.
+/// The source of the bytes of one list.
 package enum FeedSource: Sendable {
-    /// These bytes, whatever they are.
+    /// These bytes, unchanged.
     case bytes([UInt8])
     /// The bytes of a file, read while they are served.
     case file(String)
@@ -25,9 +26,9 @@ package enum FeedSource: Sendable {
         .bytes(try HexText.bytes(text))
     }
 
-    /// Tuples spelled as lines of `<seconds since 1970> <token in hex>`; a line may lack the token
-    /// (a tuple of length 0), be empty, or be a comment after `#`. Throws with the name of what they
-    /// are from and the line's number.
+    /// Parses tuples from lines of `<seconds since 1970> <token in hex>`. A line may lack the token
+    /// (a tuple of length 0), be empty, or be a comment after `#`. `name` is the name of the source
+    /// in messages.
     package static func lines(
         _ text: String, of name: String
     ) throws(SimulatorFailure) -> FeedSource {
@@ -58,7 +59,7 @@ package enum FeedSource: Sendable {
     }
 }
 
-/// Bytes as people type them.
+/// Parses bytes in hex.
 enum HexText {
     static func bytes(_ text: String) throws(SimulatorFailure) -> [UInt8] {
         let digits = text.filter { !$0.isWhitespace }
@@ -72,13 +73,13 @@ enum HexText {
     }
 }
 
-/// Reads a source from its start to its end, portion by portion, with flat memory.
+/// Reads a source from its start to its end in portions, with constant memory.
 final class FeedCursor {
     private let source: FeedSource
     private var position = 0
     private var descriptor: Int32 = -1
 
-    /// Enough for the largest tuple, and for writes that amortise the cost of a call.
+    /// The size of a portion: enough for the largest tuple, and large enough for few calls.
     static let portion = 128 * 1024
 
     init(_ source: FeedSource) throws(SimulatorFailure) {
@@ -98,7 +99,7 @@ final class FeedCursor {
         }
     }
 
-    /// Fills the buffer and says with how many bytes; 0 at the end.
+    /// Fills the buffer and returns the number of bytes; 0 at the end.
     func next(into buffer: UnsafeMutableRawBufferPointer) throws(SimulatorFailure) -> Int {
         switch source {
         case .bytes(let bytes):
@@ -121,11 +122,51 @@ final class FeedCursor {
         }
     }
 
-    /// Back to the start, for a feed without end.
+    /// Continues at the start, for a feed without end.
     func rewind() {
         position = 0
         if descriptor >= 0 {
             lseek(descriptor, 0, SEEK_SET)
+        }
+    }
+}
+
+/// The lists that a gateway has not served yet.
+///
+/// Reading is destructive, as with Apple's service (Binary Provider API, "The Feedback Service"): a
+/// connection removes its list from the queue, whether or not the client reads it to its end.
+final class FeedQueue: Sendable {
+    private struct State {
+        var feeds: [FeedSource]
+        var served = 0
+    }
+
+    private let state: Mutex<State>
+    private let repeats: Bool
+
+    init(_ feeds: [FeedSource], repeats: Bool) {
+        state = Mutex(State(feeds: feeds))
+        self.repeats = repeats
+    }
+
+    func add(_ feed: FeedSource) {
+        state.withLock { $0.feeds.append(feed) }
+    }
+
+    /// Removes and returns the next list with its number; nil when none is left.
+    func next() -> (number: Int, feed: FeedSource)? {
+        state.withLock { state in
+            guard !state.feeds.isEmpty, repeats || state.served < state.feeds.count else {
+                return nil
+            }
+            let number = state.served % state.feeds.count
+            state.served += 1
+            let feed = state.feeds[number]
+            if !repeats {
+                // A long list must not stay in memory.
+                state.feeds[number] = .bytes([])
+            }
+            return (number, feed)
         }
     }
 }

@@ -1,43 +1,44 @@
 import SecureTransport
 
-/// How a feedback gateway serves. The default is what Apple's did: the list at once after the
-/// handshake, once, then close_notify.
+/// The behaviour of a feedback gateway. By default as Apple's: it sends the list once, directly
+/// after the handshake, then close_notify.
 package struct FeedbackBehaviour: Sendable, Equatable {
-    /// What happens before any list.
+    /// The beginning of a connection, before any list.
     package enum Opening: String, Sendable, CaseIterable {
         /// TLS, then the list.
         case normal
-        /// TCP only: the client's hello is never answered.
+        /// TCP only: the gateway never answers the client's hello.
         case silentBeforeHandshake = "silent-before-handshake"
-        /// TLS, then nothing; the list stays for the next connection.
+        /// TLS and no byte of a list; the list stays for the next connection.
         case silentAfterHandshake = "silent-after-handshake"
-        /// The list without TLS, as far as the socket takes it at once.
+        /// The list without TLS, as many bytes as the socket accepts at once.
         case plaintext
     }
 
-    /// What happens after the last byte.
+    /// The end of a connection, after the last byte.
     package enum Ending: String, Sendable, CaseIterable {
         /// A complete list (RFC 8446 section 6.1).
         case closeNotify = "close-notify"
-        /// The stream just ends, so the client cannot know that it has all.
+        /// The stream ends without close_notify, so the client cannot know whether the list is
+        /// complete.
         case noCloseNotify = "no-close-notify"
-        /// Never ends; some gateways did this.
+        /// The connection stays open; some gateways did this.
         case holdOpen = "hold-open"
-        /// TCP reset. Bytes that the client has not read yet may be lost with it.
+        /// A TCP reset. The client may lose bytes that it has not read yet.
         case reset
     }
 
-    /// Which certificate the gateway shows.
+    /// The certificate that the gateway sends.
     package enum Certificate: String, Sendable, CaseIterable {
-        /// A good one.
+        /// A valid one.
         case valid
-        /// Expired an hour ago.
+        /// One that expired an hour ago.
         case expired
-        /// Valid from tomorrow.
+        /// One that is valid from tomorrow.
         case notYetValid = "not-yet-valid"
-        /// Of an authority that the client does not trust.
+        /// One of an authority that the client does not trust.
         case foreign
-        /// For another host name.
+        /// One for another host name.
         case wrongHost = "wrong-host"
 
         var name: SimulatorCertificates.Name {
@@ -51,11 +52,11 @@ package struct FeedbackBehaviour: Sendable, Equatable {
         }
     }
 
-    /// A silence in the middle.
+    /// A pause during the list.
     package struct Pause: Sendable, Equatable {
-        /// After so many bytes of the list.
+        /// The number of bytes of the list after which it begins.
         package var afterByte: Int
-        /// How long.
+        /// Its duration.
         package var duration: Duration
 
         /// Makes a pause.
@@ -65,39 +66,39 @@ package struct FeedbackBehaviour: Sendable, Equatable {
         }
     }
 
-    /// What happens before any list.
+    /// The beginning of a connection, before any list.
     package var opening = Opening.normal
-    /// What happens after the last byte, also one forced by `closeAfter`.
+    /// The end of a connection, after the last byte or at `closeAfter`.
     package var ending = Ending.closeNotify
-    /// Bytes per write, so per TLS record: 1 is a drip. Nil for as many as fit.
+    /// The number of bytes per write and TLS record; nil for as many as fit.
     package var writeSize: Int?
-    /// Waiting time between two writes.
+    /// The time between two writes.
     package var delay = Duration.zero
-    /// A silence in the middle.
+    /// A pause during the list.
     package var pause: Pause?
-    /// Ends the list after so many bytes, be it inside a tuple.
+    /// The number of bytes after which the list ends, even inside a tuple; nil for all.
     package var closeAfter: Int?
-    /// Resets after so many bytes.
+    /// The number of bytes after which the connection is reset; nil for never.
     package var resetAfter: Int?
-    /// Bytes sent in place of the list, which is lost.
+    /// Bytes sent instead of the list, which is lost.
     package var replacement: [UInt8]?
     /// Bytes sent after the list.
     package var appendix: [UInt8] = []
-    /// Starts the list over and over on the same connection, until the client leaves.
+    /// Whether the list is repeated on the same connection until the client closes it.
     package var isEndless = false
-    /// Serves the lists again, in turn, instead of each once.
+    /// Whether the lists are served again, in turn, instead of once each.
     package var repeats = false
-    /// Which certificate the gateway shows.
+    /// The certificate that the gateway sends.
     package var certificate = Certificate.valid
-    /// Calls every client certificate bad, with an alert.
+    /// Whether every client certificate is refused with an alert.
     package var refusesClients = false
-    /// TLS versions it accepts.
+    /// The TLS versions that it accepts.
     package var versions = TLSServerContext.Version.tls12 ... .tls13
 
-    /// Apple's behaviour.
+    /// The behaviour of Apple's gateway.
     package init() {}
 
-    /// Bytes spelled in hex, for `replacement` and `appendix`; spaces and line ends are ignored.
+    /// Parses bytes in hex, for `replacement` and `appendix`; spaces and line ends are ignored.
     package static func bytes(hex: String) throws(SimulatorFailure) -> [UInt8] {
         try HexText.bytes(hex)
     }

@@ -1,7 +1,7 @@
 import APNsProtocol
 
-// A feed of any length that follows from a few numbers, so that ten million tuples take no memory,
-// and a test or benchmark can say what tuple i was without having seen the feed.
+// A feed of any length computed from a few numbers. Ten million tuples need no memory, and a test
+// or benchmark can compute tuple i without the feed.
 //
 // Tuple i, from 0:
 //   length  lengths[i mod lengths.count]
@@ -12,23 +12,23 @@ import APNsProtocol
 //
 // m is a bijection and G is odd, so tokens of 8 bytes or more differ for every i.
 
-/// A feed that is computed, not stored.
+/// A computed feed.
 package struct GeneratedFeed: Sendable, Equatable {
-    /// Number of tuples.
+    /// The number of tuples.
     package let count: Int
-    /// Chooses the tokens.
+    /// The seed of the tokens.
     package let seed: UInt64
-    /// Token lengths in bytes, used in turn, at least one.
+    /// The token lengths in bytes, used in turn; at least one.
     package let lengths: [UInt16]
     /// Time of tuple 0, seconds since 1970-01-01T00:00:00Z.
     package let firstTime: UInt32
-    /// How many seconds the times run through before they start again, at least 1.
+    /// The number of seconds after which the times repeat, at least 1.
     package let timeSpan: UInt32
 
     private static let increment: UInt64 = 0x9E37_79B9_7F4A_7C15
     private let start: UInt64
 
-    /// Describes a feed. Without lengths all tokens have 32 bytes; a span of 0 counts as 1.
+    /// Makes a feed. Without lengths all tokens have 32 bytes; a span of 0 counts as 1.
     package init(
         count: Int, seed: UInt64, lengths: [UInt16] = [32], firstTime: UInt32 = 1_700_000_000,
         timeSpan: UInt32 = 86400
@@ -41,7 +41,7 @@ package struct GeneratedFeed: Sendable, Equatable {
         start = Self.mixed(seed)
     }
 
-    /// Tuple `index`, whether or not the feed is that long.
+    /// Tuple `index`, also beyond the end of the feed.
     package func tuple(at index: Int) -> FeedbackTuple {
         FeedbackTuple(time: time(at: index), token: token(at: index))
     }
@@ -58,7 +58,7 @@ package struct GeneratedFeed: Sendable, Equatable {
         return DeviceToken(Array(bytes[..<length(at: index)]))
     }
 
-    /// Size of the whole feed in bytes.
+    /// The size of the feed in bytes.
     package var encodedLength: Int {
         let round = lengths.reduce(0) { $0 + FeedbackTuple.headerLength + Int($1) }
         let rest = lengths.prefix(count % lengths.count).reduce(0) {
@@ -67,18 +67,18 @@ package struct GeneratedFeed: Sendable, Equatable {
         return count / lengths.count * round + rest
     }
 
-    /// Room that `encode` needs to make progress with any tuple.
+    /// The least size of a buffer for `encode` with any tuple.
     static let largestTuple = FeedbackTuple.headerLength + (Int(UInt16.max) + 7) & ~7
 
-    /// Writes whole tuples from `index` on until the buffer or the feed ends; moves `index` and
-    /// returns the bytes written. The same wire form as `FeedbackTuple.encode`, without a
-    /// detour over values: this is the load source of benchmarks.
+    /// Writes complete tuples from `index` on until the buffer or the feed ends; moves `index` and
+    /// returns the number of bytes written. The wire form is that of `FeedbackTuple.encode`,
+    /// without intermediate values, because benchmarks use it as load.
     func encode(from index: inout Int, into buffer: UnsafeMutableRawBufferPointer) -> Int {
         var filled = 0
         while index < count {
             let length = length(at: index)
             let body = filled + FeedbackTuple.headerLength
-            // Tokens are written in whole words, so the last one may need up to 7 bytes more.
+            // Tokens are written in whole words, so up to 7 more bytes are needed.
             let room = (length + 7) & ~7
             guard body + room <= buffer.count else {
                 break

@@ -1,33 +1,34 @@
 import SecureTransport
 
-/// What a server's HTTP/2 session says of itself and accepts. For the simulator and tests.
+/// The settings and limits of a server's HTTP/2 session, for the simulator and tests.
 package struct HTTP2ServerSettings: Sendable {
-    /// SETTINGS_MAX_CONCURRENT_STREAMS; nil sends none, which means no limit.
+    /// SETTINGS_MAX_CONCURRENT_STREAMS; nil for no limit.
     package var maximumStreams: UInt32? = 1000
-    /// SETTINGS_INITIAL_WINDOW_SIZE: bytes a client may send on a new stream.
+    /// SETTINGS_INITIAL_WINDOW_SIZE: the number of bytes that a client may send on a new stream.
     package var initialWindow: UInt32 = 65_535
-    /// The window of the whole connection; at least 65,535, which is what it begins with.
+    /// The window of the connection; at least 65,535, its initial size.
     package var connectionWindow: Int32 = 4 << 20
-    /// False never gives a client more room than it began with: WINDOW_UPDATE is not sent.
+    /// Whether WINDOW_UPDATE is sent. Without it a client cannot send more than the initial
+    /// windows.
     package var opensWindows = true
-    /// Largest request body; a longer one is reset.
+    /// The most bytes of a request body; the stream of a longer one is reset.
     package var maximumBodySize = 64 * 1024
-    /// Largest header list of a request, as RFC 9113 section 10.5.1 counts.
+    /// The largest header list of a request, in bytes as in RFC 9113 section 10.5.1.
     package var maximumHeaderListSize = 16 * 1024
     /// Whether PING is answered.
     package var answersPings = true
 
-    /// The defaults.
+    /// Makes the default settings.
     package init() {}
 }
 
-/// A whole request that a client sent.
+/// A complete request of a client.
 package struct HTTP2ServerRequest: Sendable {
-    /// Its stream, to answer on.
+    /// Its stream, for the answer.
     package let streamID: Int32
     /// Names and values, then the body.
     var bytes: [UInt8] = []
-    /// Where each name and each value ends.
+    /// The end of each name and each value.
     var ends: [Int] = []
     var headerListSize = 0
     var bodyStart = 0
@@ -38,16 +39,16 @@ package struct HTTP2ServerRequest: Sendable {
         ends.reserveCapacity(32)
     }
 
-    /// Number of fields, pseudo-header fields and repetitions included.
-    package var fieldCount: Int { ends.count / 2 }
+    /// The number of fields, with pseudo-header fields and repetitions.
+    var fieldCount: Int { ends.count / 2 }
 
-    /// A field by place: name and value as they came.
+    /// The name and value of the field at an index, as received.
     package func field(_ place: Int) -> (name: ArraySlice<UInt8>, value: ArraySlice<UInt8>) {
         let start = place == 0 ? 0 : ends[2 * place - 1]
         return (bytes[start..<ends[2 * place]], bytes[ends[2 * place]..<ends[2 * place + 1]])
     }
 
-    /// The value of the first field of that name; nil when there is none.
+    /// The value of the first field with a name; nil without one.
     package func value(_ name: StaticString) -> ArraySlice<UInt8>? {
         let wanted = UnsafeBufferPointer(start: name.utf8Start, count: name.utf8CodeUnitCount)
         for place in 0..<fieldCount {
@@ -59,16 +60,16 @@ package struct HTTP2ServerRequest: Sendable {
         return nil
     }
 
-    /// How many fields have that name.
+    /// The number of fields with a name.
     package func count(of name: StaticString) -> Int {
         let wanted = UnsafeBufferPointer(start: name.utf8Start, count: name.utf8CodeUnitCount)
         return (0..<fieldCount).count { field($0).name.elementsEqual(wanted) }
     }
 
-    /// What followed the fields.
+    /// The body.
     package var body: ArraySlice<UInt8> { bytes[bodyStart...] }
 
-    /// False when the header list grows past `limit`. Trailers count and are dropped.
+    /// Adds a field; false when the header list exceeds `limit`. Trailers count and are dropped.
     mutating func addField(
         _ name: UnsafeBufferPointer<UInt8>, _ value: UnsafeBufferPointer<UInt8>, limit: Int
     ) -> Bool {
@@ -86,7 +87,7 @@ package struct HTTP2ServerRequest: Sendable {
         return true
     }
 
-    /// False when the body grows past `limit`.
+    /// Adds bytes of the body; false when it exceeds `limit`.
     mutating func addBody(_ more: UnsafeBufferPointer<UInt8>, limit: Int) -> Bool {
         guard bytes.count - bodyStart + more.count <= limit else {
             return false
@@ -96,20 +97,20 @@ package struct HTTP2ServerRequest: Sendable {
     }
 }
 
-/// What a server answers.
+/// An answer of a server.
 package struct HTTP2Answer: Sendable {
-    /// :status.
+    /// The value of :status.
     package var status: Int
-    /// Fields besides :status.
+    /// The fields except :status.
     package var fields: [HTTP2Field]
-    /// The body; without one the answer ends with its header list.
+    /// The body; an answer without one ends with its header list.
     package var body: [UInt8]
-    /// Most bytes of body in one DATA frame; nil for as many as fit.
+    /// The most bytes of body in one DATA frame; nil for as many as fit.
     package var largestPiece: Int?
-    /// False leaves the answer without its end.
+    /// Whether the answer has an end.
     package var ends = true
 
-    /// An answer.
+    /// Makes an answer.
     package init(
         status: Int, fields: [HTTP2Field] = [], body: [UInt8] = [], largestPiece: Int? = nil
     ) {

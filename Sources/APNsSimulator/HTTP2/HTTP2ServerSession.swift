@@ -1,35 +1,35 @@
 import CNGHTTP2
 import SecureTransport
 
-// The server's side, for the simulator and tests: whole requests come out, answers go in, and what
-// a server must not do can be done: RST_STREAM and GOAWAY of any kind at any time, windows that
-// never open, SETTINGS that change under the client's feet, bytes that are no frames.
+// The server's side of HTTP/2, for the simulator and tests. It returns complete requests and sends
+// answers. It can also violate the protocol: RST_STREAM and GOAWAY of any kind at any time, windows
+// that never open, changes of SETTINGS at any time, bytes that are not frames.
 
 /// A server's HTTP/2 session over one TLS connection, confined to its thread.
 ///
-/// Every call but `exchange` and `close` only queues; what is queued goes out, in order, with the
-/// next exchange.
+/// Every call except `exchange` and `close` only queues frames. The next exchange sends them in
+/// order.
 package final class HTTP2ServerSession {
     let wire: HTTP2Wire
     let state: UnsafeMutablePointer<HTTP2ServerState>
-    /// Why the session is over; nil while it is not.
+    /// The reason for the end of the session; nil before the end.
     package private(set) var closed: HTTP2Close?
 
-    /// How an exchange ended.
+    /// The result of an exchange.
     package enum Exchange: Sendable, Equatable {
-        /// There are requests: `nextRequest` gives them.
+        /// There are requests; `nextRequest` returns them.
         case requests
-        /// The deadline came first.
+        /// The deadline passed first.
         case timedOut
         /// The interrupt was tripped while waiting.
         case interrupted
-        /// The session is over, see `closed`. Whole requests may be left; nobody hears an answer.
+        /// The session has ended, see `closed`. Complete requests may be left; they cannot be
+        /// answered.
         case closed
     }
 
-    /// Begins a session on a connection whose handshake has agreed on `h2`; nothing is sent before
-    /// the first exchange. Throws `protocolError` for a client that did not agree, `io` when
-    /// memory is short.
+    /// Starts a session on a connection that negotiated `h2`. Nothing is sent before the first
+    /// exchange. Throws `protocolError` for a connection without `h2`, `io` without memory.
     package init(
         _ connection: TLSConnection, settings: HTTP2ServerSettings = HTTP2ServerSettings()
     ) throws(TransportFailure) {
@@ -59,20 +59,20 @@ package final class HTTP2ServerSession {
         state.deallocate()
     }
 
-    /// The client as messages name it.
+    /// The client's name in messages.
     package var peer: String { wire.connection.peer }
-    /// The connection, for its certificate and to break it.
+    /// The connection, to read its certificate or to reset it.
     package var connection: TLSConnection { wire.connection }
     /// The client's GOAWAY, if it sent one.
     package var goAway: HTTP2GoAway? { state.pointee.goAway }
-    /// Streams that the client has opened so far.
+    /// The number of streams that the client has opened so far.
     package var streamsOpened: Int { state.pointee.opened }
-    /// RST_STREAM frames that the client has sent so far.
+    /// The number of RST_STREAM frames that the client has sent so far.
     package var resetsReceived: Int { state.pointee.resets }
-    /// Bytes that wait for the client to read.
+    /// The number of bytes that the client has not read yet.
     package var backlog: Int { wire.backlog }
 
-    /// Sends what is queued, receives what came, and waits for requests until the deadline.
+    /// Sends the queued frames, receives bytes, and waits for requests until the deadline.
     package func exchange(until deadline: Deadline, interrupt: Interrupt? = nil) -> Exchange {
         var mayReadAgain = true
         while closed == nil {
@@ -93,7 +93,7 @@ package final class HTTP2ServerSession {
                 }
             }
             receive()
-            mayReadAgain = state.pointee.whole.count < 4096
+            mayReadAgain = state.pointee.complete.count < 4096
         }
         return .closed
     }
@@ -110,8 +110,8 @@ package final class HTTP2ServerSession {
                 goAway == nil
                 ? HTTP2Close(
                     .peerBrokeProtocol,
-                    "HTTP/2 with \(peer): over after \(state.pointee.libraryMessage)")
-                : HTTP2Close(.goAway, "HTTP/2 with \(peer): the client said GOAWAY")
+                    "HTTP/2 with \(peer): ended after \(state.pointee.libraryMessage)")
+                : HTTP2Close(.goAway, "HTTP/2 with \(peer): the client sent GOAWAY")
             wire.connection.closeNotify(deadline: .in(.seconds(1)))
             return nil
         case .done:
@@ -131,19 +131,124 @@ package final class HTTP2ServerSession {
         }
     }
 
-    /// Takes the next whole request, in the order of their ends.
+    /// Removes and returns the next complete request, in the order of their ends.
     package func nextRequest() -> HTTP2ServerRequest? {
-        state.pointee.takeRequest()
+        state.pointee.nextRequest()
     }
 
-    /// Sends what is queued, says close_notify, waits for the client's end and closes; all by the
+    /// Sends the queued frames and close_notify, waits for the client's end and closes; all by the
     /// deadline.
     package func close(deadline: Deadline = .in(.seconds(5))) {
         wire.finish(deadline: deadline)
-        // Unread bytes would turn the end into a reset, which can overtake the last answers.
+        // Unread bytes would cause a reset, which can overtake the last answers.
         wire.connection.discardUntilEnd(deadline: deadline)
-        // close_notify is out, and a second one would wait for the client's.
+        // close_notify was sent, and a second one would wait for that of the client.
         wire.connection.closeAbruptly()
         closed = closed ?? HTTP2Close(.byUs, "HTTP/2 with \(peer): closed on this side")
+    }
+}
+
+extension HTTP2ServerSession {
+    /// Answers a request. False when its stream has ended.
+    @discardableResult
+    package func answer(_ streamID: Int32, _ answer: HTTP2Answer) -> Bool {
+        var text: [UInt8] = []
+        var spans: [(name: Range<Int>, value: Range<Int>, isSecret: Bool)] = []
+        func append(_ string: String) -> Range<Int> {
+            let start = text.count
+            text.append(contentsOf: string.utf8)
+            return start..<text.count
+        }
+        spans.append((append(":status"), append(String(answer.status)), false))
+        for field in answer.fields {
+            spans.append((append(field.name), append(field.value ?? ""), field.indexing == .never))
+        }
+        let hasBody = !answer.body.isEmpty || !answer.ends
+        if hasBody {
+            state.pointee.bodies[streamID] = HTTP2ServerState.Body(
+                bytes: answer.body, largestPiece: max(1, answer.largestPiece ?? .max),
+                ends: answer.ends)
+        }
+        let error = text.withUnsafeMutableBufferPointer { text in
+            let fields = spans.map { span in
+                nghttp2_nv(
+                    name: text.baseAddress.map { $0 + span.name.lowerBound },
+                    value: text.baseAddress.map { $0 + span.value.lowerBound },
+                    namelen: span.name.count, valuelen: span.value.count,
+                    flags: UInt8(span.isSecret ? NGHTTP2_NV_FLAG_NO_INDEX.rawValue : 0))
+            }
+            var provider = nghttp2_data_provider(
+                source: nghttp2_data_source(ptr: nil), read_callback: HTTP2ServerLibrary.readBody)
+            return hasBody
+                ? nghttp2_submit_response(
+                    wire.session, streamID, fields, fields.count, &provider)
+                : nghttp2_submit_response(wire.session, streamID, fields, fields.count, nil)
+        }
+        if error != 0 {
+            state.pointee.bodies[streamID] = nil
+        }
+        return error == 0
+    }
+
+    /// Resets a stream with any code. Only `refusedStream` tells a client that its request was not
+    /// processed.
+    package func reset(_ streamID: Int32, code: HTTP2ErrorCode) {
+        nghttp2_submit_rst_stream(wire.session, 0, streamID, code.rawValue)
+    }
+
+    /// Sends GOAWAY with any last stream, also one that was never opened or is above an earlier
+    /// one. Streams above it get no answer.
+    package func goAway(
+        lastStreamID: Int32, code: HTTP2ErrorCode = .noError, debug: [UInt8] = []
+    ) {
+        // nghttp2 never raises the number and stops reading afterwards. A raw frame avoids both.
+        var frame = Self.frame(type: UInt8(NGHTTP2_GOAWAY.rawValue), length: 8 + debug.count)
+        for number in [UInt32(bitPattern: lastStreamID), code.rawValue] {
+            frame += Self.bytes(number)
+        }
+        sendRaw(frame + debug)
+    }
+
+    /// Changes SETTINGS_MAX_CONCURRENT_STREAMS and SETTINGS_INITIAL_WINDOW_SIZE; nil keeps the
+    /// present value.
+    package func changeSettings(maximumStreams: UInt32? = nil, initialWindow: UInt32? = nil) {
+        var entries: [nghttp2_settings_entry] = []
+        if let maximumStreams {
+            entries.append(
+                nghttp2_settings_entry(
+                    settings_id: Int32(NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS.rawValue),
+                    value: maximumStreams))
+        }
+        if let initialWindow {
+            entries.append(
+                nghttp2_settings_entry(
+                    settings_id: Int32(NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE.rawValue),
+                    value: initialWindow))
+        }
+        nghttp2_submit_settings(wire.session, 0, entries, entries.count)
+    }
+
+    /// Sends a PING.
+    package func ping() {
+        nghttp2_submit_ping(wire.session, 0, nil)
+    }
+
+    /// Sends bytes unchanged, after the frames queued so far.
+    package func sendRaw(_ bytes: [UInt8]) {
+        wire.addRaw(bytes)
+    }
+
+    /// The nine bytes of a frame's header (RFC 9113 section 4.1), for raw frames.
+    package static func frame(
+        type: UInt8, flags: UInt8 = 0, streamID: Int32 = 0, length: Int
+    ) -> [UInt8] {
+        [
+            UInt8(truncatingIfNeeded: length >> 16), UInt8(truncatingIfNeeded: length >> 8),
+            UInt8(truncatingIfNeeded: length), type, flags,
+        ] + bytes(UInt32(bitPattern: streamID))
+    }
+
+    private static func bytes(_ number: UInt32) -> [UInt8] {
+        withUnsafeBytes(of: number.bigEndian) { Array($0) }
     }
 }

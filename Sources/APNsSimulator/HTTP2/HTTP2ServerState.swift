@@ -1,9 +1,9 @@
 import CNGHTTP2
 import SecureTransport
 
-/// A server session's state, changed by nghttp2's callbacks. Lives where a pointer leads.
+/// The state of a server session, behind a pointer. nghttp2's callbacks change it.
 struct HTTP2ServerState: ~Copyable {
-    /// What is being sent of an answer's body.
+    /// The body of an answer that is being sent.
     struct Body {
         var bytes: [UInt8]
         var sent = 0
@@ -11,17 +11,17 @@ struct HTTP2ServerState: ~Copyable {
         var ends: Bool
     }
 
-    /// Requests that are still arriving.
+    /// Incomplete requests by stream.
     var arriving: [Int32: HTTP2ServerRequest] = [:]
-    /// Whole requests that nobody has taken yet, from `nextTaken` on.
-    var whole: [HTTP2ServerRequest] = []
-    var nextTaken = 0
+    /// Complete requests; those from `nextIndex` on are not returned yet.
+    var complete: [HTTP2ServerRequest] = []
+    var nextIndex = 0
     var bodies: [Int32: Body] = [:]
     var goAway: HTTP2GoAway?
     var libraryMessage = ""
-    /// Streams that a client has opened.
+    /// The number of streams that the client has opened.
     var opened = 0
-    /// RST_STREAM frames that a client has sent.
+    /// The number of RST_STREAM frames that the client has sent.
     var resets = 0
     let maximumBodySize: Int
     let maximumHeaderListSize: Int
@@ -36,14 +36,14 @@ struct HTTP2ServerState: ~Copyable {
         arriving[streamID] = HTTP2ServerRequest(streamID)
     }
 
-    /// False when the header list is too large.
-    mutating func header(
+    /// Adds a field of a request; false when the header list is too large.
+    mutating func addHeader(
         _ streamID: Int32, _ name: UnsafeBufferPointer<UInt8>, _ value: UnsafeBufferPointer<UInt8>
     ) -> Bool {
         guard let place = arriving.index(forKey: streamID) else {
             return true
         }
-        // In place: a copy taken out would be copied once more when it is changed.
+        // Changed in place, because a change of a copy would copy all bytes.
         let fits = arriving.values[place].addField(name, value, limit: maximumHeaderListSize)
         if !fits {
             arriving.remove(at: place)
@@ -51,8 +51,8 @@ struct HTTP2ServerState: ~Copyable {
         return fits
     }
 
-    /// False when the body is too large.
-    mutating func data(_ streamID: Int32, _ bytes: UnsafeBufferPointer<UInt8>) -> Bool {
+    /// Adds bytes of a request's body; false when it is too large.
+    mutating func addBody(_ streamID: Int32, _ bytes: UnsafeBufferPointer<UInt8>) -> Bool {
         guard let place = arriving.index(forKey: streamID) else {
             return true
         }
@@ -70,7 +70,7 @@ struct HTTP2ServerState: ~Copyable {
             if header.flags & UInt8(NGHTTP2_FLAG_END_STREAM.rawValue) != 0,
                 let request = arriving.removeValue(forKey: header.stream_id)
             {
-                whole.append(request)
+                complete.append(request)
             }
         case NGHTTP2_RST_STREAM:
             resets += 1
@@ -86,23 +86,24 @@ struct HTTP2ServerState: ~Copyable {
         bodies[streamID] = nil
     }
 
-    mutating func takeRequest() -> HTTP2ServerRequest? {
-        guard nextTaken < whole.count else {
+    mutating func nextRequest() -> HTTP2ServerRequest? {
+        guard nextIndex < complete.count else {
             return nil
         }
         defer {
-            nextTaken += 1
-            if nextTaken == whole.count {
-                whole.removeAll(keepingCapacity: true)
-                nextTaken = 0
+            nextIndex += 1
+            if nextIndex == complete.count {
+                complete.removeAll(keepingCapacity: true)
+                nextIndex = 0
             }
         }
-        return whole[nextTaken]
+        return complete[nextIndex]
     }
 
-    var hasRequest: Bool { nextTaken < whole.count }
+    var hasRequest: Bool { nextIndex < complete.count }
 
-    /// Moves the next piece of an answer's body; -1 when there is none to come for now.
+    /// Copies the next piece of an answer's body to `target`. The count is -1 for a body without
+    /// end when all of its bytes are sent.
     mutating func read(
         _ streamID: Int32, into target: UnsafeMutablePointer<UInt8>, _ length: Int
     ) -> (count: Int, isLast: Bool) {
@@ -126,4 +127,104 @@ struct HTTP2ServerState: ~Copyable {
         }
         return (count, isLast)
     }
+}
+
+// The callbacks of nghttp2 for a server's session.
+
+extension UnsafeMutableRawPointer {
+    fileprivate var server: UnsafeMutablePointer<HTTP2ServerState> {
+        assumingMemoryBound(to: HTTP2ServerState.self)
+    }
+}
+
+/// A server's session in nghttp2, with its callbacks.
+enum HTTP2ServerLibrary {
+    /// Makes a session; nil without memory.
+    static func makeSession(
+        _ state: UnsafeMutablePointer<HTTP2ServerState>, _ settings: HTTP2ServerSettings
+    ) -> OpaquePointer? {
+        HTTP2Library.makeSession { session, callbacks, options in
+            nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, onBeginHeaders)
+            nghttp2_session_callbacks_set_on_header_callback(callbacks, onHeader)
+            nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, onData)
+            nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, onFrame)
+            nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, onStreamClose)
+            nghttp2_session_callbacks_set_error_callback2(callbacks, onError)
+            nghttp2_option_set_no_closed_streams(options, 1)
+            // The limit on resets by a client would end tests of resets.
+            nghttp2_option_set_stream_reset_rate_limit(options, 1 << 30, 1 << 30)
+            if !settings.opensWindows {
+                nghttp2_option_set_no_auto_window_update(options, 1)
+            }
+            if !settings.answersPings {
+                nghttp2_option_set_no_auto_ping_ack(options, 1)
+            }
+            return nghttp2_session_server_new2(&session, callbacks, state, options)
+        }
+    }
+
+    /// Passes an answer's body to nghttp2, as flow control allows.
+    static let readBody: nghttp2_data_source_read_callback = {
+        _, streamID, target, length, flags, _, user in
+        guard let user, let target, let flags else {
+            return Int(NGHTTP2_ERR_CALLBACK_FAILURE.rawValue)
+        }
+        let (count, isLast) = user.server.pointee.read(streamID, into: target, length)
+        if count < 0 {
+            return Int(NGHTTP2_ERR_DEFERRED.rawValue)
+        }
+        if isLast {
+            flags.pointee |= NGHTTP2_DATA_FLAG_EOF.rawValue
+        }
+        return count
+    }
+}
+
+private let onBeginHeaders: nghttp2_on_begin_headers_callback = { _, frame, user in
+    if let frame, let user, frame.pointee.headers.cat == NGHTTP2_HCAT_REQUEST {
+        user.server.pointee.begin(frame.pointee.hd.stream_id)
+    }
+    return 0
+}
+
+private let onHeader: nghttp2_on_header_callback = {
+    _, frame, name, nameLength, value, valueLength, _, user in
+    guard let frame, let user else {
+        return 0
+    }
+    let fits = user.server.pointee.addHeader(
+        frame.pointee.hd.stream_id, UnsafeBufferPointer(start: name, count: nameLength),
+        UnsafeBufferPointer(start: value, count: valueLength))
+    return fits ? 0 : NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue
+}
+
+private let onData: nghttp2_on_data_chunk_recv_callback = {
+    session, _, streamID, bytes, length, user in
+    guard let session, let user else {
+        return 0
+    }
+    if !user.server.pointee.addBody(streamID, UnsafeBufferPointer(start: bytes, count: length)) {
+        nghttp2_submit_rst_stream(session, 0, streamID, NGHTTP2_CANCEL.rawValue)
+    }
+    return 0
+}
+
+private let onFrame: nghttp2_on_frame_recv_callback = { _, frame, user in
+    if let frame, let user {
+        user.server.pointee.received(frame)
+    }
+    return 0
+}
+
+private let onStreamClose: nghttp2_on_stream_close_callback = { _, streamID, _, user in
+    user?.server.pointee.closed(streamID)
+    return 0
+}
+
+private let onError: nghttp2_error_callback2 = { _, _, message, length, user in
+    if let user, let message {
+        let bytes = UnsafeRawBufferPointer(start: message, count: min(length, 200))
+        user.server.pointee.libraryMessage = String(decoding: bytes, as: UTF8.self)
+    }
+    return 0
 }

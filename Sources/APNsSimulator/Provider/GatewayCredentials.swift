@@ -1,49 +1,53 @@
 import APNsProtocol
 import SecureTransport
 
-/// How clients of a provider gateway show who they are.
+/// The way in which clients of a provider gateway authenticate.
 package enum ProviderAuthentication: Sendable {
-    /// By a certificate of the simulator's authority; the topic is its UID.
+    /// With a certificate of the simulator's authority; the topic is its UID.
     case certificate
-    /// By a provider token signed with one of these keys, by key id.
+    /// With a provider token signed by one of these keys, which are stored by key id.
     case token([String: TrustedKey])
 
-    /// A key that tokens may be signed with.
+    /// A public key for the signatures of tokens.
     package struct TrustedKey: Sendable {
         let key: VerificationKey
         let teamID: String
         /// Whether it is bound to the other environment.
         let isForeign: Bool
 
-        /// Names a key.
+        /// Makes a trusted key of a team.
         package init(key: VerificationKey, teamID: String, isForeign: Bool = false) {
             (self.key, self.teamID, self.isForeign) = (key, teamID, isForeign)
         }
     }
 }
 
-/// What one connection has shown so far. A token is verified once and then compared as text: that
-/// is what makes checking every request affordable.
-struct GatewayCredentials {
-    /// How long APNs takes a token (Apple, "Establishing a token-based connection to APNs").
+/// The credentials that a client has sent on one connection. A token is verified once and then
+/// compared as text, which keeps the check of each request cheap.
+package struct GatewayCredentials: Sendable {
+    /// The seconds for which APNs accepts a token (Apple, "Establishing a token-based connection to
+    /// APNs").
     static let longestAge: Int64 = 3_600
-    /// How soon another may follow.
+    /// The least number of seconds between two tokens.
     static let leastInterval: Int64 = 1_200
 
-    /// The bundle id in the client's certificate, if it has shown one.
+    /// The bundle id in the client's certificate; nil without a certificate.
     let certificateTopic: String?
     private var text: ArraySlice<UInt8> = []
-    private var verdict: ProviderReason?
+    /// The reason why the present token is refused.
+    private var tokenRefusal: ProviderReason?
     private var claims: ProviderTokenClaims?
     private var changedAt: Int64?
     /// The first accepted key, which binds the connection.
     private var bound: (keyID: String, teamID: String)?
 
-    init(certificateTopic: String?) {
+    /// Makes the credentials of a connection without requests. `certificateTopic` is the bundle id
+    /// in the client's certificate.
+    package init(certificateTopic: String? = nil) {
         self.certificateTopic = certificateTopic
     }
 
-    /// Why a request is refused for its `authorization`; nil when it is good.
+    /// The reason to refuse a request for its `authorization`; nil for a valid one.
     mutating func refusal(
         of authorization: ArraySlice<UInt8>?, keys: [String: ProviderAuthentication.TrustedKey],
         now: EpochSeconds
@@ -52,12 +56,12 @@ struct GatewayCredentials {
             return .missingProviderToken
         }
         if !authorization.elementsEqual(text) {
-            if let refusal = take(authorization, keys, Int64(now.rawValue)) {
+            if let refusal = replaceToken(authorization, keys, Int64(now.rawValue)) {
                 return refusal
             }
         }
-        if let verdict {
-            return verdict
+        if let tokenRefusal {
+            return tokenRefusal
         }
         guard let claims else {
             return .invalidProviderToken
@@ -66,27 +70,27 @@ struct GatewayCredentials {
         return abs(age) > Self.longestAge ? .expiredProviderToken : nil
     }
 
-    /// A token that was not the last one. Only TooManyProviderTokenUpdates leaves the last one
-    /// valid.
-    private mutating func take(
+    /// Stores a token other than the present one. Only TooManyProviderTokenUpdates leaves the
+    /// present one valid.
+    private mutating func replaceToken(
         _ authorization: ArraySlice<UInt8>, _ keys: [String: ProviderAuthentication.TrustedKey],
         _ now: Int64
     ) -> ProviderReason? {
-        let (found, reason) = Self.examine(authorization, keys)
+        let (found, reason) = Self.verify(authorization, keys)
         if reason == nil, let changedAt, now - changedAt < Self.leastInterval {
             return .tooManyProviderTokenUpdates
         }
         text = authorization
         claims = found
-        verdict = reason
+        tokenRefusal = reason
         guard let found, reason == nil else {
             return nil
         }
         if let bound {
             if bound.teamID != found.teamID {
-                verdict = .invalidProviderToken
+                tokenRefusal = .invalidProviderToken
             } else if bound.keyID != found.keyID {
-                verdict = .unrelatedKeyIDInToken
+                tokenRefusal = .unrelatedKeyIDInToken
             }
         } else {
             bound = (found.keyID, found.teamID)
@@ -95,7 +99,7 @@ struct GatewayCredentials {
         return nil
     }
 
-    private static func examine(
+    private static func verify(
         _ authorization: ArraySlice<UInt8>, _ keys: [String: ProviderAuthentication.TrustedKey]
     ) -> (ProviderTokenClaims?, ProviderReason?) {
         let scheme = "bearer "

@@ -1,192 +1,129 @@
-import APNsProtocol
-import Encodings
 import SecureTransport
 
-// What APNs says to a request, without a network.
-//
-// A client tested against a gateway that takes everything is not tested. So a request passes here
-// what it passes at Apple: method and path, credential, headers, topic, payload, token; and only
-// then the script decides. Apple does not tell the order of its checks; this one goes from the
-// connection to the single notification. Where Apple's words leave a case open, the reason is the
-// one whose description fits best.
+/// An HTTP/2 provider gateway (ports 443 and 2197) on this machine. It checks every request as APNs
+/// does, answers by its script, misbehaves on request, and logs the requests.
+///
+/// It serves from its init until `stop` or its deinit. One thread accepts connections, and each
+/// connection has a thread of its own.
+package final class ProviderGateway: Sendable {
+    private let acceptor: ClientAcceptor
 
-/// The rules of a provider gateway (port 443).
-package struct ProviderGateway: Sendable {
-    /// How clients show who they are.
-    package var authentication: ProviderAuthentication
-    /// Bundle ids that exist; nil for all.
-    package var bundleIDs: Set<String>?
-    /// Bytes a token may have; Apple promises no length.
-    package var tokenLengths = 1...100
-    /// What valid requests meet.
-    package var script: ProviderScript
+    /// The requests received.
+    package let log: RequestLog
 
-    /// Makes rules.
+    /// Starts serving; port 0 takes a free one. `keepsRecords` keeps every request in the log, at
+    /// some 100 bytes each; without it the log only counts. `onEnd` is called on the connection's
+    /// thread at its end. Throws `TransportFailure` or `IdentityFailure`.
     package init(
-        authentication: ProviderAuthentication, bundleIDs: Set<String>? = nil,
-        script: ProviderScript = ProviderScript()
-    ) {
-        self.authentication = authentication
-        self.bundleIDs = bundleIDs
-        self.script = script
-    }
-
-    /// What becomes of a request.
-    package struct Verdict: Sendable, Equatable {
-        /// Whom it was for, where that could be read.
-        package var token: DeviceToken?
-        /// Its name, or one made up where it had none.
-        package var id: APNsID
-        /// What is done with it.
-        package var action: ScriptedAction
-        /// Whether the rules found nothing wrong with it.
-        package var isValid: Bool
-    }
-
-    /// One connection's memory of what it has shown.
-    package struct Connection: Sendable {
-        var credentials: GatewayCredentials
-
-        /// A connection on which nothing was sent; `certificateTopic` is the bundle id in the
-        /// client's certificate.
-        package init(certificateTopic: String? = nil) {
-            credentials = GatewayCredentials(certificateTopic: certificateTopic)
+        certificates: SimulatorCertificates, rules: ProviderRules,
+        misbehaviour: ProviderMisbehaviour = ProviderMisbehaviour(),
+        scenario: ProviderScenario? = nil,
+        settings: HTTP2ServerSettings = HTTP2ServerSettings(), keepsRecords: Bool = true,
+        host: String = "127.0.0.1", port: UInt16 = 0,
+        onEnd: (@Sendable (ProviderConnectionRecord) -> Void)? = nil
+    ) throws {
+        let needsCertificate = if case .certificate = rules.authentication { true } else { false }
+        let context = try TLSServerContext(
+            identity: certificates.identity(.server),
+            clients: needsCertificate
+                ? .required(authorities: certificates.authority) : .notAsked,
+            alpn: ["h2"])
+        let stopping = try Interrupt()
+        let log = RequestLog(keepsRecords: keepsRecords)
+        let server = ProviderServer(
+            rules: rules, misbehaviour: misbehaviour, scenario: scenario, settings: settings,
+            context: context, log: log, stop: stopping)
+        self.log = log
+        acceptor = try ClientAcceptor(host: host, port: port, stopping: stopping) {
+            client, number in
+            let record = server.serve(client, number: number)
+            onEnd?(record)
+        } refuse: { client, _, _ in
+            client.reset()
         }
     }
 
-    /// Judges a request. `number` gives a valid request its place in the sequence and is asked for
-    /// valid ones only; `now` is the wall clock.
-    package func verdict(
-        on request: GatewayRequest, connection: inout Connection, now: EpochSeconds,
-        number: () -> Int
-    ) -> Verdict {
-        let givenID = request[.id].flatMap { APNsID(text: $0, anyCase: true) }
-        let (token, tokenRefusal) = Self.token(request[.path], tokenLengths)
-        let refusal =
-            Self.callRefusal(request) ?? credentialRefusal(request, &connection, now)
-            ?? (request[.id] != nil && givenID == nil ? .badMessageID : nil)
-            ?? headerRefusal(request, connection) ?? tokenRefusal
-        let id = givenID ?? .random()
-        if let refusal {
-            return Verdict(
-                token: token, id: id, action: .reply(ScriptedReply(refusal)), isValid: false)
-        }
-        let action = token.map { script.action(for: $0, number: number()) } ?? script.usual
-        return Verdict(token: token, id: id, action: action, isValid: true)
+    deinit {
+        stop()
     }
 
-    // MARK: Method and path
+    /// The address it listens on.
+    package var address: SocketAddress { acceptor.listener.address }
 
-    private static func callRefusal(_ request: GatewayRequest) -> ProviderReason? {
-        if request.hasDuplicates {
-            return .duplicateHeaders
-        }
-        guard let method = request[.method], method.elementsEqual("POST".utf8) else {
-            return .methodNotAllowed
-        }
-        let path = request[.path] ?? []
-        guard path.starts(with: ProviderPath.prefix.utf8) else {
-            // `/3/device` alone names the right service and nobody.
-            return path.elementsEqual(ProviderPath.prefix.utf8.dropLast())
-                ? .missingDeviceToken : .badPath
-        }
-        let rest = path.dropFirst(ProviderPath.prefix.utf8.count)
-        if rest.isEmpty {
-            return .missingDeviceToken
-        }
-        return rest.contains(UInt8(ascii: "/")) ? .badPath : nil
+    /// The port it listens on.
+    package var port: UInt16 { acceptor.listener.port }
+
+    /// Ends all connections with GOAWAY and waits for them.
+    package func stop() {
+        acceptor.stop()
     }
+}
 
-    private static func token(
-        _ path: ArraySlice<UInt8>?, _ lengths: ClosedRange<Int>
-    ) -> (DeviceToken?, ProviderReason?) {
-        let text = (path ?? []).dropFirst(ProviderPath.prefix.utf8.count)
-        // Plain hex only: what our parser takes from databases is more than APNs takes.
-        guard text.allSatisfy({ Hex.value(of: $0) != nil }),
-            let token = try? DeviceToken(spelling: Array(text))
-        else {
-            return (nil, .badDeviceToken)
+/// One ended connection to the provider gateway.
+package struct ProviderConnectionRecord: Sendable, Equatable, Encodable {
+    /// The number of the connection, counted from 1.
+    package let connection: Int
+    /// The client's address and port.
+    package let peer: String
+    /// The subject of the client's certificate, if it sent one.
+    package internal(set) var subject: String?
+    /// The number of complete requests.
+    package internal(set) var requests = 0
+    /// The end of the connection, in words.
+    package internal(set) var end = ""
+}
+
+/// Serves the clients of a provider gateway, with the values that all connections share.
+struct ProviderServer: Sendable {
+    let rules: ProviderRules
+    let misbehaviour: ProviderMisbehaviour
+    let scenario: ProviderScenario?
+    let settings: HTTP2ServerSettings
+    let context: TLSServerContext
+    let log: RequestLog
+    let stop: Interrupt
+    let sequence = RequestSequence()
+
+    /// The time limit for a handshake, so that no client blocks a thread for ever.
+    private static let handshakeTimeout = Duration.seconds(30)
+
+    /// Serves one client to the end of its connection.
+    func serve(_ client: AcceptedConnection, number: Int) -> ProviderConnectionRecord {
+        var record = ProviderConnectionRecord(connection: number, peer: client.peer)
+        let opening = scenario?.connection(number).opening ?? .normal
+        switch opening {
+        case .normal, .close: break
+        case .reset: client.reset()
+        case .plaintext: _ = client.sendPlaintext(Array("HTTP/1.1 400 Bad Request\r\n\r\n".utf8))
+        case .silent: _ = client.staySilent(deadline: .in(Self.handshakeTimeout), interrupt: stop)
         }
-        return (token, lengths.contains(token.count) ? nil : .badDeviceToken)
-    }
-
-    // MARK: Credential
-
-    private func credentialRefusal(
-        _ request: GatewayRequest, _ connection: inout Connection, _ now: EpochSeconds
-    ) -> ProviderReason? {
-        switch authentication {
-        case .certificate:
-            // With a certificate, `authorization` is ignored.
-            connection.credentials.certificateTopic == nil ? .badCertificate : nil
-        case .token(let keys):
-            connection.credentials.refusal(of: request[.authorization], keys: keys, now: now)
+        guard opening == .normal || opening == .close else {
+            record.end = "\(opening)"
+            return record
         }
-    }
-
-    // MARK: Headers
-
-    private func headerRefusal(
-        _ request: GatewayRequest, _ connection: Connection
-    ) -> ProviderReason? {
-        if let text = request[.expiration], Self.number(text) == nil {
-            return .badExpirationDate
-        }
-        if let text = request[.collapseID], !(1...CollapseID.longest).contains(text.count) {
-            return .badCollapseID
-        }
-        var type = PushType.alert
-        if let text = request[.pushType] {
-            guard let known = PushType(rawValue: String(decoding: text, as: UTF8.self)) else {
-                return .invalidPushType
+        do throws(TransportFailure) {
+            let connection = try client.handshake(
+                context: context, timeout: Self.handshakeTimeout, interrupt: stop)
+            record.subject = connection.peerSubject
+            guard opening == .normal else {
+                connection.close()
+                record.end = "closed after the handshake"
+                return record
             }
-            type = known
+            var handler = ProviderConnectionHandler(
+                try HTTP2ServerSession(connection, settings: settings), server: self,
+                number: number, certificateTopic: Self.bundleID(record.subject))
+            record.end = handler.serve(stop: stop)
+            record.requests = handler.received
+        } catch {
+            record.end = error.description
         }
-        if let text = request[.priority] {
-            let known = Self.number(text).flatMap(UInt8.init(exactly:))
-                .flatMap(NotificationPriority.init(rawValue:))
-            guard let known, !(type == .background && known == .immediate) else {
-                return .badPriority
-            }
-        }
-        if let refusal = topicRefusal(request, connection, type) {
-            return refusal
-        }
-        if request.body.isEmpty {
-            return .payloadEmpty
-        }
-        return request.body.count > type.payloadLimit ? .payloadTooLarge : nil
+        return record
     }
 
-    private func topicRefusal(
-        _ request: GatewayRequest, _ connection: Connection, _ type: PushType
-    ) -> ProviderReason? {
-        let own = connection.credentials.certificateTopic
-        guard let text = request[.topic] else {
-            return own == nil || type.topicSuffix != "" ? .missingTopic : nil
-        }
-        guard let topic = try? APNsTopic(String(decoding: text, as: UTF8.self)),
-            topic.suits(type)
-        else {
-            return .badTopic
-        }
-        let bundleID = String(topic.description.dropLast(type.topicSuffix.count))
-        if let bundleIDs, !bundleIDs.contains(bundleID) {
-            return .badTopic
-        }
-        if let own, own != bundleID {
-            return .topicDisallowed
-        }
-        // Certificates do not cover location queries.
-        return own != nil && type == .location ? .topicDisallowed : nil
-    }
-
-    private static func number(_ text: ArraySlice<UInt8>) -> UInt32? {
-        guard (1...10).contains(text.count),
-            text.allSatisfy({ $0 >= UInt8(ascii: "0") && $0 <= UInt8(ascii: "9") })
-        else {
-            return nil
-        }
-        return UInt32(String(decoding: text, as: UTF8.self))
+    /// The UID of a subject in the form of RFC 2253, where Apple puts the bundle id.
+    static func bundleID(_ subject: String?) -> String? {
+        subject?.split(separator: ",").first { $0.hasPrefix("UID=") }
+            .map { String($0.dropFirst("UID=".count)) }
     }
 }

@@ -1,15 +1,15 @@
 import APNsProtocol
 import SecureTransport
 
-/// An answer as a script holds it, spelled out beforehand so that serving costs nothing.
+/// An answer of a script, encoded in advance so that serving it is cheap.
 package struct ScriptedReply: Sendable, Equatable {
     /// The status.
     package let status: Int
-    /// The body, which need not be what APNs would send.
+    /// The body, which may differ from any body of APNs.
     package let body: [UInt8]
     /// The value of `retry-after`.
     package let retryAfter: String?
-    /// Most bytes of body in one DATA frame.
+    /// The most bytes of body in one DATA frame; nil for as many as fit.
     package let largestPiece: Int?
 
     /// Makes an answer of any kind.
@@ -20,10 +20,10 @@ package struct ScriptedReply: Sendable, Equatable {
         (self.retryAfter, self.largestPiece) = (retryAfter, largestPiece)
     }
 
-    /// The notification is taken.
+    /// The notification is accepted.
     package static let accepted = ScriptedReply(status: 200)
 
-    /// The answer that APNs gives with a reason; `timestamp` in milliseconds goes with a 410.
+    /// Makes the answer of APNs with a reason; `timestamp`, in milliseconds, belongs to a 410.
     package init(
         _ reason: ProviderReason, timestamp: Int64? = nil, retryAfter: String? = nil
     ) {
@@ -34,7 +34,7 @@ package struct ScriptedReply: Sendable, Equatable {
     }
 }
 
-/// What is done with a valid request.
+/// The action on a valid request.
 package enum ScriptedAction: Sendable, Equatable {
     /// It is answered.
     case reply(ScriptedReply)
@@ -80,16 +80,16 @@ package enum ScriptedAction: Sendable, Equatable {
     }
 }
 
-/// Which valid request meets which answer: by token, by its number, by share; else it is accepted.
+/// The actions on valid requests: by token, by number, by share of tokens; all others are accepted.
 ///
-/// Shares are drawn from the token and the seed, not from chance: a token meets the same answer on
-/// every connection and in every run, and a test can ask beforehand which one.
+/// The tokens of a share follow from the token and the seed. A token gets the same answer on every
+/// connection and in every run, and a test can compute it in advance.
 package struct ProviderScript: Sendable {
     /// A share of all tokens, in millionths.
     package struct Share: Sendable, Equatable {
-        /// Of a million tokens, so many.
+        /// The number of tokens among a million.
         package let millionths: Int
-        /// Meet this.
+        /// The action on their requests.
         package let action: ScriptedAction
 
         /// Makes a share.
@@ -98,21 +98,21 @@ package struct ProviderScript: Sendable {
         }
     }
 
-    /// What single tokens meet.
+    /// The actions by token.
     package var tokens: [DeviceToken: ScriptedAction] = [:]
-    /// What the n-th valid request of the gateway meets, counted from 1.
+    /// The actions by the number of the valid request at the gateway, counted from 1.
     package var sequence: [Int: ScriptedAction] = [:]
-    /// What shares of the tokens meet, one after the other of the same whole.
+    /// The actions by share; the shares are disjoint.
     package var shares: [Share] = []
-    /// What all others meet.
+    /// The action on all others.
     package var usual = ScriptedAction.reply(.accepted)
     /// Chooses the tokens of the shares.
     package var seed: UInt64 = 1
 
-    /// Everything is accepted.
+    /// Makes a script that accepts everything.
     package init() {}
 
-    /// What a token meets as the n-th valid request.
+    /// The action on a token in the valid request with this number.
     package func action(for token: DeviceToken, number: Int) -> ScriptedAction {
         if !tokens.isEmpty, let action = tokens[token] {
             return action
@@ -133,8 +133,8 @@ package struct ProviderScript: Sendable {
         return usual
     }
 
-    /// A number below a million that follows from token and seed: FNV-1a, then the finish of
-    /// SplitMix64, without which similar tokens would get similar numbers.
+    /// A number below a million that follows from token and seed: FNV-1a, then the output function
+    /// of SplitMix64, without which similar tokens would get similar numbers.
     private func draw(_ token: DeviceToken) -> Int {
         var hash: UInt64 = 0xCBF2_9CE4_8422_2325 ^ seed
         for byte in token.bytes {

@@ -2,12 +2,12 @@ import Glibc
 import SecureTransport
 import Synchronization
 
-/// A client's TCP connection before TLS, to be handed to the thread that will serve it.
+/// A client's TCP connection before TLS, to be passed to the thread that serves it.
 ///
-/// Usually the next step is `handshake`. A gateway that misbehaves stays silent, speaks plaintext
-/// or closes instead. Dropped without either, it closes.
+/// Usually the next step is `handshake`. A misbehaving gateway sends no byte, sends plaintext or
+/// closes instead. The deinit closes a connection that is still open.
 package final class AcceptedConnection: Sendable {
-    /// -1 once given to TLS or closed.
+    /// -1 after the handshake began or the connection was closed.
     private let descriptor: Mutex<Int32>
     /// The client's address and port.
     package let peer: String
@@ -32,28 +32,28 @@ package final class AcceptedConnection: Sendable {
 
     /// Completes the server's side of the handshake within `timeout`.
     ///
-    /// Throws what `TLSConnection.accept` throws, or `io` when this connection was already used up.
+    /// Throws like `TLSConnection.accept`, and `io` when this connection was used already.
     package func handshake(
         context: TLSServerContext, timeout: Duration, interrupt: Interrupt? = nil
     ) throws(TransportFailure) -> TLSConnection {
         guard let socket = takeSocket() else {
             throw TransportFailure(
-                .io, "TLS handshake with \(peer): the connection was already used up")
+                .io, "TLS handshake with \(peer): the connection was used already")
         }
         return try .accept(
             socket, context: context.pointer, verifying: context.verifying, peer: peer,
             timeout: timeout, interrupt: interrupt)
     }
 
-    /// Sends bytes without TLS, as far as the socket takes them at once, and says how many it took.
+    /// Sends bytes without TLS, as many as the socket accepts at once, and returns their number.
     package func sendPlaintext(_ bytes: [UInt8]) -> Int {
         descriptor.withLock { descriptor in
             bytes.withUnsafeBytes { max(0, write(descriptor, $0.baseAddress, $0.count)) }
         }
     }
 
-    /// Reads exactly so many bytes that come before TLS, as in protocols that ask for TLS first;
-    /// nil when the client closed or the deadline came before all were there. Takes no byte more.
+    /// Reads exactly `count` bytes before TLS, as in protocols with a request for TLS. Nil when the
+    /// client closed or the deadline passed before all had arrived. Reads no further byte.
     package func readPlaintext(_ count: Int, deadline: Deadline) -> [UInt8]? {
         let watched = descriptor.withLock { $0 }
         var bytes: [UInt8] = []
@@ -70,8 +70,8 @@ package final class AcceptedConnection: Sendable {
         return bytes.count == count ? bytes : nil
     }
 
-    /// Drops what the client sends until it closes; true when it did, false when the deadline or
-    /// the interrupt came first. Never answers.
+    /// Drops the bytes of the client, without an answer, until it closes. True when it closed,
+    /// false when the deadline passed or the interrupt was tripped.
     package func staySilent(deadline: Deadline, interrupt: Interrupt? = nil) -> Bool {
         let watched = descriptor.withLock { $0 }
         guard watched >= 0 else {

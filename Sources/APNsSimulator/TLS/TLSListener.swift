@@ -1,18 +1,19 @@
 import COpenSSL
+import Foundation
 import Glibc
 import SecureTransport
 
-/// A listening TCP socket. Threads may accept on it at the same time.
+/// A listening TCP socket. Several threads may accept on it at the same time.
 package final class TLSListener: Sendable {
     private let descriptor: Int32
-    /// Where it listens, with the port that the system chose.
+    /// The address it listens on, with the port that the system chose.
     package let address: SocketAddress
 
-    /// What waiting for a client brought.
+    /// The result of waiting for a client.
     package enum Outcome: Sendable {
-        /// A client, TLS not begun.
+        /// A client, before TLS.
         case connection(AcceptedConnection)
-        /// Nobody came by the deadline.
+        /// No client connected by the deadline.
         case timedOut
         /// The interrupt was tripped.
         case interrupted
@@ -29,7 +30,7 @@ package final class TLSListener: Sendable {
             throw .system("opening a socket", errno)
         }
         var one: Int32 = 1
-        // A restarted simulator gets its port back while old connections linger.
+        // A restarted simulator can use its port again while old connections linger.
         setsockopt(
             descriptor, SOL_SOCKET, SO_REUSEADDR, &one, socklen_t(MemoryLayout<Int32>.size))
         guard wanted.withPointer({ bind(descriptor, $0, $1) }) == 0,
@@ -50,7 +51,7 @@ package final class TLSListener: Sendable {
     /// The port it listens on.
     package var port: UInt16 { address.port }
 
-    /// Waits for the next client. Throws `io`, for one when descriptors ran out.
+    /// Waits for the next client. Throws `io`, for example without free descriptors.
     package func accept(
         deadline: Deadline, interrupt: Interrupt? = nil
     ) throws(TransportFailure) -> Outcome {
@@ -67,7 +68,7 @@ package final class TLSListener: Sendable {
         }
     }
 
-    /// Nil when the client left, or another thread took it.
+    /// Nil when the client has closed, or another thread has accepted it.
     private func acceptWaiting() throws(TransportFailure) -> AcceptedConnection? {
         var storage = sockaddr_storage()
         var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
@@ -86,6 +87,91 @@ package final class TLSListener: Sendable {
             return nil
         default:
             throw .system("accepting a client on \(address)", error)
+        }
+    }
+}
+
+/// Accepts the clients of a listener on one thread, and serves each client on a thread of its own,
+/// until it is stopped.
+final class ClientAcceptor: Sendable {
+    let listener: TLSListener
+    private let stopping: Interrupt
+    private let clients: RunningThreads
+    private let acceptor: WorkerThread
+
+    /// Starts to accept; port 0 takes a free one. `serve` is called on the client's thread with the
+    /// client's number, counted from 1, and must return soon after `stopping` was tripped. `refuse`
+    /// is called for a client for which no thread can be started.
+    init(
+        host: String, port: UInt16, stopping: Interrupt,
+        serve: @escaping @Sendable (AcceptedConnection, Int) -> Void,
+        refuse: @escaping @Sendable (AcceptedConnection, Int, TransportFailure) -> Void
+    ) throws(TransportFailure) {
+        let listener = try TLSListener(host: host, port: port)
+        let clients = RunningThreads()
+        (self.listener, self.stopping, self.clients) = (listener, stopping, clients)
+        // The thread does not retain self, so the deinit of the owner can end it.
+        acceptor = try WorkerThread {
+            var number = 0
+            while !stopping.isTripped {
+                guard let outcome = try? listener.accept(deadline: .never, interrupt: stopping)
+                else {
+                    // Usually no free descriptor: wait until connections have ended.
+                    _ = stopping.wait(until: .in(.milliseconds(50)))
+                    continue
+                }
+                guard case .connection(let client) = outcome else {
+                    continue
+                }
+                number += 1
+                let connection = number
+                clients.add()
+                do throws(TransportFailure) {
+                    _ = try WorkerThread {
+                        serve(client, connection)
+                        clients.remove()
+                    }
+                } catch {
+                    refuse(client, connection, error)
+                    clients.remove()
+                }
+            }
+        }
+    }
+
+    /// Trips the interrupt and waits for all threads.
+    func stop() {
+        stopping.trip()
+        acceptor.join()
+        clients.waitUntilNone()
+    }
+}
+
+/// Counts running threads; a caller can wait until none runs.
+// Unchecked because the compiler cannot see that every access below holds the condition's lock.
+final class RunningThreads: @unchecked Sendable {
+    private let changed = NSCondition()
+    private var running = 0
+
+    /// Counts a thread that starts.
+    func add() {
+        changed.withLock { running += 1 }
+    }
+
+    /// Removes a thread that ends.
+    func remove() {
+        changed.withLock {
+            running -= 1
+            changed.broadcast()
+        }
+    }
+
+    /// Waits until no thread runs.
+    func waitUntilNone() {
+        changed.withLock {
+            while running > 0 {
+                changed.wait()
+            }
         }
     }
 }

@@ -1,12 +1,12 @@
 import COpenSSL
 import SecureTransport
 
-/// What all connections of one server share. For the simulator and tests: it can be made to offer
-/// what a client must refuse.
+/// The TLS settings of all connections of one server, for the simulator and tests. It can offer
+/// versions and certificates that a client must refuse.
 package final class TLSServerContext: Sendable {
     /// Protocol versions, oldest first.
     package enum Version: Int32, Sendable, Comparable, CaseIterable {
-        /// Retired by RFC 8996; offered only to see it refused.
+        /// Deprecated by RFC 8996; offered only to test its refusal.
         case tls11 = 0x0302
         /// RFC 5246.
         case tls12 = 0x0303
@@ -19,26 +19,26 @@ package final class TLSServerContext: Sendable {
         }
     }
 
-    /// What is done about client certificates.
+    /// The treatment of client certificates.
     package enum ClientCertificates: Sendable {
-        /// None is asked for.
+        /// The server requests none.
         case notAsked
-        /// One is required, issued under an authority of this PEM file.
+        /// The server requires one of an authority in this PEM file.
         case required(authorities: String)
-        /// One is required and then called bad, whatever it is, with an alert: before the end of
-        /// the handshake under TLS 1.2, on the client's first read under TLS 1.3.
+        /// The server requires one and refuses each with an alert: before the end of the handshake
+        /// under TLS 1.2, on the client's first read under TLS 1.3.
         case refused(authorities: String)
     }
 
-    // Unsafe only to the compiler: an SSL_CTX is not changed after this init, and SSL_new counts
-    // references atomically (openssl-threads(7)).
+    // Safe: an SSL_CTX does not change after this init, and SSL_new counts references atomically
+    // (openssl-threads(7)).
     nonisolated(unsafe) let pointer: OpaquePointer
     let clients: ClientCertificates
     private let protocols: ProtocolChoice
 
-    /// Prepares a server that presents `identity`. `alpn` lists protocols in order of the server's
-    /// preference; a client that offers none of them goes on without. Throws
-    /// `credentialsUnusable`.
+    /// Makes the context of a server with `identity`. `alpn` lists protocols in order of the
+    /// server's preference; a connection with a client that offers none of them has no protocol.
+    /// Throws `credentialsUnusable`.
     package init(
         identity: TLSIdentity, clients: ClientCertificates,
         versions: ClosedRange<Version> = .tls12 ... .tls13, alpn: [String] = []
@@ -49,7 +49,8 @@ package final class TLSServerContext: Sendable {
         pointer = try TLSContext.make(TLS_server_method())
         // From here on a throw runs deinit, which frees the context.
         if versions.lowerBound < .tls12 {
-            // TLS 1.1 signs with SHA-1, which needs the lowest level (SSL_CTX_set_security_level(3)).
+            // TLS 1.1 signs with SHA-1, which needs the lowest level
+            // (SSL_CTX_set_security_level(3)).
             SSL_CTX_set_security_level(pointer, 0)
         }
         guard
@@ -83,23 +84,23 @@ package final class TLSServerContext: Sendable {
                 "loading certificate authorities from \(path)",
                 advice: "; check that the file exists and holds PEM certificates")
         }
-        // Sent to clients, which may choose their certificate by it.
+        // Sent to clients, which may select their certificate by it.
         SSL_CTX_set_client_CA_list(pointer, names)
     }
 
     var verifying: PeerVerification {
         switch clients {
-        case .notAsked: .nobody
-        case .required: .peer
-        case .refused: .refuseEveryone
+        case .notAsked: .notRequested
+        case .required: .required
+        case .refused: .refused
         }
     }
 }
 
-/// The server's list for ALPN, kept at one address for OpenSSL's callback.
+/// The server's list for ALPN, at a fixed address for OpenSSL's callback.
 private final class ProtocolChoice: Sendable {
     let count: Int
-    // Unsafe only to the compiler: written once, here, before anyone else can see it.
+    // Safe: written once, in this init, before any other access.
     nonisolated(unsafe) let bytes: UnsafeMutablePointer<UInt8>
 
     init(_ wireForm: [UInt8]) {

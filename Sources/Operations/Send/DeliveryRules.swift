@@ -39,7 +39,7 @@ struct DeliveryRules {
 
     private let app: Partition
     private let resendsUnknown: Bool
-    private(set) var gate = EnvironmentGate()
+    private(set) var gate = MismatchDetector()
 
     init(_ app: Partition, resendsUnknown: Bool) {
         self.app = app
@@ -128,7 +128,7 @@ struct DeliveryRules {
         _ acceptance: TokenAcceptance, _ judgement: Judgement
     ) -> Judgement {
         var judgement = judgement
-        if let suspicion = gate.count(acceptance) {
+        if let suspicion = gate.add(acceptance) {
             judgement.stop = stop(
                 "\(suspicion); no row was changed for it; check that host, certificate or key, and "
                     + "topic belong to the environment of these tokens")
@@ -148,7 +148,7 @@ struct DeliveryRules {
     }
 }
 
-extension EnvironmentGate {
+extension MismatchDetector {
     /// Whether the answers of a run that ended before the gate's first look show that our settings
     /// are right: APNs knew a token, and the share of bad tokens is not too high for a healthy
     /// population.

@@ -61,8 +61,8 @@ struct SendBatch {
 
     /// The rows as requests for a provider. A row that APNs would certainly refuse gets its result
     /// instead. The payloads move from the batch into the items.
-    mutating func items(_ topic: String) -> [ProviderItem] {
-        var items: [ProviderItem] = []
+    mutating func items(_ topic: String) -> [ProviderNotification] {
+        var items: [ProviderNotification] = []
         items.reserveCapacity(claim.notifications.count)
         var last: (row: QueuedNotification, attributes: NotificationAttributes)?
         for (index, row) in claim.notifications.enumerated() {
@@ -79,7 +79,7 @@ struct SendBatch {
                 }
                 try attributes.checkPayload(bytes: row.payload.count)
                 items.append(
-                    ProviderItem(
+                    ProviderNotification(
                         key: Self.key(place: place, index: index), token: row.token,
                         id: APNsID(high: row.apnsID.high, low: row.apnsID.low),
                         attributes: attributes, payload: row.payload))

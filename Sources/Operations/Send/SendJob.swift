@@ -214,7 +214,7 @@ final class SendJob {
         let items = state.nextItems { limiter?.allowance(at: Self.clock) }
         guard !items.isEmpty else { return }
         limiter?.spend(items.count)
-        provider.give(items)
+        provider.submit(items)
     }
 
     private func takeOutcomes(claimsMore: Bool) throws {

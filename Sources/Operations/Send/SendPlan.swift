@@ -119,7 +119,7 @@ extension ProviderTarget {
                         alpn: ["h2"]),
                     tokens: try app.tokenKey.map { try source($0, wall: seconds) },
                     limits: limits, now: seconds,
-                    story: { log.info("\(partition): \($0)") }))
+                    log: { log.info("\(partition): \($0)") }))
         } catch {
             let failure = RunFailure.wrapping(error, at: .identity)
             return .failure(

@@ -44,7 +44,7 @@ struct SendState {
     /// Places of batches that are claimed and not handed over.
     private var claimed: [Int] = []
     /// Notifications of handed-over batches that no connection has.
-    private var ready: ArraySlice<ProviderItem> = []
+    private var ready: ArraySlice<ProviderNotification> = []
     private var claimedRows = 0
 
     init(
@@ -131,7 +131,7 @@ struct SendState {
     }
 
     /// What the connections get now, as gate, silence and bounds allow and `pace` says; nil is no bound.
-    mutating func nextItems(pace: () -> Int?) -> [ProviderItem] {
+    mutating func nextItems(pace: () -> Int?) -> [ProviderNotification] {
         guard !ready.isEmpty, stop == nil else { return [] }
         var room = SendLoad.mostRows
         if let allowance = rules.gate.allowance { room = min(room, allowance - load.rows) }
@@ -206,7 +206,7 @@ struct SendState {
     }
 
     /// Notifications come back from the connections before any was sent.
-    mutating func withdraw(_ items: [ProviderItem]) {
+    mutating func withdraw(_ items: [ProviderNotification]) {
         load.withdrawn(items.count, Self.size(of: items))
         if !items.isEmpty { ready = items + ready }
     }
@@ -239,7 +239,7 @@ struct SendState {
         entry.detail = nil
     }
 
-    private static func size(of items: some Sequence<ProviderItem>) -> Int {
+    private static func size(of items: some Sequence<ProviderNotification>) -> Int {
         items.reduce(0) { $0 + $1.payload.count }
     }
 }
@@ -264,7 +264,7 @@ extension SendState {
     }
 
     /// Whether the environment gate has seen enough answers to judge.
-    private var hasLooked: Bool { rules.gate.answers >= EnvironmentGate.firstLook }
+    private var hasLooked: Bool { rules.gate.answers >= MismatchDetector.firstLook }
 
     /// Decides about the suspects of a batch, if they wait for nothing more.
     mutating func decideSuspects(at place: Int, _ verdict: SendBatch.Verdict, now: Bool) {

@@ -12,7 +12,7 @@ struct SendWords {
 
     /// The warnings that are due. `reason` says how the last unknown outcome of this run came about.
     mutating func warnings(
-        _ entry: SendReport.App, deferred: Int, _ gate: EnvironmentGate, reason: String
+        _ entry: SendReport.App, deferred: Int, _ gate: MismatchDetector, reason: String
     ) -> [String] {
         var words: [String] = []
         if entry.unknown > toldUnknown { words.append(Self.unknown(entry, reason)) }
@@ -23,7 +23,7 @@ struct SendWords {
 
     /// The failures that are added at the end of a run; `exit` is the code for unknown outcomes.
     mutating func shortcomings(
-        _ entry: SendReport.App, deferred: Int, _ gate: EnvironmentGate, exit: ExitStatus,
+        _ entry: SendReport.App, deferred: Int, _ gate: MismatchDetector, exit: ExitStatus,
         reason: String
     ) -> [RunFailure] {
         var failures: [RunFailure] = []
@@ -31,7 +31,7 @@ struct SendWords {
             failures.append(RunFailure(exit, .send, Self.unknown(entry, reason)))
             toldUnknown = entry.unknown
         }
-        let hasLooked = gate.answers >= EnvironmentGate.firstLook
+        let hasLooked = gate.answers >= MismatchDetector.firstLook
         if deferred > 0, !hasLooked, gate.isMismatchLikely {
             failures.append(
                 RunFailure(.configuration, .send, Self.deferred(entry, deferred, gate)))
@@ -59,7 +59,7 @@ struct SendWords {
     }
 
     private static func deferred(
-        _ entry: SendReport.App, _ count: Int, _ gate: EnvironmentGate
+        _ entry: SendReport.App, _ count: Int, _ gate: MismatchDetector
     ) -> String {
         "sending for \(entry.app)/\(entry.environment): "
             + (gate.isMismatchLikely ? "environment mismatch suspected: " : "")

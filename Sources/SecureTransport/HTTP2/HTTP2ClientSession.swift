@@ -1,35 +1,34 @@
 import CNGHTTP2
 
-// A client's HTTP/2 connection as a sender uses it: give requests while there is room, exchange,
-// look at the outcomes, again. Requests are known by the caller's own key and each gets exactly one
-// outcome, whatever happens to its stream or to the connection; nothing is thrown on the way.
+// A client's HTTP/2 connection. The caller submits requests while streams are free, exchanges bytes
+// with the peer, reads the outcomes, and repeats this. Each request has a key of the caller and
+// gets exactly one outcome, whatever happens to its stream or to the connection. Nothing is thrown.
 //
 //     while work remains {
 //         while session.room > 0, next(into: &request) { session.submit(request, key: key) }
 //         switch session.exchange(until: deadline, interrupt: stop) {
 //         case .outcomes: for outcome in session.outcomes { ... }
-//         case .closed: for outcome in session.outcomes { ... }; look at session.closed
+//         case .closed: for outcome in session.outcomes { ... }; session.closed has the reason
 //         case .timedOut, .interrupted: ...
 //         }
 //     }
 //
-// One thread gives, sends, receives and takes; an exchange ends as soon as there are outcomes, so
-// that the caller can fill the room they leave before the peer runs dry.
+// All calls come from one thread. An exchange ends as soon as there are outcomes, so that the
+// caller can use the free streams before the peer has nothing left to do.
 
 /// A client's HTTP/2 session over one TLS connection, confined to its thread.
 package final class HTTP2ClientSession {
     let wire: HTTP2Wire
     let state: UnsafeMutablePointer<HTTP2ClientState>
     let settings: HTTP2ClientSettings
-    /// Why the session is over; nil while it is not.
+    /// The reason for the end of the session; nil before the end.
     package private(set) var closed: HTTP2Close?
     private var silence: HTTP2Silence
     /// Templates whose fields nghttp2 may still read.
-    private var lent: [HTTP2RequestTemplate] = []
+    private var retained: [HTTP2RequestTemplate] = []
 
-    /// Begins a session on a connection whose handshake has agreed on `h2`; nothing is sent before
-    /// the first exchange. Throws `protocolError` for a peer that did not agree, `io` when memory
-    /// is short.
+    /// Starts a session on a connection that negotiated `h2`. Nothing is sent before the first
+    /// exchange. Throws `protocolError` for a connection without `h2`, `io` without memory.
     package init(
         _ connection: TLSConnection, settings: HTTP2ClientSettings = HTTP2ClientSettings()
     ) throws(TransportFailure) {
@@ -59,10 +58,10 @@ package final class HTTP2ClientSession {
         state.deallocate()
     }
 
-    /// The peer as messages name it.
+    /// The peer's name in messages.
     package var peer: String { wire.connection.peer }
 
-    /// The most requests in flight that we want; may change at any time.
+    /// The most requests in flight on our side; may change at any time.
     package var maximumStreams: Int {
         get { state.pointee.admission.ownMaximum }
         set { state.pointee.admission.ownMaximum = newValue }
@@ -71,34 +70,34 @@ package final class HTTP2ClientSession {
     /// The most requests in flight that the peer allows now.
     package var remoteMaximumStreams: Int { state.pointee.admission.remoteMaximum }
 
-    /// The peer's last GOAWAY; from then on there is no room for requests.
+    /// The peer's last GOAWAY. After it no requests are accepted.
     package var goAway: HTTP2GoAway? { state.pointee.goAway }
 
-    /// Whether no request will be taken any more, now or later: exchange until nothing is in
-    /// flight, close, and connect again.
+    /// Whether the session accepts no more requests: exchange until nothing is in flight, close,
+    /// and connect again.
     package var isClosing: Bool { closed != nil || state.pointee.admission.isClosing }
 
-    /// Requests whose outcome is still owed, and streams that are about to be reset.
+    /// The number of requests without an outcome, and of streams that are being reset.
     package var inFlight: Int { state.pointee.streams.count }
 
-    /// How many requests `submit` takes now.
+    /// The number of requests that `submit` accepts now.
     package var room: Int {
         var admission = state.pointee.admission
         admission.backlog = wire.backlog
         return closed == nil ? admission.room : 0
     }
 
-    /// What the last exchange brought; the next one replaces it.
+    /// The outcomes of the last exchange; the next exchange replaces them.
     package var outcomes: HTTP2OutcomeBatch { state.pointee.outcomes }
 
-    /// Takes a request under the caller's key, which must not be in flight already. Sends nothing
-    /// yet. False when there is no room: nothing was taken.
+    /// Accepts a request with the caller's key, which must not be in flight already. Sends nothing
+    /// yet. False when no stream is free: the request is not accepted.
     package func submit(_ request: borrowing HTTP2Request, key: UInt64) -> Bool {
         precondition(
             request.ends.count == request.template.valuesPerRequest,
-            "a request must give the values that its template leaves open")
+            "a request must have all values that its template leaves open")
         guard room > 0 else { return false }
-        // After 2^30 requests the numbers for streams are used up.
+        // After 2^30 requests there are no stream numbers left.
         guard nghttp2_session_check_request_allowed(wire.session) != 0 else {
             state.pointee.admission.isClosing = true
             return false
@@ -107,7 +106,9 @@ package final class HTTP2ClientSession {
         guard let index = state.pointee.streams.index(of: handle) else { return false }
         state.pointee.streams[index].firstByte = wire.bytesAdded
         let streamID = request.bytes.withUnsafeBytes { bytes in
-            submit(bytes, request.ends, request.template, handle, index)
+            submit(
+                bytes, ends: request.ends, template: request.template, handle: handle,
+                index: index)
         }
         if streamID < 0 { state.pointee.streams.remove(index) }
         state.pointee.admission.inFlight = state.pointee.streams.count
@@ -115,55 +116,55 @@ package final class HTTP2ClientSession {
     }
 
     private func submit(
-        _ bytes: UnsafeRawBufferPointer, _ ends: [Int], _ template: HTTP2RequestTemplate,
-        _ handle: HTTP2StreamTable.Handle, _ index: Int
+        _ bytes: UnsafeRawBufferPointer, ends: [Int], template: HTTP2RequestTemplate,
+        handle: HTTP2StreamTable.Handle, index: Int
     ) -> Int32 {
         let body = template.fill(bytes, ends)
-        state.pointee.streams[index].request.lend(body)
+        state.pointee.streams[index].request.borrow(body)
         let streamID = HTTP2ClientLibrary.submit(
             wire.session, template, hasBody: !body.isEmpty, handle)
         guard streamID > 0 else { return streamID }
         state.pointee.streams[index].streamID = streamID
-        // Writing the frames at once spares a copy of the body, unless flow control holds it back.
-        _ = wire.gather()
+        // Writing the frames now avoids a copy of the body, unless flow control delays it.
+        _ = wire.collectFrames()
         if let index = state.pointee.streams.index(of: handle) {
-            state.pointee.streams[index].request.keepRest()
+            state.pointee.streams[index].request.copyRest()
         }
-        lend(template)
+        retain(template)
         return streamID
     }
 
-    /// Keeps a template for as long as nghttp2 has frames that read from it.
-    private func lend(_ template: HTTP2RequestTemplate) {
+    /// Retains a template while nghttp2 has frames that read from it.
+    private func retain(_ template: HTTP2RequestTemplate) {
         if nghttp2_session_get_outbound_queue_size(wire.session) > 0 {
-            lent.append(template)
-        } else if !lent.isEmpty {
-            lent.removeAll()
+            retained.append(template)
+        } else if !retained.isEmpty {
+            retained.removeAll()
         }
     }
 
     // MARK: Exchanging
 
-    /// How an exchange ended.
+    /// The result of an exchange.
     package enum Exchange: Sendable, Equatable {
-        /// There are outcomes, and the session goes on.
+        /// There are outcomes, and the session is open.
         case outcomes
-        /// The deadline came first; there are no outcomes.
+        /// The deadline passed; there are no outcomes.
         case timedOut
-        /// The interrupt was tripped while waiting; there are no outcomes. The session is as good
-        /// as before: exchange without the interrupt to bring home what is in flight.
+        /// The interrupt was tripped while waiting; there are no outcomes. The session stays
+        /// usable: exchange without the interrupt to get the outcomes of the requests in flight.
         case interrupted
-        /// The session is over, see `closed`; every request left has its outcome in `outcomes`.
+        /// The session has ended, see `closed`; every open request has its outcome in `outcomes`.
         case closed
     }
 
-    /// Portions of input after which outcomes are handed out though more is there.
+    /// The portions of input after which outcomes are returned although more input is there.
     private static let portionsPerExchange = 16
 
-    /// Sends what was submitted, receives what came, and waits for outcomes until the deadline.
+    /// Sends and receives what it can, and waits for outcomes until the deadline.
     ///
-    /// Only `interrupt` cuts the wait short, not that of the connection: what is in flight can
-    /// then still be waited for. With `Deadline.now` it does what can be done without waiting.
+    /// Only `interrupt` ends the wait early, not the interrupt of the connection, so the caller can
+    /// still wait for the requests in flight. With `Deadline.now` it does not wait.
     package func exchange(until deadline: Deadline, interrupt: Interrupt? = nil) -> Exchange {
         state.pointee.outcomes.removeAll()
         var portions = 0
@@ -194,8 +195,8 @@ package final class HTTP2ClientSession {
         return .closed
     }
 
-    /// Says GOAWAY and close_notify and closes. Requests still in flight get their outcomes, after
-    /// which the session is `closed`; wait for them by `exchange` first to end in good order.
+    /// Sends GOAWAY and close_notify and closes. Requests in flight get their outcomes, and the
+    /// session is `closed`. Call `exchange` before to wait for their answers.
     package func close(deadline: Deadline = .in(.seconds(5))) {
         guard closed == nil else { return }
         state.pointee.outcomes.removeAll()
@@ -204,7 +205,7 @@ package final class HTTP2ClientSession {
         end(HTTP2Close(.byUs, "HTTP/2 with \(peer): closed on this side"))
     }
 
-    /// Sends without waiting; nil when that ended the session, else what to wait for.
+    /// Sends without waiting. Returns what to wait for; nil when the session has ended.
     private func send() -> Poll.Direction? {
         switch wire.flush() {
         case .failed(let close):
@@ -238,15 +239,15 @@ package final class HTTP2ClientSession {
         }
     }
 
-    /// Takes what came before a write failed with `close`, and says why the session is over: by
-    /// the peer's own last word (close_notify, or an alert as for a refused certificate) if there
-    /// is one. GOAWAY and answers count as ever.
+    /// Reads what arrived before a write failed with `close`, and returns the reason for the end of
+    /// the session: that of the peer (close_notify, or an alert as for a refused certificate) if
+    /// there is one. GOAWAY and answers are processed as usual.
     private func drain(after close: HTTP2Close) -> HTTP2Close {
         for _ in 0..<Self.portionsPerExchange {
             switch wire.receive() {
             case .bytes: continue
             case .nothing, .refused: return close
-            // After a failed write the socket has forgotten its reset and shows a mere end.
+            // After a failed write the socket no longer reports its reset, only an end.
             case .ended(let last) where last.code == .byPeer(.cut): return close
             case .ended(let last): return last
             }
@@ -254,7 +255,7 @@ package final class HTTP2ClientSession {
         return close
     }
 
-    /// Why nghttp2 has nothing more to read.
+    /// The reason why nghttp2 reads no more.
     private func libraryEnd() -> HTTP2Close {
         let (frames, bytes) = (state.pointee.idleFrames, state.pointee.idleBytes)
         if frames > settings.maximumIdleFrames || bytes > settings.maximumIdleBytes {
@@ -267,21 +268,21 @@ package final class HTTP2ClientSession {
 
     private func end(_ close: HTTP2Close) {
         closed = close
-        state.pointee.settleAll(bytesTaken: wire.bytesTaken)
+        state.pointee.completeAll(bytesTaken: wire.bytesTaken)
         if close.code != .byUs {
             wire.connection.closeNotify(deadline: .now)
         }
-        // close_notify is out, and a second one would wait for the peer's.
+        // close_notify was sent, and a second one would wait for that of the peer.
         wire.connection.closeAbruptly()
     }
 
-    /// Gives up requests whose time is over; their streams are reset.
+    /// Ends requests whose deadline has passed, and resets their streams.
     private func expireRequests() {
         while let index = state.pointee.streams.first,
             state.pointee.streams.nextDeadline.hasPassed
         {
             let streamID = state.pointee.streams[index].streamID
-            state.pointee.settle(index, .outcomeUnknown(.deadline))
+            state.pointee.complete(index, .outcomeUnknown(.deadline))
             nghttp2_submit_rst_stream(wire.session, 0, streamID, NGHTTP2_CANCEL.rawValue)
         }
     }

@@ -1,49 +1,50 @@
 import Glibc
 
-/// What a client's HTTP/2 session asks for, waits for and puts up with.
+/// The limits of a client's HTTP/2 session.
 package struct HTTP2ClientSettings: Sendable {
-    /// The most requests in flight that we want; the peer may allow fewer.
+    /// The most requests in flight on our side; the peer may allow fewer.
     package var maximumStreams = 1000
     /// The most requests in flight before the peer's first SETTINGS. 100 is what RFC 9113 section
-    /// 6.5.2 recommends as the least a peer should allow.
-    package var streamsBeforeSettings = 100
-    /// From submission to the end of the answer.
+    /// 6.5.2 recommends as the least limit of a peer.
+    var streamsBeforeSettings = 100
+    /// The time from the submission of a request to the end of its answer.
     package var requestTimeout = Duration.seconds(30)
-    /// Silence after which a PING asks whether the peer is there.
+    /// The time without a byte of the peer after which a PING is sent.
     package var keepAliveInterval = Duration.seconds(60)
-    /// Silence after such a PING that ends the connection.
+    /// The time without a byte after such a PING that ends the connection.
     package var pingTimeout = Duration.seconds(10)
-    /// Largest header list of an answer, in bytes as RFC 9113 section 10.5.1 counts.
+    /// The largest header list of an answer, in bytes as in RFC 9113 section 10.5.1.
     package var maximumHeaderListSize = 16 * 1024
-    /// Bytes kept of an answer's body; what is longer is cut and its stream reset.
+    /// The most bytes of an answer's body. A longer body is truncated and its stream reset.
     package var maximumBodySize = 4 * 1024
-    /// Names of the answers' fields to keep, lower case, at most 255.
+    /// The names of the answers' fields to keep, in lower case, at most 255.
     package var keptFields = ["apns-id", "apns-unique-id", "retry-after", "content-type"]
-    /// Frames that bring no request forward (PING, SETTINGS, empty DATA and the like) which the
-    /// peer may send between two outcomes.
-    package var maximumIdleFrames = 10_000
-    /// Bytes that the peer may send between two outcomes, in frames that we skip for instance.
+    /// The most frames between two outcomes that advance no request (PING, SETTINGS, empty DATA and
+    /// the like).
+    var maximumIdleFrames = 10_000
+    /// The most bytes of the peer between two outcomes, ignored frames included.
     package var maximumIdleBytes = 64 << 20
 
-    /// The defaults.
+    /// Makes the default limits.
     package init() {}
 }
 
-/// How many more requests may be given to a connection now.
+/// Computes the number of requests that a connection accepts now.
 struct HTTP2Admission: Equatable {
-    /// What the caller allows.
+    /// The caller's limit.
     var ownMaximum: Int
-    /// What the peer allows (SETTINGS_MAX_CONCURRENT_STREAMS, RFC 9113 section 6.5.2); before its
-    /// first SETTINGS, what is safe to assume.
+    /// The peer's limit (SETTINGS_MAX_CONCURRENT_STREAMS, RFC 9113 section 6.5.2); before its first
+    /// SETTINGS, a safe assumption.
     var remoteMaximum: Int
-    /// Streams that are open for us or for the peer.
+    /// The number of streams that are open on this side or on that of the peer.
     var inFlight = 0
-    /// Bytes that TLS has not taken yet.
+    /// The number of bytes that are not written to TLS yet.
     var backlog = 0
-    /// After GOAWAY, at the end of stream numbers, or when the connection is over.
+    /// Whether no request is accepted any more: after GOAWAY, without stream numbers, or at the
+    /// end.
     var isClosing = false
 
-    /// Bytes in wait at which no more requests are taken: the peer does not read.
+    /// The backlog from which on no request is accepted, because the peer does not read.
     static let backlogLimit = 1 << 20
 
     var room: Int {
@@ -54,7 +55,7 @@ struct HTTP2Admission: Equatable {
     }
 }
 
-/// The names of the answers' fields that a caller wants, to be compared with each field that comes.
+/// The names of the answers' fields to keep, stored for a fast comparison with each received field.
 struct HTTP2KeptNames: ~Copyable {
     private struct Span {
         let start: Int
@@ -64,7 +65,7 @@ struct HTTP2KeptNames: ~Copyable {
     private let spans: [Span]
     private let text: UnsafeMutablePointer<UInt8>
 
-    /// Names after the 255th are left out: a place is kept in one byte.
+    /// Names after the 255th are ignored, because an index has one byte.
     init(_ names: [String]) {
         var spans: [Span] = []
         var bytes: [UInt8] = []
@@ -81,16 +82,18 @@ struct HTTP2KeptNames: ~Copyable {
         text.deallocate()
     }
 
-    func place(of name: UnsafePointer<UInt8>, _ length: Int) -> UInt8? {
-        for (place, span) in spans.enumerated()
-        where span.length == length && memcmp(text + span.start, name, length) == 0 {
-            return UInt8(place)
+    func index(of name: UnsafeBufferPointer<UInt8>) -> UInt8? {
+        guard let start = name.baseAddress else { return nil }
+        for (index, span) in spans.enumerated()
+        where span.length == name.count && memcmp(text + span.start, start, name.count) == 0 {
+            return UInt8(index)
         }
         return nil
     }
 }
 
-/// How long the peer has been silent, and what that makes us do: send a PING, then give the peer up.
+/// Measures the time without a byte of the peer, and decides when to send PING and when to end the
+/// connection.
 struct HTTP2Silence {
     enum Step {
         case wait
@@ -98,14 +101,14 @@ struct HTTP2Silence {
         case giveUp
     }
 
-    /// When the next step is due.
+    /// The time of the next step.
     private(set) var end: Deadline
     private var isPinging = false
 
-    /// The peer has just said something.
+    /// Starts at a byte of the peer.
     init(_ settings: HTTP2ClientSettings) { end = .in(settings.keepAliveInterval) }
 
-    /// What to do now.
+    /// The step that is due now.
     mutating func step(_ settings: HTTP2ClientSettings) -> Step {
         guard end.hasPassed else { return .wait }
         guard !isPinging else { return .giveUp }

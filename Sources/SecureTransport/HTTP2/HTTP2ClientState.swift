@@ -1,20 +1,20 @@
 import CNGHTTP2
 
-// What nghttp2's callbacks change while bytes go in and out: all of the client's hot state in one
-// struct at one address. They run inside calls of nghttp2_session_mem_recv and _mem_send.
+// The state that nghttp2's callbacks change: all of a client's state on the fast path, in one
+// struct at a fixed address. The callbacks run inside nghttp2_session_mem_recv and _mem_send.
 
-/// A client session's state. Lives where a pointer leads, not in a class: checks of exclusive
-/// access to class properties cost 15 % here.
+/// The state of a client session. It is behind a pointer and not in a class, because the checks of
+/// exclusive access to class properties cost 15 % here.
 struct HTTP2ClientState: ~Copyable {
     var streams = HTTP2StreamTable()
     var outcomes = HTTP2OutcomeBatch()
     var admission: HTTP2Admission
     var goAway: HTTP2GoAway?
-    /// What nghttp2 said last about an error, cut.
+    /// nghttp2's last error message, truncated.
     var libraryMessage = ""
-    /// Frames since the last outcome that brought no request forward.
+    /// The number of frames since the last outcome that do not advance a request.
     var idleFrames = 0
-    /// Bytes received since the last outcome.
+    /// The number of bytes received since the last outcome.
     var idleBytes = 0
     private let maximumIdleFrames: Int
     private let maximumHeaderListSize: Int32
@@ -30,45 +30,45 @@ struct HTTP2ClientState: ~Copyable {
         keptNames = HTTP2KeptNames(settings.keptFields)
     }
 
-    /// Gives the caller an outcome; the slot stays until nghttp2 closes the stream.
-    mutating func settle(_ index: Int, _ kind: HTTP2Outcome.Kind) {
+    /// Adds the outcome of a request. Its slot stays in use until nghttp2 closes the stream.
+    mutating func complete(_ index: Int, _ kind: HTTP2Outcome.Kind) {
         guard streams[index].phase == .open else {
             return
         }
         outcomes.add(kind, of: streams[index])
-        streams.settle(index)
+        streams.complete(index)
         (idleFrames, idleBytes) = (0, 0)
     }
 
-    /// False when the answer's header list is too large.
-    mutating func header(
-        _ handle: HTTP2StreamTable.Handle, _ name: UnsafePointer<UInt8>, _ nameLength: Int,
-        _ value: UnsafePointer<UInt8>?, _ valueLength: Int
+    /// Adds a field of an answer; false when the header list is too large.
+    mutating func addHeader(
+        _ handle: HTTP2StreamTable.Handle, name: UnsafeBufferPointer<UInt8>,
+        value: UnsafeBufferPointer<UInt8>
     ) -> Bool {
         guard let index = streams.index(of: handle) else {
             return true
         }
         // 32 bytes for each field: RFC 7541 section 4.1.
-        let size = Int32(clamping: nameLength + valueLength + 32)
+        let size = Int32(clamping: name.count + value.count + 32)
         streams[index].headerListSize = streams[index].headerListSize &+ size
         guard streams[index].headerListSize <= maximumHeaderListSize else {
             streams[index].headersTooLarge = true
             return false
         }
-        if name[0] == UInt8(ascii: ":") {
-            noteStatus(index, value, valueLength)
+        if name.first == UInt8(ascii: ":") {
+            setStatus(index, value)
             return true
         }
-        if let kept = keptNames.place(of: name, nameLength) {
-            streams[index].answer.addField(kept, value, valueLength)
+        if let kept = keptNames.index(of: name) {
+            streams[index].answer.addField(kept, value)
         }
         return true
     }
 
     /// nghttp2 has checked that :status, the only pseudo-header field of an answer, has three
     /// digits.
-    private mutating func noteStatus(_ index: Int, _ value: UnsafePointer<UInt8>?, _ length: Int) {
-        guard let value, length == 3 else {
+    private mutating func setStatus(_ index: Int, _ value: UnsafeBufferPointer<UInt8>) {
+        guard value.count == 3 else {
             return
         }
         var status: UInt16 = 0
@@ -76,11 +76,11 @@ struct HTTP2ClientState: ~Copyable {
             status = status &* 10 &+ UInt16(value[place] &- UInt8(ascii: "0"))
         }
         streams[index].status = status
-        streams[index].answer.forgetFields()
+        streams[index].answer.removeFields()
     }
 
-    /// False when the body went past the limit.
-    mutating func data(
+    /// Adds bytes of an answer's body; false when it exceeds the limit.
+    mutating func addBody(
         _ handle: HTTP2StreamTable.Handle, _ bytes: UnsafePointer<UInt8>?, _ length: Int
     ) -> Bool {
         guard let index = streams.index(of: handle), !streams[index].isTruncated else {
@@ -92,7 +92,7 @@ struct HTTP2ClientState: ~Copyable {
         return length <= room
     }
 
-    /// A whole frame has come. False when the peer floods us.
+    /// Processes a complete frame; false when the peer sends too many useless frames.
     mutating func received(
         _ frame: UnsafePointer<nghttp2_frame>, _ handle: HTTP2StreamTable.Handle,
         _ session: OpaquePointer
@@ -102,7 +102,7 @@ struct HTTP2ClientState: ~Copyable {
         case NGHTTP2_HEADERS, NGHTTP2_DATA:
             let endsAnswer = header.flags & UInt8(NGHTTP2_FLAG_END_STREAM.rawValue) != 0
             guard endsAnswer, let index = streams.index(of: handle) else {
-                // Empty DATA and interim headers bring an answer no nearer to its end.
+                // Empty DATA and interim headers do not advance an answer.
                 if header.type == UInt8(NGHTTP2_DATA.rawValue), header.length > 0 {
                     return true
                 }
@@ -110,7 +110,7 @@ struct HTTP2ClientState: ~Copyable {
             }
             streams[index].isAnswered = true
             if streams[index].request.left > 0 {
-                // Answered before the request was whole: the rest is of no use (RFC 9113 8.1).
+                // Answered before the request was complete: the rest is useless (RFC 9113 8.1).
                 nghttp2_submit_rst_stream(
                     session, 0, header.stream_id, NGHTTP2_CANCEL.rawValue)
             }
@@ -124,7 +124,7 @@ struct HTTP2ClientState: ~Copyable {
             goAway = HTTP2GoAway(frame.pointee.goaway)
             admission.isClosing = true
         case NGHTTP2_SETTINGS:
-            noteRemoteMaximum(session)
+            updateRemoteMaximum(session)
         default:
             break
         }
@@ -132,19 +132,19 @@ struct HTTP2ClientState: ~Copyable {
         return idleFrames <= maximumIdleFrames
     }
 
-    private mutating func noteRemoteMaximum(_ session: OpaquePointer) {
+    private mutating func updateRemoteMaximum(_ session: OpaquePointer) {
         let allowed = nghttp2_session_get_remote_settings(
             session, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS)
         admission.remoteMaximum = Int(allowed)
     }
 
-    /// nghttp2 has closed a stream.
+    /// Completes the request of a stream that nghttp2 has closed.
     mutating func closed(_ handle: HTTP2StreamTable.Handle, _ code: HTTP2ErrorCode) {
         guard let index = streams.index(of: handle) else {
             return
         }
         if streams[index].phase == .open {
-            settle(
+            complete(
                 index,
                 streams[index].kind(closedWith: code, lastProcessed: goAway?.lastStreamID))
         }
@@ -152,11 +152,11 @@ struct HTTP2ClientState: ~Copyable {
         admission.inFlight = streams.count
     }
 
-    /// The connection is over: every request gets its outcome.
-    mutating func settleAll(bytesTaken: UInt64) {
+    /// Completes every request at the end of the connection.
+    mutating func completeAll(bytesTaken: UInt64) {
         admission.isClosing = true
         while let index = streams.first {
-            settle(
+            complete(
                 index,
                 streams[index].kindAtEnd(
                     bytesTaken: bytesTaken, lastProcessed: goAway?.lastStreamID))

@@ -1,38 +1,38 @@
 import CNGHTTP2
 
-/// Why an HTTP/2 connection is over.
+/// The reason for the end of an HTTP/2 connection.
 package struct HTTP2Close: Sendable, Equatable, CustomStringConvertible {
-    /// The kinds of end a caller may treat differently.
+    /// The kinds of end.
     package enum Code: Sendable, Equatable {
-        /// Closed by `close`.
+        /// This side called `close`.
         case byUs
-        /// The peer said GOAWAY and every stream it would still serve is over.
+        /// The peer sent GOAWAY, and all streams up to its last one have ended.
         case goAway
-        /// The peer closed, in this way, with or without a GOAWAY before.
+        /// The peer closed in this way, with or without a GOAWAY before.
         case byPeer(ConnectionEnd)
-        /// The peer broke the protocol, or sent more of something than we accept.
+        /// The peer violated the protocol, or exceeded a limit of ours.
         case peerBrokeProtocol
-        /// No sign of life from the peer within the time for an answer to PING.
+        /// The peer did not answer PING in time.
         case unresponsive
-        /// TLS or the socket failed: see `failure`.
+        /// TLS or the socket failed; see `failure`.
         case transport
-        /// nghttp2 refused something local.
+        /// A local failure of nghttp2.
         case local
     }
 
     /// The kind of end.
     package let code: Code
-    /// One line: with whom, what happened, what to do next.
+    /// One line with the peer, the event and the next action.
     package let description: String
-    /// The failure of TLS or socket, for its code.
+    /// The failure of TLS or of the socket, where there is one.
     package let failure: TransportFailure?
 
-    /// States an end.
+    /// Makes an end.
     package init(_ code: Code, _ description: String, failure: TransportFailure? = nil) {
         (self.code, self.description, self.failure) = (code, description, failure)
     }
 
-    /// For a failure of TLS or of the socket.
+    /// The end by a failure of TLS or of the socket.
     package static func transport(_ failure: TransportFailure) -> HTTP2Close {
         HTTP2Close(.transport, failure.description, failure: failure)
     }
@@ -53,19 +53,8 @@ package struct HTTP2Close: Sendable, Equatable, CustomStringConvertible {
             .byPeer(end), "HTTP/2 with \(peer): the peer \(how); connect again")
     }
 
-    /// For a write that failed: the peer's reset or end may show there before it shows in a read.
-    static func writing(_ failure: TransportFailure) -> HTTP2Close {
-        let code: Code =
-            switch failure.code {
-            case .reset: .byPeer(.reset)
-            case .closedEarly: .byPeer(.cut)
-            default: .transport
-            }
-        return HTTP2Close(code, failure.description, failure: failure)
-    }
-
-    /// For a session that nghttp2 has nothing more to read for: after a GOAWAY whose streams are all over,
-    /// or because the peer broke the protocol; `detail` is what nghttp2 said about it.
+    /// The end of a session for which nghttp2 reads no more: after a GOAWAY whose streams have all
+    /// ended, or after a violation of the protocol. `detail` is nghttp2's message.
     static func over(peer: String, goAway: HTTP2GoAway?, detail: String) -> HTTP2Close {
         if let goAway {
             return HTTP2Close(
@@ -77,7 +66,7 @@ package struct HTTP2Close: Sendable, Equatable, CustomStringConvertible {
             "HTTP/2 with \(peer): the peer broke the protocol: \(detail); ask its owner")
     }
 
-    /// For a peer that sends too much which brings no request forward.
+    /// The end by a peer that sends too many frames or bytes that advance no request.
     static func flood(peer: String, frames: Int, bytes: Int) -> HTTP2Close {
         HTTP2Close(
             .peerBrokeProtocol,
@@ -85,7 +74,7 @@ package struct HTTP2Close: Sendable, Equatable, CustomStringConvertible {
                 + "and \(bytes) bytes that answer nothing; ask its owner")
     }
 
-    /// For an error code of nghttp2; `detail` is what nghttp2 said about it.
+    /// The end by an error code of nghttp2; `detail` is nghttp2's message.
     package static func library(_ error: Int32, peer: String, detail: String) -> HTTP2Close {
         let reason = nghttp2_strerror(error).map { String(cString: $0) } ?? "error \(error)"
         let text = detail.isEmpty ? reason : detail
@@ -104,9 +93,9 @@ package struct HTTP2Close: Sendable, Equatable, CustomStringConvertible {
 package struct HTTP2GoAway: Sendable, Equatable {
     /// The last stream that the peer has processed or may still process.
     package let lastStreamID: Int32
-    /// Why it goes.
+    /// Its error code.
     package let code: HTTP2ErrorCode
-    /// What it says about it, cut after 1024 bytes; APNs puts a JSON object with a reason here.
+    /// Its debug data, truncated to 1024 bytes; APNs sends a JSON object with a reason here.
     package let debug: [UInt8]
 
     static let longestDebug = 1024
@@ -120,44 +109,26 @@ package struct HTTP2GoAway: Sendable, Equatable {
     }
 }
 
-/// Why an HTTP/2 peer ended a stream or a connection (RFC 9113 section 7).
+/// The error code of a reset stream or an ended connection (RFC 9113 section 7).
 package struct HTTP2ErrorCode: RawRepresentable, Sendable, Hashable, CustomStringConvertible {
-    /// The number on the wire; unknown ones are kept as they are.
+    /// The number on the wire; unknown ones are kept unchanged.
     package let rawValue: UInt32
 
-    /// Takes any number a peer may send.
+    /// Makes a code of any number.
     package init(rawValue: UInt32) {
         self.rawValue = rawValue
     }
 
-    /// Nothing is wrong.
+    /// No error.
     package static let noError = HTTP2ErrorCode(rawValue: 0x0)
-    /// The peer saw a breach of the protocol.
+    /// The peer detected a violation of the protocol.
     package static let protocolError = HTTP2ErrorCode(rawValue: 0x1)
-    /// The peer failed by itself.
+    /// The peer has an internal error.
     package static let internalError = HTTP2ErrorCode(rawValue: 0x2)
-    /// Flow control was not kept.
-    package static let flowControlError = HTTP2ErrorCode(rawValue: 0x3)
-    /// SETTINGS were not acknowledged in time.
-    package static let settingsTimeout = HTTP2ErrorCode(rawValue: 0x4)
-    /// A frame came for a stream that was closed.
-    package static let streamClosed = HTTP2ErrorCode(rawValue: 0x5)
-    /// A frame had a wrong size.
-    package static let frameSizeError = HTTP2ErrorCode(rawValue: 0x6)
     /// The stream was refused before any processing: the request may be sent again.
     package static let refusedStream = HTTP2ErrorCode(rawValue: 0x7)
     /// The stream is no longer wanted.
     package static let cancel = HTTP2ErrorCode(rawValue: 0x8)
-    /// The state of header compression was lost.
-    package static let compressionError = HTTP2ErrorCode(rawValue: 0x9)
-    /// A CONNECT tunnel broke.
-    package static let connectError = HTTP2ErrorCode(rawValue: 0xa)
-    /// The other side asks for too much.
-    package static let enhanceYourCalm = HTTP2ErrorCode(rawValue: 0xb)
-    /// TLS does not meet the peer's demands.
-    package static let inadequateSecurity = HTTP2ErrorCode(rawValue: 0xc)
-    /// The peer wants HTTP/1.1.
-    package static let http11Required = HTTP2ErrorCode(rawValue: 0xd)
 
     private static let names = [
         "NO_ERROR", "PROTOCOL_ERROR", "INTERNAL_ERROR", "FLOW_CONTROL_ERROR", "SETTINGS_TIMEOUT",
@@ -165,7 +136,7 @@ package struct HTTP2ErrorCode: RawRepresentable, Sendable, Hashable, CustomStrin
         "CONNECT_ERROR", "ENHANCE_YOUR_CALM", "INADEQUATE_SECURITY", "HTTP_1_1_REQUIRED",
     ]
 
-    /// The name that the standard gives it, else the number.
+    /// The name in the standard, else the number.
     package var description: String {
         rawValue < Self.names.count ? Self.names[Int(rawValue)] : "error \(rawValue)"
     }

@@ -1,15 +1,15 @@
 import CNGHTTP2
 
-// The edge to C: each callback finds the state behind its pointer and the stream's slot behind the
-// stream's, and says in nghttp2's numbers what the state decided.
+// The callbacks of nghttp2. Each one gets the state from its user data and the slot from the
+// stream's user data, and returns the decision of the state as a number of nghttp2.
 
-/// What clients and servers have in common in nghttp2.
+/// The common part of clients and servers in nghttp2.
 package enum HTTP2Library {
-    /// Makes a connection with callbacks and options that live no longer than the making takes.
+    /// Makes a session, with callbacks and options that are freed afterwards.
     ///
-    /// - Parameter make: sets both, and makes the connection with them; its result is an error code
+    /// - Parameter make: sets both, and makes the session with them; it returns an error code
     ///   of nghttp2, or 0.
-    /// - Returns: nil when memory is short.
+    /// - Returns: nil without memory.
     package static func makeSession(
         _ make: (
             _ session: inout OpaquePointer?, _ callbacks: OpaquePointer?, _ options: OpaquePointer?
@@ -28,9 +28,9 @@ package enum HTTP2Library {
     }
 }
 
-/// A connection of a client in nghttp2, with its limits and callbacks.
+/// A client's session in nghttp2, with its limits and callbacks.
 enum HTTP2ClientLibrary {
-    /// Nil when memory is short.
+    /// Makes a session; nil without memory.
     static func makeSession(
         _ state: UnsafeMutablePointer<HTTP2ClientState>, _ settings: HTTP2ClientSettings
     ) -> OpaquePointer? {
@@ -40,23 +40,23 @@ enum HTTP2ClientLibrary {
             nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, onFrame)
             nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, onStreamClose)
             nghttp2_session_callbacks_set_error_callback2(callbacks, onError)
-            // Assumed until the peer's SETTINGS come.
+            // Valid until the peer's SETTINGS arrive.
             nghttp2_option_set_peer_max_concurrent_streams(
                 options, UInt32(clamping: settings.streamsBeforeSettings))
             nghttp2_option_set_max_reserved_remote_streams(options, 0)
             nghttp2_option_set_no_closed_streams(options, 1)
-            // Answers to PING and SETTINGS that the peer makes us owe in one portion of input.
+            // Acknowledgements of PING and SETTINGS that one portion of input may cause.
             nghttp2_option_set_max_outbound_ack(options, 512)
             nghttp2_option_set_max_settings(options, 32)
             return nghttp2_session_client_new2(&session, callbacks, state, options)
         }
     }
 
-    /// The receiving window of the connection: with bodies of at most a few KiB it is never used
-    /// up, and a server never waits for us.
+    /// The receiving window of the connection. With bodies of at most a few KiB it is never used
+    /// up, so a server never waits for this side.
     static let connectionWindow: Int32 = 16 << 20
 
-    /// Queues the first frames. An error code of nghttp2, or 0.
+    /// Queues the first frames. Returns 0, or an error code of nghttp2.
     static func open(_ session: OpaquePointer, _ settings: HTTP2ClientSettings) -> Int32 {
         func entry(_ id: nghttp2_settings_id, _ value: Int) -> nghttp2_settings_entry {
             nghttp2_settings_entry(
@@ -71,8 +71,8 @@ enum HTTP2ClientLibrary {
             ? error : nghttp2_session_set_local_window_size(session, 0, 0, connectionWindow)
     }
 
-    /// Queues a request whose fields are filled in; the body of `handle`'s stream follows as flow control
-    /// allows. The stream's number, or an error code of nghttp2 below 0.
+    /// Queues a request with the fields of the template; the body of the stream follows as flow
+    /// control allows. Returns the stream's number, or an error code of nghttp2 below 0.
     static func submit(
         _ session: OpaquePointer, _ template: HTTP2RequestTemplate, hasBody: Bool,
         _ handle: HTTP2StreamTable.Handle
@@ -88,7 +88,8 @@ enum HTTP2ClientLibrary {
             session, nil, template.fields, template.count, &provider, stream)
     }
 
-    /// Hands out a request's body as flow control allows; `length` is what it allows now.
+    /// Passes a request's body to nghttp2; `length` is the number of bytes that flow control
+    /// allows.
     private static let readBody: nghttp2_data_source_read_callback = {
         _, _, target, length, flags, source, user in
         guard let user, let target, let source, let flags else {
@@ -99,7 +100,7 @@ enum HTTP2ClientLibrary {
         else {
             return Int(NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue)
         }
-        let count = state.pointee.streams[index].request.take(length, to: target)
+        let count = state.pointee.streams[index].request.move(length, to: target)
         if state.pointee.streams[index].request.left == 0 {
             flags.pointee |= NGHTTP2_DATA_FLAG_EOF.rawValue
         }
@@ -124,8 +125,10 @@ private let onHeader: nghttp2_on_header_callback = {
     guard let session, let frame, let name, let user else {
         return 0
     }
-    let fits = user.client.pointee.header(
-        handle(session, frame.pointee.hd.stream_id), name, nameLength, value, valueLength)
+    let fits = user.client.pointee.addHeader(
+        handle(session, frame.pointee.hd.stream_id),
+        name: UnsafeBufferPointer(start: name, count: nameLength),
+        value: UnsafeBufferPointer(start: value, count: valueLength))
     return fits ? 0 : NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue
 }
 
@@ -134,7 +137,7 @@ private let onData: nghttp2_on_data_chunk_recv_callback = {
     guard let session, let user else {
         return 0
     }
-    if !user.client.pointee.data(handle(session, streamID), bytes, length) {
+    if !user.client.pointee.addBody(handle(session, streamID), bytes, length) {
         nghttp2_submit_rst_stream(session, 0, streamID, NGHTTP2_CANCEL.rawValue)
     }
     return 0

@@ -1,8 +1,8 @@
-// What a request came to. The three kinds are what a sender has to decide by: an answer is an
-// answer; what the peer did not process may be sent again (RFC 9113 section 8.7); of everything
-// else nobody can say whether it was delivered.
+// The outcome of a request. A sender treats its three kinds differently. An answer is final. A
+// request that the peer did not process may be sent again (RFC 9113 section 8.7). Any other request
+// may or may not have been delivered.
 
-/// What one request came to.
+/// The outcome of one request.
 package struct HTTP2Outcome: Sendable, Equatable {
     /// The kind of outcome.
     package enum Kind: Sendable, Equatable {
@@ -14,7 +14,7 @@ package struct HTTP2Outcome: Sendable, Equatable {
         case outcomeUnknown(Unknown)
     }
 
-    /// Why a request was certainly not processed.
+    /// The reasons why a request was certainly not processed.
     package enum NotProcessed: Sendable, Equatable {
         /// Its stream is above the last one of a GOAWAY (RFC 9113 section 6.8).
         case goAway
@@ -24,53 +24,54 @@ package struct HTTP2Outcome: Sendable, Equatable {
         case notSent
     }
 
-    /// Why nobody knows.
+    /// The reasons for an unknown outcome.
     package enum Unknown: Sendable, Equatable {
         /// RST_STREAM by the peer with another code than REFUSED_STREAM.
         case reset(HTTP2ErrorCode)
-        /// The connection ended first, see `HTTP2ClientSession.closed`.
+        /// The connection ended before the answer, see `HTTP2ClientSession.closed`.
         case connectionLost
         /// No answer within the request's time.
         case deadline
-        /// The answer breaks HTTP (RFC 9113 section 8.1.1).
+        /// The answer violates HTTP (RFC 9113 section 8.1.1).
         case malformedAnswer
-        /// The answer's header list is larger than we accept.
+        /// The answer's header list exceeds the limit.
         case headersTooLarge
     }
 
-    /// The caller's own key of the request.
+    /// The caller's key of the request.
     package let key: UInt64
-    /// What it came to.
+    /// The kind of outcome.
     package let kind: Kind
-    /// The answer's body went past the limit and was cut there.
+    /// Whether the answer's body exceeded the limit and was truncated.
     package let isTruncated: Bool
-    /// Where its bytes are in the batch.
+    /// The position of its bytes in the batch.
     let offset: Int
     let fieldsLength: Int
-    /// Bytes of the body that were kept.
+    /// The number of bytes of the body that were kept.
     package let bodyLength: Int
 }
 
-/// Outcomes that were ready together, in no particular order, with the bytes of their answers.
+/// The outcomes of one exchange, in any order, with the bytes of their answers.
 package struct HTTP2OutcomeBatch: Sendable, RandomAccessCollection {
     private var outcomes: [HTTP2Outcome] = []
     private var bytes: [UInt8] = []
 
-    /// The first outcome's place.
+    /// The index of the first outcome.
     package var startIndex: Int { 0 }
-    /// One past the last outcome's place.
+    /// The index after the last outcome.
     package var endIndex: Int { outcomes.count }
-    /// An outcome by place.
+    /// The outcome at an index.
     package subscript(position: Int) -> HTTP2Outcome { outcomes[position] }
 
-    /// The body of an answer of this batch; empty for what is no answer.
+    /// The body of an answer of this batch; empty for an outcome without an answer.
     package func body(of outcome: HTTP2Outcome) -> ArraySlice<UInt8> {
         let start = outcome.offset + outcome.fieldsLength
         return bytes[start..<start + outcome.bodyLength]
     }
 
-    /// A field of an answer of this batch: `field` is its place in the list of fields that the
-    /// session was told to keep. Nil when absent; the first one when it came several times.
+    /// A field of an answer of this batch. `field` is its index in
+    /// `HTTP2ClientSettings.keptFields`. Nil when it is absent; the first value when it occurs
+    /// several times.
     package func value(of field: Int, in outcome: HTTP2Outcome) -> ArraySlice<UInt8>? {
         var place = outcome.offset
         let end = outcome.offset + outcome.fieldsLength
@@ -104,13 +105,13 @@ package struct HTTP2OutcomeBatch: Sendable, RandomAccessCollection {
 }
 
 extension HTTP2Stream {
-    /// What the request came to when its stream was closed with `code`. `lastProcessed` is that of
-    /// the peer's GOAWAY, if it sent one.
+    /// The outcome of the request when its stream was closed with `code`. `lastProcessed` is the
+    /// last stream of the peer's GOAWAY, if it sent one.
     func kind(closedWith code: HTTP2ErrorCode, lastProcessed: Int32?) -> HTTP2Outcome.Kind {
         if (isAnswered || isTruncated) && status >= 200 {
             return .response(status: Int(status))
         }
-        // Who has begun to answer has processed the request, whatever it says afterwards.
+        // A peer that has begun to answer has processed the request, whatever it sends afterwards.
         let canBeUntouched = status == 0
         if canBeUntouched, let lastProcessed, streamID > lastProcessed {
             return .notProcessed(.goAway)
@@ -122,8 +123,8 @@ extension HTTP2Stream {
         return .outcomeUnknown(headersTooLarge ? .headersTooLarge : .malformedAnswer)
     }
 
-    /// What the request came to when the connection ended after `bytesTaken` bytes of ours went
-    /// into TLS.
+    /// The outcome of the request when the connection ended after `bytesTaken` bytes were written
+    /// to TLS.
     func kindAtEnd(bytesTaken: UInt64, lastProcessed: Int32?) -> HTTP2Outcome.Kind {
         if (isAnswered || isTruncated) && status >= 200 {
             return .response(status: Int(status))
@@ -131,7 +132,7 @@ extension HTTP2Stream {
         if let lastProcessed, streamID > lastProcessed, status == 0 {
             return .notProcessed(.goAway)
         }
-        // A record that TLS did not hand out whole cannot be decrypted by anybody.
+        // An incomplete TLS record cannot be decrypted.
         return firstByte >= bytesTaken ? .notProcessed(.notSent) : .outcomeUnknown(.connectionLost)
     }
 }

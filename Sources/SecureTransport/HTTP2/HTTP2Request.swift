@@ -1,33 +1,33 @@
 import CNGHTTP2
 
-// A sender makes the same request again and again: of some 700 bytes only the path, an id and the
-// payload differ. So what is common is laid out once, in the form that nghttp2 reads, and a request
-// only says where its own values are. One value of HTTP2Request is filled again for each request
-// and allocates nothing once it has grown.
+// The requests of a sender are similar: of some 700 bytes only the path, an id and the payload
+// differ. So the common fields are stored once, in the form that nghttp2 reads, and a request has
+// only its own values. One HTTP2Request is reused for all requests and allocates no memory once it
+// has grown.
 
-/// A header field, and how the compressor may treat it.
+/// A header field with its treatment by header compression.
 package struct HTTP2Field: Sendable, Equatable {
-    /// What HPACK may do with a field (RFC 7541 section 6.2).
+    /// The treatment of a field by HPACK (RFC 7541 section 6.2).
     package enum Indexing: Sendable, Equatable {
-        /// Kept in the table: for values that come again.
+        /// Kept in the table: for values that are repeated.
         case incremental
-        /// Never kept, here or by an intermediary: for secrets and for values that come once.
+        /// Never kept, here or by an intermediary: for secrets and for values that occur once.
         case never
     }
 
-    /// In lower case; pseudo-header fields begin with a colon.
+    /// The name in lower case; that of a pseudo-header field begins with a colon.
     package var name: String
-    /// Nil in a template for a value that each request gives.
+    /// The value; nil in a template for a value of each request.
     package var value: String?
-    /// How the compressor may treat it.
+    /// The treatment by header compression.
     package var indexing: Indexing
 
-    /// A field with its value.
+    /// Makes a field with its value.
     package init(_ name: String, _ value: String, indexing: Indexing = .incremental) {
         (self.name, self.value, self.indexing) = (name, value, indexing)
     }
 
-    /// A field whose value each request gives.
+    /// Makes a field with a value of each request.
     package static func perRequest(_ name: String, indexing: Indexing = .never) -> HTTP2Field {
         var field = HTTP2Field(name, "", indexing: indexing)
         field.value = nil
@@ -35,19 +35,19 @@ package struct HTTP2Field: Sendable, Equatable {
     }
 }
 
-/// What many requests have in common, laid out once. Confined to one thread, as its sessions are.
+/// The common header fields of many requests. Confined to one thread, like its sessions.
 package final class HTTP2RequestTemplate {
-    /// How many values each request gives.
-    package let valuesPerRequest: Int
+    /// The number of values of each request.
+    let valuesPerRequest: Int
     let count: Int
-    /// In order; those of per-request fields are filled in by each submission.
+    /// All fields in order; each submission sets the values of the open ones.
     let fields: UnsafeMutablePointer<nghttp2_nv>
-    /// Positions of the per-request fields.
+    /// The positions of the open fields.
     let open: UnsafeMutablePointer<Int>
     private let text: UnsafeMutablePointer<UInt8>
 
-    /// Lays out `fields` in their order; pseudo-header fields must come first (RFC 9113 section
-    /// 8.3). A request gives the values left open in the order in which they stand here.
+    /// Stores the fields of `list` in its order; pseudo-header fields must be first (RFC 9113
+    /// section 8.3). A request has the open values in the same order.
     package init(_ list: [HTTP2Field]) {
         count = list.count
         fields = .allocate(capacity: max(count, 1))
@@ -58,7 +58,7 @@ package final class HTTP2RequestTemplate {
         let size = list.reduce(0) { $0 + $1.name.utf8.count + ($1.value?.utf8.count ?? 0) }
         text = .allocate(capacity: max(size, 1))
         var end = text
-        func lay(_ words: String) -> (UnsafeMutablePointer<UInt8>, Int) {
+        func store(_ words: String) -> (UnsafeMutablePointer<UInt8>, Int) {
             let start = end
             for byte in words.utf8 {
                 end.initialize(to: byte)
@@ -67,10 +67,10 @@ package final class HTTP2RequestTemplate {
             return (start, end - start)
         }
         for (position, field) in list.enumerated() {
-            let (name, nameLength) = lay(field.name)
-            let (value, valueLength) = lay(field.value ?? "")
+            let (name, nameLength) = store(field.name)
+            let (value, valueLength) = store(field.value ?? "")
             var flags = NGHTTP2_NV_FLAG_NO_COPY_NAME.rawValue
-            // The template outlives what it lends; a request's own values do not.
+            // The template lives as long as nghttp2 reads from it; the values of a request do not.
             if field.value != nil { flags |= NGHTTP2_NV_FLAG_NO_COPY_VALUE.rawValue }
             if field.indexing == .never { flags |= NGHTTP2_NV_FLAG_NO_INDEX.rawValue }
             (fields + position).initialize(
@@ -80,8 +80,8 @@ package final class HTTP2RequestTemplate {
         }
     }
 
-    /// Points the open fields at the values in `bytes`, each from the end of the one before it to its own in
-    /// `ends`, and gives what follows the last value: the body.
+    /// Sets the open fields to the values in `bytes`, each from the end of the previous one to its
+    /// own in `ends`. Returns the body, which follows the last value.
     func fill(
         _ bytes: UnsafeRawBufferPointer, _ ends: [Int]
     ) -> UnsafeRawBufferPointer {
@@ -105,25 +105,24 @@ package final class HTTP2RequestTemplate {
     }
 }
 
-/// One request, filled anew for each submission.
+/// One request, reused for each submission.
 ///
-/// Give the values that the template leaves open, each by `append`s and an `endValue`, then the
-/// body by `append`s.
+/// Call `append` and `endValue` for each open value of the template, then `append` for the body.
 package struct HTTP2Request {
-    /// What it has in common with others.
+    /// The common fields.
     package private(set) var template: HTTP2RequestTemplate
     private(set) var bytes: [UInt8] = []
-    /// Where each value ends in `bytes`; the body follows the last.
+    /// The end of each value in `bytes`; the body follows the last one.
     private(set) var ends: [Int] = []
 
-    /// An empty request.
+    /// Makes an empty request.
     package init(_ template: HTTP2RequestTemplate) {
         self.template = template
         bytes.reserveCapacity(8 * 1024)
         ends.reserveCapacity(template.valuesPerRequest)
     }
 
-    /// Forgets values and body, keeps the memory; with another template when one is given.
+    /// Removes values and body and keeps the memory; `other` replaces the template.
     package mutating func reset(_ other: HTTP2RequestTemplate? = nil) {
         if let other, other !== template {
             template = other
@@ -132,21 +131,21 @@ package struct HTTP2Request {
         ends.removeAll(keepingCapacity: true)
     }
 
-    /// Adds to the value or body being written.
+    /// Appends to the present value or to the body.
     package mutating func append(_ more: some Collection<UInt8>) {
         bytes.append(contentsOf: more)
     }
 
-    /// Adds to the value or body being written.
+    /// Appends to the present value or to the body.
     package mutating func append(_ text: String) {
         bytes.append(contentsOf: text.utf8)
     }
 
-    /// Ends the value being written.
+    /// Ends the present value.
     package mutating func endValue() {
         ends.append(bytes.count)
     }
 
-    /// Bytes of the body.
+    /// The number of bytes of the body.
     package var bodyLength: Int { bytes.count - (ends.last ?? 0) }
 }

@@ -1,41 +1,41 @@
-// Who waits for an answer on which stream.
+// The requests in flight and their streams.
 //
-// Each request in flight has a slot. A slot is freed only when nghttp2 has closed its stream, goes
-// back to a free list, and gets a new generation, so that a late event of an old stream finds
-// nobody instead of somebody else. A ring indexed by a counter would wrap onto a stream that is
-// still open (flow control may hold one back for any time) and give one device's answer to another:
-// here that means a wrong removal.
+// Each request in flight has a slot. A slot is freed only when nghttp2 has closed its stream. It
+// then gets a new generation, so that a late event of an old stream finds no request instead of
+// another one. A ring indexed by a counter would reuse the slot of a stream that is still open
+// (flow control may delay one for any time), and assign one device's answer to another. Here that
+// would be a wrong removal.
 //
-// All requests of a session have the same time, so the order of submission is the order of
-// deadlines: a list through the slots, its head the next to expire.
+// All requests of a session have the same time limit, so the order of submission is the order of
+// deadlines: a linked list through the slots, whose head expires next.
 
-/// What is known about one request in flight.
+/// The state of one request in flight.
 struct HTTP2Stream {
     enum Phase: UInt8 {
         case free
-        /// Its outcome is owed to the caller.
+        /// It has no outcome yet.
         case open
-        /// Its outcome was given; only the end of the stream is awaited.
-        case settled
+        /// It has its outcome; the stream has not ended yet.
+        case completed
     }
 
     var key: UInt64 = 0
     var streamID: Int32 = 0
     fileprivate(set) var phase = Phase.free
-    /// Of the last final or interim header list; 0 before one.
+    /// The status of the last final or interim header list; 0 before one.
     var status: UInt16 = 0
-    /// The peer has sent END_STREAM: the answer is whole.
+    /// The peer has sent END_STREAM: the answer is complete.
     var isAnswered = false
     var wasResetByPeer = false
-    /// The body went past the limit; what came before is kept.
+    /// The body exceeded the limit; the bytes before it are kept.
     var isTruncated = false
     var headersTooLarge = false
-    /// Size of the answer's header lists as RFC 9113 section 10.5.1 counts it.
+    /// The size of the answer's header lists, counted as in RFC 9113 section 10.5.1.
     var headerListSize: Int32 = 0
     fileprivate(set) var generation: UInt32 = 0
     fileprivate var previous: Int32 = -1
     fileprivate var next: Int32 = -1
-    /// Where its HEADERS begin in the connection's bytes.
+    /// The position of its HEADERS in the connection's bytes.
     var firstByte: UInt64 = 0
     fileprivate(set) var deadline = Deadline.never
     var request = HTTP2RequestBody()
@@ -44,14 +44,15 @@ struct HTTP2Stream {
 
 /// The requests in flight of one connection.
 struct HTTP2StreamTable: ~Copyable {
-    /// A slot at one time of its life; never 0, so that it can stand for a pointer.
+    /// A slot and its generation; never 0, so that it can be stored as a pointer.
     typealias Handle = UInt
 
     private var slots: [HTTP2Stream] = []
     private var free: [Int32] = []
     private var oldest: Int32 = -1
     private var newest: Int32 = -1
-    /// Requests in flight, settled ones included: the peer counts these too.
+    /// The number of requests in flight, completed ones included, because the peer counts these
+    /// too.
     private(set) var count = 0
 
     deinit {
@@ -61,7 +62,7 @@ struct HTTP2StreamTable: ~Copyable {
         }
     }
 
-    /// Takes a slot for a request.
+    /// Adds a request and returns the handle of its slot.
     mutating func insert(key: UInt64, deadline: Deadline) -> Handle {
         let index: Int
         if let reused = free.popLast() {
@@ -85,7 +86,7 @@ struct HTTP2StreamTable: ~Copyable {
         return UInt(slots[index].generation) << 32 | UInt(index + 1)
     }
 
-    /// The place of the stream that a handle was given for; nil when that one is gone.
+    /// The index of the slot of a handle; nil when its stream has ended.
     func index(of handle: Handle) -> Int? {
         let index = Int(handle & 0xffff_ffff) - 1
         guard index >= 0, index < slots.count, slots[index].phase != .free,
@@ -101,18 +102,19 @@ struct HTTP2StreamTable: ~Copyable {
         _modify { yield &slots[index] }
     }
 
-    /// The outcome was given: no deadline holds any more, the slot stays taken.
-    mutating func settle(_ index: Int) {
+    /// Marks a request that has its outcome: its deadline no longer applies, and its slot stays in
+    /// use.
+    mutating func complete(_ index: Int) {
         guard slots[index].phase == .open else {
             return
         }
         unlink(index)
-        slots[index].phase = .settled
+        slots[index].phase = .completed
     }
 
-    /// The stream is over: its slot may serve another request.
+    /// Frees the slot of a stream that has ended.
     mutating func remove(_ index: Int) {
-        settle(index)
+        complete(index)
         var kept = slots[index]
         kept.answer.clear()
         kept.request.clear()
@@ -124,10 +126,10 @@ struct HTTP2StreamTable: ~Copyable {
         count -= 1
     }
 
-    /// The place of the request that waits longest for its outcome.
+    /// The index of the oldest request without an outcome.
     var first: Int? { oldest < 0 ? nil : Int(oldest) }
 
-    /// When the first request in flight is due; `never` when none is.
+    /// The deadline of the oldest request without an outcome; `never` without such a request.
     var nextDeadline: Deadline { first.map { slots[$0].deadline } ?? .never }
 
     private mutating func unlink(_ index: Int) {
@@ -139,21 +141,21 @@ struct HTTP2StreamTable: ~Copyable {
 
 // MARK: The bytes of a stream
 
-// Plain values that the stream table frees: a slot is reused thousands of times, and its memory with it.
+// Plain values that the stream table frees. A slot is reused thousands of times, with its memory.
 
-/// What is still to be sent of a request's body.
+/// The bytes of a request's body that are not sent yet.
 struct HTTP2RequestBody {
     private var next: UnsafeRawPointer?
     private(set) var left = 0
     private var owned: UnsafeMutableRawPointer?
 
-    /// Lends the body for the time of one submission; `keepRest` must follow.
-    mutating func lend(_ bytes: UnsafeRawBufferPointer) {
+    /// Borrows the body during one submission; `copyRest` must follow.
+    mutating func borrow(_ bytes: UnsafeRawBufferPointer) {
         (next, left) = (bytes.baseAddress, bytes.count)
     }
 
-    /// Copies what flow control did not let out, before the loan ends.
-    mutating func keepRest() {
+    /// Copies the bytes that flow control delays, before the borrowed memory is reused.
+    mutating func copyRest() {
         guard left > 0, owned == nil, let start = next else {
             return
         }
@@ -162,8 +164,8 @@ struct HTTP2RequestBody {
         (owned, next) = (copy, UnsafeRawPointer(copy))
     }
 
-    /// Moves at most `length` bytes to `target` and says how many.
-    mutating func take(_ length: Int, to target: UnsafeMutablePointer<UInt8>) -> Int {
+    /// Moves at most `length` bytes to `target` and returns their number.
+    mutating func move(_ length: Int, to target: UnsafeMutablePointer<UInt8>) -> Int {
         let count = min(length, left)
         if count > 0, let start = next {
             UnsafeMutableRawPointer(target).copyMemory(from: start, byteCount: count)
@@ -183,27 +185,28 @@ struct HTTP2RequestBody {
     }
 }
 
-/// What came of an answer: the fields that are kept, each as index, length in two bytes and value,
-/// then the body.
+/// The bytes of an answer: the kept fields, each as index, length in two bytes and value, then the
+/// body.
 struct HTTP2AnswerBytes {
     private var base: UnsafeMutablePointer<UInt8>?
     private var capacity = 0
     private(set) var fieldsLength = 0
     private(set) var bodyLength = 0
 
-    /// Longer values are not what an answer's field may have; they count as absent.
+    /// The longest kept value; a field with a longer one counts as absent.
     static let longestValue = 1024
 
-    /// Notes a field. Those after the body (trailers) are left out, too long ones as well.
-    mutating func addField(_ index: UInt8, _ value: UnsafePointer<UInt8>?, _ length: Int) {
-        guard bodyLength == 0, length <= Self.longestValue, let value else {
+    /// Adds a field. Fields after the body (trailers) and too long ones are ignored.
+    mutating func addField(_ index: UInt8, _ value: UnsafeBufferPointer<UInt8>) {
+        let length = value.count
+        guard bodyLength == 0, length <= Self.longestValue, let start = value.baseAddress else {
             return
         }
         let target = room(for: length + 3)
         target[0] = index
         target[1] = UInt8(truncatingIfNeeded: length)
         target[2] = UInt8(truncatingIfNeeded: length >> 8)
-        (target + 3).update(from: value, count: length)
+        (target + 3).update(from: start, count: length)
         fieldsLength += length + 3
     }
 
@@ -215,8 +218,8 @@ struct HTTP2AnswerBytes {
         bodyLength += length
     }
 
-    /// A final header list follows interim ones (RFC 9110 section 15.2), whose fields do not count.
-    mutating func forgetFields() {
+    /// Removes the fields of interim header lists before the final one (RFC 9110 section 15.2).
+    mutating func removeFields() {
         if bodyLength == 0 { fieldsLength = 0 }
     }
 
@@ -224,7 +227,7 @@ struct HTTP2AnswerBytes {
         UnsafeBufferPointer(start: base, count: base == nil ? 0 : fieldsLength + bodyLength)
     }
 
-    /// Empties it; ordinary memory is kept for the next answer, a large one's is given back.
+    /// Removes all bytes. Up to 2 KiB of memory stay allocated for the next answer.
     mutating func clear() {
         (fieldsLength, bodyLength) = (0, 0)
         if capacity > 2048 {

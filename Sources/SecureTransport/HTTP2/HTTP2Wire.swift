@@ -1,14 +1,14 @@
 import CNGHTTP2
 import Glibc
 
-// Between nghttp2, which knows frames and no sockets, and TLS. Frames are gathered into one buffer
-// and go out in whole records of 16 KiB: a record and a system call for each frame would cost three
-// times as much. Bytes come in in portions of 64 KiB.
+// Connects nghttp2, which reads and writes frames, with TLS. Frames are collected in one buffer and
+// sent in full records of 16 KiB, because a record and a system call for each frame would cost
+// three times as much. Bytes are received in portions of 64 KiB.
 //
-// Calls into nghttp2 run callbacks that change the session's state, so nobody may hold on to that
-// state while making one.
+// Calls of nghttp2 run callbacks that change the session's state, so a caller must not access that
+// state during such a call.
 
-/// One HTTP/2 connection's bytes, in and out. Confined to its thread.
+/// Sends and receives the bytes of one HTTP/2 connection. Confined to its thread.
 package final class HTTP2Wire {
     /// The connection below.
     package let connection: TLSConnection
@@ -16,18 +16,18 @@ package final class HTTP2Wire {
     package let session: OpaquePointer
     private let input: UnsafeMutableRawBufferPointer
     private let output: UnsafeMutablePointer<HTTP2Output>
-    /// The last read filled the buffer, so TLS may hold more that poll cannot see.
+    /// Whether the last read filled the buffer: TLS may then hold bytes that poll does not see.
     package private(set) var mayHoldMore = false
 
-    /// Frames are gathered up to this many bytes before TLS is asked to take them.
-    private static let gathered = 64 * 1024
+    /// The number of bytes of frames to collect before they are written to TLS.
+    private static let collected = 64 * 1024
 
     /// Takes over the nghttp2_session.
     package init(_ connection: TLSConnection, session: OpaquePointer) {
         (self.connection, self.session) = (connection, session)
         input = .allocate(byteCount: TLSContext.readBufferSize, alignment: 16)
         output = .allocate(capacity: 1)
-        output.initialize(to: HTTP2Output(capacity: 2 * Self.gathered))
+        output.initialize(to: HTTP2Output(capacity: 2 * Self.collected))
     }
 
     deinit {
@@ -37,15 +37,16 @@ package final class HTTP2Wire {
         output.deallocate()
     }
 
-    /// Bytes that wait for TLS.
+    /// The number of bytes that are not written to TLS yet.
     package var backlog: Int { output.pointee.count }
-    /// Bytes of all frames so far: where the next one begins.
+    /// The number of bytes of all frames so far: the position of the next one.
     var bytesAdded: UInt64 { output.pointee.added }
-    /// Bytes that TLS has taken.
+    /// The number of bytes written to TLS.
     var bytesTaken: UInt64 { output.pointee.taken }
 
-    /// Takes all frames that nghttp2 can send now; an error code of nghttp2 when it cannot go on.
-    func gather(limit: Int = .max) -> Int32 {
+    /// Collects the frames that nghttp2 can send now, up to the limit. Returns 0, or an error code
+    /// of nghttp2.
+    func collectFrames(limit: Int = .max) -> Int32 {
         while output.pointee.count < limit {
             var frame: UnsafePointer<UInt8>?
             let length = nghttp2_session_mem_send(session, &frame)
@@ -57,26 +58,26 @@ package final class HTTP2Wire {
         return 0
     }
 
-    /// Adds bytes that are no frame of nghttp2's, behind the frames so far.
+    /// Adds bytes that are not frames of nghttp2, after the frames so far.
     package func addRaw(_ bytes: [UInt8]) {
-        _ = gather()
+        _ = collectFrames()
         bytes.withUnsafeBytes { output.pointee.append($0) }
     }
 
-    /// How sending ended for now.
+    /// The result of sending.
     package enum Flow: Sendable {
-        /// Everything is out.
+        /// All bytes are sent.
         case done
-        /// The socket is full; wait for this.
+        /// The socket is full: wait for this.
         case wait(Poll.Direction)
-        /// The connection is over.
+        /// The connection has ended.
         case failed(HTTP2Close)
     }
 
-    /// Sends what there is, without waiting.
+    /// Sends all frames, without waiting.
     package func flush() -> Flow {
         while true {
-            let error = gather(limit: Self.gathered)
+            let error = collectFrames(limit: Self.collected)
             if error != 0 {
                 return .failed(.library(error, peer: connection.peer, detail: ""))
             }
@@ -87,26 +88,27 @@ package final class HTTP2Wire {
                 switch try connection.send(output.pointee.waiting) {
                 case .sent(let count): output.pointee.drop(count)
                 case .wait(let direction): return .wait(direction)
+                case .ended(let end): return .failed(.ended(end, peer: connection.peer))
                 }
             } catch {
-                return .failed(.writing(error))
+                return .failed(.transport(error))
             }
         }
     }
 
-    /// What a read brought.
+    /// The result of a read.
     package enum Arrival: Sendable {
-        /// So many bytes.
+        /// The number of bytes.
         case bytes(Int)
-        /// Nothing was there.
+        /// No bytes were available.
         case nothing
-        /// nghttp2 cannot go on with this peer, by its error code.
+        /// nghttp2 refused the bytes, with this error code.
         case refused(Int32)
-        /// The connection is over.
+        /// The connection has ended.
         case ended(HTTP2Close)
     }
 
-    /// Reads what is there, without waiting, and hands it to nghttp2.
+    /// Reads the available bytes, without waiting, and passes them to nghttp2.
     package func receive() -> Arrival {
         mayHoldMore = false
         let outcome: ReadOutcome
@@ -128,7 +130,7 @@ package final class HTTP2Wire {
         }
     }
 
-    /// Waits for the peer: for room as well when bytes wait.
+    /// Waits until the socket is ready for `direction`.
     package func wait(
         until deadline: Deadline, for direction: Poll.Direction, interrupt: Interrupt?
     ) -> Poll.Outcome {
@@ -136,7 +138,7 @@ package final class HTTP2Wire {
             connection.socket.descriptor, for: direction, deadline: deadline, interrupt: interrupt)
     }
 
-    /// Sends what is left by the deadline, then close_notify.
+    /// Sends the remaining bytes by the deadline, then close_notify.
     package func finish(deadline: Deadline) {
         while case .wait(let direction) = flush() {
             guard case .ready = wait(until: deadline, for: direction, interrupt: nil) else {
@@ -147,13 +149,14 @@ package final class HTTP2Wire {
     }
 }
 
-/// Bytes on their way to TLS: frames are added behind, what TLS took is dropped in front.
+/// The bytes to be written to TLS: frames are appended at the end, written bytes are removed at the
+/// start.
 struct HTTP2Output: ~Copyable {
     private var base: UnsafeMutableRawPointer
     private var capacity: Int
     private var start = 0
     private var end = 0
-    /// Bytes ever added: the place of the next frame in the whole stream of bytes.
+    /// The number of bytes ever added: the position of the next frame in the stream of bytes.
     private(set) var added: UInt64 = 0
 
     init(capacity: Int) {
@@ -168,10 +171,10 @@ struct HTTP2Output: ~Copyable {
     var count: Int { end - start }
     var isEmpty: Bool { start == end }
 
-    /// Bytes that TLS has taken.
+    /// The number of bytes written to TLS.
     var taken: UInt64 { added - UInt64(count) }
 
-    /// What waits, for as long as nothing is added.
+    /// The bytes that are not written yet; valid until the next call of `append`.
     var waiting: UnsafeRawBufferPointer {
         UnsafeRawBufferPointer(start: base + start, count: count)
     }
@@ -189,7 +192,7 @@ struct HTTP2Output: ~Copyable {
     }
 
     mutating func drop(_ count: Int) {
-        precondition(count <= self.count, "more bytes dropped than waited")
+        precondition(count <= self.count, "more bytes dropped than present")
         start += count
         if start == end {
             (start, end) = (0, 0)

@@ -1,6 +1,6 @@
 import Glibc
 
-/// A TCP socket that closes itself: whatever throws, the descriptor is not lost.
+/// A TCP socket. Its deinit closes the descriptor.
 ///
 /// Every socket is non-blocking (poll does the waiting) and close-on-exec.
 package final class Socket {
@@ -10,7 +10,7 @@ package final class Socket {
     /// Takes over an open descriptor.
     package init(adopting descriptor: Int32) {
         self.descriptor = descriptor
-        // Requests are batched by us; waiting for more only adds latency.
+        // Requests are sent in batches, so a wait for more bytes only adds latency.
         var one: Int32 = 1
         setsockopt(
             descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, &one, socklen_t(MemoryLayout<Int32>.size))
@@ -20,7 +20,7 @@ package final class Socket {
         close()
     }
 
-    /// Ordinary close: FIN, or RST if bytes of the peer were left unread.
+    /// Closes with FIN, or with RST if bytes of the peer are unread.
     package func close() {
         if descriptor >= 0 {
             Glibc.close(descriptor)
@@ -28,7 +28,7 @@ package final class Socket {
         }
     }
 
-    /// FIN before closing, so that unread bytes do not turn it into a reset.
+    /// Sends FIN before closing, so that unread bytes do not cause a reset.
     package func closeWithEnd() {
         if descriptor >= 0 {
             endSending()
@@ -36,12 +36,12 @@ package final class Socket {
         }
     }
 
-    /// FIN, while reading goes on.
+    /// Sends FIN; reading continues.
     func endSending() {
         shutdown(descriptor, Int32(SHUT_WR))
     }
 
-    /// RST: SO_LINGER with time 0 (socket(7)).
+    /// Closes with RST: SO_LINGER with time 0 (socket(7)).
     package func closeWithReset() {
         if descriptor >= 0 {
             var abort = linger(l_onoff: 1, l_linger: 0)
@@ -64,7 +64,7 @@ package final class Socket {
         }
         let socket = Socket(adopting: descriptor)
         let result = address.withPointer { Glibc.connect(descriptor, $0, $1) }
-        // After EINTR the connection goes on being made, as with EINPROGRESS (connect(2)).
+        // After EINTR the connection continues, as after EINPROGRESS (connect(2)).
         if result == 0 {
             return socket
         }
@@ -75,9 +75,9 @@ package final class Socket {
         case .ready:
             break
         case .timedOut:
-            throw timeout(peer)
+            throw .timedOut(.connect, with: peer)
         case .interrupted:
-            throw TransportFailure(.interrupted, "connecting to \(peer): interrupted")
+            throw .interrupted(while: "connecting to \(peer)")
         case .failed(let error):
             throw .system("waiting to connect to \(peer)", error)
         }
@@ -88,12 +88,6 @@ package final class Socket {
             throw refusal(error, peer)
         }
         return socket
-    }
-
-    private static func timeout(_ peer: String) -> TransportFailure {
-        TransportFailure(
-            .timedOut(.connect),
-            "connecting to \(peer): no answer in time; check the address, the route and firewalls")
     }
 
     private static func refusal(_ error: Int32, _ peer: String) -> TransportFailure {
@@ -109,7 +103,7 @@ package final class Socket {
                 "\(action): \(TransportFailure.systemMessage(error)); check the route and firewalls"
             )
         case ETIMEDOUT:
-            timeout(peer)
+            .timedOut(.connect, with: peer)
         case ECONNRESET:
             TransportFailure(
                 .reset, "\(action): the peer reset the connection; check what listens there")

@@ -1,11 +1,11 @@
 import Glibc
 
-/// An IPv4 or IPv6 address with a port, in the system's own form.
+/// An IPv4 or IPv6 address with a port, in the form of the system.
 package struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
     /// A sockaddr_in or sockaddr_in6, byte for byte.
     private let bytes: [UInt8]
 
-    /// Copies an address of the system; nil for one of neither family.
+    /// Copies an address of the system; nil for another family.
     package init?(_ address: UnsafePointer<sockaddr>?, length: socklen_t) {
         guard let address, length >= MemoryLayout<sockaddr_in>.size else {
             return nil
@@ -24,7 +24,7 @@ package struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
 
     /// The port, in host byte order.
     package var port: UInt16 {
-        // Both families keep it in bytes 2 and 3, in network order (ip(7), ipv6(7)).
+        // Both families store it in bytes 2 and 3, in network order (ip(7), ipv6(7)).
         UInt16(bytes[2]) << 8 | UInt16(bytes[3])
     }
 
@@ -39,7 +39,7 @@ package struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
         return family == AF_INET6 ? "[\(text)]:\(port)" : "\(text):\(port)"
     }
 
-    /// Lends the address to a system call.
+    /// Passes the address to a system call.
     package func withPointer<Result>(
         _ body: (UnsafePointer<sockaddr>?, socklen_t) -> Result
     ) -> Result {
@@ -53,7 +53,7 @@ package struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
         String(decoding: characters.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
     }
 
-    /// The local address of a bound socket; nil where the system does not tell it.
+    /// The local address of a bound socket; nil where the system returns none.
     package static func bound(to descriptor: Int32) -> SocketAddress? {
         var storage = sockaddr_storage()
         var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
@@ -63,5 +63,79 @@ package struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
                     ? SocketAddress(address, length: length) : nil
             }
         }
+    }
+}
+
+/// Resolves names with the system's resolver.
+package enum NameResolution {
+    /// The addresses of a host, in the order to try them (getaddrinfo(3), RFC 6724).
+    ///
+    /// An IP literal resolves to itself. The resolver has its own timeouts (resolv.conf(5)) and
+    /// cannot be interrupted. Throws `nameNotFound`.
+    package static func resolve(
+        host: String, port: UInt16
+    ) throws(TransportFailure) -> [SocketAddress] {
+        let name = HostName(host)
+        guard name.isUsable else {
+            throw TransportFailure(
+                .nameNotFound, "looking up a host: the name is empty or has a zero byte")
+        }
+        var hints = addrinfo()
+        hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
+        hints.ai_flags = AI_NUMERICSERV
+        var list: UnsafeMutablePointer<addrinfo>?
+        let result = getaddrinfo(name.text, String(port), &hints, &list)
+        guard result == 0, let first = list else {
+            throw TransportFailure(
+                .nameNotFound,
+                "looking up \(name.text): \(reason(result)); check the host name in the settings "
+                    + "and this host's DNS")
+        }
+        defer { freeaddrinfo(first) }
+        var addresses: [SocketAddress] = []
+        for entry in sequence(first: first, next: { $0.pointee.ai_next }) {
+            if let address = SocketAddress(
+                entry.pointee.ai_addr, length: entry.pointee.ai_addrlen)
+            {
+                addresses.append(address)
+            }
+        }
+        return addresses
+    }
+
+    private static func reason(_ code: Int32) -> String {
+        guard let message = gai_strerror(code) else {
+            return "resolver error \(code)"
+        }
+        let text = String(cString: message)
+        return text.prefix(1).lowercased() + text.dropFirst()
+    }
+}
+
+/// A host in the settings: a name, with or without the root's dot, or an IP literal, with or
+/// without brackets.
+struct HostName: Sendable {
+    /// The host without brackets and without the root's dot, which certificates and SNI do not have
+    /// (RFC 6066 section 3).
+    let text: String
+
+    init(_ spelled: String) {
+        var name = Substring(spelled)
+        if name.hasPrefix("["), name.hasSuffix("]") {
+            name = name.dropFirst().dropLast()
+        } else if name.hasSuffix(".") {
+            name = name.dropLast()
+        }
+        text = String(name)
+    }
+
+    var isUsable: Bool {
+        !text.isEmpty && !text.utf8.contains(0)
+    }
+
+    /// Whether it is an address: compared with the certificate's IP addresses, and not sent as SNI.
+    var isLiteral: Bool {
+        var address = in6_addr()
+        return inet_pton(AF_INET, text, &address) == 1 || inet_pton(AF_INET6, text, &address) == 1
     }
 }

@@ -1,12 +1,12 @@
 import COpenSSL
 import Glibc
 
-/// What all connections of one client share: whom to trust, who we are, what we speak.
+/// The TLS settings of all connections of one client: trusted authorities, identity and protocols.
 ///
-/// TLS 1.2 is the least (APNs asks for it, and RFC 8996 retired what was before); peer
-/// verification cannot be turned off.
+/// TLS 1.2 is the lowest version, because APNs requires it and RFC 8996 deprecates older ones. Peer
+/// verification cannot be disabled.
 package final class TLSClientContext: Sendable {
-    /// Which authorities may vouch for a gateway.
+    /// The authorities that are trusted for gateways.
     package enum Trust: Sendable {
         /// Those of the system (Debian: /etc/ssl/certs; SSL_CTX_set_default_verify_paths(3)).
         case system
@@ -14,14 +14,15 @@ package final class TLSClientContext: Sendable {
         case file(String)
     }
 
-    // Unsafe only to the compiler: an SSL_CTX is not changed after this init, and SSL_new counts
-    // references atomically (openssl-threads(7)).
+    // Safe: an SSL_CTX does not change after this init, and SSL_new counts references atomically
+    // (openssl-threads(7)).
     nonisolated(unsafe) let pointer: OpaquePointer
-    /// Our certificate's name for messages; nil without one.
+    /// The name of the client certificate in messages; nil without one.
     let identityName: String?
 
-    /// Prepares a client. `alpn` lists protocols in order of preference (RFC 7301), none by
-    /// default. Throws `credentialsUnusable` for a trust file or identity that OpenSSL refuses.
+    /// Makes the context of a client. `alpn` lists protocols in order of preference (RFC 7301),
+    /// none by default. Throws `credentialsUnusable` for a trust file or identity that OpenSSL
+    /// refuses.
     package init(
         trust: Trust, identity: TLSIdentity? = nil, alpn: [String] = []
     ) throws(TransportFailure) {
@@ -54,7 +55,7 @@ package final class TLSClientContext: Sendable {
                 throw TLSContext.failure("finding the system's certificate authorities")
             }
         case .file(let path):
-            // OpenSSL would wait for who writes into a pipe.
+            // OpenSSL would wait for a writer of a pipe.
             if (try? GuardedFile.ensureRegular(path)) == nil, access(path, F_OK) == 0 {
                 throw TransportFailure(
                     .credentialsUnusable,
@@ -66,20 +67,20 @@ package final class TLSClientContext: Sendable {
                     "loading certificate authorities from \(path)",
                     advice: "; check that the file exists and holds PEM certificates")
             }
-            // Who names an intermediate authority as trusted means it.
+            // An intermediate authority in the file is trusted too.
             X509_VERIFY_PARAM_set_flags(
                 SSL_CTX_get0_param(pointer), UInt(X509_V_FLAG_PARTIAL_CHAIN))
         }
     }
 }
 
-/// What client and server contexts have in common.
+/// The common part of client and server contexts.
 package enum TLSContext {
-    /// Received bytes are taken from the socket in portions of this many, several records at a
-    /// time. From 16 to 512 KiB no size drained a feed measurably faster than another.
+    /// The number of bytes of one read from the socket, several records at a time. Sizes from 16 to
+    /// 512 KiB made no measurable difference for a feed.
     static let readBufferSize = 64 * 1024
 
-    /// A new context for a method such as TLS_client_method, with the options that both sides need.
+    /// Makes a context for a method such as TLS_client_method, with the options of both sides.
     /// Throws `credentialsUnusable`.
     package static func make(_ method: OpaquePointer?) throws(TransportFailure) -> OpaquePointer {
         OpenSSLFault.discard()
@@ -93,7 +94,7 @@ package enum TLSContext {
         return context
     }
 
-    /// Makes a context present an identity, if there is one. Throws `credentialsUnusable`.
+    /// Makes a context use an identity, if there is one. Throws `credentialsUnusable`.
     package static func install(
         _ identity: TLSIdentity?, in context: OpaquePointer
     ) throws(TransportFailure) {
@@ -104,7 +105,7 @@ package enum TLSContext {
         }
     }
 
-    /// `credentialsUnusable` with OpenSSL's reasons, which leave its queue.
+    /// A failure `credentialsUnusable` with OpenSSL's reasons, which are removed from its queue.
     package static func failure(_ action: String, advice: String = "") -> TransportFailure {
         TransportFailure(
             .credentialsUnusable, "\(action): \(OpenSSLFault.drain().text)\(advice)")
@@ -113,8 +114,8 @@ package enum TLSContext {
 
 /// Application-Layer Protocol Negotiation, RFC 7301.
 package enum ALPN {
-    /// Each name behind its length in one byte. Throws `credentialsUnusable` for a name of no bytes or of
-    /// over 255.
+    /// The names, each after its length in one byte. Throws `credentialsUnusable` for a name of 0
+    /// bytes or of more than 255.
     package static func wireForm(_ names: [String]) throws(TransportFailure) -> [UInt8] {
         var bytes: [UInt8] = []
         for name in names {

@@ -1,23 +1,22 @@
 import COpenSSL
 import Glibc
 
-// One TLS connection, used like a blocking socket but with a deadline on each call.
+// One TLS connection with blocking calls, each with a deadline.
 //
-// The socket never blocks. OpenSSL says what it waits for (WANT_READ or WANT_WRITE, either of them
-// from either direction: a write may first have to read a key update), poll waits for that, the
-// deadline and the interrupt, and the same call is made again.
+// The socket never blocks. OpenSSL returns what it waits for: WANT_READ or WANT_WRITE, each from
+// either direction, because a write may first have to read a key update. poll waits for that, the
+// deadline and the interrupt, and the same call is repeated.
 //
-// A connection ends in one of four ways, which mean different things to a feed that has no
-// terminator of its own:
-//   close_notify   the peer says that this was all (RFC 8446 section 6.1)
-//   cut            the stream ends without it: bytes may be missing, by fault or by attack
-//   reset          the peer or the network gave up: bytes may be missing
-//   failure        an alert or broken records: what came before is good, the end is not
-// Bytes that arrived before the end are handed out first, whatever the end is.
+// A connection ends in one of four ways. The difference matters to a feed, which has no terminator:
+//   close_notify   the peer announces the end (RFC 8446 section 6.1)
+//   cut            the stream ends without it: bytes may be missing, by a fault or an attack
+//   reset          the peer or the network ended the connection: bytes may be missing
+//   failure        an alert or broken records: the bytes before it are valid, the end is not
+// Bytes that arrived before the end are returned first, whatever the end is.
 //
-// Everything is confined to one thread at a time. Not Sendable on purpose.
+// A connection is confined to one thread at a time, and therefore not Sendable.
 
-/// A TLS connection, confined to its thread. Closes itself, without close_notify, when dropped.
+/// A TLS connection, confined to its thread. Its deinit closes it without close_notify.
 package final class TLSConnection {
     enum Role {
         case client
@@ -26,19 +25,19 @@ package final class TLSConnection {
 
     let ssl: OpaquePointer
     let socket: Socket
-    /// The peer as messages name it: `host:port (address)`.
+    /// The peer's name in messages: `host:port (address)`.
     package let peer: String
-    /// What OpenSSL notes during the handshake.
+    /// OpenSSL's information about the handshake.
     let notes: HandshakeNotes
-    /// What failures say.
+    /// Makes the failures of this connection.
     let failures: TLSFailures
-    /// Cuts short every wait.
+    /// Ends every wait.
     let interrupt: Interrupt?
-    /// Set once the receiving side is over; each later read says the same.
+    /// The end of the receiving side; each later read returns the same.
     var ended: Result<ConnectionEnd, TransportFailure>?
     /// A fatal error of either direction: no close_notify may follow it (SSL_shutdown(3)).
     var isBroken = false
-    /// Bytes handed to TLS so far, also by a write that failed halfway.
+    /// The number of bytes written to TLS so far, also by a write that failed midway.
     package internal(set) var bytesWritten = 0
 
     init(
@@ -67,7 +66,7 @@ package final class TLSConnection {
 
     // MARK: Waiting
 
-    /// Waits as OpenSSL asked, or throws `timedOut` or `interrupted`.
+    /// Waits for what OpenSSL needs. Throws `timedOut` or `interrupted`.
     func wait(
         for direction: Poll.Direction, deadline: Deadline, during stage: TransportFailure.Stage
     ) throws(TransportFailure) {
@@ -75,9 +74,9 @@ package final class TLSConnection {
         case .ready:
             return
         case .timedOut:
-            throw failures.timeout(stage)
+            throw .timedOut(stage, with: peer)
         case .interrupted:
-            throw TransportFailure(.interrupted, "waiting for \(peer): interrupted")
+            throw .interrupted(while: "waiting for \(peer)")
         case .failed(let error):
             throw .system("waiting for \(peer)", error)
         }
@@ -89,17 +88,17 @@ package final class TLSConnection {
 
     // MARK: Bytes
 
-    /// Reads what is there into `buffer`, waiting for the first byte until the deadline.
+    /// Reads the available bytes into `buffer`, and waits for the first one until the deadline.
     ///
-    /// Fills the buffer as far as records already received reach. With `Deadline.now` it returns
-    /// at once. The interrupt cuts a wait short; it does not hold back bytes that are there, so a
-    /// caller facing an endless peer asks `Interrupt.isTripped` itself. Throws
-    /// `clientCertificateRefused`, `protocolError` or `io`; bytes that came before the failure are
+    /// The buffer gets as many bytes as the received records hold. With `Deadline.now` the call
+    /// returns at once. The interrupt ends a wait, but available bytes are still returned, so a
+    /// caller with an endless peer has to check `Interrupt.isTripped` itself. Throws
+    /// `clientCertificateRefused`, `protocolError` or `io`. Bytes from before the failure are
     /// returned first, and each later read throws the same.
     package func read(
         into buffer: UnsafeMutableRawBufferPointer, deadline: Deadline
     ) throws(TransportFailure) -> ReadOutcome {
-        precondition(!buffer.isEmpty, "a read needs room for at least one byte")
+        precondition(!buffer.isEmpty, "a read needs a buffer of at least one byte")
         if let ended {
             return .end(try ended.get())
         }
@@ -113,7 +112,7 @@ package final class TLSConnection {
             switch TLSAttempt(ssl, { SSL_read_ex($0, rest.baseAddress, rest.count, &count) }) {
             case .done:
                 filled += count
-                // Records held by read-ahead show in SSL_has_pending, not in SSL_pending.
+                // SSL_has_pending includes records read ahead, SSL_pending does not.
                 if filled == buffer.count || SSL_has_pending(ssl) == 0 {
                     return .bytes(filled)
                 }
@@ -145,9 +144,9 @@ package final class TLSConnection {
 
     /// Writes all of `bytes` by the deadline.
     ///
-    /// Give 16 KiB or more at a time: each call makes at least one record and one system call.
+    /// Write 16 KiB or more at a time: each call makes at least one record and one system call.
     /// Throws `timedOut(.write)`, `interrupted`, `closedEarly`, `reset`, `protocolError` or `io`;
-    /// after any of them some bytes may have been sent and the connection is only good for closing.
+    /// after any of them some bytes may have been sent, and the connection can only be closed.
     package func write(
         _ bytes: UnsafeRawBufferPointer, deadline: Deadline
     ) throws(TransportFailure) {
@@ -156,13 +155,8 @@ package final class TLSConnection {
         }
         var rest = bytes
         while !rest.isEmpty {
-            var count = 0
-            let portion = rest
-            let attempt = TLSAttempt(
-                ssl, { SSL_write_ex($0, portion.baseAddress, portion.count, &count) })
-            switch attempt {
-            case .done:
-                bytesWritten += count
+            switch try send(rest) {
+            case .sent(let count):
                 rest = UnsafeRawBufferPointer(rebasing: rest[count...])
             case .wait(let direction):
                 do {
@@ -172,24 +166,23 @@ package final class TLSConnection {
                     throw error
                 }
             case .ended(let end):
-                isBroken = true
                 throw failures.writeEnded(end)
-            case .failed(let fault):
-                isBroken = true
-                throw failures.readFailure(fault)
             }
         }
     }
 
-    /// What an attempt to send brought.
+    /// The result of an attempt to send.
     enum SendOutcome {
-        /// So many bytes, at least one, were encrypted and handed to the socket.
+        /// The number of bytes, at least one, that were encrypted and written to the socket.
         case sent(Int)
-        /// Nothing now; the next try must begin with the same bytes (SSL_write(3)).
+        /// No byte was sent. The next attempt must begin with the same bytes (SSL_write(3)).
         case wait(Poll.Direction)
+        /// The peer has closed or reset the connection.
+        case ended(ConnectionEnd)
     }
 
-    /// Sends as much of `bytes` as one record holds, without waiting. Throws like `write`.
+    /// Sends as much of `bytes` as one record holds, without waiting. Throws `protocolError`, `io`
+    /// or `clientCertificateRefused`.
     func send(_ bytes: UnsafeRawBufferPointer) throws(TransportFailure) -> SendOutcome {
         guard socket.descriptor >= 0 else {
             throw failures.closedByUs
@@ -203,7 +196,7 @@ package final class TLSConnection {
             return .wait(direction)
         case .ended(let end):
             isBroken = true
-            throw failures.writeEnded(end)
+            return .ended(end)
         case .failed(let fault):
             isBroken = true
             throw failures.readFailure(fault)
@@ -212,16 +205,16 @@ package final class TLSConnection {
 
     // MARK: The end
 
-    /// Tells the peer that nothing more will come: close_notify, then FIN. Reading goes on.
+    /// Sends close_notify, then FIN. Reading continues.
     ///
-    /// After a large write the socket may be full, so this waits for room until the deadline; a
-    /// close_notify that finds none is lost, which the peer sees as a cut. Fails silently: there is
-    /// nobody left to tell.
+    /// After a large write the socket may be full, so this waits until the deadline. A close_notify
+    /// that cannot be sent is lost, and the peer sees a cut. It reports no failure, because no
+    /// caller could act on one.
     package func closeNotify(deadline: Deadline = .in(.seconds(5))) {
         guard socket.descriptor >= 0, !isBroken else {
             return
         }
-        // 0 means sent and not yet answered, which is all that is wanted (SSL_shutdown(3)).
+        // 0 means sent and not answered yet, which is enough (SSL_shutdown(3)).
         while case .wait(let direction) = TLSAttempt(ssl, { SSL_shutdown($0) < 0 ? -1 : 1 }) {
             guard
                 case .ready = Poll.wait(
@@ -240,8 +233,8 @@ package final class TLSConnection {
         socket.close()
     }
 
-    /// Sends FIN without close_notify and closes, as a process that dies does; the peer cannot
-    /// tell whether bytes are missing.
+    /// Sends FIN without close_notify and closes, as the kernel does for a killed process. The peer
+    /// cannot know whether bytes are missing.
     package func closeAbruptly() {
         socket.closeWithEnd()
     }
@@ -251,11 +244,11 @@ package final class TLSConnection {
         socket.closeWithReset()
     }
 
-    /// Reads and drops what the peer still sends; true when it ended, false when the deadline or
-    /// the interrupt came first.
+    /// Reads and drops all further bytes of the peer. True at its end, false when the deadline
+    /// passed or the interrupt was tripped.
     ///
     /// A server that closes with unread bytes in its socket sends a reset, which can overtake the
-    /// end of its own list; waiting for the peer's end avoids that.
+    /// end of its own list. Waiting for the peer's end avoids that.
     @discardableResult
     package func discardUntilEnd(deadline: Deadline) -> Bool {
         var scratch = [UInt8](repeating: 0, count: 16 * 1024)

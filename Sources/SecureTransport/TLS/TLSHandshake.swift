@@ -1,6 +1,6 @@
 import COpenSSL
 
-// How a connection comes to be, and what its handshake agreed on.
+// Connects, completes handshakes, and reads what a handshake negotiated.
 
 extension TLSConnection {
     /// Connects and completes the handshake.
@@ -8,7 +8,7 @@ extension TLSConnection {
     /// Checks the peer's chain, its validity and that it names `hostName` (RFC 9525; an IP literal
     /// is looked for among the certificate's IP addresses). `hostName` is sent as SNI unless it is
     /// an IP literal (RFC 6066). The handshake has `handshakeTimeout` from the moment TCP is
-    /// connected. `interrupt` cuts short this and every later wait on the connection.
+    /// connected. `interrupt` ends this and every later wait on the connection.
     package static func connect(
         to address: SocketAddress, hostName: String, context: TLSClientContext,
         connectDeadline: Deadline, handshakeTimeout: Duration, interrupt: Interrupt? = nil
@@ -24,20 +24,20 @@ extension TLSConnection {
         let connection = try TLSConnection(
             socket, context: context.pointer, role: .client, peer: peer,
             identityName: context.identityName, interrupt: interrupt)
-        connection.notes.attach(to: connection.ssl, verifying: .peer)
+        connection.notes.attach(to: connection.ssl, verifying: .required)
         try connection.expect(host)
         SSL_set_connect_state(connection.ssl)
         try connection.handshake(deadline: .in(handshakeTimeout))
         return connection
     }
 
-    /// Completes a server's side of the handshake on a socket that a client has connected.
+    /// Completes the server's side of the handshake on the socket of a client.
     ///
-    /// `context` is an SSL_CTX for servers; `peer` names the client in messages. The handshake has
-    /// `timeout`. `interrupt` cuts short this and every later wait on the connection. Throws
-    /// `clientCertificateRefused` when the client sent none, the certificate codes when it sent a bad one
-    /// or refused ours, `notTLS`, `protocolVersion`, `closedEarly`, `reset`, `timedOut(.handshake)` or
-    /// `interrupted`.
+    /// `context` is an SSL_CTX for servers; `peer` is the client's name in messages. The handshake
+    /// has `timeout`. `interrupt` ends this and every later wait on the connection. Throws
+    /// `clientCertificateRefused` when the client sent no certificate, the certificate codes when
+    /// it sent an invalid one or refused ours, `notTLS`, `protocolVersion`, `closedEarly`, `reset`,
+    /// `timedOut(.handshake)` or `interrupted`.
     package static func accept(
         _ socket: sending Socket, context: OpaquePointer, verifying: PeerVerification, peer: String,
         timeout: Duration, interrupt: Interrupt? = nil
@@ -51,7 +51,7 @@ extension TLSConnection {
         return connection
     }
 
-    /// Makes OpenSSL check the name, which it does not do by itself (SSL_set1_host(3)).
+    /// Makes OpenSSL check the name, which it does not do by default (SSL_set1_host(3)).
     private func expect(_ host: HostName) throws(TransportFailure) {
         let parameters = SSL_get0_param(ssl)
         if host.isLiteral {
@@ -86,7 +86,7 @@ extension TLSConnection {
         }
     }
 
-    /// The protocol agreed on by ALPN; nil when none was.
+    /// The protocol negotiated by ALPN; nil without one.
     package var negotiatedProtocol: String? {
         var name: UnsafePointer<UInt8>?
         var length: UInt32 = 0
@@ -98,12 +98,12 @@ extension TLSConnection {
             decoding: UnsafeBufferPointer(start: name, count: Int(length)), as: UTF8.self)
     }
 
-    /// The version agreed on, `TLSv1.2` or `TLSv1.3`.
+    /// The negotiated version, `TLSv1.2` or `TLSv1.3`.
     package var tlsVersion: String {
         SSL_get_version(ssl).map { String(cString: $0) } ?? ""
     }
 
-    /// The cipher suite agreed on, in OpenSSL's spelling.
+    /// The negotiated cipher suite, in OpenSSL's spelling.
     package var cipher: String {
         SSL_CIPHER_get_name(SSL_get_current_cipher(ssl)).map { String(cString: $0) } ?? ""
     }
@@ -113,13 +113,13 @@ extension TLSConnection {
         peerFacts?.subject
     }
 
-    /// What the peer's certificate says; nil when it sent none.
-    package var peerFacts: CertificateFacts? {
+    /// The content of the peer's certificate; nil when it sent none.
+    private var peerFacts: CertificateFacts? {
         SSL_get0_peer_certificate(ssl).map(CertificateFacts.init)
     }
 }
 
-/// How messages name a peer.
+/// The name of a peer in messages.
 enum PeerName {
     /// `host:port (address)`, or only the address when the host is that address.
     static func text(host: String, address: SocketAddress) -> String {
@@ -127,4 +127,90 @@ enum PeerName {
         let name = host.contains(":") ? "[\(host)]:\(address.port)" : "\(host):\(address.port)"
         return name == number ? number : "\(name) (\(number))"
     }
+}
+
+/// The check of the peer's certificate.
+package enum PeerVerification: Sendable {
+    /// The server requests no client certificate.
+    case notRequested
+    /// The peer must send one, and its chain must be valid.
+    case required
+    /// The server refuses every client certificate, for tests.
+    case refused
+}
+
+/// Information that OpenSSL passes to its callbacks during a handshake and does not keep.
+///
+/// OpenSSL keeps no peer certificate after a failed handshake, so the callbacks store the reason
+/// and the dates during the check of the chain. The SSL object points to the notes; the connection
+/// owns both.
+final class HandshakeNotes {
+    /// The first failed check of the peer's chain.
+    struct Rejection {
+        /// X509_V_ERR_..., see X509_STORE_CTX_get_error(3).
+        let reason: Int32
+        /// The certificate that failed: that of the peer or of one of its authorities.
+        let facts: CertificateFacts?
+        /// The depth in the chain; 0 for the certificate of the peer.
+        let depth: Int32
+
+        /// OpenSSL's text of the reason.
+        var text: String {
+            X509_verify_cert_error_string(Int(reason)).map { String(cString: $0) }
+                ?? "error \(reason)"
+        }
+    }
+
+    fileprivate(set) var rejection: Rejection?
+    /// Whether the server requested a client certificate.
+    fileprivate(set) var certificateWasRequested = false
+
+    /// Registers the callbacks of these notes at an SSL object, with the check of its peer.
+    func attach(to ssl: OpaquePointer, verifying mode: PeerVerification) {
+        let opaque = Unmanaged.passUnretained(self).toOpaque()
+        _ = pushsweep_ssl_set_app_data(ssl, opaque)
+        SSL_set_cert_cb(ssl, noteCertificateRequest, opaque)
+        switch mode {
+        case .notRequested:
+            SSL_set_verify(ssl, SSL_VERIFY_NONE, nil)
+        case .required:
+            SSL_set_verify(
+                ssl, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, noteVerification)
+        case .refused:
+            SSL_set_verify(ssl, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, refuse)
+        }
+    }
+
+    fileprivate static func of(_ opaque: UnsafeMutableRawPointer?) -> HandshakeNotes? {
+        opaque.map { Unmanaged<HandshakeNotes>.fromOpaque($0).takeUnretainedValue() }
+    }
+
+    fileprivate func note(_ store: OpaquePointer?) {
+        guard rejection == nil else {
+            return
+        }
+        rejection = Rejection(
+            reason: X509_STORE_CTX_get_error(store),
+            facts: X509_STORE_CTX_get_current_cert(store).map(CertificateFacts.init),
+            depth: X509_STORE_CTX_get_error_depth(store))
+    }
+}
+
+private func noteVerification(_ verified: Int32, _ store: OpaquePointer?) -> Int32 {
+    if verified == 0 {
+        HandshakeNotes.of(pushsweep_store_get_app_data(store))?.note(store)
+    }
+    return verified
+}
+
+private func refuse(_ verified: Int32, _ store: OpaquePointer?) -> Int32 {
+    X509_STORE_CTX_set_error(store, X509_V_ERR_CERT_REJECTED)
+    return noteVerification(0, store)
+}
+
+private func noteCertificateRequest(
+    _ ssl: OpaquePointer?, _ opaque: UnsafeMutableRawPointer?
+) -> Int32 {
+    HandshakeNotes.of(opaque)?.certificateWasRequested = true
+    return 1
 }

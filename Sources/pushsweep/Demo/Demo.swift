@@ -13,7 +13,7 @@ import TokenTable
 struct Demo {
     let context: RunContext
     let now: EpochMilliseconds
-    let provider: ProviderService
+    let provider: ProviderGateway
     let settings: Settings
     private let gateway: FeedbackGateway
 

@@ -9,16 +9,16 @@ extension Demo {
     /// Starts the HTTP/2 gateway, which answers 410 for devices that are gone.
     static func provider(
         _ certificates: SimulatorCertificates, _ now: EpochMilliseconds
-    ) throws -> ProviderService {
+    ) throws -> ProviderGateway {
         var script = ProviderScript()
         for device in DemoDevice.cast {
             guard let hours = device.gone else { continue }
             let time = time(now, before: hours / 24).rawValue
             script.tokens[device.token] = .reply(ScriptedReply(.unregistered, timestamp: time))
         }
-        return try ProviderService(
+        return try ProviderGateway(
             certificates: certificates,
-            gateway: ProviderGateway(authentication: .certificate, script: script))
+            rules: ProviderRules(authentication: .certificate, script: script))
     }
 
     /// Queues and sends notifications, and prints the results.
@@ -43,7 +43,7 @@ extension Demo {
         for line in try table.queue(explaining: queued) { say("     " + line) }
         say("")
         for line in try table.rows() { say("     " + line) }
-        let wire = provider.book.requestsByToken
+        let wire = provider.log.requestsByToken
         let unsent = queued.filter { wire[$0.token] == nil }.map(\.user)
         say("   never on the wire: \(unsent.joined(separator: ", "))")
         return status

@@ -18,9 +18,9 @@ struct ForeignClientTests {
     )
     func h2load() throws {
         let key = try SigningKey()
-        let service = try ProviderService(
+        let service = try ProviderGateway(
             certificates: try shared.get().certificates,
-            gateway: ProviderGateway(
+            rules: ProviderRules(
                 authentication: .token([
                     "ABC123DEFG": .init(key: key.verificationKey, teamID: "DEF123GHIJ")
                 ]), script: ProviderScript()), keepsRecords: false)
@@ -39,7 +39,7 @@ struct ForeignClientTests {
             result.output.contains("status codes: 10000 2xx, 0 3xx, 0 4xx, 0 5xx"),
             "\(result.output)")
         service.stop()
-        #expect(service.book.totals.answered == [200: 10_000])
+        #expect(service.log.totals.answered == [200: 10_000])
     }
 
     @Test(
@@ -54,7 +54,7 @@ struct ForeignClientTests {
                 action: .reply(ScriptedReply(.unregistered, timestamp: 1_700_000_000_123))),
             .init(millionths: 100_000, action: .reset(.refusedStream)),
         ]
-        let service = try ProviderService.start(script)
+        let service = try ProviderGateway.start(script)
         let certificates = try shared.get().certificates
         let program = try folder.write("client.js", Self.client)
         let result = try ForeignProgram.node.run([

@@ -100,7 +100,7 @@ struct ClockTests {
             let run = try stage.start(
                 ["send", "--format", "json"], environment: clock.environment)
             let deadline = ContinuousClock.now + .seconds(20)
-            while stage.gateway.book.records.count < 39, ContinuousClock.now < deadline {
+            while stage.gateway.log.records.count < 39, ContinuousClock.now < deadline {
                 usleep(2_000)
             }
             let monotonic = ContinuousClock.now
@@ -111,7 +111,7 @@ struct ClockTests {
             #expect(length > .milliseconds(400) && length < .seconds(15), "\(length)")
             try expectJump(in: result)
             #expect(try stage.states() == ["sent": 38, "gone": 1, "unknown": 1])
-            #expect(stage.gateway.book.acceptedTwice.isEmpty)
+            #expect(stage.gateway.log.acceptedTwice.isEmpty)
             #expect(
                 try stage.database.texts(
                     "SELECT device_token FROM active_users WHERE invalidated_at IS NOT NULL")

@@ -9,8 +9,8 @@ import Testing
 
 @Suite("Following a queue whose gateway fails for a while")
 struct RogueFollowTests {
-    /// Follows a queue of 60 rows past a gateway with a plot until no row waits, then stops.
-    private static func follow(_ plot: ProviderPlot) throws -> RogueRun {
+    /// Follows a queue of 60 rows past a gateway with a scenario until no row waits, then stops.
+    private static func follow(_ scenario: ProviderScenario) throws -> RogueRun {
         let stage = try RogueStage(.sqlite)
         try stage.queue(60)
         let interrupt = try Interrupt()
@@ -30,7 +30,7 @@ struct RogueFollowTests {
         }
         defer { watch.join() }
         return try stage.send(
-            plot, connections: 1, isSlow: true,
+            scenario, connections: 1, isSlow: true,
             { plan in
                 plan.follows = true
                 plan.rest = .milliseconds(40)
@@ -39,9 +39,9 @@ struct RogueFollowTests {
 
     @Test("each new try costs at most three rows, and all others are sent once the gateway answers")
     func renewedTries() throws {
-        let bad = ProviderPlot.Scene(rest: .reset(.internalError))
+        let bad = ProviderScenario.Connection(rest: .reset(.internalError))
         let run = try Self.follow(
-            ProviderPlot([ProviderPlot.Scene](repeating: bad, count: 7) + [.init()]))
+            ProviderScenario([ProviderScenario.Connection](repeating: bad, count: 7) + [.init()]))
         let unknown = run.rows.count { $0.state == "unknown" }
         // Three connections of the first try, then one for each of four more.
         #expect(unknown == 9 + 4 * 3, "\(run.told)")
@@ -53,8 +53,9 @@ struct RogueFollowTests {
 
     @Test("a gateway that breaks HTTP/2 for a while is tried again too")
     func brokenForAWhile() throws {
-        let bad = ProviderPlot.Scene(rest: .bytes([0xFF, 0xFF, 0xFF, 0, 0, 0, 0, 0, 1]))
-        let run = try Self.follow(ProviderPlot([bad, bad, bad, bad, .init()]))
+        let bad = ProviderScenario.Connection(
+            rest: .rawBytes([0xFF, 0xFF, 0xFF, 0, 0, 0, 0, 0, 1]))
+        let run = try Self.follow(ProviderScenario([bad, bad, bad, bad, .init()]))
         #expect(run.rows.count { $0.state == "sent" } >= 60 - 12, "\(run.told)")
         #expect(run.rows.allSatisfy { $0.state == "sent" || $0.state == "unknown" })
         #expect(run.told.contains("trying again"), "\(run.told)")
@@ -62,8 +63,8 @@ struct RogueFollowTests {
 
     @Test("unprocessed rows are claimed again, and none is reported as lost")
     func goesAway() throws {
-        let scenes = (0..<12).map { _ in ProviderPlot.Scene(acts: [.serve, .goAway]) }
-        let run = try Self.follow(ProviderPlot(scenes + [.init()]))
+        let scenes = (0..<12).map { _ in ProviderScenario.Connection(actions: [.serve, .goAway]) }
+        let run = try Self.follow(ProviderScenario(scenes + [.init()]))
         #expect(run.rows.allSatisfy { $0.state == "sent" }, "\(run.told)")
         #expect(!run.told.contains("unknown outcome"), "\(run.told)")
     }

@@ -40,10 +40,10 @@ struct RogueGatewayTests {
 
 @Suite("Sending to a gateway that goes away again and again")
 struct RogueGoAwayTests {
-    /// A plot that leaves the second and third row on five connections above the last stream.
-    private static func scenes() -> [ProviderPlot.Scene] {
-        let none = ProviderPlot.Scene(acts: [.goAway])
-        return [none, none, .init(acts: [.serve, .goAway]), none, none]
+    /// What leaves the second and third row on five connections above the last stream.
+    private static func scenes() -> [ProviderScenario.Connection] {
+        let none = ProviderScenario.Connection(actions: [.goAway])
+        return [none, none, .init(actions: [.serve, .goAway]), none, none]
     }
 
     @Test(
@@ -53,7 +53,7 @@ struct RogueGoAwayTests {
         let stage = try RogueStage(.sqlite)
         try stage.queue(rows)
         let run = try stage.send(
-            ProviderPlot(Self.scenes() + [.init()]), connections: 1, isSlow: false)
+            ProviderScenario(Self.scenes() + [.init()]), connections: 1, isSlow: false)
         let waiting = run.rows.count { $0.state == "pending" }
         #expect(run.rows.count { $0.state == "sent" } == rows - waiting)
         #expect((run.exit == .pending) == (waiting > 0), "\(run.told)")
@@ -150,7 +150,7 @@ final class RogueParty: Sendable {
         let interrupt = state.withLock { $0.playing[number]?.interrupt }
         try stage.queue(drawn.rows)
         let run = try stage.send(
-            drawn.plot, connections: drawn.connections, isSlow: drawn.isSlow,
+            drawn.scenario, connections: drawn.connections, isSlow: drawn.isSlow,
             stopsAfter: drawn.stopsAfter, interrupt: interrupt)
         var wrong = RogueModel(drawn, run).wrong
         if drawn.isContinued {

@@ -128,15 +128,15 @@ final class RogueStage {
             })
     }
 
-    /// Sends the waiting rows to a gateway with a plot, and stops the gateway.
+    /// Sends what waits to a gateway with a scenario, and stops the gateway.
     func send(
-        _ plot: ProviderPlot?, connections: Int, isSlow: Bool, stopsAfter: Int? = nil,
+        _ scenario: ProviderScenario?, connections: Int, isSlow: Bool, stopsAfter: Int? = nil,
         _ change: (inout SendPlan) -> Void = { _ in }, interrupt given: Interrupt? = nil
     ) throws -> RogueRun {
         let certificates = try SweepStage.certificates.get()
-        let gateway = try ProviderService(
-            certificates: certificates, gateway: ProviderGateway(authentication: .certificate),
-            plot: plot)
+        let gateway = try ProviderGateway(
+            certificates: certificates, rules: ProviderRules(authentication: .certificate),
+            scenario: scenario)
         let heard = HeardWords()
         let interrupt = try given ?? Interrupt()
         let context = RunContext(
@@ -151,12 +151,12 @@ final class RogueStage {
         isEvidenceLeft = interrupt.isTripped
         // As the command prints them.
         for failure in outcome.failures { heard.add("\(failure)") }
-        return try result(outcome, heard, gateway.book.records)
+        return try result(outcome, heard, gateway.log.records)
     }
 
     /// The plan for sending to a gateway, with deadlines of milliseconds where it is slow.
     func plan(
-        for gateway: ProviderService, _ connections: Int, isSlow: Bool, _ context: RunContext
+        for gateway: ProviderGateway, _ connections: Int, isSlow: Bool, _ context: RunContext
     ) throws -> SendPlan {
         let certificates = try SweepStage.certificates.get()
         var plan = try SendPlan(settings, apps: [], context)

@@ -35,9 +35,9 @@ struct SendLoadTests {
         try prepare(stage.database)
         var settings = HTTP2ServerSettings()
         settings.maximumStreams = streams
-        let gateway = try ProviderService(
+        let gateway = try ProviderGateway(
             certificates: SweepStage.certificates.get(),
-            gateway: ProviderGateway(authentication: .certificate), settings: settings,
+            rules: ProviderRules(authentication: .certificate), settings: settings,
             keepsRecords: false)
         let context = RunContext(
             interrupt: try Interrupt(), log: Logger(label: "load") { _ in SwiftLogNoOpLogHandler() }

@@ -32,18 +32,18 @@ struct SendStateTests {
     }
 
     private static func outcome(
-        _ item: ProviderItem, _ kind: ProviderOutcome.Kind
+        _ item: ProviderNotification, _ kind: ProviderOutcome.Kind
     ) -> ProviderOutcome {
         ProviderOutcome(key: item.key, kind: kind)
     }
 
-    private static func accepted(_ item: ProviderItem) -> ProviderOutcome {
+    private static func accepted(_ item: ProviderNotification) -> ProviderOutcome {
         outcome(
             item, .answered(ProviderAnswer(status: 200)))
     }
 
     /// A state whose claim of `count` rows is handed over, and the first items for the connections.
-    private static func sending(_ count: Int) -> (SendState, [ProviderItem]) {
+    private static func sending(_ count: Int) -> (SendState, [ProviderNotification]) {
         var state = state()
         state.take(claim(count), at: 0, now: now)
         state.handedOver(isOurs: true, at: now)

@@ -1,0 +1,145 @@
+// Two queues between the thread that reads push_queue and the threads of the connections: one of
+// notifications and one of outcomes. Both work in batches, because waking a thread costs as much as
+// sending a notification. A thread that finds several batches takes all of them.
+
+import Dispatch
+import Synchronization
+
+/// The queues of one provider, and the state of its threads.
+final class ProviderQueues: Sendable {
+    private struct State {
+        var waiting: [ProviderNotification] = []
+        /// The number of leading elements of `waiting` that are already taken.
+        var taken = 0
+        var outcomes: [ProviderOutcome] = []
+        var isStopping = false
+        var failure: ProviderFailure?
+        /// The number of threads with a connection.
+        var threads = 0
+        /// The number of threads that gave up connecting and have had no answer since.
+        var resting = 0
+    }
+
+    private let state = Mutex(State())
+    private let notificationsReady = DispatchSemaphore(value: 0)
+    private let outcomesReady = DispatchSemaphore(value: 0)
+
+    /// Counts the thread of a connection.
+    func addThread() { state.withLock { $0.threads += 1 } }
+
+    /// Removes the thread of a connection, with the failure that ended it.
+    func removeThread(_ failure: ProviderFailure?) {
+        state.withLock {
+            $0.threads -= 1
+            $0.failure = $0.failure ?? failure
+        }
+        outcomesReady.signal()
+    }
+
+    /// Lets a connection's thread wait while others work; false if all others wait or have ended. A
+    /// thread that `isResting` has had no answer since its last rest, so it counts as waiting while
+    /// it tries again. Otherwise two threads that wait in turn would never end.
+    func beginRest(isResting: Bool) -> Bool {
+        state.withLock { state in
+            let resting = state.resting + (isResting ? 0 : 1)
+            guard resting < state.threads else { return false }
+            state.resting = resting
+            return true
+        }
+    }
+
+    /// Ends the rest of a thread that has an answer, or that ends.
+    func endRest() { state.withLock { $0.resting -= 1 } }
+
+    /// For the caller: adds notifications.
+    func add(_ notifications: [ProviderNotification]) {
+        let threads = state.withLock { state in
+            // Taken elements are removed as soon as they are half of the list. So the list stays as
+            // long as the waiting ones, and moving the rest costs each notification one move.
+            if state.taken >= state.waiting.count / 2 {
+                state.waiting.removeFirst(state.taken)
+                state.taken = 0
+            }
+            state.waiting += notifications
+            return max(1, state.threads)
+        }
+        for _ in 0..<min(threads, notifications.count) { notificationsReady.signal() }
+    }
+
+    /// For the caller: removes and returns the notifications that no connection has taken.
+    func withdraw() -> [ProviderNotification] {
+        state.withLock { state in
+            defer {
+                state.waiting = []
+                state.taken = 0
+            }
+            return Array(state.waiting[state.taken...])
+        }
+    }
+
+    /// For the caller: declares that no more notifications follow; the threads end when nothing is
+    /// in flight.
+    func stop() {
+        let threads = state.withLock { state in
+            state.isStopping = true
+            return state.threads
+        }
+        for _ in 0..<max(1, threads) { notificationsReady.signal() }
+    }
+
+    /// For the caller: waits for outcomes; empty when the time ran out or a thread ended.
+    func outcomes(within milliseconds: Int) -> [ProviderOutcome] {
+        let ready = takeOutcomes()
+        if !ready.isEmpty || milliseconds <= 0 { return ready }
+        _ = outcomesReady.wait(timeout: .now() + .milliseconds(milliseconds))
+        return takeOutcomes()
+    }
+
+    private func takeOutcomes() -> [ProviderOutcome] {
+        state.withLock { state in
+            guard !state.outcomes.isEmpty else { return [] }
+            defer { state.outcomes.removeAll(keepingCapacity: false) }
+            return state.outcomes
+        }
+    }
+
+    /// The failure that ended the threads; nil while one of them works.
+    var failure: ProviderFailure? {
+        state.withLock { $0.threads == $0.resting ? $0.failure : nil }
+    }
+
+    /// For a connection: the number of waiting notifications.
+    var count: Int { state.withLock { $0.waiting.count - $0.taken } }
+
+    /// Whether the caller has called `stop`.
+    var isStopping: Bool { state.withLock { $0.isStopping } }
+
+    /// For a connection: takes notifications, at most `limit`.
+    func takeNotifications(_ limit: Int) -> [ProviderNotification] {
+        guard limit > 0 else { return [] }
+        return state.withLock { state in
+            let end = min(state.waiting.count, state.taken + limit)
+            defer {
+                state.taken = end
+                // Taken notifications and their payloads leave the queue.
+                if end == state.waiting.count { (state.waiting, state.taken) = ([], 0) }
+            }
+            return Array(state.waiting[state.taken..<end])
+        }
+    }
+
+    /// For a connection without work: waits until there may be notifications.
+    func awaitNotifications(within milliseconds: Int) {
+        _ = notificationsReady.wait(timeout: .now() + .milliseconds(milliseconds))
+    }
+
+    /// For a connection: passes outcomes to the caller.
+    func deliver(_ outcomes: [ProviderOutcome]) {
+        guard !outcomes.isEmpty else { return }
+        let wasEmpty = state.withLock { state in
+            defer { state.outcomes += outcomes }
+            return state.outcomes.isEmpty
+        }
+        if wasEmpty { outcomesReady.signal() }
+    }
+}

@@ -1,0 +1,259 @@
+import APNsProtocol
+import Glibc
+import SecureTransport
+import Synchronization
+
+/// Serves one client of the provider gateway, confined to its thread.
+struct ProviderConnectionHandler {
+    private let session: HTTP2ServerSession
+    private let rules: ProviderRules
+    private let misbehaviour: ProviderMisbehaviour
+    private let scenario: ProviderScenario.Connection?
+    private let log: RequestLog
+    private let sequence: RequestSequence
+    private let number: Int
+    private var credentials: GatewayCredentials
+    /// The number of complete requests so far.
+    private(set) var received = 0
+    private var lastProcessedStream: Int32 = 0
+    private var records: [ProviderRecord] = []
+    /// Requests that are processed and get their answer after another one.
+    private var late: [(stream: Int32, reply: ScriptedReply, decision: ProviderRules.Decision)] = []
+
+    /// The time that a client has to close its side after ours.
+    private static let lingerTimeout = Duration.seconds(5)
+
+    /// The state of the connection after a batch of requests.
+    private enum Course: Equatable {
+        case open
+        case goAway(ProviderMisbehaviour.GoAway)
+        case reset
+        case close
+    }
+
+    init(
+        _ session: HTTP2ServerSession, server: ProviderServer, number: Int,
+        certificateTopic: String?
+    ) {
+        self.session = session
+        (rules, misbehaviour) = (server.rules, server.misbehaviour)
+        (log, sequence) = (server.log, server.sequence)
+        scenario = server.scenario?.connection(number)
+        self.number = number
+        credentials = GatewayCredentials(certificateTopic: certificateTopic)
+    }
+
+    /// Serves until the client closes, the gateway closes, or `stop` is tripped. Returns the end of
+    /// the connection in words.
+    mutating func serve(stop: Interrupt) -> String {
+        defer {
+            for request in late {
+                record(request.decision, .unanswered, isAccepted: request.reply.status == 200)
+            }
+            log.add(records)
+            records = []
+        }
+        while true {
+            switch session.exchange(until: .never, interrupt: stop) {
+            case .requests:
+                let course = serveRequests()
+                log.add(records)
+                records.removeAll(keepingCapacity: true)
+                switch course {
+                case .open: continue
+                case .goAway(let goAway):
+                    closeWithGoAway(goAway)
+                    return "closed with GOAWAY"
+                case .close:
+                    session.close(deadline: .in(Self.lingerTimeout))
+                    return "closed by the gateway"
+                case .reset:
+                    session.connection.reset()
+                    return "reset by the gateway"
+                }
+            case .timedOut: continue
+            case .interrupted:
+                session.goAway(
+                    lastStreamID: lastProcessedStream, debug: Array(#"{"reason":"Shutdown"}"#.utf8))
+                session.close(deadline: .in(.milliseconds(200)))
+                return "the gateway stopped"
+            case .closed:
+                return session.closed?.description ?? "closed"
+            }
+        }
+    }
+
+    private mutating func serveRequests() -> Course {
+        let now = Self.now
+        var course = Course.open
+        while let request = session.nextRequest() {
+            received += 1
+            if course == .open, received == misbehaviour.resetAtRequest,
+                misbehaviour.applies(to: number)
+            {
+                course = .reset
+            }
+            guard course == .open else {
+                // These were sent after the request that ends the connection.
+                serve(request, course == .reset ? .unanswered : .unprocessed, at: now)
+                continue
+            }
+            if let action = scenario?.action(received) {
+                course = perform(action, on: request, at: now)
+                continue
+            }
+            for change in misbehaviour.settingsChanges where change.atRequest == received {
+                session.changeSettings(
+                    maximumStreams: change.maximumStreams, initialWindow: change.initialWindow)
+            }
+            serve(request, misbehaviour.treatment(of: received, onConnection: number), at: now)
+            if let goAway = misbehaviour.goAway, received == goAway.atRequest,
+                misbehaviour.applies(to: number)
+            {
+                course = .goAway(goAway)
+            }
+        }
+        return course
+    }
+
+    private static var now: EpochSeconds {
+        var seconds = time_t()
+        time(&seconds)
+        return EpochSeconds(UInt32(clamping: seconds))
+    }
+
+    private mutating func decision(
+        on request: HTTP2ServerRequest, at now: EpochSeconds
+    ) -> ProviderRules.Decision {
+        var fields = GatewayRequest(body: request.body)
+        for place in 0..<request.fieldCount {
+            let (name, value) = request.field(place)
+            fields.add(name, value)
+        }
+        let sequence = sequence
+        return rules.decision(
+            on: fields, credentials: &credentials, now: now, number: { sequence.next() })
+    }
+
+    private mutating func record(
+        _ decision: ProviderRules.Decision, _ end: ProviderRecord.End, isAccepted: Bool
+    ) {
+        records.append(
+            ProviderRecord(
+                connection: number, token: decision.token, id: decision.id, end: end,
+                isAccepted: isAccepted))
+    }
+
+    private mutating func serve(
+        _ request: HTTP2ServerRequest, _ treatment: ProviderMisbehaviour.Treatment,
+        at now: EpochSeconds
+    ) {
+        let decision = decision(on: request, at: now)
+        var isAccepted = false
+        if case .reply(let reply) = decision.action { isAccepted = reply.status == 200 }
+        let end: ProviderRecord.End
+        switch (treatment, decision.action) {
+        case (.unprocessed, _):
+            (end, isAccepted) = (.unprocessed, false)
+        case (.unanswered, _), (.normal, .stall):
+            end = .unanswered
+        case (.normal, .reset(let code)):
+            session.reset(request.streamID, code: code)
+            end = code == .refusedStream ? .unprocessed : .unanswered
+        case (.normal, .reply(let reply)):
+            answer(request.streamID, reply, decision.id)
+            end = .answered(status: reply.status)
+        }
+        if end != .unprocessed { lastProcessedStream = max(lastProcessedStream, request.streamID) }
+        record(decision, end, isAccepted: isAccepted)
+        if case .answered = end { answerLateRequests() }
+    }
+
+    /// Performs an action of the scenario on a request.
+    private mutating func perform(
+        _ action: ProviderScenario.Action, on request: HTTP2ServerRequest, at now: EpochSeconds
+    ) -> Course {
+        switch action {
+        case .serve:
+            serve(request, .normal, at: now)
+            return .open
+        case .changeStreams(let count):
+            session.changeSettings(maximumStreams: count)
+            serve(request, .normal, at: now)
+            return .open
+        case .reset(.refusedStream):
+            session.reset(request.streamID, code: .refusedStream)
+            serve(request, .unprocessed, at: now)
+            return .open
+        case .goAway:
+            serve(request, .unprocessed, at: now)
+            return .goAway(ProviderMisbehaviour.GoAway(atRequest: received))
+        default: break
+        }
+        let decision = decision(on: request, at: now)
+        lastProcessedStream = max(lastProcessedStream, request.streamID)
+        switch action {
+        case .answer(let reply):
+            answer(request.streamID, reply, decision.id)
+            record(
+                decision, .answered(status: reply.status), isAccepted: reply.status == 200)
+            answerLateRequests()
+            return .open
+        case .answerLate:
+            late.append((request.streamID, .accepted, decision))
+            return .open
+        case .partialAnswer:
+            var begun = HTTP2Answer(status: 200)
+            begun.ends = false
+            session.answer(request.streamID, begun)
+        case .reset(let code): session.reset(request.streamID, code: code)
+        case .rawBytes(let bytes): session.sendRaw(bytes)
+        default: break
+        }
+        // Processed, so the gateway may have accepted it.
+        record(decision, .unanswered, isAccepted: true)
+        switch action {
+        case .resetConnection: return .reset
+        case .closeConnection: return .close
+        default: return .open
+        }
+    }
+
+    private mutating func answerLateRequests() {
+        let requests = late
+        late = []
+        for request in requests {
+            answer(request.stream, request.reply, request.decision.id)
+            record(request.decision, .answered(status: request.reply.status), isAccepted: true)
+        }
+    }
+
+    private func answer(_ stream: Int32, _ reply: ScriptedReply, _ id: APNsID) {
+        var fields = [HTTP2Field("apns-id", id.description, indexing: .never)]
+        if let retryAfter = reply.retryAfter {
+            fields.append(HTTP2Field("retry-after", retryAfter))
+        }
+        session.answer(
+            stream,
+            HTTP2Answer(
+                status: reply.status, fields: fields, body: reply.body,
+                largestPiece: reply.largestPiece))
+    }
+
+    /// Sends GOAWAY, closes, and records the requests that arrived meanwhile as unprocessed.
+    private mutating func closeWithGoAway(_ goAway: ProviderMisbehaviour.GoAway) {
+        session.goAway(
+            lastStreamID: goAway.lastStreamID ?? lastProcessedStream, code: goAway.code,
+            debug: goAway.debug)
+        session.close(deadline: .in(Self.lingerTimeout))
+        let now = Self.now
+        while let request = session.nextRequest() { serve(request, .unprocessed, at: now) }
+    }
+}
+
+/// Numbers the valid requests of all connections from 1.
+final class RequestSequence: Sendable {
+    private let last = Atomic<Int>(0)
+
+    func next() -> Int { last.add(1, ordering: .relaxed).newValue }
+}

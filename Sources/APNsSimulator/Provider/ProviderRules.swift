@@ -1,0 +1,252 @@
+import APNsProtocol
+import Encodings
+import SecureTransport
+
+// The answer of APNs to a request, without a network.
+//
+// A test against a gateway that accepts everything shows nothing. So a request passes the same
+// checks as at Apple: method and path, credential, headers, topic, payload, token. Only then the
+// script decides. Apple does not document the order of its checks; this order goes from the
+// connection to the single notification. Where Apple's documents leave a case open, the reason is
+// the one whose description fits best.
+
+/// The rules by which a provider gateway answers requests.
+package struct ProviderRules: Sendable {
+    /// The way in which clients authenticate.
+    package var authentication: ProviderAuthentication
+    /// Bundle ids that exist; nil for all.
+    package var bundleIDs: Set<String>?
+    /// The valid numbers of bytes of a token; Apple documents no length.
+    var tokenLengths = 1...100
+    /// The answers to valid requests.
+    package var script: ProviderScript
+
+    /// Makes rules; without `bundleIDs` every bundle id exists.
+    package init(
+        authentication: ProviderAuthentication, bundleIDs: Set<String>? = nil,
+        script: ProviderScript = ProviderScript()
+    ) {
+        self.authentication = authentication
+        self.bundleIDs = bundleIDs
+        self.script = script
+    }
+
+    /// The decision about one request.
+    package struct Decision: Sendable, Equatable {
+        /// The device token in its path; nil where it cannot be read.
+        package var token: DeviceToken?
+        /// Its `apns-id`, or a random one for a request without.
+        package var id: APNsID
+        /// The action on it.
+        package var action: ScriptedAction
+        /// Whether it passed all checks.
+        package var isValid: Bool
+    }
+
+    /// Decides about a request. `credentials` are those of its connection. `number` returns the
+    /// position of a valid request in the sequence, and is called for valid ones only. `now` is the
+    /// wall clock.
+    package func decision(
+        on request: GatewayRequest, credentials: inout GatewayCredentials, now: EpochSeconds,
+        number: () -> Int
+    ) -> Decision {
+        let givenID = request[.id].flatMap { APNsID(text: $0, anyCase: true) }
+        let (token, tokenRefusal) = Self.token(request[.path], tokenLengths)
+        let refusal =
+            Self.callRefusal(request) ?? credentialRefusal(request, &credentials, now)
+            ?? (request[.id] != nil && givenID == nil ? .badMessageID : nil)
+            ?? headerRefusal(request, credentials) ?? tokenRefusal
+        let id = givenID ?? .random()
+        if let refusal {
+            return Decision(
+                token: token, id: id, action: .reply(ScriptedReply(refusal)), isValid: false)
+        }
+        let action = token.map { script.action(for: $0, number: number()) } ?? script.usual
+        return Decision(token: token, id: id, action: action, isValid: true)
+    }
+
+    // MARK: Method and path
+
+    private static func callRefusal(_ request: GatewayRequest) -> ProviderReason? {
+        if request.hasDuplicates {
+            return .duplicateHeaders
+        }
+        guard let method = request[.method], method.elementsEqual("POST".utf8) else {
+            return .methodNotAllowed
+        }
+        let path = request[.path] ?? []
+        guard path.starts(with: ProviderPath.prefix.utf8) else {
+            // `/3/device` alone names the right service and no device.
+            return path.elementsEqual(ProviderPath.prefix.utf8.dropLast())
+                ? .missingDeviceToken : .badPath
+        }
+        let rest = path.dropFirst(ProviderPath.prefix.utf8.count)
+        if rest.isEmpty {
+            return .missingDeviceToken
+        }
+        return rest.contains(UInt8(ascii: "/")) ? .badPath : nil
+    }
+
+    private static func token(
+        _ path: ArraySlice<UInt8>?, _ lengths: ClosedRange<Int>
+    ) -> (DeviceToken?, ProviderReason?) {
+        let text = (path ?? []).dropFirst(ProviderPath.prefix.utf8.count)
+        // Plain hex only: our parser accepts more spellings from databases than APNs does.
+        guard text.allSatisfy({ Hex.value(of: $0) != nil }),
+            let token = try? DeviceToken(spelling: Array(text))
+        else {
+            return (nil, .badDeviceToken)
+        }
+        return (token, lengths.contains(token.count) ? nil : .badDeviceToken)
+    }
+
+    // MARK: Credential
+
+    private func credentialRefusal(
+        _ request: GatewayRequest, _ credentials: inout GatewayCredentials, _ now: EpochSeconds
+    ) -> ProviderReason? {
+        switch authentication {
+        case .certificate:
+            // With a certificate, `authorization` is ignored.
+            credentials.certificateTopic == nil ? .badCertificate : nil
+        case .token(let keys):
+            credentials.refusal(of: request[.authorization], keys: keys, now: now)
+        }
+    }
+
+    // MARK: Headers
+
+    private func headerRefusal(
+        _ request: GatewayRequest, _ credentials: GatewayCredentials
+    ) -> ProviderReason? {
+        if let text = request[.expiration], Self.number(text) == nil {
+            return .badExpirationDate
+        }
+        if let text = request[.collapseID], !(1...CollapseID.longest).contains(text.count) {
+            return .badCollapseID
+        }
+        var type = PushType.alert
+        if let text = request[.pushType] {
+            guard let known = PushType(rawValue: String(decoding: text, as: UTF8.self)) else {
+                return .invalidPushType
+            }
+            type = known
+        }
+        if let text = request[.priority] {
+            let known = Self.number(text).flatMap(UInt8.init(exactly:))
+                .flatMap(NotificationPriority.init(rawValue:))
+            guard let known, !(type == .background && known == .immediate) else {
+                return .badPriority
+            }
+        }
+        if let refusal = topicRefusal(request, credentials, type) {
+            return refusal
+        }
+        if request.body.isEmpty {
+            return .payloadEmpty
+        }
+        return request.body.count > type.payloadLimit ? .payloadTooLarge : nil
+    }
+
+    private func topicRefusal(
+        _ request: GatewayRequest, _ credentials: GatewayCredentials, _ type: PushType
+    ) -> ProviderReason? {
+        let own = credentials.certificateTopic
+        guard let text = request[.topic] else {
+            return own == nil || type.topicSuffix != "" ? .missingTopic : nil
+        }
+        guard let topic = try? APNsTopic(String(decoding: text, as: UTF8.self)),
+            topic.suits(type)
+        else {
+            return .badTopic
+        }
+        let bundleID = String(topic.description.dropLast(type.topicSuffix.count))
+        if let bundleIDs, !bundleIDs.contains(bundleID) {
+            return .badTopic
+        }
+        if let own, own != bundleID {
+            return .topicDisallowed
+        }
+        // Certificates do not cover location queries.
+        return own != nil && type == .location ? .topicDisallowed : nil
+    }
+
+    private static func number(_ text: ArraySlice<UInt8>) -> UInt32? {
+        guard (1...10).contains(text.count),
+            text.allSatisfy({ $0 >= UInt8(ascii: "0") && $0 <= UInt8(ascii: "9") })
+        else {
+            return nil
+        }
+        return UInt32(String(decoding: text, as: UTF8.self))
+    }
+}
+
+/// The parts of a client's request that APNs reads.
+package struct GatewayRequest: Sendable {
+    /// The header fields that APNs reads.
+    package enum Field: Int, Sendable, CaseIterable {
+        case method, path, authorization, id, topic, pushType, priority, expiration, collapseID
+
+        /// The field's name on the wire.
+        package var name: StaticString {
+            switch self {
+            case .method: ":method"
+            case .path: ":path"
+            case .authorization: "authorization"
+            case .id: "apns-id"
+            case .topic: "apns-topic"
+            case .pushType: "apns-push-type"
+            case .priority: "apns-priority"
+            case .expiration: "apns-expiration"
+            case .collapseID: "apns-collapse-id"
+            }
+        }
+
+        /// By length first: ten names are compared for every request.
+        init?(_ name: ArraySlice<UInt8>) {
+            let field: Field
+            switch name.count {
+            case 5: field = .path
+            case 7: field = name.first == UInt8(ascii: ":") ? .method : .id
+            case 10: field = .topic
+            case 13: field = name.last == UInt8(ascii: "n") ? .authorization : .priority
+            case 14: field = .pushType
+            case 15: field = .expiration
+            case 16: field = .collapseID
+            default: return nil
+            }
+            let text = UnsafeRawBufferPointer(
+                start: field.name.utf8Start, count: field.name.utf8CodeUnitCount)
+            guard name.withUnsafeBytes({ $0.elementsEqual(text) }) else {
+                return nil
+            }
+            self = field
+        }
+    }
+
+    private var values: [ArraySlice<UInt8>?] = Array(repeating: nil, count: Field.allCases.count)
+    /// Whether one of the fields occurred twice.
+    private(set) var hasDuplicates = false
+    /// The payload.
+    package var body: ArraySlice<UInt8>
+
+    /// A request without fields.
+    package init(body: ArraySlice<UInt8> = []) {
+        self.body = body
+    }
+
+    /// Adds a field as received; fields other than those in `Field` are ignored, as by APNs.
+    package mutating func add(_ name: ArraySlice<UInt8>, _ value: ArraySlice<UInt8>) {
+        guard let field = Field(name) else {
+            return
+        }
+        if values[field.rawValue] != nil {
+            hasDuplicates = true
+        } else {
+            values[field.rawValue] = value
+        }
+    }
+
+    /// The first value of a field.
+    package subscript(field: Field) -> ArraySlice<UInt8>? { values[field.rawValue] }
+}

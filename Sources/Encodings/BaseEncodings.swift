@@ -1,0 +1,128 @@
+/// Hex digits as bytes of ASCII (RFC 4648 section 8): written in lower case, read in any case.
+///
+/// Tokens are written by the million. So the digits go straight into a buffer of the caller, and
+/// the small functions may be inlined into other modules.
+package enum Hex {
+    /// The value of a digit of either case; nil for all else.
+    @inlinable
+    package static func value(of character: UInt8) -> UInt8? {
+        switch character {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"): character - UInt8(ascii: "0")
+        case UInt8(ascii: "a")...UInt8(ascii: "f"): character - UInt8(ascii: "a") + 10
+        case UInt8(ascii: "A")...UInt8(ascii: "F"): character - UInt8(ascii: "A") + 10
+        default: nil
+        }
+    }
+
+    /// The lower-case digit of a value.
+    ///
+    /// - Precondition: the value is under 16.
+    @inlinable @inline(__always)
+    package static func digit(_ value: UInt8) -> UInt8 {
+        // Arithmetic instead of a table: no memory access and no array to allocate.
+        value < 10 ? UInt8(ascii: "0") + value : UInt8(ascii: "a") - 10 + value
+    }
+
+    /// Writes the two digits of a byte at a position of a buffer.
+    @inlinable @inline(__always)
+    package static func write(
+        _ byte: UInt8, into buffer: UnsafeMutableRawBufferPointer, at position: Int
+    ) {
+        buffer[position] = digit(byte >> 4)
+        buffer[position + 1] = digit(byte & 15)
+    }
+
+    /// Appends two digits for each byte.
+    @inlinable
+    package static func append(_ bytes: some Sequence<UInt8>, to text: inout [UInt8]) {
+        for byte in bytes {
+            text.append(digit(byte >> 4))
+            text.append(digit(byte & 15))
+        }
+    }
+
+    /// The spelling of bytes, two digits for each.
+    package static func text(_ bytes: some Sequence<UInt8>) -> String {
+        var text: [UInt8] = []
+        append(bytes, to: &text)
+        return String(decoding: text, as: UTF8.self)
+    }
+
+    /// The bytes behind a spelling in any case; nil for an odd number of digits and for any
+    /// character that is no digit, white space included.
+    package static func bytes(_ text: some Collection<UInt8>) -> [UInt8]? {
+        guard text.count % 2 == 0 else { return nil }
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(text.count / 2)
+        var high: UInt8?
+        for character in text {
+            guard let digit = value(of: character) else { return nil }
+            if let first = high {
+                bytes.append(first << 4 | digit)
+                high = nil
+            } else {
+                high = digit
+            }
+        }
+        return bytes
+    }
+}
+
+/// Base64 with the alphabet for URLs and without padding (RFC 4648 section 5), as used in a JWT.
+package enum Base64URL {
+    /// Appends the spelling of some bytes, without padding.
+    package static func encode(_ bytes: some Sequence<UInt8>, into text: inout [UInt8]) {
+        var (held, count) = (UInt32(0), 0)
+        for byte in bytes {
+            held = held << 8 | UInt32(byte)
+            count += 8
+            while count >= 6 {
+                count -= 6
+                text.append(character(UInt8(truncatingIfNeeded: held >> UInt32(count)) & 63))
+            }
+        }
+        if count > 0 {
+            text.append(character(UInt8(truncatingIfNeeded: held << UInt32(6 - count)) & 63))
+        }
+    }
+
+    /// Decodes a spelling; nil for any character outside the alphabet, padding included, for an
+    /// impossible length, and for unused bits other than zero.
+    package static func decode(_ text: some Sequence<UInt8>) -> [UInt8]? {
+        var bytes: [UInt8] = []
+        var (held, count) = (UInt32(0), 0)
+        for character in text {
+            guard let value = value(of: character) else { return nil }
+            held = held << 6 | UInt32(value)
+            count += 6
+            if count >= 8 {
+                count -= 8
+                bytes.append(UInt8(truncatingIfNeeded: held >> UInt32(count)))
+            }
+        }
+        // Six remaining bits would be a character without any byte.
+        guard count < 6, held & (1 << UInt32(count) - 1) == 0 else { return nil }
+        return bytes
+    }
+
+    private static func character(_ value: UInt8) -> UInt8 {
+        switch value {
+        case 0..<26: UInt8(ascii: "A") + value
+        case 26..<52: UInt8(ascii: "a") + value - 26
+        case 52..<62: UInt8(ascii: "0") + value - 52
+        case 62: UInt8(ascii: "-")
+        default: UInt8(ascii: "_")
+        }
+    }
+
+    private static func value(of character: UInt8) -> UInt8? {
+        switch character {
+        case UInt8(ascii: "A")...UInt8(ascii: "Z"): character - UInt8(ascii: "A")
+        case UInt8(ascii: "a")...UInt8(ascii: "z"): character - UInt8(ascii: "a") + 26
+        case UInt8(ascii: "0")...UInt8(ascii: "9"): character - UInt8(ascii: "0") + 52
+        case UInt8(ascii: "-"): 62
+        case UInt8(ascii: "_"): 63
+        default: nil
+        }
+    }
+}

@@ -1,0 +1,55 @@
+import Foundation
+
+/// Encodes values as one line of JSON, with sorted keys, so that equal values have equal lines, and
+/// with slashes unescaped.
+package enum JSONLine {
+    /// The line without a line break at its end.
+    ///
+    /// - Throws: `EncodingError` for a value that JSON cannot express, such as an infinite number.
+    package static func bytes(_ value: some Encodable) throws -> Data {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        return try encoder.encode(value)
+    }
+}
+
+extension Encodable {
+    /// The line of `JSONLine`, as `--format json` prints it; `{}` for a value that JSON cannot
+    /// express.
+    package var jsonLine: String {
+        guard let line = try? JSONLine.bytes(self) else { return "{}" }
+        return String(decoding: line, as: UTF8.self)
+    }
+}
+
+/// Encodes strings (RFC 8259 section 7), for JSON that is not made by an encoder.
+package enum JSONText {
+    /// Appends a string in quotes. Escapes only what JSON requires: the quote, the backslash
+    /// and the control characters below U+0020.
+    package static func append(_ text: String, to json: inout [UInt8]) {
+        json.append(UInt8(ascii: "\""))
+        for byte in text.utf8 {
+            switch byte {
+            case UInt8(ascii: "\""), UInt8(ascii: "\\"):
+                json.append(UInt8(ascii: "\\"))
+                json.append(byte)
+            case 0..<0x20: appendNumber(of: UInt16(byte), to: &json)
+            default: json.append(byte)
+            }
+        }
+        json.append(UInt8(ascii: "\""))
+    }
+
+    /// The escape of a character: `\u` and four digits, twice for a character beyond 16 bits.
+    package static func number(of scalar: Unicode.Scalar) -> String {
+        var text: [UInt8] = []
+        for unit in String(scalar).utf16 { appendNumber(of: unit, to: &text) }
+        return String(decoding: text, as: UTF8.self)
+    }
+
+    private static func appendNumber(of unit: UInt16, to json: inout [UInt8]) {
+        json.append(UInt8(ascii: "\\"))
+        json.append(UInt8(ascii: "u"))
+        Hex.append([UInt8(unit >> 8), UInt8(truncatingIfNeeded: unit)], to: &json)
+    }
+}
