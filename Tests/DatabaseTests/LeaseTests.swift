@@ -23,7 +23,7 @@ extension TokenDatabase {
                 + "WHERE name = 'active_users'")
     }
 
-    /// Rows, ledger and marker, whatever they hold.
+    /// Rows, ledger and checkpoint, whatever they hold.
     fileprivate func everything() throws -> [[[String]]] {
         try [
             "SELECT * FROM active_users ORDER BY id",
@@ -246,7 +246,7 @@ struct LeaseTests {
     }
 
     @Test(
-        "that is taken away stops the next commit: no row, ledger entry or marker changes after it",
+        "that is taken away stops the next commit: no row, ledger entry or checkpoint changes after it",
         arguments: TestEngine.available, RemovalPolicy.Action.allCases)
     func fencesChunks(_ engine: TestEngine, _ action: RemovalPolicy.Action) throws {
         let database = try Self.database(engine)
@@ -284,7 +284,7 @@ struct LeaseTests {
     }
 
     @Test(
-        "that is taken away before a feed is begun leaves no marker",
+        "that is taken away before a feed is begun leaves no checkpoint",
         arguments: TestEngine.available)
     func fencesMarkers(_ engine: TestEngine) throws {
         let database = try Self.database(engine)

@@ -58,7 +58,7 @@ struct ReplicaLagTests {
         var throttle = Throttle()
         throttle.maxLag = 1
         throttle.replicas = [pair.replica.server.settings(database: "push")]
-        throttle.story = { line in story.withLock { $0.append(line) } }
+        throttle.report = { line in story.withLock { $0.append(line) } }
         func store(_ pacing: Pacing) throws -> TokenTable {
             var pacing = pacing
             pacing.throttle = throttle

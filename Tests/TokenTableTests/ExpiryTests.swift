@@ -166,7 +166,7 @@ struct ExpiryTests {
 @Suite("Purge of the ledger")
 struct PurgeTests {
     @Test(
-        "what is old goes with its markers and record, what is young stays",
+        "what is old goes with its checkpoints and record, what is young stays",
         arguments: TestEngine.available)
     func retention(_ engine: TestEngine) throws {
         let database = try TokenDatabase(engine)

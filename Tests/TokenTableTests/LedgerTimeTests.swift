@@ -62,7 +62,7 @@ struct LedgerTimeTests {
         #expect(
             failure?.sentence.contains("pushsweep_change lacks the columns changed_at") == true)
         #expect(failure?.sentence.contains("pushsweep schema apply") == true)
-        // A dry run goes on reading; an entry without a time is as young as its feed's marker.
+        // A dry run goes on reading; an entry without a time is as young as its feed's checkpoint.
         #expect(try store.due(expiry(at: present)) == 0)
         #expect(try store.applySchema(upgrading: false).statements.count == 1)
         try store.preflight(.apply(grace))
@@ -113,7 +113,7 @@ struct LedgerTimeTests {
         try store.undo(.run("sender"), as: "undo", at: present - 50 * day)
         let ancient = database.time(present - 70 * day)
         try database.execute("UPDATE pushsweep_run SET started = ?, ended = ?", [ancient, ancient])
-        // No marker speaks for them either.
+        // No checkpoint speaks for them either.
         try database.execute("UPDATE pushsweep_feed SET changed_at = NULL")
         let cutoff = EpochMilliseconds(present - 8 * day)
         let trial = try store.purge(before: cutoff, isDry: true)
@@ -144,7 +144,7 @@ struct LedgerTimeTests {
 }
 
 @Suite("The walk along a key")
-struct KeyWalkTests {
+struct KeyRangesTests {
     @Test(
         "meets every row once and in bounded steps, whatever the key is made of",
         arguments: TestEngine.available, [1, 2, 3])
@@ -158,7 +158,7 @@ struct KeyWalkTests {
                 + "PRIMARY KEY (\(names.reversed().joined(separator: ", "))))")
         // Few values in the leading columns, so that ranges end within them.
         try database.sql.begin()
-        let count = 2 * KeyWalk.span + 17
+        let count = 2 * KeyRanges.span + 17
         for first in stride(from: 0, to: count, by: 300) {
             let numbers = first..<min(first + 300, count)
             let row = "(\(placeholders(width)), '', NULL)"
@@ -175,12 +175,12 @@ struct KeyWalkTests {
         }
         try database.sql.commit()
         let store = try database.store { $0.key = Array(names) }
-        let walk = try KeyWalk(store.layout(), store.catalogTable(), database.sql.dialect)
+        let ranges = try KeyRanges(store.layout(), store.catalogTable(), database.sql)
         var (position, steps, rows): ([SQLValue], [Int], Int) = ([], [], 0)
         repeat {
-            let end = try walk.end(after: position, database.sql)
-            let range = walk.condition(after: position, upTo: end)
-            let sql = "SELECT \(walk.list) FROM \(walk.source) WHERE \(range.sql)"
+            let end = try ranges.end(after: position)
+            let range = ranges.condition(after: position, upTo: end)
+            let sql = "SELECT \(ranges.list) FROM \(ranges.source) WHERE \(range.sql)"
             steps.append(try database.sql.query(sql, range.values).count)
             rows += steps[steps.count - 1]
             if engine == .sqlite, !position.isEmpty {
@@ -190,6 +190,6 @@ struct KeyWalkTests {
             position = end ?? []
         } while !position.isEmpty && steps.count < 10
         #expect(rows == count)
-        #expect(steps == [KeyWalk.span, KeyWalk.span, 17])
+        #expect(steps == [KeyRanges.span, KeyRanges.span, 17])
     }
 }

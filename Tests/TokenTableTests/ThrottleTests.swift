@@ -52,7 +52,7 @@ private final class Script: Sendable {
                 return state.readings.count > 1 ? state.readings.removeFirst() : state.readings[0]
             }
         }
-        throttle.story = { line in self.state.withLock { $0.story.append(line) } }
+        throttle.report = { line in self.state.withLock { $0.story.append(line) } }
     }
 
     var looks: Int { state.withLock { $0.looks } }
@@ -91,8 +91,8 @@ struct ThrottleTests {
             let reading = ThrottleReading(
                 status: ["threads_running": running, "threads_connected": 5],
                 lags: lags.enumerated().map { .init(name: "r\($0.offset)", seconds: $0.element) })
-            switch throttle.decide(reading) {
-            case .goOn: return "go on"
+            switch throttle.decision(for: reading) {
+            case .proceed: return "go on"
             case .pause(let reason, let sentence): return "pause \(reason.rawValue): \(sentence)"
             case .stop(let reason, let sentence): return "stop \(reason.rawValue): \(sentence)"
             }
@@ -350,7 +350,7 @@ struct ThrottleTests {
         for replicas in [[], [database.settings]] {
             throttle.replicas = replicas
             let script = Mutex<[String]>([])
-            throttle.story = { line in script.withLock { $0.append(line) } }
+            throttle.report = { line in script.withLock { $0.append(line) } }
             let clock = Clock()
             #expect(
                 try !database.store(pacing: clock.pacing(throttle)).session.waitForThrottle(

@@ -21,7 +21,7 @@ extension TokenTable {
         }
         findings += spreadFindings(reach, table)
         if !reach.seesKeys, case .server(let location) = settings.location {
-            findings.append(blindness(table, location, server))
+            findings.append(hiddenKeysFinding(table, location, server))
         }
         return findings
     }
@@ -125,7 +125,7 @@ extension TokenTable {
         return findings
     }
 
-    private func blindness(
+    private func hiddenKeysFinding(
         _ table: CatalogTable, _ location: StoreLocation.Server, _ server: ServerDescription
     ) -> StoreFinding {
         let right = RequiredPrivileges.seeingKeys

@@ -38,14 +38,14 @@ struct PlannedSubject {
     /// The key as spelled in the ledger.
     let key: String
     /// Whether it is a mark in the side table.
-    let isSideMark: Bool
+    let isTokenMark: Bool
     /// The entries, newest first.
     var entries: [PlannedEntry]
 }
 
 /// The chosen changes of an undo, in its order.
 package final class UndoPlan {
-    /// Entries of the same run, feed and part, with the values of the feed's marker.
+    /// Entries of the same run, feed and part, with the values of the feed's checkpoint.
     struct Group {
         let run: String
         let feed: String
@@ -54,7 +54,7 @@ package final class UndoPlan {
     }
 
     /// The selection of changes.
-    package let selection: UndoSelection
+    package let selection: UndoScope
     /// The runs of the chosen changes, newest first.
     package let runs: [RunRecord]
     /// The number of entries that cannot be undone whatever the rows hold, by reason.
@@ -71,7 +71,7 @@ package final class UndoPlan {
     private static let entriesPerInsert = 64
     private static let width = 11
 
-    init(_ selection: UndoSelection, _ runs: [RunRecord]) throws(SQLFailure) {
+    init(_ selection: UndoScope, _ runs: [RunRecord]) throws(SQLFailure) {
         self.selection = selection
         self.runs = runs
         scratch = SQLiteConnection(
@@ -102,9 +102,9 @@ package final class UndoPlan {
     /// Adds an entry of the last group to the plan. `newness` counts runs from the newest.
     func add(_ entry: PlannedEntry, key: String, newness: Int) throws(SQLFailure) {
         let partition = groups[entry.group].partition
-        let isSideMark = entry.action.hasPrefix("side-")
+        let isTokenMark = entry.action.hasPrefix("side-")
         let subject =
-            isSideMark
+            isTokenMark
             ? ["s", partition.app, partition.environment, key].joined(separator: "\u{1F}")
             : "r\u{1F}\(key)"
         waiting += [
@@ -162,7 +162,7 @@ package final class UndoPlan {
             name: name, partition: groups[rows[row, 1].count ?? 0].partition,
             key: name.split(separator: "\u{1F}", omittingEmptySubsequences: false).last.map(
                 String.init) ?? "",
-            isSideMark: name.hasPrefix("s"), entries: [])
+            isTokenMark: name.hasPrefix("s"), entries: [])
     }
 
     private func entry(_ rows: SQLRows, _ row: Int) -> PlannedEntry {
@@ -172,5 +172,117 @@ package final class UndoPlan {
             time: EpochMilliseconds(rows[row, 4].integer ?? 0),
             changed: rows[row, 7].integer.flatMap { $0 == .max ? nil : EpochMilliseconds(-$0) },
             source: rows[row, 5].text ?? "", hasImage: rows[row, 6].count == 1)
+    }
+}
+
+/// Reads the chosen entries of the ledger into a plan, without their images, page by page.
+struct UndoReader {
+    let layout: TableLayout
+    let connection: any SQLConnection
+
+    private static let page = 5_000
+
+    /// The entries of one part of a feed that one run wrote.
+    private struct Part {
+        let run: String
+        /// The place of the run, from the newest.
+        let newness: Int
+        let feed: String
+        let index: Int64
+    }
+
+    /// Fills the plan with the entries of its runs.
+    func fill(_ plan: UndoPlan) throws(SQLFailure) {
+        var keys: Set<String>?
+        if case .token(let token) = plan.selection { keys = try self.keys(of: token, plan.runs) }
+        for (newness, run) in plan.runs.enumerated() {
+            let parts = try connection.query(
+                "SELECT DISTINCT feed, part FROM pushsweep_change WHERE run = ?", [.text(run.id)])
+            for row in 0..<parts.count {
+                guard let feed = parts[row, 0].text, let part = parts[row, 1].integer else {
+                    continue
+                }
+                try read(
+                    Part(run: run.id, newness: newness, feed: feed, index: part), keys, into: plan)
+            }
+        }
+    }
+
+    /// Reads the entries of one part of a feed.
+    private func read(
+        _ part: Part, _ keys: Set<String>?, into plan: UndoPlan
+    ) throws(SQLFailure) {
+        let checkpoint = try connection.query(
+            "SELECT app, environment, table_name, key_columns FROM pushsweep_feed "
+                + "WHERE feed = ? AND part = ?",
+            [.text(part.feed), .integer(part.index)])
+        let isForeign =
+            checkpoint.count == 0 || checkpoint[0, 2].text != layout.table.description
+            || (checkpoint[0, 3].text ?? layout.keyNames) != layout.keyNames
+        let group = plan.groups.count
+        if !isForeign {
+            plan.groups.append(
+                UndoPlan.Group(
+                    run: part.run, feed: part.feed, part: part.index,
+                    partition: Partition(
+                        app: checkpoint[0, 0].text ?? "", environment: checkpoint[0, 1].text ?? "")))
+        }
+        let time = connection.dialect.ownTime("evidence_at")
+        var sequence: Int64 = -1
+        while true {
+            let rows = try connection.query(
+                "SELECT seq, action, row_key, evidence_at, source, before_image IS NOT NULL, "
+                    + "changed_at FROM pushsweep_change WHERE run = ? AND feed = ? AND part = ? AND seq > ? "
+                    + "ORDER BY seq LIMIT \(Self.page)",
+                [
+                    .text(part.run), .text(part.feed), .integer(part.index), .integer(sequence),
+                ])
+            for row in 0..<rows.count {
+                sequence = rows[row, 0].integer ?? sequence
+                let key = rows[row, 2].text ?? ""
+                if let keys, !keys.contains(key) { continue }
+                guard !isForeign else {
+                    plan.hopeless[.foreign, default: 0] += 1
+                    continue
+                }
+                try plan.add(
+                    PlannedEntry(
+                        group: group, sequence: sequence, action: rows[row, 1].text ?? "",
+                        time: time.mark(rows[row, 3]) ?? EpochMilliseconds(0),
+                        changed: time.mark(rows[row, 6]),
+                        source: rows[row, 4].text ?? "", hasImage: rows[row, 5].count == 1),
+                    key: key, newness: part.newness)
+            }
+            if rows.count < Self.page { return }
+        }
+    }
+
+    /// The keys of a token in the ledger: those of its rows, that of its mark in the side table,
+    /// and those of removed rows whose image has the token.
+    private func keys(
+        of token: DeviceToken, _ runs: [RunRecord]
+    ) throws(SQLFailure) -> Set<String> {
+        var keys: Set = [RowImage.key([.bytes(token.bytes)])]
+        let evidence = [TokenEvidence(token: token, time: EpochMilliseconds(0))]
+        if let lookup = try? RowLookup(layout, connection, nil, wholeRows: false) {
+            for row in try lookup.rows(for: evidence[...], locking: false).rows {
+                keys.insert(lookup.name(of: row))
+            }
+        }
+        for run in runs {
+            let rows = try connection.query(
+                "SELECT row_key, before_image FROM pushsweep_change WHERE run = ? AND action IN "
+                    + "('delete', 'insert') AND INSTR(LOWER(before_image), ?) > 0",
+                [.text(run.id), .text(token.hex)])
+            for row in 0..<rows.count {
+                guard let image = rows[row, 1].text, let key = rows[row, 0].text else { continue }
+                let content =
+                    RowImageReader.content(image) ?? RowImageReader.pair(image)?.after
+                if content?[layout.token.name].flatMap(layout.token.token) == token {
+                    keys.insert(key)
+                }
+            }
+        }
+        return keys
     }
 }
