@@ -65,23 +65,6 @@ extension CapturedFeed {
     }
 }
 
-/// A range of bytes in a captured feed that is not evidence. The bytes stay in the journal unchanged.
-package struct Quarantined: Hashable, Sendable {
-    /// Offset of the first byte in the feed, from 0.
-    package let offset: Int
-    /// Number of bytes.
-    package let length: Int
-    /// Why the bytes are not evidence.
-    package let reason: String
-
-    /// Describes a range of bytes of a feed.
-    package init(offset: Int, length: Int, reason: String) {
-        self.offset = offset
-        self.length = length
-        self.reason = reason
-    }
-}
-
 // The first feed that the guard stops holds its partition. Later feeds of the partition wait behind
 // it, because the suspicion about the first one will apply to them too. Once a person has decided
 // about the first, the guard judges the others like any feed.
@@ -105,7 +88,7 @@ extension EvidenceJournal {
     }
 
     /// Makes pending the feeds that wait behind feeds that are decided.
-    package func freeFollowers() throws(JournalFailure) {
+    package func releaseFollowers() throws(JournalFailure) {
         try perform("freeing feeds that wait behind others") { db in
             try db.execute(
                 sql: """

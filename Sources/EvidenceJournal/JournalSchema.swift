@@ -57,8 +57,8 @@ struct UnreadableRow: Error, CustomStringConvertible {
     let column: String
 
     var description: String {
-        "column \(column) holds what was never written there; keep a copy of the state folder and "
-            + "check the disk; to go on without what else is in it, move journal.sqlite out of there"
+        "column \(column) holds a value that this program never writes; keep a copy of the state folder and "
+            + "check the disk; to continue without the rest of it, move journal.sqlite away"
     }
 }
 

@@ -64,10 +64,12 @@ package final class PushQueue {
     ) throws(StoreFailure) -> QueueClaim? {
         let reader = try DueRowReader(layout, connection, partition)
         let start = cursor.position
-        guard let claimed = try claimRows(reader, limit: max(limit, 1), after: start, &cursor) else {
+        guard let claimed = try claimRows(reader, limit: max(limit, 1), after: start, &cursor)
+        else {
             guard start > .min else { return nil }
             // After the mark no row waits; before it a row may have become due.
-            guard let claimed = try claimRows(reader, limit: max(limit, 1), after: .min, &cursor) else {
+            guard let claimed = try claimRows(reader, limit: max(limit, 1), after: .min, &cursor)
+            else {
                 return nil
             }
             return try checkingTokens(of: claimed, in: partition)
@@ -134,7 +136,7 @@ package final class PushQueue {
         guard rows.count > 0 else {
             throw SQLFailure(
                 kind: .other, code: 0,
-                message: "somebody deleted the queue's row in pushsweep_queue; run again")
+                message: "the queue's row in pushsweep_queue was deleted; run again")
         }
         if rows[0, 1].integer == id { return nil }
         let now = try dialect.instant(rows[0, 0])

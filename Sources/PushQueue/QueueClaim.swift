@@ -116,8 +116,8 @@ struct ClaimRecord {
         guard case .bytes(let bytes) = value, let keys = KeySet(encoded: bytes) else {
             throw SQLFailure(
                 kind: .other, code: 0,
-                message: "row_keys of claim \(id) in pushsweep_claim cannot be read, so somebody "
-                    + "else has changed it; stop all senders and delete that row, then its "
+                message: "row_keys of claim \(id) in pushsweep_claim cannot be read, so another "
+                    + "program has changed it; stop all senders and delete that row, then its "
                     + "notifications wait again")
         }
         return keys
@@ -196,7 +196,7 @@ extension PushQueue {
         _ id: Int64, _ resendUnknown: Bool, _ reclaimed: inout ReclaimedRows
     ) throws(StoreFailure) {
         var taken: (state: DeliveryState, count: Int)?
-        try store.retries.retrying("taking back rows of \(name)") { () throws(SQLFailure) in
+        try store.retries.retrying("reclaiming rows of \(name)") { () throws(SQLFailure) in
             try connection.begin()
             let rows = try connection.query(
                 "SELECT state, row_keys, expires_at, taken_by, \(dialect.now) "

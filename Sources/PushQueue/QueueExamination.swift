@@ -136,7 +136,7 @@ extension TokenTable {
                 StoreFinding(
                     .warning,
                     "the account may not read \(table.name), so rows that senders hold or have "
-                        + "finished may be counted as due; if the table is there, run "
+                        + "finished may be counted as due; if the table exists, run "
                         + right.grant(to: account)))
         }
         return findings
@@ -216,7 +216,7 @@ struct QueueExamination {
         guard isShared else { return nil }
         return StoreFinding(
             .failure(.configuration),
-            "\(layout.table) does not tell which of \(partitions.count) apps a notification is for; "
+            "\(layout.table) does not show which of \(partitions.count) apps a notification is for; "
                 + "name the columns under store.push-queue.app and environment, or send one app "
                 + "only (--app)")
     }

@@ -195,7 +195,9 @@ struct QueueInsert {
         for notifications: ArraySlice<NewNotification>, now: EpochMilliseconds
     ) -> (sql: String, values: [SQLValue]) {
         let options = layout.options
-        var columns = partition.values.map(\.column.name) + [layout.token.name, layout.payload] + options.names
+        var columns =
+            partition.values.map(\.column.name) + [layout.token.name, layout.payload]
+            + options.names
         if layout.delivery.isInRow { columns.append(layout.delivery.notBefore.name) }
         if let queuedAt = layout.queuedAt { columns.append(queuedAt.name) }
         var values: [SQLValue] = []

@@ -137,7 +137,7 @@ struct ThrottleTests {
         #expect(clock.pauses.filter { $0 == Throttle.pause }.count == 3)
         #expect(script.story.count == 2)
         #expect(script.story.first == "pauses: Threads_running is 50, the limit 25")
-        #expect(script.story.last?.hasPrefix("goes on after a pause of") == true)
+        #expect(script.story.last?.hasPrefix("continues after a pause of") == true)
     }
 
     @Test("looks once a second at the most, and asks nothing where nothing is to be watched")

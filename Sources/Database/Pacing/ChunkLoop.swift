@@ -28,8 +28,8 @@ package struct ChunkLoop {
 
     /// Makes the loop for one change, see `DatabaseSession.chunkLoop`.
     init(
-        _ connection: any SQLConnection, _ pacing: Pacing, _ throttler: Throttler,
-        _ isolation: RowIsolation
+        _ connection: any SQLConnection, _ pacing: Pacing, throttler: Throttler,
+        isolation: RowIsolation
     ) {
         self.isolation = isolation
         self.throttler = throttler
@@ -116,7 +116,8 @@ package struct ChunkLoop {
             throw StoreFailure(
                 .commitUnknown,
                 "\(doing): the connection was lost and the database does not come back, so the last "
-                    + "chunk may be committed or not; run again, the checkpoint of \(subject) tells")
+                    + "chunk may be committed or not; run again, the checkpoint of \(subject) shows which"
+            )
         }
     }
 

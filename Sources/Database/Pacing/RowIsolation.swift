@@ -143,14 +143,14 @@ package enum RowRefusal: String, Hashable, Sendable, CaseIterable {
         switch self {
         case .trigger: "a trigger refuses the change"
         case .referenced: "rows of another table refer to it"
-        case .dangling: "it would refer to a row that is not there"
+        case .dangling: "it would refer to a row that does not exist"
         case .check: "a check of the table refuses the change"
         case .taken: "a unique key has the new value in another row"
         case .value: "a value does not fit its column"
         case .unmatched: "the database does not find it by its own key"
         case .registration: "its time of registration cannot be read"
         case .inexact:
-            "it cannot be kept byte by byte, or is too large for a statement, so it could not be brought back"
+            "it cannot be kept byte by byte, or is too large for a statement, so it could not be restored"
         case .failure: "changing it fails, mostly in a trigger"
         case .key: "its key is too long for the ledger"
         }

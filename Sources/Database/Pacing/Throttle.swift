@@ -58,7 +58,7 @@ package struct Throttle: Sendable {
     /// The decision without a query to a server; nil: no obstacle.
     func ending(at now: Double) -> Decision? {
         if let stopFile, access(stopFile, F_OK) == 0 {
-            return .stop(.stopFile, "the stop file \(stopFile) is there")
+            return .stop(.stopFile, "the stop file \(stopFile) exists")
         }
         if let timeBudget, let began, now - began >= timeBudget {
             return .stop(

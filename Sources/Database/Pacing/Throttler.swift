@@ -27,7 +27,7 @@ final class Throttler {
                 try end(decision, after: pausedSince)
                 if let pausedSince {
                     throttle.report(
-                        "goes on after a pause of \(Throttle.seconds(((now - pausedSince) / 1_000).rounded()))"
+                        "continues after a pause of \(Throttle.seconds(((now - pausedSince) / 1_000).rounded()))"
                     )
                 }
                 nextCheck = now + Throttle.interval
@@ -55,7 +55,7 @@ final class Throttler {
         }
         throw StoreFailure(
             stopped: reason,
-            "ending this run early: \(sentence)\(pause ?? ""); what is done stands, "
+            "ending this run early: \(sentence)\(pause ?? ""); what is done is kept, "
                 + (reason == .stopFile ? "remove that file, then " : "") + "run again to continue")
     }
 }
@@ -72,12 +72,11 @@ final class ThrottleProbe {
     private var statements: [String: String] = [:]
 
     init(
-        _ throttle: Throttle, _ connection: any SQLConnection, _ retries: RetryPolicy,
-        _ location: StoreLocation
+        _ connection: any SQLConnection, _ pacing: Pacing, _ location: StoreLocation
     ) {
-        self.throttle = throttle
+        throttle = pacing.throttle
         self.connection = connection
-        self.retries = retries
+        retries = RetryPolicy(connection: connection, pacing: pacing)
         self.location = location
         replicas = Array(repeating: nil, count: throttle.replicas.count)
     }
@@ -92,7 +91,7 @@ final class ThrottleProbe {
         guard connection.dialect.engine == .mariaDB else {
             throw StoreFailure(
                 .configuration,
-                "looking at the load of \(location): a file has no load and no replicas; remove "
+                "reading the load of \(location): a file has no load and no replicas; remove "
                     + "throttle.max-lag, max-load and critical-load")
         }
         return ThrottleReading(status: try status(), lags: try lags())
@@ -135,7 +134,7 @@ final class ThrottleProbe {
             guard !found.isEmpty else {
                 throw StoreFailure(
                     .configuration,
-                    "\(doing): it replicates from nobody; name the replicas to watch with "
+                    "\(doing): it is no replica; name the replicas to watch with "
                         + "throttle.replicas or --lag-replica")
             }
             return found
@@ -161,7 +160,7 @@ final class ThrottleProbe {
         }
         throw StoreFailure(
             .configuration,
-            "\(doing): it replicates from nobody; correct throttle.replicas or --lag-replica")
+            "\(doing): it is no replica; correct throttle.replicas or --lag-replica")
     }
 
     private func replica(_ number: Int) throws(SQLFailure) -> any SQLConnection {
@@ -185,7 +184,7 @@ final class ThrottleProbe {
         let names = ["Seconds_Behind_Source", "Seconds_Behind_Master"]
         guard let column = rows.names.firstIndex(where: names.contains) else {
             throw SQLFailure(
-                kind: .configuration, code: 0, message: "the server does not tell its lag")
+                kind: .configuration, code: 0, message: "the server does not report its lag")
         }
         return (0..<rows.count).map {
             ThrottleReading.Lag(name: name, seconds: rows[$0, column].figure)

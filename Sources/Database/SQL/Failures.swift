@@ -178,7 +178,7 @@ package struct StoreFailure: Error, Hashable, Sendable, CustomStringConvertible 
         case .leaseLost:
             self.init(
                 stopped: .lease,
-                "\(happened); what is committed stands, run again to continue")
+                "\(happened); committed changes are kept, run again to continue")
         case .other:
             self.init(.busy, "\(happened); run again, and report this if it repeats")
         }

@@ -116,7 +116,7 @@ extension SQLDialect {
     package func instant(_ value: SQLValue) throws(SQLFailure) -> EpochMilliseconds {
         guard let instant = ownTime("now").mark(value) else {
             throw SQLFailure(
-                kind: .other, code: 0, message: "the database did not tell the time")
+                kind: .other, code: 0, message: "the database did not return a time")
         }
         return instant
     }

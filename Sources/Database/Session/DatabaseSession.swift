@@ -42,9 +42,7 @@ package final class DatabaseSession {
         self.settings = settings
         self.connection = connection
         self.pacing = pacing
-        probe = ThrottleProbe(
-            pacing.throttle, connection, RetryPolicy(connection: connection, pacing: pacing),
-            settings.location)
+        probe = ThrottleProbe(connection, pacing, settings.location)
         throttler = Throttler(pacing, probe)
         try retries.retrying("connecting to \(settings.location)") { () throws(SQLFailure) in
             try connection.connect()
@@ -81,7 +79,8 @@ package final class DatabaseSession {
 
     /// The account's view of a table. Determined by reading, because an account with another right
     /// on a table sees it in the catalog too.
-    package func visibility(of table: String, _ columns: String) throws(StoreFailure) -> TableVisibility
+    package func visibility(of table: String, _ columns: String) throws(StoreFailure)
+        -> TableVisibility
     {
         try retries.retrying("looking for \(table)") { () throws(SQLFailure) in
             do throws(SQLFailure) {
@@ -107,7 +106,9 @@ package final class DatabaseSession {
 
     /// The loop for one change in chunks. `isolation` is shared with the code that writes rows.
     package func chunkLoop(_ isolation: RowIsolation? = nil) -> ChunkLoop {
-        ChunkLoop(connection, pacing, throttler, isolation ?? RowIsolation(connection))
+        ChunkLoop(
+            connection, pacing, throttler: throttler,
+            isolation: isolation ?? RowIsolation(connection))
     }
 
     /// The server's description of itself. Throws any failure of a query.
@@ -135,7 +136,7 @@ extension DatabaseSession {
     /// - Throws: any failure of reading.
     package func databaseTime() throws(StoreFailure) -> EpochMilliseconds {
         let dialect = connection.dialect
-        return try retries.retrying("asking the database for the time") {
+        return try retries.retrying("reading the time of the database") {
             () throws(SQLFailure) in
             try dialect.instant(connection.query("SELECT \(dialect.now)").scalar ?? .null)
         }

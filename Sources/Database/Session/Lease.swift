@@ -111,7 +111,7 @@ package struct LeaseHolder: Hashable, Sendable, CustomStringConvertible {
     package var description: String {
         let words = owner.prefix { $0 != " " }.split(separator: "@", maxSplits: 1)
         let who =
-            words.count == 2 ? "\(words[0]) on \(words[1])" : "somebody who is not named"
+            words.count == 2 ? "\(words[0]) on \(words[1])" : "an unnamed run"
         let run = part("run").map { " (run \($0))" } ?? ""
         let since = part("since").map { " since \($0)" } ?? ""
         let end = until.map { " until \($0.clockText) unless renewed" } ?? ""

@@ -105,7 +105,7 @@ extension DatabaseSession {
     /// the row, as in a dry run.
     package func leaseHolder(of name: String) throws(StoreFailure) -> LeaseHolder? {
         guard try canRead("pushsweep_lease", "owner, fence, expires_at") else { return nil }
-        let holder = try retries.retrying("looking at the lease on \(name)") {
+        let holder = try retries.retrying("reading the lease on \(name)") {
             () throws(SQLFailure) in
             try LeaseRow.read(name, connection)?.holder
         }

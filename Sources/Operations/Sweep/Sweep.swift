@@ -169,7 +169,7 @@ package struct Sweep {
         case .release(let digest):
             let (feeds, applier) = try applier.released(by: digest)
             for feed in feeds where apply(feed, with: applier, resumed: true) { return false }
-            try applier.journal.freeFollowers()
+            try applier.journal.releaseFollowers()
             try countFollowers(in: applier.journal)
         }
         return true

@@ -89,7 +89,7 @@ struct FeedApplier {
                 throw StoreFailure(
                     .evidence,
                     "reading evidence of feed \(application.feed): \(error); what was applied "
-                        + "stands, run again")
+                        + "is kept, run again")
             }
         }
     }

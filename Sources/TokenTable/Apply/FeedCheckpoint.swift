@@ -94,6 +94,7 @@ package struct FeedProgress: Hashable, Sendable {
 /// numbers of affected rows over retries.
 struct FeedCheckpoint {
     let feed: String
+    /// The part of the feed. The parts of an undo are its partitions.
     let part: TokenRange
     let connection: any SQLConnection
 

@@ -57,14 +57,15 @@ extension TokenTable {
     ) throws(StoreFailure) -> [RefusedChange] {
         var found: [RefusedChange] = []
         for part in 0..<(try parts(of: feed) ?? 0) where found.count < limit {
-            found += try refusedChanges(run, feed, part, limit - found.count)
+            found += try refusedChanges(
+                ofFeed: feed, part: part, run: run, limit: limit - found.count)
         }
         return found
     }
 
     /// The first refused rows of one part.
     func refusedChanges(
-        _ run: String, _ feed: String, _ part: Int, _ limit: Int
+        ofFeed feed: String, part: Int, run: String, limit: Int
     ) throws(StoreFailure) -> [RefusedChange] {
         let time = connection.dialect.ownTime("evidence_at")
         return try retries.retrying("reading the change ledger") { () throws(SQLFailure) in
@@ -102,7 +103,8 @@ extension TokenTable {
         // The oldest first: a replayed feed has another id the second time.
         for row in (0..<feeds.count).reversed() {
             let changes = try refusedChanges(
-                feeds[row, 0].text ?? "", feeds[row, 1].text ?? "", feeds[row, 2].count ?? 0, 100)
+                ofFeed: feeds[row, 1].text ?? "", part: feeds[row, 2].count ?? 0,
+                run: feeds[row, 0].text ?? "", limit: 100)
             for change in changes where refused[change.key] == nil { refused[change.key] = change }
         }
         let remaining = try unchangedRefusals(refused, layout)

@@ -122,7 +122,8 @@ package struct StoreWorkers: Sendable {
     /// results in the order of the parts.
     private func perform<Share: Sendable>(
         _ parts: [TokenRange], _ shouldStop: @escaping @Sendable () -> Bool,
-        _ body: @escaping @Sendable (TokenTable, TokenRange, () -> Bool) throws(StoreFailure) -> Share
+        _ body:
+            @escaping @Sendable (TokenTable, TokenRange, () -> Bool) throws(StoreFailure) -> Share
     ) throws(StoreFailure) -> [Share] {
         let work = Mutex<Work<Share>>(Work(waiting: parts[...]))
         let group = DispatchGroup()
@@ -133,7 +134,7 @@ package struct StoreWorkers: Sendable {
                 defer { group.leave() }
                 do throws(StoreFailure) {
                     let store = try TokenTable(settings, pacing: pacing)
-                    while let part = work.withLock({ $0.take() }) {
+                    while let part = work.withLock({ $0.next() }) {
                         let share = try body(store, part) {
                             shouldStop() || work.withLock { $0.failure != nil }
                         }
@@ -157,7 +158,7 @@ package struct StoreWorkers: Sendable {
         var shares: [Int: Share] = [:]
         var failure: StoreFailure?
 
-        mutating func take() -> TokenRange? { failure == nil ? waiting.popFirst() : nil }
+        mutating func next() -> TokenRange? { failure == nil ? waiting.popFirst() : nil }
     }
 }
 

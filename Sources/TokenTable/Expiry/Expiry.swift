@@ -89,7 +89,9 @@ package final class TableExpiry {
         _ expiry: Expiry, shouldStop: () -> Bool = { false },
         noticing: (EpochMilliseconds) -> Void = { _ in }
     ) throws(StoreFailure) -> Int? {
-        try run(expiry, isDry: true, shouldStop, noticing) { (_: ExpiryProgress) in }
+        try run(expiry, isDry: true, shouldStop: shouldStop, noticing: noticing) {
+            (_: ExpiryProgress) in
+        }
     }
 
     /// Removes the rows that are due, chunk by chunk, each with its before-image in the ledger.
@@ -103,15 +105,15 @@ package final class TableExpiry {
         _ expiry: Expiry, shouldStop: () -> Bool = { false },
         refusing: (Int, RefusedChange?) -> Void = { _, _ in }, report: (Int) -> Void = { _ in }
     ) throws(StoreFailure) -> Int? {
-        try run(expiry, isDry: false, shouldStop, { _ in }) { progress in
+        try run(expiry, isDry: false, shouldStop: shouldStop, noticing: { _ in }) { progress in
             refusing(progress.refused, progress.firstRefused)
             report(progress.rows)
         }
     }
 
     private func run(
-        _ expiry: Expiry, isDry: Bool, _ shouldStop: () -> Bool,
-        _ noticing: (EpochMilliseconds) -> Void, _ report: (ExpiryProgress) -> Void
+        _ expiry: Expiry, isDry: Bool, shouldStop: () -> Bool,
+        noticing: (EpochMilliseconds) -> Void, _ report: (ExpiryProgress) -> Void
     ) throws(StoreFailure) -> Int? {
         let layout = try table.layout()
         // A dry run needs only the right to read the token table.
@@ -132,7 +134,8 @@ package final class TableExpiry {
         ) { (loop, start) throws(StoreFailure) in
             var attempted = start
             return try loop.commit(
-                after: start, doing: "removing rows of \(layout.table) whose time is up",
+                after: start,
+                doing: "removing rows of \(layout.table) whose grace period has ended",
                 checkpointOf: "feed \(expiry.feed)"
             ) { (size) throws(SQLFailure) in
                 try transaction.remove(size, after: start) { attempted = $0 }

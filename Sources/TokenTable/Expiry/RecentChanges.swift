@@ -292,7 +292,8 @@ final class RecentChanges {
     // MARK: Entries
 
     /// Records changes whose entries name rows of the table by other columns than its present key.
-    private func recordOtherKey(_ changed: EpochMilliseconds, table named: SQLValue, key: SQLValue) {
+    private func recordOtherKey(_ changed: EpochMilliseconds, table named: SQLValue, key: SQLValue)
+    {
         guard named.text == table, let key = key.text, key != keyNames else { return }
         gap = max(gap ?? changed, changed)
     }

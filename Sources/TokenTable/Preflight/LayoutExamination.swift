@@ -109,8 +109,8 @@ struct LayoutExamination {
             return StoreFinding(
                 .warning,
                 "column \(registration.name) of \(layout.table) moves at every change of a row, so "
-                    + "rows look registered later than they are and signals about them are passed "
-                    + "over; drop its ON UPDATE CURRENT_TIMESTAMP")
+                    + "rows look registered later than they are and signals about them are "
+                    + "ignored; drop its ON UPDATE CURRENT_TIMESTAMP")
         }
         let consequence =
             switch need {
@@ -119,7 +119,7 @@ struct LayoutExamination {
                 "rows are deleted although their device may have come back"
             case .apply(let policy) where policy.action == .delete:
                 "nothing is deleted, only marked"
-            default: "a device that came back after a signal cannot be told from one that did not"
+            default: "a device that came back after a signal looks like one that did not"
             }
         let cure =
             mapping.registeredAt.column == .absent

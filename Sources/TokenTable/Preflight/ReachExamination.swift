@@ -79,14 +79,14 @@ extension TokenTable {
         return [
             StoreFinding(
                 .failure(.configuration),
-                "\(settings.location) keeps text as \(encoding), which cannot be kept byte by byte; copy it "
+                "\(settings.location) stores text as \(encoding), which cannot be restored byte by byte; copy it "
                     + "into a new file of UTF-8: sqlite3 OLD .dump | sqlite3 NEW")
         ]
     }
 
     private func spreadFindings(_ reach: TableReach, _ table: CatalogTable) -> [StoreFinding] {
         let cure =
-            "the change ledger has no copy of that, and undo cannot bring it back; set policy.action to "
+            "the change ledger has no copy of that, and undo cannot restore it; set policy.action to "
             + "mark, or remove it"
         var findings: [StoreFinding] = []
         let spreading = reach.keys.filter(\.spreads)

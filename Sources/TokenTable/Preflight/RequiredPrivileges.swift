@@ -169,7 +169,8 @@ extension TableLayout {
     /// The columns that a mark writes; nil without a mark column.
     fileprivate var markedColumns: [String]? {
         guard let mark else { return nil }
-        return [mark.name] + [reason, registrationMovesItself ? registration?.name : nil]
+        return [mark.name]
+            + [reason, registrationMovesItself ? registration?.name : nil]
             .compactMap { $0 }
     }
 }

@@ -58,7 +58,7 @@ package final class UndoPlan {
     /// The runs of the chosen changes, newest first.
     package let runs: [RunRecord]
     /// The number of entries that cannot be undone whatever the rows hold, by reason.
-    package internal(set) var hopeless: [UndoObstacle: Int] = [:]
+    package internal(set) var excluded: [UndoObstacle: Int] = [:]
     /// The number of entries to examine.
     package internal(set) var entries = 0
     /// The actions on rows, as the ledger names them.
@@ -225,7 +225,8 @@ struct UndoReader {
                 UndoPlan.Group(
                     run: part.run, feed: part.feed, part: part.index,
                     partition: Partition(
-                        app: checkpoint[0, 0].text ?? "", environment: checkpoint[0, 1].text ?? "")))
+                        app: checkpoint[0, 0].text ?? "", environment: checkpoint[0, 1].text ?? ""))
+            )
         }
         let time = connection.dialect.ownTime("evidence_at")
         var sequence: Int64 = -1
@@ -242,7 +243,7 @@ struct UndoReader {
                 let key = rows[row, 2].text ?? ""
                 if let keys, !keys.contains(key) { continue }
                 guard !isForeign else {
-                    plan.hopeless[.foreign, default: 0] += 1
+                    plan.excluded[.foreign, default: 0] += 1
                     continue
                 }
                 try plan.add(

@@ -46,11 +46,11 @@ package enum UndoObstacle: String, Hashable, Sendable, CaseIterable {
     /// The middle of a sentence about a number of entries.
     package var words: String {
         switch self {
-        case .changed: "changed since by somebody else"
+        case .changed: "changed since by another program"
         case .registered: "registered again"
-        case .gone: "not there any more"
-        case .present: "there again under the same key"
-        case .taken: "with a token that stands in another row"
+        case .gone: "no longer in the table"
+        case .present: "in the table again under the same key"
+        case .taken: "with a token that is in another row now"
         case .refused: "refused by the table"
         case .foreign: "in another table or column, or under another key, than the settings name"
         case .unreadable: "unreadable in the ledger"

@@ -91,7 +91,7 @@ extension TokenTable {
     ) throws(StoreFailure) -> UndoProgress {
         let layout = try layout()
         var progress = UndoProgress(selection: plan.selection.name)
-        for (obstacle, count) in plan.hopeless { progress.keep(obstacle, count) }
+        for (obstacle, count) in plan.excluded { progress.keep(obstacle, count) }
         guard plan.entries > 0 else {
             progress.isDone = true
             return progress
@@ -108,7 +108,7 @@ extension TokenTable {
             report: report
         ) { (loop, start) throws(StoreFailure) in
             try loop.commit(
-                after: start, doing: "taking back changes to \(layout.table)",
+                after: start, doing: "undoing changes to \(layout.table)",
                 checkpointOf: "undo \(record.id)"
             ) { (size) throws(SQLFailure) in
                 try transaction.undo(size, after: start)

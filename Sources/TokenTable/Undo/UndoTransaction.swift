@@ -159,7 +159,7 @@ struct UndoTransaction {
         subjects.filter { !$0.isTokenMark }.map { subject in
             let values = found.rows[subject.key]
             let current = values.map { RowContent(lookup.columns, $0) }
-            let row = undoneRow(subject, current, images) { content in
+            let row = undoneRow(subject, from: current, images) { content in
                 content.flatMap(lookup.registration)
             }
             return Undone(subject: subject, current: current, values: values, row: row)
@@ -167,8 +167,8 @@ struct UndoTransaction {
     }
 
     private func undoneRow(
-        _ subject: PlannedSubject, _ current: RowContent?, _ images: [ImagePlace: String],
-        _ registeredAt: (RowContent?) -> EpochMilliseconds?
+        _ subject: PlannedSubject, from current: RowContent?, _ images: [ImagePlace: String],
+        registeredAt: (RowContent?) -> EpochMilliseconds?
     ) -> UndoneRow {
         var row = UndoneRow(current)
         var changes: [ChangeImages] = []
@@ -197,7 +197,7 @@ struct UndoTransaction {
             for subject in subjects {
                 let current = subject.token.flatMap { marks[$0] }.map { RowContent($0) }
                 let registered = subject.token.flatMap { latest[$0] }
-                let row = undoneRow(subject, current, images) { _ in registered }
+                let row = undoneRow(subject, from: current, images) { _ in registered }
                 undone.append(Undone(subject: subject, current: current, values: nil, row: row))
             }
         }

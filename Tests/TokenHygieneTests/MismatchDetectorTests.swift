@@ -2,15 +2,15 @@ import TestSupport
 import Testing
 import TokenHygiene
 
-@Suite("The environment gate")
-struct EnvironmentGateTests {
+@Suite("The mismatch detector")
+struct MismatchDetectorTests {
     /// Counts shuffled answers; the suspicion and the answer after which it came.
     private func run(
         _ answers: [TokenAcceptance]
     ) -> (suspicion: EnvironmentSuspicion?, after: Int?) {
-        var gate = EnvironmentGate()
+        var detector = MismatchDetector()
         for (index, answer) in answers.enumerated() {
-            if let suspicion = gate.count(answer) { return (suspicion, index + 1) }
+            if let suspicion = detector.record(answer) { return (suspicion, index + 1) }
         }
         return (nil, nil)
     }
@@ -19,15 +19,15 @@ struct EnvironmentGateTests {
         "takes the share for above 10 % from 12 of 50, 20 of 100, 34 of 200, 130 of 1000 on",
         arguments: [(12, 50), (20, 100), (34, 200), (130, 1000)])
     func bound(least: Int, total: Int) {
-        #expect(EnvironmentGate.leastShare(of: least, in: total) > EnvironmentGate.tolerance)
-        #expect(EnvironmentGate.leastShare(of: least - 1, in: total) <= EnvironmentGate.tolerance)
+        #expect(MismatchDetector.leastShare(of: least, in: total) > MismatchDetector.tolerance)
+        #expect(MismatchDetector.leastShare(of: least - 1, in: total) <= MismatchDetector.tolerance)
     }
 
     @Test("knows a share to be nothing of nothing and at most all of all")
     func edges() {
-        #expect(EnvironmentGate.leastShare(of: 0, in: 0) == 0)
-        #expect(EnvironmentGate.leastShare(of: 0, in: 50) == 0)
-        #expect((0.8...1).contains(EnvironmentGate.leastShare(of: 50, in: 50)))
+        #expect(MismatchDetector.leastShare(of: 0, in: 0) == 0)
+        #expect(MismatchDetector.leastShare(of: 0, in: 50) == 0)
+        #expect((0.8...1).contains(MismatchDetector.leastShare(of: 50, in: 50)))
     }
 
     @Test("shuts at the 50th answer with 12 bad ones, not with 11")
@@ -77,33 +77,33 @@ struct EnvironmentGateTests {
 
     @Test("stays shut, and says so once")
     func shut() {
-        var gate = EnvironmentGate()
+        var detector = MismatchDetector()
         var said = 0
-        for _ in 0..<50 where gate.count(.bad) != nil { said += 1 }
-        for _ in 0..<1_000 where gate.count(.known) != nil { said += 1 }
+        for _ in 0..<50 where detector.record(.bad) != nil { said += 1 }
+        for _ in 0..<1_000 where detector.record(.known) != nil { said += 1 }
         #expect(said == 1)
-        #expect(gate.suspicion == .nothingKnown(bad: 50, answers: 50))
+        #expect(detector.suspicion == .nothingKnown(bad: 50, answers: 50))
     }
 
     @Test("allows no more requests than are missing to the first look, and then any number")
     func allowance() {
-        var gate = EnvironmentGate()
+        var detector = MismatchDetector()
         for answered in 0..<50 {
-            #expect(gate.allowance == 50 - answered)
-            _ = gate.count(.known)
+            #expect(detector.allowance == 50 - answered)
+            _ = detector.record(.known)
         }
-        #expect(gate.allowance == nil)
+        #expect(detector.allowance == nil)
     }
 
     @Test("trips for a population with 5 % bad tokens in practically no long run")
     func falseTrips() {
-        var random = SeededGenerator("false trips of the environment gate")
+        var random = SeededGenerator("false trips of the mismatch detector")
         let runs = 2_000
         var trips = 0
         for _ in 0..<runs {
-            var gate = EnvironmentGate()
+            var detector = MismatchDetector()
             for _ in 0..<1_600
-            where gate.count(random.next() % 100 < 5 ? .bad : .known) != nil {
+            where detector.record(random.next() % 100 < 5 ? .bad : .known) != nil {
                 trips += 1
             }
         }
@@ -118,9 +118,9 @@ struct EnvironmentGateTests {
         let runs = 2_000
         var trips = 0
         for _ in 0..<runs {
-            var gate = EnvironmentGate()
+            var detector = MismatchDetector()
             for _ in 0..<1_600
-            where gate.count(random.next() % 10 == 0 ? .bad : .known) != nil {
+            where detector.record(random.next() % 10 == 0 ? .bad : .known) != nil {
                 trips += 1
             }
         }

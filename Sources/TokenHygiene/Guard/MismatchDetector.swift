@@ -1,4 +1,4 @@
-// The gate that keeps one wrong setting from causing two million wrong verdicts.
+// Keeps one wrong setting from causing two million wrong verdicts.
 //
 // A certificate of the wrong environment, or a topic of another app, makes every token look bad.
 // Acting on such answers would invalidate the whole population. A single answer does not show the
@@ -9,8 +9,8 @@
 // "Beyond reasonable doubt" is the lower end of Wilson's interval (E. B. Wilson, 1927) at 99.9 %:
 // with 12 bad of 50 the true share exceeds 10 % with that confidence, with 11 it need not. Unlike
 // the plain share or its normal approximation, the interval holds for small numbers. A test after
-// every answer would give chance a new try each time and add up to many false alarms. So the gate
-// tests when the count has doubled: at 50, 100, 200, 400 and so on.
+// every answer would give chance a new try each time and add up to many false alarms. So it is
+// made when the count has doubled: at 50, 100, 200, 400 and so on.
 //
 // A second rule needs no statistics: at least one of the first 50 answers must show that APNs knows
 // one of the tokens.
@@ -27,7 +27,7 @@ package enum TokenAcceptance: Hashable, Sendable, CaseIterable {
     case refused
 }
 
-/// The reason why the gate stopped the sending.
+/// The reason to stop sending.
 package enum EnvironmentSuspicion: Hashable, Sendable, CustomStringConvertible {
     /// So many bad tokens that the host, credential or topic must be wrong.
     case badShare(bad: Int, answers: Int)
@@ -50,9 +50,9 @@ package enum EnvironmentSuspicion: Hashable, Sendable, CustomStringConvertible {
 ///
 /// Server errors (5xx), throttling (429) and unknown outcomes give no evidence about the setting
 /// and are not counted.
-package struct EnvironmentGate: Hashable, Sendable {
-    /// The number of answers at which the gate tests for the first time.
-    package static let firstLook = 50
+package struct MismatchDetector: Hashable, Sendable {
+    /// The number of answers at which the first test is made.
+    package static let firstTest = 50
     /// The share of bad tokens that a healthy population may have.
     package static let tolerance = 0.1
     /// The 99.9 % quantile of the normal distribution.
@@ -64,25 +64,24 @@ package struct EnvironmentGate: Hashable, Sendable {
     package private(set) var bad = 0
     /// The number of answers about tokens that APNs knew.
     package private(set) var known = 0
-    /// The reason why the gate is closed; nil while it is open. A closed gate stays closed.
+    /// The suspected mismatch; nil while there is none. A suspicion stays.
     package private(set) var suspicion: EnvironmentSuspicion?
 
-    private var nextLook = EnvironmentGate.firstLook
+    private var nextTest = MismatchDetector.firstTest
 
-    /// An open gate with all counts at 0.
+    /// Starts with all counts at 0 and without a suspicion.
     package init() {}
 
-    /// Counts one answer. Returns the suspicion if this answer closes the gate, nil before and
-    /// after.
-    package mutating func count(_ acceptance: TokenAcceptance) -> EnvironmentSuspicion? {
+    /// Counts one answer. Returns the suspicion if this answer raises it, nil before and after.
+    package mutating func record(_ acceptance: TokenAcceptance) -> EnvironmentSuspicion? {
         answers += 1
         switch acceptance {
         case .known: known += 1
         case .bad: bad += 1
         case .refused: break
         }
-        guard answers == nextLook, suspicion == nil else { return nil }
-        nextLook *= 2
+        guard answers == nextTest, suspicion == nil else { return nil }
+        nextTest *= 2
         if known == 0 {
             suspicion = .nothingKnown(bad: bad, answers: answers)
         } else if Self.leastShare(of: bad, in: answers) > Self.tolerance {
@@ -95,7 +94,7 @@ package struct EnvironmentGate: Hashable, Sendable {
     /// as many as the test still needs are allowed, so that a wrong setting costs at most 50
     /// notifications.
     package var allowance: Int? {
-        answers < Self.firstLook ? Self.firstLook - answers : nil
+        answers < Self.firstTest ? Self.firstTest - answers : nil
     }
 
     /// The lower end of Wilson's 99.9 % interval for the share of `count` in `total`, from 0 to 1;
