@@ -64,20 +64,16 @@ package final class PushQueue {
     ) throws(StoreFailure) -> QueueClaim? {
         let reader = try DueRowReader(layout, connection, partition)
         let start = cursor.position
-        guard let claimed = try claimRows(reader, limit: max(limit, 1), after: start, &cursor)
-        else {
-            guard start > .min else { return nil }
-            // After the mark no row waits; before it a row may have become due.
-            guard let claimed = try claimRows(reader, limit: max(limit, 1), after: .min, &cursor)
-            else {
-                return nil
-            }
-            return try checkingTokens(of: claimed, in: partition)
+        var claimed = try claimRows(reader, limit: max(limit, 1), after: start, &cursor)
+        // After the mark no row waits; before it a row may have become due.
+        if claimed == nil && start > .min {
+            claimed = try claimRows(reader, limit: max(limit, 1), after: .min, &cursor)
         }
+        guard let claimed else { return nil }
         return try checkingTokens(of: claimed, in: partition)
     }
 
-    /// The answer to a commit was lost; the claim's row shows whether it was committed.
+    /// The rows of a committed claim, whose tokens are not yet looked up.
     private struct ClaimedRows {
         let id: Int64
         let rows: [DueRow]
@@ -122,6 +118,7 @@ package final class PushQueue {
         return rows.isEmpty ? nil : ClaimedRows(id: id, rows: rows)
     }
 
+    /// Whether a claim was committed, where the answer to its commit was lost.
     private func isCommitted(_ id: Int64) throws(SQLFailure) -> Bool {
         try connection.query("SELECT 1 FROM pushsweep_claim WHERE id = ?", [.integer(id)]).count > 0
     }

@@ -286,7 +286,7 @@ struct LeaseTests {
     @Test(
         "that is taken away before a feed is begun leaves no checkpoint",
         arguments: TestEngine.available)
-    func fencesMarkers(_ engine: TestEngine) throws {
+    func fencesCheckpoints(_ engine: TestEngine) throws {
         let database = try Self.database(engine)
         try database.register(0..<10, at: start)
         let store = try database.store(pacing: hurried())

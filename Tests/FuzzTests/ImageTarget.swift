@@ -34,7 +34,7 @@ extension FuzzTarget {
             registrationMovesItself: false, mark: mark, reason: "reason",
             columns: ["id", "token", "registered_at", "invalidated_at", "reason"], exactness: nil)
         for hasImage in [true, false] {
-            let entry = PlannedEntry(
+            let entry = UndoEntry(
                 group: 0, sequence: 0, action: actions[Int(input[0]) % actions.count], time: time,
                 changed: nil,
                 source: "feedback", hasImage: hasImage)

@@ -330,7 +330,7 @@ struct ThrottleTests {
                 try database.store(pacing: Clock().pacing(throttle)).session.waitForThrottle()
             }
             #expect(failure?.code == .configuration)
-            #expect(failure?.sentence.contains("replicates from nobody") == true)
+            #expect(failure?.sentence.contains("it is no replica") == true)
         }
         // A replica that does not answer is one that does not replicate.
         var absent = database.settings

@@ -16,7 +16,7 @@ import Database
 import TokenHygiene
 
 /// An entry of the ledger in the order of an undo, without its image.
-struct PlannedEntry {
+struct UndoEntry {
     /// The index of the entry's group: run, feed and part.
     let group: Int
     let sequence: Int64
@@ -30,8 +30,8 @@ struct PlannedEntry {
 }
 
 /// All chosen entries of one row or of one mark in the side table.
-struct PlannedSubject {
-    /// The sort key of subjects, also stored as the position of an undo.
+struct UndoTarget {
+    /// The sort key of targets, also stored as the position of an undo.
     let name: String
     /// The partition of the group of its entries; for a mark of the side table, its partition.
     let partition: Partition
@@ -40,7 +40,7 @@ struct PlannedSubject {
     /// Whether it is a mark in the side table.
     let isTokenMark: Bool
     /// The entries, newest first.
-    var entries: [PlannedEntry]
+    var entries: [UndoEntry]
 }
 
 /// The chosen changes of an undo, in its order.
@@ -79,9 +79,9 @@ package final class UndoPlan {
         try scratch.connect()
         try scratch.run(
             """
-            CREATE TABLE entry (subject TEXT, moment INTEGER, newness INTEGER, age INTEGER, \
+            CREATE TABLE entry (target TEXT, moment INTEGER, newness INTEGER, age INTEGER, \
             rank INTEGER, part INTEGER, seq INTEGER, action TEXT, time INTEGER, source TEXT, \
-            image INTEGER, PRIMARY KEY (subject, moment, newness, age, rank, part, seq)) WITHOUT ROWID
+            image INTEGER, PRIMARY KEY (target, moment, newness, age, rank, part, seq)) WITHOUT ROWID
             """)
         try scratch.run("BEGIN")
     }
@@ -100,15 +100,15 @@ package final class UndoPlan {
     }
 
     /// Adds an entry of the last group to the plan. `newness` counts runs from the newest.
-    func add(_ entry: PlannedEntry, key: String, newness: Int) throws(SQLFailure) {
+    func add(_ entry: UndoEntry, key: String, newness: Int) throws(SQLFailure) {
         let partition = groups[entry.group].partition
         let isTokenMark = entry.action.hasPrefix("side-")
-        let subject =
+        let target =
             isTokenMark
             ? ["s", partition.app, partition.environment, key].joined(separator: "\u{1F}")
             : "r\u{1F}\(key)"
         waiting += [
-            .text(subject), .integer(entry.changed.map { -$0.rawValue } ?? .max),
+            .text(target), .integer(entry.changed.map { -$0.rawValue } ?? .max),
             .integer(Int64(newness)), .integer(-entry.time.rawValue),
             .integer(entry.action == "delete" ? 0 : 1), .integer(Int64(entry.group)),
             .integer(entry.sequence), .text(entry.action), .integer(entry.time.rawValue),
@@ -134,39 +134,39 @@ package final class UndoPlan {
         try scratch.run("COMMIT")
     }
 
-    /// The next subjects after a position, at most `limit`; empty at the end.
-    func subjects(after position: String?, limit: Int) throws(SQLFailure) -> [PlannedSubject] {
-        // Most subjects have one entry; a subject with more than the limit is read again with a
+    /// The next targets after a position, at most `limit`; empty at the end.
+    func targets(after position: String?, limit: Int) throws(SQLFailure) -> [UndoTarget] {
+        // Most targets have one entry; a target with more than the limit is read again with a
         // higher one.
         var room = limit + 64
         while true {
             let rows = try scratch.query(
-                "SELECT subject, part, seq, action, time, source, image, moment FROM entry WHERE "
-                    + "subject > ? ORDER BY subject, moment, newness, age, rank, part, seq LIMIT ?",
+                "SELECT target, part, seq, action, time, source, image, moment FROM entry WHERE "
+                    + "target > ? ORDER BY target, moment, newness, age, rank, part, seq LIMIT ?",
                 [.text(position ?? ""), .integer(Int64(room))])
-            var subjects: [PlannedSubject] = []
+            var targets: [UndoTarget] = []
             for row in 0..<rows.count {
                 let name = rows[row, 0].text ?? ""
-                if subjects.last?.name != name { subjects.append(subject(name, rows, row)) }
-                subjects[subjects.count - 1].entries.append(entry(rows, row))
+                if targets.last?.name != name { targets.append(target(name, rows, row)) }
+                targets[targets.count - 1].entries.append(entry(rows, row))
             }
-            guard rows.count == room else { return Array(subjects.prefix(limit)) }
-            subjects.removeLast()
-            if !subjects.isEmpty { return Array(subjects.prefix(limit)) }
+            guard rows.count == room else { return Array(targets.prefix(limit)) }
+            targets.removeLast()
+            if !targets.isEmpty { return Array(targets.prefix(limit)) }
             room *= 4
         }
     }
 
-    private func subject(_ name: String, _ rows: SQLRows, _ row: Int) -> PlannedSubject {
-        PlannedSubject(
+    private func target(_ name: String, _ rows: SQLRows, _ row: Int) -> UndoTarget {
+        UndoTarget(
             name: name, partition: groups[rows[row, 1].count ?? 0].partition,
             key: name.split(separator: "\u{1F}", omittingEmptySubsequences: false).last.map(
                 String.init) ?? "",
             isTokenMark: name.hasPrefix("s"), entries: [])
     }
 
-    private func entry(_ rows: SQLRows, _ row: Int) -> PlannedEntry {
-        PlannedEntry(
+    private func entry(_ rows: SQLRows, _ row: Int) -> UndoEntry {
+        UndoEntry(
             group: rows[row, 1].count ?? 0, sequence: rows[row, 2].integer ?? 0,
             action: rows[row, 3].text ?? "",
             time: EpochMilliseconds(rows[row, 4].integer ?? 0),
@@ -247,7 +247,7 @@ struct UndoReader {
                     continue
                 }
                 try plan.add(
-                    PlannedEntry(
+                    UndoEntry(
                         group: group, sequence: sequence, action: rows[row, 1].text ?? "",
                         time: time.mark(rows[row, 3]) ?? EpochMilliseconds(0),
                         changed: time.mark(rows[row, 6]),

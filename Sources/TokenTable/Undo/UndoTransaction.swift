@@ -47,9 +47,9 @@ struct UndoTransaction {
             isolation: isolation, lease: work.lease)
     }
 
-    /// A subject with its present state and its state after the undo.
+    /// A target with its present state and its state after the undo.
     private struct Undone {
-        let subject: PlannedSubject
+        let target: UndoTarget
         let current: RowContent?
         /// The row as read; nil without a row.
         let values: ArraySlice<SQLValue>?
@@ -65,7 +65,7 @@ struct UndoTransaction {
 
         /// The change of a mark in `pushsweep_invalid`; nil for content that is no mark.
         var tokenMarkChange: TokenMarkChange? {
-            guard let token = subject.token, row.state == nil || row.state?.tokenMark != nil else {
+            guard let token = target.token, row.state == nil || row.state?.tokenMark != nil else {
                 return nil
             }
             return TokenMarkChange(
@@ -79,10 +79,10 @@ struct UndoTransaction {
     func undo(
         _ size: Int, after progress: UndoProgress
     ) throws(SQLFailure) -> ChunkOutcome<UndoProgress> {
-        let subjects = try plan.subjects(after: progress.position, limit: size)
-        let mostBytes = subjects.count > 1 ? ChunkSizing.mostBytes : .max
-        guard let images = try images(of: subjects, mostBytes: mostBytes) else {
-            return .tooLarge(entries: subjects.count, rows: subjects.count)
+        let targets = try plan.targets(after: progress.position, limit: size)
+        let mostBytes = targets.count > 1 ? ChunkSizing.mostBytes : .max
+        guard let images = try images(of: targets, mostBytes: mostBytes) else {
+            return .tooLarge(entries: targets.count, rows: targets.count)
         }
         if !isDry {
             try transaction.begin { () throws(SQLFailure) in
@@ -90,40 +90,40 @@ struct UndoTransaction {
             }
         }
         let found = try lookup.rows(
-            keys: subjects.filter { !$0.isTokenMark }.compactMap {
+            keys: targets.filter { !$0.isTokenMark }.compactMap {
                 RowImageReader.key($0.key)
             }.filter { $0.count == layout.key.count }, locking: !isDry,
             mostBytes: mostBytes)
         guard !found.isCutShort else {
             if !isDry { connection.rollBack() }
-            return .tooLarge(entries: subjects.count, rows: found.rows.count)
+            return .tooLarge(entries: targets.count, rows: found.rows.count)
         }
-        var undone = rows(subjects, images, found)
-        undone += try tokenMarks(subjects.filter(\.isTokenMark), images)
+        var undone = rows(targets, images, found)
+        undone += try tokenMarks(targets.filter(\.isTokenMark), images)
         try yieldToTakenTokens(&undone)
         var next = progress
-        next.position = subjects.last?.name ?? progress.position
-        next.isDone = subjects.isEmpty
+        next.position = targets.last?.name ?? progress.position
+        next.isDone = targets.isEmpty
         if isDry {
             tally(undone, into: &next)
         } else {
             try write(&undone, &next)
             try checkpoint.update(next, ended: next.isDone ? work.now() : nil)
             try transaction.commit(entries: undone.count) {
-                undone.filter(\.isChanged).map(\.subject.key)
+                undone.filter(\.isChanged).map(\.target.key)
             }
         }
-        return .committed(next, entries: subjects.count, bytes: found.bytes)
+        return .committed(next, entries: targets.count, bytes: found.bytes)
     }
 
     // MARK: Reading
 
     /// The images of all entries of a chunk; nil where they have more than `mostBytes` bytes.
     private func images(
-        of subjects: [PlannedSubject], mostBytes: Int
+        of targets: [UndoTarget], mostBytes: Int
     ) throws(SQLFailure) -> [ImagePlace: String]? {
         var wanted: [Int: [Int64]] = [:]
-        for entry in subjects.flatMap(\.entries) where entry.hasImage {
+        for entry in targets.flatMap(\.entries) where entry.hasImage {
             wanted[entry.group, default: []].append(entry.sequence)
         }
         var images: [ImagePlace: String] = [:]
@@ -154,30 +154,30 @@ struct UndoTransaction {
     }
 
     private func rows(
-        _ subjects: [PlannedSubject], _ images: [ImagePlace: String], _ found: KeyedRows
+        _ targets: [UndoTarget], _ images: [ImagePlace: String], _ found: KeyedRows
     ) -> [Undone] {
-        subjects.filter { !$0.isTokenMark }.map { subject in
-            let values = found.rows[subject.key]
+        targets.filter { !$0.isTokenMark }.map { target in
+            let values = found.rows[target.key]
             let current = values.map { RowContent(lookup.columns, $0) }
-            let row = undoneRow(subject, from: current, images) { content in
+            let row = undoneRow(target, from: current, images) { content in
                 content.flatMap(lookup.registration)
             }
-            return Undone(subject: subject, current: current, values: values, row: row)
+            return Undone(target: target, current: current, values: values, row: row)
         }
     }
 
     private func undoneRow(
-        _ subject: PlannedSubject, from current: RowContent?, _ images: [ImagePlace: String],
+        _ target: UndoTarget, from current: RowContent?, _ images: [ImagePlace: String],
         registeredAt: (RowContent?) -> EpochMilliseconds?
     ) -> UndoneRow {
         var row = UndoneRow(current)
         var changes: [ChangeImages] = []
-        for entry in subject.entries {
+        for entry in target.entries {
             let image = images[ImagePlace(group: entry.group, sequence: entry.sequence)]
             if let change = ChangeImages(entry, image: image, layout) {
                 changes.append(change)
             } else {
-                row.keep(layout.mark == nil && !subject.isTokenMark ? .foreign : .unreadable)
+                row.keep(layout.mark == nil && !target.isTokenMark ? .foreign : .unreadable)
             }
         }
         row.undo(changes, registeredAt: registeredAt)
@@ -187,18 +187,18 @@ struct UndoTransaction {
     /// Undoes the entries of marks in the side table. A mark stays where every row with the token
     /// registered later.
     private func tokenMarks(
-        _ subjects: [PlannedSubject], _ images: [ImagePlace: String]
+        _ targets: [UndoTarget], _ images: [ImagePlace: String]
     ) throws(SQLFailure) -> [Undone] {
         var undone: [Undone] = []
-        for (partition, subjects) in Dictionary(grouping: subjects, by: \.partition) {
-            let tokens = subjects.compactMap(\.token).sorted()
+        for (partition, targets) in Dictionary(grouping: targets, by: \.partition) {
+            let tokens = targets.compactMap(\.token).sorted()
             let marks = try invalidTokens(of: partition).marks(on: tokens, locking: !isDry)
             let latest = try registrations(of: tokens, in: partition)
-            for subject in subjects {
-                let current = subject.token.flatMap { marks[$0] }.map { RowContent($0) }
-                let registered = subject.token.flatMap { latest[$0] }
-                let row = undoneRow(subject, from: current, images) { _ in registered }
-                undone.append(Undone(subject: subject, current: current, values: nil, row: row))
+            for target in targets {
+                let current = target.token.flatMap { marks[$0] }.map { RowContent($0) }
+                let registered = target.token.flatMap { latest[$0] }
+                let row = undoneRow(target, from: current, images) { _ in registered }
+                undone.append(Undone(target: target, current: current, values: nil, row: row))
             }
         }
         return undone
@@ -240,11 +240,11 @@ struct UndoTransaction {
         guard work.tokensAreUnique else { return }
         var returning: [Partition: [(index: Int, token: DeviceToken)]] = [:]
         for (index, item) in undone.enumerated()
-        where !item.subject.isTokenMark && item.current == nil {
+        where !item.target.isTokenMark && item.current == nil {
             guard let token = item.row.state?[layout.token.name].flatMap(layout.token.token) else {
                 continue
             }
-            returning[item.subject.partition, default: []].append((index, token))
+            returning[item.target.partition, default: []].append((index, token))
         }
         for (partition, items) in returning {
             let taken = Set(try rows(with: items.map(\.token), in: partition).map(\.0))
@@ -263,13 +263,13 @@ struct UndoTransaction {
         try removeAndMark(&undone)
         let changed = undone.filter(\.isChanged)
         for (partition, items) in Dictionary(
-            grouping: changed.filter(\.subject.isTokenMark), by: \.subject.partition)
+            grouping: changed.filter(\.target.isTokenMark), by: \.target.partition)
         {
             try invalidTokens(of: partition).write(items.compactMap(\.tokenMarkChange))
         }
         var number = next.rowsChanged
         for (part, items) in Dictionary(
-            grouping: changed, by: { work.partitions.firstIndex(of: $0.subject.partition) ?? 0 }
+            grouping: changed, by: { work.partitions.firstIndex(of: $0.target.partition) ?? 0 }
         ).sorted(by: { $0.key < $1.key }) {
             let ledger = ChangeLedger(
                 run: work.run, feed: work.run, part: part, source: "undo", lookup: lookup)
@@ -283,7 +283,7 @@ struct UndoTransaction {
         var rows: [RowContent] = []
         var places: [Int] = []
         for (index, item) in undone.enumerated()
-        where !item.subject.isTokenMark && item.current == nil {
+        where !item.target.isTokenMark && item.current == nil {
             guard let content = item.row.state else { continue }
             rows.append(content)
             places.append(index)
@@ -302,7 +302,7 @@ struct UndoTransaction {
         var marked: [RowContent: [(place: Int, change: RowChange)]] = [:]
         let names = [layout.mark?.name, layout.reason].compactMap { $0 }
         for (place, item) in undone.enumerated()
-        where item.isChanged && !item.subject.isTokenMark {
+        where item.isChanged && !item.target.isTokenMark {
             guard let values = item.values else { continue }
             let row = MatchedRow(evidence: 0, values: values, registeredAt: nil, mark: nil)
             let time = item.row.time ?? EpochMilliseconds(0)
@@ -333,7 +333,7 @@ struct UndoTransaction {
         let (before, after) = (item.current, item.row.state)
         let action: String
         let image: String
-        if item.subject.isTokenMark {
+        if item.target.isTokenMark {
             action = "side-restore"
             image = RowImage.pair(before: before, after: after)
         } else if let before, after == nil {
@@ -351,7 +351,7 @@ struct UndoTransaction {
             image = RowImage.pair(before: marks(before), after: marks(after))
         }
         return ChangeLedger.Entry(
-            action: action, key: item.subject.key, before: .text(image),
+            action: action, key: item.target.key, before: .text(image),
             time: item.row.time ?? EpochMilliseconds(0))
     }
 
@@ -362,14 +362,14 @@ struct UndoTransaction {
             for (obstacle, count) in item.row.kept { next.keep(obstacle, count) }
             guard item.isChanged else { continue }
             next.rowsChanged += 1
-            guard !item.subject.isTokenMark else { continue }
+            guard !item.target.isTokenMark else { continue }
             if item.current == nil { next.inserted += 1 }
             if item.row.state == nil { next.removed += 1 }
         }
     }
 }
 
-extension PlannedSubject {
+extension UndoTarget {
     /// The token of a mark in the side table.
     fileprivate var token: DeviceToken? {
         guard isTokenMark, case .bytes(let bytes)? = RowImageReader.key(key)?.first else {

@@ -26,7 +26,7 @@ struct ChangeImages {
     let yieldsToRegistration: Bool
 
     /// Reads an entry; nil where the layout has no such columns or the entry cannot be read.
-    init?(_ entry: PlannedEntry, image: String?, _ layout: TableLayout) {
+    init?(_ entry: UndoEntry, image: String?, _ layout: TableLayout) {
         time = entry.time
         yieldsToRegistration = entry.action != "insert"
         switch entry.action {
