@@ -8,7 +8,7 @@ import TokenTable
 // engine can make the same changes and ledger rows: two set-based statements over a loaded staging
 // table, in one transaction. It cannot run on a live table, because it blocks registrations for
 // seconds. Our time includes everything: a classification pass, locking reads, judging, changes,
-// before-images, ledger, marker, and a commit for every chunk.
+// before-images, ledger, checkpoint, and a commit for every chunk.
 
 /// Measures the application of evidence to a large table.
 struct ApplyBenchmark {

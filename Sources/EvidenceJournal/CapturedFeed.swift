@@ -65,19 +65,43 @@ extension CapturedFeed {
     }
 }
 
-/// A range of bytes in a captured feed that is not evidence. The bytes stay in the journal unchanged.
-package struct Quarantined: Hashable, Sendable {
-    /// Offset of the first byte in the feed, from 0.
-    package let offset: Int
-    /// Number of bytes.
-    package let length: Int
-    /// Why the bytes are not evidence.
-    package let reason: String
+// The first feed that the guard stops holds its partition. Later feeds of the partition wait behind
+// it, because the suspicion about the first one will apply to them too. Once a person has decided
+// about the first, the guard judges the others like any feed.
 
-    /// Describes a range of bytes of a feed.
-    package init(offset: Int, length: Int, reason: String) {
-        self.offset = offset
-        self.length = length
-        self.reason = reason
+extension EvidenceJournal {
+    /// The feed that holds a partition: the first that the guard stopped by one of its own gates.
+    package func holder(of partition: Partition) throws(JournalFailure) -> CapturedFeed? {
+        try perform("looking for what holds \(partition)") { db in
+            try Row.fetchOne(
+                db,
+                sql: """
+                    SELECT * FROM feed WHERE state = ? AND app = ? AND environment = ?
+                    AND gate IS NOT NULL AND gate <> ? ORDER BY opened, rowid LIMIT 1
+                    """,
+                arguments: [
+                    FeedState.held.rawValue, partition.app, partition.environment,
+                    GuardGate.behind.rawValue,
+                ]
+            ).map(CapturedFeed.init)
+        }
+    }
+
+    /// Makes pending the feeds that wait behind feeds that are decided.
+    package func releaseFollowers() throws(JournalFailure) {
+        try perform("freeing feeds that wait behind others") { db in
+            try db.execute(
+                sql: """
+                    UPDATE feed SET state = :pending, cause = NULL, gate = NULL
+                    WHERE state = :held AND gate = :behind AND NOT EXISTS (
+                        SELECT 1 FROM feed AS holder WHERE holder.state = :held
+                        AND holder.app = feed.app AND holder.environment = feed.environment
+                        AND holder.gate <> :behind)
+                    """,
+                arguments: [
+                    "pending": FeedState.pending.rawValue, "held": FeedState.held.rawValue,
+                    "behind": GuardGate.behind.rawValue,
+                ])
+        }
     }
 }

@@ -180,7 +180,7 @@ package final class EvidenceJournal {
     /// are decided. Call it under the lock, before reading. Returns the number of interrupted feeds.
     @discardableResult
     package func recoverInterrupted(at now: EpochMilliseconds) throws(JournalFailure) -> Int {
-        try freeFollowers()
+        try releaseFollowers()
         return try perform("recovering feeds of an interrupted run") { db in
             try db.execute(
                 sql: "UPDATE feed SET state = ?, end = ?, closed = ? WHERE state = ?",

@@ -1,4 +1,6 @@
+import Foundation
 import GRDB
+import Glibc
 
 /// The reason why the local state cannot be used or stored.
 package struct JournalFailure: Error, Hashable, Sendable, CustomStringConvertible {
@@ -48,5 +50,105 @@ package struct JournalFailure: Error, Hashable, Sendable, CustomStringConvertibl
             (code, advice) = (.inputOutput, "check the disk, then run again")
         }
         return JournalFailure(code, "\(doing): \(cause); \(advice)")
+    }
+}
+
+extension StateFolder {
+    static let journalName = "journal.sqlite"
+    private static let damagedPrefix = journalName + ".damaged-"
+
+    /// File names of journals set aside as damaged, oldest first. They may hold feeds that were not
+    /// applied. Runs warn about them until a person moves them away.
+    package var damagedFiles: [String] {
+        get throws(JournalFailure) {
+            do {
+                return try FileManager.default.contentsOfDirectory(atPath: path).filter {
+                    $0.hasPrefix(Self.damagedPrefix) && !$0.hasSuffix("-journal")
+                }.sorted()
+            } catch {
+                throw JournalFailure(
+                    .inputOutput,
+                    "listing the state folder \(path): \(error.localizedDescription); check the "
+                        + "disk")
+            }
+        }
+    }
+
+    /// Reads a file from start to end, to find out whether the disk can still read it.
+    ///
+    /// - Throws: `inputOutput`.
+    func ensureReadable(_ name: String) throws(JournalFailure) {
+        let path = file(name)
+        let descriptor = try folder.open(name, O_RDONLY)
+        defer { close(descriptor) }
+        var buffer = [UInt8](repeating: 0, count: 1 << 16)
+        var place = 0
+        var count = 1
+        while count > 0 {
+            count = buffer.withUnsafeMutableBytes {
+                pread(descriptor, $0.baseAddress, $0.count, place)
+            }
+            place += max(count, 0)
+        }
+        guard count == 0 else {
+            throw JournalFailure(
+                .inputOutput,
+                "reading \(path): \(String(cString: strerror(errno))); check the disk, then run "
+                    + "again")
+        }
+    }
+
+    /// Renames a journal that cannot be read, so that the next run can start a new one. In a visited
+    /// folder the journal is not renamed, because its owner may be alive and using it. Returns the
+    /// failure to throw.
+    func failure(ofDamage cause: String) -> JournalFailure {
+        let journal = file(Self.journalName)
+        guard !isVisited else {
+            return JournalFailure(
+                .inputOutput,
+                "the journal \(journal) of another run cannot be read (\(cause)); the next run that "
+                    + "takes its folder sets it aside")
+        }
+        let name = Self.journalName
+        let kept = unusedName()
+        // The rollback journal is renamed first. Without its database it is useless, but SQLite would
+        // apply it to the next database of the same name.
+        let hasRollback = folder.has(name + "-journal")
+        if hasRollback, !rename(name + "-journal", kept + "-journal") {
+            return cannotSetAside(journal, cause)
+        }
+        guard rename(name, kept) else {
+            let failure = cannotSetAside(journal, cause)
+            if hasRollback { _ = rename(kept + "-journal", name + "-journal") }
+            return failure
+        }
+        return JournalFailure(
+            .damaged,
+            "the journal \(journal) cannot be read (\(cause)); it was set aside as \(file(kept)) and may "
+                + "hold feeds that were not applied: keep it, and run again to start a new one")
+    }
+
+    private func rename(_ name: String, _ other: String) -> Bool {
+        renameat(folder.descriptor, name, folder.descriptor, other) == 0
+    }
+
+    /// A name that no earlier file has: `rename` would replace that file.
+    private func unusedName() -> String {
+        let stem = Self.damagedPrefix + "\(Int(Date().timeIntervalSince1970))"
+        var name = stem
+        var number = 1
+        while folder.has(name) || folder.has(name + "-journal") {
+            number += 1
+            name = "\(stem)-\(number)"
+        }
+        return name
+    }
+
+    private func cannotSetAside(_ journal: String, _ cause: String) -> JournalFailure {
+        JournalFailure(
+            .inputOutput,
+            "the journal \(journal) cannot be read (\(cause)) and could not be set aside "
+                + "(\(String(cString: strerror(errno)))); it may hold feeds that were not applied: "
+                + "move it to a safe place, then run again")
     }
 }

@@ -1,6 +1,23 @@
 import GRDB
 import TokenHygiene
 
+/// A range of bytes in a captured feed that is not evidence. The bytes stay in the journal unchanged.
+package struct Quarantined: Hashable, Sendable {
+    /// Offset of the first byte in the feed, from 0.
+    package let offset: Int
+    /// Number of bytes.
+    package let length: Int
+    /// Why the bytes are not evidence.
+    package let reason: String
+
+    /// Describes a range of bytes of a feed.
+    package init(offset: Int, length: Int, reason: String) {
+        self.offset = offset
+        self.length = length
+        self.reason = reason
+    }
+}
+
 /// A feed with quarantined bytes, and their number.
 package struct QuarantinedFeed: Hashable, Sendable {
     /// The feed.

@@ -23,7 +23,7 @@ extension EvidenceJournal {
     package func beginRun(
         _ id: String, kind: String, at now: EpochMilliseconds
     ) throws(JournalFailure) {
-        try perform("noting the start of run \(id)") { db in
+        try perform("recording the start of run \(id)") { db in
             try db.execute(
                 sql: "INSERT INTO run (id, kind, started) VALUES (?, ?, ?)",
                 arguments: [id, kind, now.rawValue])
@@ -34,7 +34,7 @@ extension EvidenceJournal {
     package func endRun(
         _ id: String, exit: Int32, summary: String, at now: EpochMilliseconds
     ) throws(JournalFailure) {
-        try perform("noting the end of run \(id)") { db in
+        try perform("recording the end of run \(id)") { db in
             try db.execute(
                 sql: "UPDATE run SET ended = ?, exit = ?, summary = ? WHERE id = ?",
                 arguments: [now.rawValue, exit, summary, id])
@@ -43,7 +43,7 @@ extension EvidenceJournal {
 
     /// Stores the report so far of a run that has not ended.
     package func noteProgress(_ id: String, summary: String) throws(JournalFailure) {
-        try perform("noting the progress of run \(id)") { db in
+        try perform("recording the progress of run \(id)") { db in
             try db.execute(
                 sql: "UPDATE run SET summary = ? WHERE id = ?", arguments: [summary, id])
         }

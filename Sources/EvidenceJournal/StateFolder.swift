@@ -53,7 +53,7 @@ package final class StateFolder {
     ///   command that fixes it; `cannotCreate` when the path is not a folder.
     package static func examine(_ path: String) throws(JournalFailure) {
         guard access(path, F_OK) == 0 || errno != ENOENT else {
-            return try FolderWay.check(toNew: path)
+            return try ParentFolders.check(toNew: path)
         }
         let folder = try PrivateFolder(path)
         for name in ["lock", identityName, journalName] { try folder.check(name) }
@@ -139,7 +139,7 @@ package final class StateFolder {
 
     /// Opens a folder; creates it for its owner alone if it is missing.
     static func made(_ path: String) throws(JournalFailure) -> PrivateFolder {
-        if access(path, F_OK) != 0, errno == ENOENT { try FolderWay.check(toNew: path) }
+        if access(path, F_OK) != 0, errno == ENOENT { try ParentFolders.check(toNew: path) }
         try create(path)
         let folder = try PrivateFolder(path)
         // Until the folder has an identity file, the run that created the folder may have ended

@@ -50,7 +50,7 @@ package final class PushQueue {
         self.store = store
         self.lease = lease
         layout = try store.queueLayout()
-        statements = QueueStatements(layout: layout, dialect: store.connection.dialect)
+        statements = QueueStatements(layout: layout, connection: store.connection)
     }
 
     /// Claims the next rows of a partition that wait and are due, at most `limit`, and skips those
@@ -62,34 +62,32 @@ package final class PushQueue {
     package func claim(
         _ partition: Partition, limit: Int, from cursor: inout QueueCursor
     ) throws(StoreFailure) -> QueueClaim? {
-        let scan = try QueueScan(layout, dialect, partition)
+        let reader = try DueRowReader(layout, connection, partition)
         let start = cursor.position
-        guard let taken = try take(scan, limit: max(limit, 1), after: start, &cursor) else {
-            guard start > .min else { return nil }
-            // After the mark no row waits; before it a row may have become due.
-            guard let taken = try take(scan, limit: max(limit, 1), after: .min, &cursor) else {
-                return nil
-            }
-            return try vetted(taken, partition)
+        var claimed = try claimRows(reader, limit: max(limit, 1), after: start, &cursor)
+        // After the mark no row waits; before it a row may have become due.
+        if claimed == nil && start > .min {
+            claimed = try claimRows(reader, limit: max(limit, 1), after: .min, &cursor)
         }
-        return try vetted(taken, partition)
+        guard let claimed else { return nil }
+        return try checkingTokens(of: claimed, in: partition)
     }
 
-    /// The answer to a commit was lost; the claim's row shows whether it was committed.
-    private struct Taken {
+    /// The rows of a committed claim, whose tokens are not yet looked up.
+    private struct ClaimedRows {
         let id: Int64
-        let rows: [ScannedRow]
+        let rows: [DueRow]
     }
 
-    private func take(
-        _ scan: QueueScan, limit: Int, after start: Int64, _ cursor: inout QueueCursor
-    ) throws(StoreFailure) -> Taken? {
+    private func claimRows(
+        _ reader: DueRowReader, limit: Int, after start: Int64, _ cursor: inout QueueCursor
+    ) throws(StoreFailure) -> ClaimedRows? {
         let space = try apnsSpace()
         let id = Int64.random(in: 1...Int64.max)
         var position = start
-        var planned: [ScannedRow]?
+        var planned: [DueRow]?
         let rows = try store.retries.retrying("claiming rows of \(name)") {
-            () throws(SQLFailure) -> [ScannedRow] in
+            () throws(SQLFailure) -> [DueRow] in
             if let planned, try isCommitted(id) { return planned }
             try connection.begin()
             guard let now = try lockQueue(for: id) else {
@@ -100,11 +98,10 @@ package final class PushQueue {
             planned = nil
             position = start
             let claimed = try ClaimRecord.claimedKeys(of: name, connection)
-            var batch = QueueScan.Batch()
+            var batch = DueRowReader.Batch()
             while batch.rows.isEmpty && !batch.isAtEnd {
-                batch = try scan.read(
-                    after: position, limit: limit, except: claimed, now: now, space: space,
-                    connection)
+                batch = try reader.read(
+                    after: position, limit: limit, except: claimed, now: now, space: space)
                 position = batch.last ?? position
             }
             if batch.isAtEnd { position = .min }
@@ -118,9 +115,10 @@ package final class PushQueue {
             return batch.rows
         }
         cursor.position = position
-        return rows.isEmpty ? nil : Taken(id: id, rows: rows)
+        return rows.isEmpty ? nil : ClaimedRows(id: id, rows: rows)
     }
 
+    /// Whether a claim was committed, where the answer to its commit was lost.
     private func isCommitted(_ id: Int64) throws(SQLFailure) -> Bool {
         try connection.query("SELECT 1 FROM pushsweep_claim WHERE id = ?", [.integer(id)]).count > 0
     }
@@ -135,18 +133,19 @@ package final class PushQueue {
         guard rows.count > 0 else {
             throw SQLFailure(
                 kind: .other, code: 0,
-                message: "somebody deleted the queue's row in pushsweep_queue; run again")
+                message: "the queue's row in pushsweep_queue was deleted; run again")
         }
         if rows[0, 1].integer == id { return nil }
         let now = try dialect.instant(rows[0, 0])
-        let found = try connection.execute(
+        let isLocked = try connection.changesRow(
             "UPDATE pushsweep_queue SET last_claim = ? WHERE name = ? AND last_claim = ?",
-            [.integer(id), .text(name), rows[0, 1]])
-        guard found == 0 else { return now }
-        // Spider answers 0 for statements it forwards, so 0 proves nothing: read the row again.
-        let last = try connection.query(
-            "SELECT last_claim FROM pushsweep_queue WHERE name = ?", [.text(name)])
-        guard last.scalar?.integer == id else {
+            [.integer(id), .text(name), rows[0, 1]]
+        ) { () throws(SQLFailure) in
+            try connection.query(
+                "SELECT last_claim FROM pushsweep_queue WHERE name = ?", [.text(name)]
+            ).scalar?.integer == id
+        }
+        guard isLocked else {
             throw SQLFailure(kind: .conflict, code: 0, message: "another sender is claiming rows")
         }
         return now
@@ -199,23 +198,23 @@ package final class PushQueue {
     }
 
     /// Looks up the tokens of a claim and skips the rows that must not be sent.
-    private func vetted(
-        _ taken: Taken, _ partition: Partition
+    private func checkingTokens(
+        of claimed: ClaimedRows, in partition: Partition
     ) throws(StoreFailure) -> QueueClaim {
-        let judged = try store.judged(taken.rows, partition)
+        let checked = try store.checkedTokens(of: claimed.rows, in: partition)
         var claim = QueueClaim(
-            id: taken.id, partition: partition, notifications: judged.notifications,
-            outstanding: KeySet(sorted: taken.rows.lazy.map(\.key)), lease: lease)
-        guard !judged.skipped.isEmpty else { return claim }
+            id: claimed.id, partition: partition, notifications: checked.notifications,
+            outstanding: KeySet(sorted: claimed.rows.lazy.map(\.key)), lease: lease)
+        guard !checked.skipped.isEmpty else { return claim }
         let outcome = try record(
-            judged.skipped.map { DeliveryResult(key: $0.key, .skipped($0.reason)) }, of: &claim)
+            checked.skipped.map { DeliveryResult(key: $0.key, .skipped($0.reason)) }, of: &claim)
         guard case .recorded = outcome else {
             throw StoreFailure(
                 .busy,
                 "claiming rows of \(name): the lease of \(lease.seconds) s ended before their "
                     + "tokens were looked up; run again, nothing is lost")
         }
-        for row in judged.skipped { claim.skipped[row.reason, default: 0] += 1 }
+        for row in checked.skipped { claim.skipped[row.reason, default: 0] += 1 }
         return claim
     }
 }
@@ -239,14 +238,14 @@ extension TokenTable {
     }
 
     /// The tokens of a partition that must not be sent to, with the reasons.
-    func refusals(
+    func skipReasons(
         of tokens: [DeviceToken], in partition: Partition
     ) throws(StoreFailure) -> [DeviceToken: SkipReason] {
-        let table = try standings(in: partition)
+        let lookup = try tokenStatuses(in: partition)
         return try retries.retrying("looking up tokens in \(settings.mapping.table)") {
             () throws(SQLFailure) in
-            try table.standings(of: tokens, connection).compactMapValues { standing in
-                switch standing {
+            try lookup.statuses(of: tokens).compactMapValues { status in
+                switch status {
                 case .living: nil
                 case .stale: .stale
                 case .unknown: .unknown
@@ -256,13 +255,13 @@ extension TokenTable {
     }
 
     /// The rows, divided into those that may be sent and those that must not.
-    func judged(
-        _ rows: [ScannedRow], _ partition: Partition
+    func checkedTokens(
+        of rows: [DueRow], in partition: Partition
     ) throws(StoreFailure) -> (
         notifications: [QueuedNotification], skipped: [(key: Int64, reason: SkipReason)]
     ) {
         let tokens = rows.compactMap { $0.notification?.token }
-        let refusals = try refusals(of: tokens, in: partition)
+        let reasons = try skipReasons(of: tokens, in: partition)
         var notifications: [QueuedNotification] = []
         notifications.reserveCapacity(rows.count)
         var skipped: [(key: Int64, reason: SkipReason)] = []
@@ -271,7 +270,7 @@ extension TokenTable {
                 skipped.append((row.key, .malformed))
                 continue
             }
-            if let reason = refusals[notification.token] {
+            if let reason = reasons[notification.token] {
                 skipped.append((row.key, reason))
             } else {
                 notifications.append(notification)

@@ -35,7 +35,7 @@ extension TokenTable {
         do {
             layout = try queueLayout()
             for partition in partitions {
-                _ = try layout.partitionCondition(partition, connection.dialect)
+                _ = try layout.selection(of: partition)
             }
             let table = try queueTable()
             findings =
@@ -54,7 +54,7 @@ extension TokenTable {
         }
         let isUsable = !findings.contains { $0.severity == .failure(.configuration) }
         guard isUsable, case .server(let server) = settings.location else { return findings }
-        if need == .preview { findings += try blindSpots(layout, server) }
+        if need == .preview { findings += try hiddenTables(layout, server) }
         let plan = try queueRights(need, layout, server)
         return findings + (try rightsFindings(plan, session.describe().account ?? server.user))
     }
@@ -99,7 +99,7 @@ extension TokenTable {
         }
         // A dry run on a database without side tables does not need them.
         let visible =
-            need == .preview ? try previewTables(layout).filter { $0.sight == .readable } : []
+            need == .preview ? try previewTables(layout).filter { $0.visibility == .readable } : []
         return RequiredPrivileges(
             need, layout, connection.dialect, database: server.database, users: users,
             visible: visible.map(\.table))
@@ -108,14 +108,14 @@ extension TokenTable {
     /// The side tables that a preview reads where the account may.
     private func previewTables(
         _ layout: QueueLayout
-    ) throws(StoreFailure) -> [(table: PushsweepTable, sight: TableVisibility)] {
+    ) throws(StoreFailure) -> [(table: PushsweepTable, visibility: TableVisibility)] {
         let tables = layout.delivery.isInRow ? [PushsweepTable.claim] : [.claim, .delivery]
         var seen: [(PushsweepTable, TableVisibility)] = []
         for table in tables {
             seen.append(
                 (
                     table,
-                    try session.sight(
+                    try session.visibility(
                         of: table.name, table.columns.map(\.name).joined(separator: ", "))
                 ))
         }
@@ -124,19 +124,19 @@ extension TokenTable {
 
     /// The tables that a preview cannot read because the account may not. Some servers give the
     /// same answer where the table does not exist.
-    private func blindSpots(
+    private func hiddenTables(
         _ layout: QueueLayout, _ server: StoreLocation.Server
     ) throws(StoreFailure) -> [StoreFinding] {
         var findings: [StoreFinding] = []
         let account = try session.describe().account ?? server.user
-        for (table, sight) in try previewTables(layout) where sight == .hidden {
-            let right = Privilege.sideTable(
-                table, ["SELECT"], server.database, connection.dialect)
+        for (table, visibility) in try previewTables(layout) where visibility == .hidden {
+            let right = PrivilegeMaker(server.database, connection.dialect)
+                .sideTable(table, .read)
             findings.append(
                 StoreFinding(
                     .warning,
                     "the account may not read \(table.name), so rows that senders hold or have "
-                        + "finished may be counted as due; if the table is there, run "
+                        + "finished may be counted as due; if the table exists, run "
                         + right.grant(to: account)))
         }
         return findings
@@ -216,8 +216,76 @@ struct QueueExamination {
         guard isShared else { return nil }
         return StoreFinding(
             .failure(.configuration),
-            "\(layout.table) does not tell which of \(partitions.count) apps a notification is for; "
+            "\(layout.table) does not show which of \(partitions.count) apps a notification is for; "
                 + "name the columns under store.push-queue.app and environment, or send one app "
                 + "only (--app)")
+    }
+}
+
+/// The use of the queue, which decides the rights it needs.
+package enum QueueUse: Hashable, Sendable {
+    /// Reading only, for dry runs. SELECT is enough.
+    case preview
+    /// Claiming rows and writing results.
+    case send
+    /// Adding rows for tokens or users.
+    case enqueue
+}
+
+extension RequiredPrivileges {
+    /// The rights that a use of the queue needs. `database` holds the tables without a qualified
+    /// name. `users` is the token table's user column, if users are looked up. `visible` are the
+    /// side tables that a preview reads.
+    init(
+        _ need: QueueUse, _ layout: QueueLayout, _ dialect: SQLDialect, database: String,
+        users: (table: TableName, column: String)? = nil, visible: [PushsweepTable] = []
+    ) {
+        let maker = PrivilegeMaker(database, dialect)
+        let delivery = layout.delivery
+        let options =
+            [layout.app?.name, layout.environment?.name].compactMap { $0 } + layout.options.names
+        var written = [layout.sentAt?.name].compactMap { $0 }
+        if delivery.isInRow {
+            written += [
+                delivery.state, delivery.attempts, delivery.reason,
+                delivery.notBefore.name, delivery.answeredAt.name,
+            ]
+        }
+        let content = [layout.token.name, layout.payload]
+        var rights = [
+            maker.reading([layout.key] + content + options + written, of: layout.table)
+        ]
+        switch need {
+        case .preview: rights += visible.map { maker.sideTable($0, .read) }
+        case .send:
+            if !written.isEmpty {
+                rights.append(
+                    maker.updating(written, of: layout.table, purpose: "write results to"))
+            }
+            rights += [
+                maker.sideTable(.queue, .change), maker.sideTable(.claim, .change),
+                maker.deleting(from: .claim),
+            ]
+            if !delivery.isInRow { rights.append(maker.sideTable(.delivery, .change)) }
+        case .enqueue:
+            let added =
+                options + content + [layout.queuedAt?.name].compactMap { $0 }
+                + (delivery.isInRow ? [delivery.notBefore.name] : [])
+            rights.append(Self.enqueueing(added, layout.table, maker))
+            if let users { rights.append(maker.reading([users.column], of: users.table)) }
+        }
+        self.init(rights: rights)
+    }
+
+    /// The right to insert rows with some columns, which needs no right to read these columns.
+    private static func enqueueing(
+        _ names: [String], _ table: TableName, _ maker: PrivilegeMaker
+    ) -> Privilege {
+        let (columns, name) = (maker.list(names), maker.sql(table))
+        let nothing = repeatElement("NULL", count: names.count).joined(separator: ", ")
+        return Privilege(
+            purpose: "add rows to", privileges: "INSERT (\(columns))", table: name,
+            probe: "INSERT INTO \(name) (\(columns)) SELECT \(nothing) FROM \(name) AS source "
+                + "WHERE 1 = 0")
     }
 }

@@ -107,7 +107,7 @@ extension TokenTable {
                 "looking up a user's tokens in \(layout.table): it has neither a column user_id "
                     + "nor udid; name the column of users under store.active-users.user.column")
         }
-        let condition = try layout.partitionCondition(partition, dialect)
+        let condition = try layout.selection(of: partition).condition(dialect)
         let lookup =
             "SELECT \(dialect.quoted(layout.token.name)) "
             + "FROM \(layout.table.sql(dialect)) WHERE \(dialect.quoted(column.name)) = ?"
@@ -122,8 +122,8 @@ extension TokenTable {
                 tokens.append(token)
             }
         }
-        let refusals = try refusals(of: tokens, in: partition)
-        return tokens.filter { refusals[$0] == nil }
+        let reasons = try skipReasons(of: tokens, in: partition)
+        return tokens.filter { reasons[$0] == nil }
     }
 
     /// The user column; nil where the token table has none.
@@ -152,20 +152,14 @@ extension PartitionColumn {
 struct QueueInsert {
     let layout: QueueLayout
     let dialect: SQLDialect
-    private let partition: [(column: String, value: SQLValue)]
+    private let partition: PartitionSelection
 
     init(
         _ layout: QueueLayout, _ dialect: SQLDialect, _ partition: Partition
     ) throws(StoreFailure) {
         self.layout = layout
         self.dialect = dialect
-        var values: [(column: String, value: SQLValue)] = []
-        for (column, word) in [
-            (layout.app, partition.app), (layout.environment, partition.environment),
-        ] {
-            if let column { values.append((column.name, try column.value(for: word))) }
-        }
-        self.partition = values
+        self.partition = try layout.selection(of: partition)
     }
 
     /// Refuses a value that the table has no column for. Without the value the notification would
@@ -201,13 +195,15 @@ struct QueueInsert {
         for notifications: ArraySlice<NewNotification>, now: EpochMilliseconds
     ) -> (sql: String, values: [SQLValue]) {
         let options = layout.options
-        var columns = partition.map(\.column) + [layout.token.name, layout.payload] + options.names
+        var columns =
+            partition.values.map(\.column.name) + [layout.token.name, layout.payload]
+            + options.names
         if layout.delivery.isInRow { columns.append(layout.delivery.notBefore.name) }
         if let queuedAt = layout.queuedAt { columns.append(queuedAt.name) }
         var values: [SQLValue] = []
         values.reserveCapacity(columns.count * notifications.count)
         for notification in notifications {
-            values += partition.map(\.value)
+            values += partition.values.map(\.value)
             values.append(layout.token.stored(notification.token))
             values.append(
                 layout.payloadIsBinary

@@ -72,7 +72,7 @@ extension PushQueue {
                 connection.rollBack()
                 return .recorded(missing: missing)
             }
-            (missing, after.finished) = try close(
+            (missing, after.finished) = try write(
                 groups, of: record.keys, before.finished, now: record.now)
             try update(before.id, record, rest: rest)
             try removeFinishedClaims()
@@ -93,21 +93,22 @@ extension PushQueue {
     ) throws(SQLFailure) {
         let state = rest.isEmpty ? ClaimRecord.State.done : record.state
         let keys = SQLValue.bytes(rest.encoded)
-        let found = try connection.execute(
+        let isUpdated = try connection.changesRow(
             "UPDATE pushsweep_claim SET state = ?, row_keys = ? WHERE id = ? AND row_keys = ?",
-            [.text(state.rawValue), keys, .integer(id), record.encodedKeys])
-        guard found == 0 else { return }
-        // Spider answers 0 for statements it forwards, so 0 proves nothing: read the row again.
-        let known = try connection.query(
-            "SELECT row_keys FROM pushsweep_claim WHERE id = ?", [.integer(id)])
-        guard known.scalar == keys else {
+            [.text(state.rawValue), keys, .integer(id), record.encodedKeys]
+        ) { () throws(SQLFailure) in
+            try connection.query(
+                "SELECT row_keys FROM pushsweep_claim WHERE id = ?", [.integer(id)]
+            ).scalar == keys
+        }
+        guard isUpdated else {
             throw SQLFailure(kind: .conflict, code: 0, message: "the claim was changed by another")
         }
     }
 
     /// Writes the results of rows that have none. Returns the number of rows that no longer exist,
     /// and the rows that now have a final result.
-    private func close(
+    private func write(
         _ groups: ResultGroups, of open: KeySet, _ finished: KeySet, now: EpochMilliseconds
     ) throws(SQLFailure) -> (missing: Int, finished: KeySet) {
         var finished = finished
@@ -119,7 +120,7 @@ extension PushQueue {
             let change = QueueStatements.Change(group.outcome, now: now)
             missing +=
                 try keys.count
-                - statements.close(keys, as: change, finished: finished, now: now, connection)
+                - statements.write(change, to: keys, finished: finished, now: now)
             if change.state.isFinal { finished = finished.union(keys) }
         }
         return (missing, finished)

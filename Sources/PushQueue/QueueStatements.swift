@@ -16,7 +16,8 @@ struct QueueStatements {
     private static let mostRuns = 30
 
     let layout: QueueLayout
-    let dialect: SQLDialect
+    let connection: any SQLConnection
+    private var dialect: SQLDialect { connection.dialect }
 
     private var delivery: DeliveryColumns { layout.delivery }
 
@@ -33,31 +34,30 @@ struct QueueStatements {
 
     /// Sets the state of rows and returns how many of them exist. `finished` are rows with a final
     /// result.
-    func close(
-        _ keys: KeySet, as change: Change, finished: KeySet = KeySet(), now: EpochMilliseconds,
-        _ connection: any SQLConnection
+    func write(
+        _ change: Change, to keys: KeySet, finished: KeySet = KeySet(), now: EpochMilliseconds
     ) throws(SQLFailure) -> Int {
         let assignments = assignments(change, now: now)
         var found = 0
         for rows in conditions(name(delivery.key), keys, finished) {
-            found += try update(assignments, rows, connection)
+            found += try update(assignments, rows)
         }
         if let queue = delivery.queue {
             for rows in conditions("q.\(name(layout.key))", keys, finished) {
-                found += try insert(change, now, into: queue, rows, connection)
+                found += try insert(change, now, into: queue, rows)
             }
         }
         // Spider answers 0 for statements it forwards, so a low number proves nothing: count the
         // rows.
         if found < keys.count {
-            found = max(found, try count(keys, in: change.state, connection))
+            found = max(found, try count(keys, in: change.state))
         }
-        if change.state == .sent && !delivery.isInRow { try markSent(keys, now, connection) }
+        if change.state == .sent && !delivery.isInRow { try markSent(keys, now) }
         return found
     }
 
     private func update(
-        _ assignments: Fragment, _ rows: Fragment, _ connection: any SQLConnection
+        _ assignments: Fragment, _ rows: Fragment
     ) throws(SQLFailure) -> Int {
         var values = assignments.values
         var condition = rows.sql
@@ -73,8 +73,7 @@ struct QueueStatements {
 
     /// Inserts the missing rows into the side table.
     private func insert(
-        _ change: Change, _ now: EpochMilliseconds, into queue: String, _ rows: Fragment,
-        _ connection: any SQLConnection
+        _ change: Change, _ now: EpochMilliseconds, into queue: String, _ rows: Fragment
     ) throws(SQLFailure) -> Int {
         let key = "q.\(name(layout.key))"
         let values: [SQLValue] = [
@@ -98,7 +97,7 @@ struct QueueStatements {
     private var unindexed: String { dialect.engine == .sqlite ? "+" : "" }
 
     private func markSent(
-        _ keys: KeySet, _ now: EpochMilliseconds, _ connection: any SQLConnection
+        _ keys: KeySet, _ now: EpochMilliseconds
     ) throws(SQLFailure) {
         guard let sentAt = layout.sentAt else { return }
         for rows in conditions(name(layout.key), keys) {
@@ -110,15 +109,15 @@ struct QueueStatements {
     }
 
     private func count(
-        _ keys: KeySet, in state: DeliveryState, _ connection: any SQLConnection
+        _ keys: KeySet, in state: DeliveryState
     ) throws(SQLFailure) -> Int {
-        try states(of: keys, connection)[state.rawValue] ?? 0
+        try states(of: keys)[state.rawValue] ?? 0
     }
 
     /// The number of the given rows in each state. Rows without an entry in the side table are not
     /// counted.
     func states(
-        of keys: KeySet, _ connection: any SQLConnection
+        of keys: KeySet
     ) throws(SQLFailure) -> [String: Int] {
         var counts: [String: Int] = [:]
         for rows in conditions(name(delivery.key), keys) {

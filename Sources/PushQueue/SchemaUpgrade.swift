@@ -104,8 +104,8 @@ extension TokenTable {
                     .busy,
                     "\(doing): \(error.message) (\(error.code)), so it may be done, undone or still "
                         + "under way; when the database answers run `pushsweep schema apply"
-                        + (upgrading ? " --upgrade" : "") + "` again, which looks first at what is "
-                        + "there")
+                        + (upgrading ? " --upgrade" : "") + "` again, which first checks what "
+                        + "exists")
             }
         }
         return script

@@ -53,7 +53,7 @@ package enum EnvironmentMismatch: Hashable, Sendable, CustomStringConvertible {
 /// and are not counted.
 package struct MismatchDetector: Hashable, Sendable {
     /// The number of answers at which the detector tests for the first time.
-    package static let firstLook = 50
+    package static let firstTest = 50
     /// The share of bad tokens that a healthy population may have.
     package static let tolerance = 0.1
     /// The 99.9 % quantile of the normal distribution.
@@ -68,21 +68,21 @@ package struct MismatchDetector: Hashable, Sendable {
     /// The suspicion; nil without one. A suspicion stays.
     package private(set) var suspicion: EnvironmentMismatch?
 
-    private var nextLook = MismatchDetector.firstLook
+    private var nextTest = MismatchDetector.firstTest
 
     /// A detector with all counts at 0.
     package init() {}
 
     /// Counts one answer. Returns the suspicion if this answer raises it, nil before and after.
-    package mutating func add(_ acceptance: TokenAcceptance) -> EnvironmentMismatch? {
+    package mutating func record(_ acceptance: TokenAcceptance) -> EnvironmentMismatch? {
         answers += 1
         switch acceptance {
         case .known: known += 1
         case .bad: bad += 1
         case .refused: break
         }
-        guard answers == nextLook, suspicion == nil else { return nil }
-        nextLook *= 2
+        guard answers == nextTest, suspicion == nil else { return nil }
+        nextTest *= 2
         if known == 0 {
             suspicion = .nothingKnown(bad: bad, answers: answers)
         } else if Self.leastShare(of: bad, in: answers) > Self.tolerance {
@@ -95,7 +95,7 @@ package struct MismatchDetector: Hashable, Sendable {
     /// only as many as the test still needs are allowed, so that a wrong setting costs at most 50
     /// notifications.
     package var allowance: Int? {
-        answers < Self.firstLook ? Self.firstLook - answers : nil
+        answers < Self.firstTest ? Self.firstTest - answers : nil
     }
 
     /// The lower end of Wilson's 99.9 % interval for the share of `count` in `total`, from 0 to 1;

@@ -59,7 +59,7 @@ struct KillTests {
 private enum Phase: String, Comparable {
     case early = "before the first byte"
     case journaled = "with bytes in the journal"
-    case applying = "after the marker was made"
+    case applying = "after the checkpoint was made"
     case between = "between two chunks"
     case committed = "after the last commit"
     case ended = "after the end"
@@ -126,7 +126,7 @@ private struct KillStage {
         try stage.database.count("SELECT COUNT(*) FROM pushsweep_feed WHERE \(condition)") > 0
     }
 
-    /// Waits until the database has a marker of the feed that meets a condition, or the feed is
+    /// Waits until the database has a checkpoint of the feed that meets a condition, or the feed is
     /// applied; at most 20 seconds.
     private func awaitFeed(_ condition: String) throws {
         let deadline = ContinuousClock.now + .seconds(20)

@@ -52,7 +52,7 @@ struct ThrottleTests {
         load.removeAll()
         let result = run.wait()
         #expect(result.exit == 0, "\(result.error)")
-        #expect(result.error.contains("goes on after a pause"), "\(result.error)")
+        #expect(result.error.contains("continues after a pause"), "\(result.error)")
         #expect(try marks(stage) == Self.tokens)
     }
 
@@ -77,7 +77,7 @@ struct ThrottleTests {
         let file = try stage.folder.write("halt", "")
         let refused = try stage.sweep("--stop-file", file)
         #expect(refused.exit == 75, "\(refused.error)")
-        #expect(refused.error.contains("the stop file \(file) is there"))
+        #expect(refused.error.contains("the stop file \(file) exists"))
         #expect(refused.error.contains("remove that file, then run again"))
         #expect(refused.closingLine.hasSuffix("why=stop-file"))
         #expect(stage.gateway.records.isEmpty)

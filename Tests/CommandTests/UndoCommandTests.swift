@@ -200,7 +200,7 @@ struct RetentionTests {
         let trial = try stage.run("purge", "--dry-run")
         #expect(
             trial.output.contains(
-                "would drop 50 changes of the ledger, 1 feed marker and 1 run record"))
+                "would drop 50 changes of the ledger, 1 feed checkpoint and 1 run record"))
         let purged = try stage.run("purge", "--format", "json")
         #expect(purged.exit == 0 && purged.json["changes"] as? Int == 50)
         #expect(try stage.database.count("SELECT COUNT(*) FROM pushsweep_change") == 0)

@@ -23,7 +23,7 @@ extension TokenDatabase {
                 + "WHERE name = 'active_users'")
     }
 
-    /// Rows, ledger and marker, whatever they hold.
+    /// Rows, ledger and checkpoint, whatever they hold.
     fileprivate func everything() throws -> [[[String]]] {
         try [
             "SELECT * FROM active_users ORDER BY id",
@@ -248,7 +248,7 @@ struct LeaseTests {
     }
 
     @Test(
-        "a lost lease stops the next commit: no row, ledger entry or marker changes after it",
+        "a lost lease stops the next commit: no row, ledger entry or checkpoint changes after it",
         arguments: TestEngine.available, RemovalPolicy.Action.allCases)
     func fencesChunks(_ engine: TestEngine, _ action: RemovalPolicy.Action) throws {
         let database = try Self.database(engine)
@@ -286,9 +286,9 @@ struct LeaseTests {
     }
 
     @Test(
-        "a lease lost before a feed begins leaves no marker",
+        "a lease lost before a feed begins leaves no checkpoint",
         arguments: TestEngine.available)
-    func fencesMarkers(_ engine: TestEngine) throws {
+    func fencesCheckpoints(_ engine: TestEngine) throws {
         let database = try Self.database(engine)
         try database.register(0..<10, at: start)
         let store = try database.store(pacing: hurried())

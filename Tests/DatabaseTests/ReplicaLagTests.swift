@@ -58,7 +58,7 @@ struct ReplicaLagTests {
         var throttle = Throttle()
         throttle.maxLag = 1
         throttle.replicas = [pair.replica.server.settings(database: "push")]
-        throttle.story = { line in story.withLock { $0.append(line) } }
+        throttle.report = { line in story.withLock { $0.append(line) } }
         func store(_ pacing: Pacing) throws -> TokenTable {
             var pacing = pacing
             pacing.throttle = throttle
@@ -87,7 +87,7 @@ struct ReplicaLagTests {
         #expect(
             try store(pacing).session.waitForThrottle(shouldStop: { ContinuousClock.now > deadline }
             ))
-        #expect(story.withLock { $0.last?.hasPrefix("goes on") } == true)
+        #expect(story.withLock { $0.last?.hasPrefix("continues") } == true)
         // The replica itself, asked as the token database, knows its lag too.
         throttle.replicas = []
         throttle.maxLag = 1_000

@@ -186,7 +186,7 @@ struct DamageTests {
         #expect {
             _ = try journal.feeds(.pending)
         } throws: {
-            ($0 as? JournalFailure)?.code == .inputOutput && "\($0)".contains("never written")
+            ($0 as? JournalFailure)?.code == .inputOutput && "\($0)".contains("never writes")
         }
         #expect(try journal.runs(limit: 1).count == 1)
     }
@@ -201,7 +201,7 @@ struct DamageTests {
         #expect {
             try journal.forEachChunk(of: id) { _ in }
         } throws: {
-            ($0 as? JournalFailure)?.code == .inputOutput && "\($0)".contains("never written")
+            ($0 as? JournalFailure)?.code == .inputOutput && "\($0)".contains("never writes")
         }
     }
 

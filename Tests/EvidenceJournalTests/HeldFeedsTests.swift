@@ -55,13 +55,13 @@ struct HeldFeedsTests {
             try journal.close(holder, as: .held, cause: "too many", gate: .volume, at: noon)
             try journal.close(waiting, as: .held, cause: "waits", gate: .behind, at: noon)
         }
-        try journal.freeFollowers()
+        try journal.releaseFollowers()
         #expect(try journal.feeds(.pending).isEmpty)
         try journal.close(first, as: .applied, at: noon)
         if byReopening {
             #expect(try journal.recoverInterrupted(at: noon) == 0)
         } else {
-            try journal.freeFollowers()
+            try journal.releaseFollowers()
         }
         let freed = try journal.feeds(.pending)
         #expect(freed.map(\.id) == [follower])

@@ -34,11 +34,11 @@ extension FuzzTarget {
             registrationMovesItself: false, mark: mark, reason: "reason",
             columns: ["id", "token", "registered_at", "invalidated_at", "reason"], exactness: nil)
         for hasImage in [true, false] {
-            let entry = PlannedEntry(
+            let entry = UndoEntry(
                 group: 0, sequence: 0, action: actions[Int(input[0]) % actions.count], time: time,
                 changed: nil,
                 source: "feedback", hasImage: hasImage)
-            guard let step = LedgerStep(entry, image: hasImage ? text : nil, layout) else {
+            guard let step = ChangeImages(entry, image: hasImage ? text : nil, layout) else {
                 continue
             }
             for current in [nil, step.before, step.after] {
@@ -56,8 +56,8 @@ extension FuzzTarget {
             let again = RowImage.object(content.columns, content.values)
             try promise(RowImageReader.content(again) == content, "a content is not its image")
         }
-        if let (before, after) = RowImageReader.step(text) {
-            let again = RowImageReader.step(RowImage.step(before: before, after: after))
+        if let (before, after) = RowImageReader.pair(text) {
+            let again = RowImageReader.pair(RowImage.pair(before: before, after: after))
             try promise(
                 again.map { $0.before == before && $0.after == after } == true,
                 "a step is not its image")
@@ -65,16 +65,16 @@ extension FuzzTarget {
     }
 
     private static func checkPlayedBack(
-        _ step: LedgerStep, over current: RowContent?, _ layout: TableLayout
+        _ step: ChangeImages, over current: RowContent?, _ layout: TableLayout
     ) throws {
         var row = UndoneRow(current)
-        row.takeBack(step) { content in
+        row.undo(step) { content in
             content?["registered_at"].flatMap { layout.registration?.registration($0) }
         }
         try promise(
             row.restored + row.already + row.kept.values.reduce(0, +) == 1,
             "an entry ended in no count or in several")
-        for time in [step.time, row.time, row.state?.sideMark?.time].compactMap({ $0 }) {
+        for time in [step.time, row.time, row.state?.tokenMark?.time].compactMap({ $0 }) {
             for dialect in [SQLDialect.mariaDB, .sqlite] {
                 try checkWritten(dialect.ownTime("invalidated_at").value(time))
             }

@@ -12,13 +12,13 @@ extension TokenTable {
         guard try session.canRead("pushsweep_claim", "queue, state, row_keys") else {
             return counts
         }
-        // A claimed row keeps its old state in the table.
-        let statements = QueueStatements(layout: layout, dialect: connection.dialect)
+        // What a claim holds still stands in its row as what it was before.
+        let statements = QueueStatements(layout: layout, connection: connection)
         let held = try retries.retrying("counting the rows that are claimed") {
             () throws(SQLFailure) -> [DeliveryState: Int] in
             let keys = try ClaimRecord.claimedKeys(of: layout.name, connection)
             var held: [DeliveryState: Int] = [:]
-            for (word, count) in try statements.states(of: keys, connection) {
+            for (word, count) in try statements.states(of: keys) {
                 if let state = DeliveryState(rawValue: word) { held[state] = count }
             }
             // The side table does not know rows that never had a result.

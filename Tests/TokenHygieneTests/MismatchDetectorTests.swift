@@ -10,7 +10,7 @@ struct MismatchDetectorTests {
     ) -> (suspicion: EnvironmentMismatch?, after: Int?) {
         var detector = MismatchDetector()
         for (index, answer) in answers.enumerated() {
-            if let suspicion = detector.add(answer) { return (suspicion, index + 1) }
+            if let suspicion = detector.record(answer) { return (suspicion, index + 1) }
         }
         return (nil, nil)
     }
@@ -31,7 +31,7 @@ struct MismatchDetectorTests {
     }
 
     @Test("the gate shuts at the 50th answer with 12 bad ones, not with 11")
-    func firstLook() {
+    func firstTest() {
         let bad = [TokenAcceptance](repeating: .bad, count: 12)
         let known = [TokenAcceptance](repeating: .known, count: 38)
         #expect(run(bad + known).suspicion == .badShare(bad: 12, answers: 50))
@@ -79,8 +79,8 @@ struct MismatchDetectorTests {
     func shut() {
         var detector = MismatchDetector()
         var said = 0
-        for _ in 0..<50 where detector.add(.bad) != nil { said += 1 }
-        for _ in 0..<1_000 where detector.add(.known) != nil { said += 1 }
+        for _ in 0..<50 where detector.record(.bad) != nil { said += 1 }
+        for _ in 0..<1_000 where detector.record(.known) != nil { said += 1 }
         #expect(said == 1)
         #expect(detector.suspicion == .nothingKnown(bad: 50, answers: 50))
     }
@@ -90,20 +90,20 @@ struct MismatchDetectorTests {
         var detector = MismatchDetector()
         for answered in 0..<50 {
             #expect(detector.allowance == 50 - answered)
-            _ = detector.add(.known)
+            _ = detector.record(.known)
         }
         #expect(detector.allowance == nil)
     }
 
     @Test("the gate shuts for a population with 5 % bad tokens in practically no long run")
     func falseTrips() {
-        var random = SeededGenerator("false trips of the environment gate")
+        var random = SeededGenerator("false trips of the mismatch detector")
         let runs = 2_000
         var trips = 0
         for _ in 0..<runs {
             var detector = MismatchDetector()
             for _ in 0..<1_600
-            where detector.add(random.next() % 100 < 5 ? .bad : .known) != nil {
+            where detector.record(random.next() % 100 < 5 ? .bad : .known) != nil {
                 trips += 1
             }
         }
@@ -120,7 +120,7 @@ struct MismatchDetectorTests {
         for _ in 0..<runs {
             var detector = MismatchDetector()
             for _ in 0..<1_600
-            where detector.add(random.next() % 10 == 0 ? .bad : .known) != nil {
+            where detector.record(random.next() % 10 == 0 ? .bad : .known) != nil {
                 trips += 1
             }
         }

@@ -164,7 +164,7 @@ struct ContentionTests {
             pauses.withLock { $0 += 1 }
             blocker.value.sql.rollBack()
         }
-        // The SQLite marker needs the write lock, so a first try meets it on any engine.
+        // The SQLite checkpoint needs the write lock, so a first try meets it on any engine.
         let progress = try database.store(pacing: pacing).apply(
             (0..<10).map { .dead($0, at: start + 60_000) })
         #expect(progress.counts == OutcomeCounts(applied: 10))

@@ -170,7 +170,7 @@ struct FaultTests {
                 (20...99).map { .init(operation: $0, isExecuted: false, kind: .readOnly) })
             let failure = #expect(throws: StoreFailure.self) { try store.apply(Self.evidence) }
             #expect(failure?.code == .readOnly, "\(failure as Any)")
-            // Reading the marker is refused here too, which asks for one connection more.
+            // Reading the checkpoint is refused here too, which asks for one connection more.
             #expect((2...3).contains(connection.connections))
         }
     }

@@ -67,7 +67,7 @@ struct ImageTests {
             let key = (0..<Int.random(in: 1...3, using: &random)).map { _ in Self.value(&random) }
             #expect(RowImageReader.key(RowImage.key(key)) == key.map(\.asImaged))
             let other: RowContent? = Bool.random(using: &random) ? nil : Self.content(&random)
-            let step = RowImageReader.step(RowImage.step(before: other, after: content))
+            let step = RowImageReader.pair(RowImage.pair(before: other, after: content))
             #expect(step?.before == Self.imaged(other) && step?.after == Self.imaged(content))
         }
     }

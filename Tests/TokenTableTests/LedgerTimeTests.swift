@@ -145,7 +145,7 @@ struct LedgerTimeTests {
 }
 
 @Suite("The walk along a key")
-struct KeyWalkTests {
+struct KeyRangesTests {
     @Test(
         "the walk meets every row once and in limited steps, whatever columns the key has",
         arguments: TestEngine.available, [1, 2, 3])
@@ -159,7 +159,7 @@ struct KeyWalkTests {
                 + "PRIMARY KEY (\(names.reversed().joined(separator: ", "))))")
         // Few values in the leading columns, so that ranges end within them.
         try database.sql.begin()
-        let count = 2 * KeyWalk.span + 17
+        let count = 2 * KeyRanges.span + 17
         for first in stride(from: 0, to: count, by: 300) {
             let numbers = first..<min(first + 300, count)
             let row = "(\(placeholders(width)), '', NULL)"
@@ -176,12 +176,12 @@ struct KeyWalkTests {
         }
         try database.sql.commit()
         let store = try database.store { $0.key = Array(names) }
-        let walk = try KeyWalk(store.layout(), store.catalogTable(), database.sql.dialect)
+        let ranges = try KeyRanges(store.layout(), store.catalogTable(), database.sql)
         var (position, steps, rows): ([SQLValue], [Int], Int) = ([], [], 0)
         repeat {
-            let end = try walk.end(after: position, database.sql)
-            let range = walk.condition(after: position, upTo: end)
-            let sql = "SELECT \(walk.list) FROM \(walk.source) WHERE \(range.sql)"
+            let end = try ranges.end(after: position)
+            let range = ranges.condition(after: position, upTo: end)
+            let sql = "SELECT \(ranges.list) FROM \(ranges.source) WHERE \(range.sql)"
             steps.append(try database.sql.query(sql, range.values).count)
             rows += steps[steps.count - 1]
             if engine == .sqlite, !position.isEmpty {
@@ -191,6 +191,6 @@ struct KeyWalkTests {
             position = end ?? []
         } while !position.isEmpty && steps.count < 10
         #expect(rows == count)
-        #expect(steps == [KeyWalk.span, KeyWalk.span, 17])
+        #expect(steps == [KeyRanges.span, KeyRanges.span, 17])
     }
 }

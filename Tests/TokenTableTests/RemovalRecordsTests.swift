@@ -7,8 +7,8 @@ import TokenTable
 
 @Suite("The guard's questions to the database", .serialized)
 struct RemovalRecordsTests {
-    /// A marker as an application some time ago would have left it.
-    private func marker(
+    /// A checkpoint as an application some time ago would have left it.
+    private func checkpoint(
         _ database: TokenDatabase, removed: Int, hoursAgo: Double, released: Bool = false,
         app: String = "chat"
     ) throws {
@@ -28,10 +28,10 @@ struct RemovalRecordsTests {
         let database = try TokenDatabase(engine)
         try database.createSideTables()
         for (removed, ago) in [(3, 30.0), (4, 30.0), (9, 60), (50, 719), (1_000, 721), (0, 5)] {
-            try marker(database, removed: removed, hoursAgo: ago)
+            try checkpoint(database, removed: removed, hoursAgo: ago)
         }
-        try marker(database, removed: 500, hoursAgo: 30, released: true)
-        try marker(database, removed: 700, hoursAgo: 30, app: "talk")
+        try checkpoint(database, removed: 500, hoursAgo: 30, released: true)
+        try checkpoint(database, removed: 700, hoursAgo: 30, app: "talk")
         let history = try database.store().removals(from: chat)
         #expect(history.hours.sorted() == [7, 9, 50])
         #expect(history.thisHour == 0)

@@ -52,7 +52,7 @@ private final class Script: Sendable {
                 return state.readings.count > 1 ? state.readings.removeFirst() : state.readings[0]
             }
         }
-        throttle.story = { line in self.state.withLock { $0.story.append(line) } }
+        throttle.report = { line in self.state.withLock { $0.story.append(line) } }
     }
 
     var looks: Int { state.withLock { $0.looks } }
@@ -91,8 +91,8 @@ struct ThrottleTests {
             let reading = ThrottleReading(
                 status: ["threads_running": running, "threads_connected": 5],
                 lags: lags.enumerated().map { .init(name: "r\($0.offset)", seconds: $0.element) })
-            switch throttle.decide(reading) {
-            case .goOn: return "go on"
+            switch throttle.decision(for: reading) {
+            case .proceed: return "go on"
             case .pause(let reason, let sentence): return "pause \(reason.rawValue): \(sentence)"
             case .stop(let reason, let sentence): return "stop \(reason.rawValue): \(sentence)"
             }
@@ -137,7 +137,7 @@ struct ThrottleTests {
         #expect(clock.pauses.filter { $0 == Throttle.pause }.count == 3)
         #expect(script.story.count == 2)
         #expect(script.story.first == "pauses: Threads_running is 50, the limit 25")
-        #expect(script.story.last?.hasPrefix("goes on after a pause of") == true)
+        #expect(script.story.last?.hasPrefix("continues after a pause of") == true)
     }
 
     @Test("the throttle reads figures once a second at most, and none without a limit")
@@ -330,7 +330,7 @@ struct ThrottleTests {
                 try database.store(pacing: Clock().pacing(throttle)).session.waitForThrottle()
             }
             #expect(failure?.code == .configuration)
-            #expect(failure?.sentence.contains("replicates from nobody") == true)
+            #expect(failure?.sentence.contains("it is no replica") == true)
         }
         // A replica that does not answer counts as not replicating.
         var absent = database.settings
@@ -350,7 +350,7 @@ struct ThrottleTests {
         for replicas in [[], [database.settings]] {
             throttle.replicas = replicas
             let script = Mutex<[String]>([])
-            throttle.story = { line in script.withLock { $0.append(line) } }
+            throttle.report = { line in script.withLock { $0.append(line) } }
             let clock = Clock()
             #expect(
                 try !database.store(pacing: clock.pacing(throttle)).session.waitForThrottle(

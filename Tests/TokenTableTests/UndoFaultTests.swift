@@ -185,8 +185,8 @@ struct UndoRightsTests {
                     "CHECKSUM TABLE active_users, pushsweep_run, pushsweep_feed, pushsweep_change")
                     == before)
             let grants = RequiredPrivileges(
-                try owner.layout(), .mariaDB, database: database.name, need: need,
-                hasSideMarks: false
+                need, try owner.layout(), .mariaDB, database: database.name,
+                readsTokenMarks: false
             ).grants(to: "NAME@%")
             for missing in grants.indices {
                 try account(grants.enumerated().filter { $0.offset != missing }.map(\.element)) {

@@ -12,7 +12,7 @@ extension TokenTable {
     /// Undoes as a new run, or as an unfinished one of the same selection.
     @discardableResult
     func undo(
-        _ selection: UndoSelection, as id: String = UUID().uuidString.lowercased(),
+        _ selection: UndoScope, as id: String = UUID().uuidString.lowercased(),
         at time: Int64 = start + 900_000, isDry: Bool = false,
         shouldStop: () -> Bool = { false }
     ) throws -> UndoProgress {

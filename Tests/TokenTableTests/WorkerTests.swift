@@ -98,7 +98,7 @@ struct WorkerTests {
 
     @Test("parts cover every token once, for any number of parts", arguments: [1, 2, 3, 7, 256])
     func parts(_ count: Int) {
-        let parts = FeedPart.parts(count)
+        let parts = TokenRange.parts(count)
         #expect(parts.count == count)
         for token in Self.tokens {
             let holders = parts.filter { part in

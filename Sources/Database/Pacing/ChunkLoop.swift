@@ -1,7 +1,7 @@
-// Every long change is made chunk by chunk, each in a transaction that also moves a marker. After
+// Every long change is made chunk by chunk, each in a transaction that also moves a checkpoint. After
 // any failure inside a chunk the steps are the same: roll the transaction back, connect again if
-// needed, read the marker, and continue from there. So a commit whose answer was lost needs no
-// special case, because the marker shows its outcome. Numbers of affected rows are never added up
+// needed, read the checkpoint, and continue from there. So a commit whose answer was lost needs no
+// special case, because the checkpoint shows its outcome. Numbers of affected rows are never added up
 // over retries.
 
 /// The outcome of one try of a chunk.
@@ -13,23 +13,26 @@ package enum ChunkOutcome<Progress> {
     case tooLarge(entries: Int, rows: Int)
 }
 
-/// Tries a chunk until it is committed, sizes the next one by the time it took, and leaves time for
-/// other writers in between.
+/// Commits a change chunk by chunk: waits while the throttle's limits are exceeded, tries a chunk
+/// until it is committed, sizes the next one by the time it took, and leaves time for other writers
+/// in between.
 package struct ChunkLoop {
     private let connection: any SQLConnection
     private let pacing: Pacing
+    private let throttler: Throttler
     private let retries: RetryPolicy
     private let isolation: RowIsolation
     private var sizing: ChunkSizing
     /// The milliseconds that the last committed chunk took.
     private var lastTransaction = 0.0
 
-    /// Makes the loop for one change. `isolation` is shared with the code that writes rows.
-    package init(
-        _ connection: any SQLConnection, _ pacing: Pacing,
-        _ isolation: RowIsolation = RowIsolation()
+    /// Makes the loop for one change, see `DatabaseSession.chunkLoop`.
+    init(
+        _ connection: any SQLConnection, _ pacing: Pacing, throttler: Throttler,
+        isolation: RowIsolation
     ) {
         self.isolation = isolation
+        self.throttler = throttler
         self.connection = connection
         self.pacing = pacing
         retries = RetryPolicy(connection: connection, pacing: pacing)
@@ -39,15 +42,35 @@ package struct ChunkLoop {
     /// The number of entries in the next chunk.
     package var size: Int { sizing.size }
 
-    /// Commits one chunk after `start`. `chunk` receives the number of entries and runs a whole
-    /// transaction with them; `marker` reads the committed progress.
+    /// Repeats `step`, which commits one chunk after the given progress, until `isDone`. Stops early
+    /// between two chunks when `shouldStop` returns true. `changesRows` is false for a dry run,
+    /// which need not leave time for other writers.
     ///
-    /// - Returns: the progress after the chunk, or other progress that the marker shows as
+    /// - Returns: the progress after the last chunk.
+    /// - Throws: any failure of a step; `stopped` where the throttle ends the run.
+    package mutating func run<Progress>(
+        from start: Progress, isDone: (Progress) -> Bool, changesRows: Bool = true,
+        shouldStop: () -> Bool, report: (Progress) -> Void = { _ in },
+        _ step: (inout ChunkLoop, Progress) throws(StoreFailure) -> Progress
+    ) throws(StoreFailure) -> Progress {
+        var progress = start
+        while !isDone(progress), !shouldStop(), try throttler.wait(shouldStop: shouldStop) {
+            progress = try step(&self, progress)
+            report(progress)
+            if changesRows && !isDone(progress) { letOthersWrite() }
+        }
+        return progress
+    }
+
+    /// Commits one chunk after `start`. `chunk` receives the number of entries and runs a whole
+    /// transaction with them; `checkpoint` reads the committed progress.
+    ///
+    /// - Returns: the progress after the chunk, or other progress that the checkpoint shows as
     ///   committed since.
     package mutating func commit<Progress: Equatable>(
-        after start: Progress, doing: String, markerOf subject: String,
+        after start: Progress, doing: String, checkpointOf subject: String,
         _ chunk: (Int) throws(SQLFailure) -> ChunkOutcome<Progress>,
-        marker: () throws(SQLFailure) -> Progress
+        checkpoint: () throws(SQLFailure) -> Progress
     ) throws(StoreFailure) -> Progress {
         var attempt = 1
         while true {
@@ -69,7 +92,7 @@ package struct ChunkLoop {
                 if error.kind == .conflict { sizing.lost() }
                 try retries.giveUp(on: error, after: attempt, doing: doing)
                 attempt += 1
-                let progress = try resume(after: error, doing, subject, marker)
+                let progress = try resume(after: error, doing, subject, checkpoint)
                 if progress != start {
                     isolation.committed()
                     return progress
@@ -81,11 +104,11 @@ package struct ChunkLoop {
     /// Connects again where needed and reads the committed progress.
     private func resume<Progress>(
         after failure: SQLFailure, _ doing: String, _ subject: String,
-        _ marker: () throws(SQLFailure) -> Progress
+        _ checkpoint: () throws(SQLFailure) -> Progress
     ) throws(StoreFailure) -> Progress {
         do {
             return try retries.retrying(
-                "reading the marker of \(subject)", after: failure, marker)
+                "reading the checkpoint of \(subject)", after: failure, checkpoint)
         } catch {
             guard failure.kind == .lost, error.code == .unreachable || error.code == .busy else {
                 throw error
@@ -93,15 +116,66 @@ package struct ChunkLoop {
             throw StoreFailure(
                 .commitUnknown,
                 "\(doing): the connection was lost and the database does not come back, so the last "
-                    + "chunk may be committed or not; run again, the marker of \(subject) tells")
+                    + "chunk may be committed or not; run again, the checkpoint of \(subject) shows which"
+            )
         }
     }
 
     /// Waits as long as a writer sleeps between two tries after waiting for the last chunk:
     /// SQLite's busy handler by then sleeps about half of the time that it has slept already.
-    package func letOthersWrite() {
+    private func letOthersWrite() {
         guard connection.dialect.writersPoll else { return }
         let pause = Int(min(lastTransaction / 2, 50))
         if pause > 0 { pacing.sleep(pause) }
+    }
+}
+
+// Throughput hardly depends on the size of a transaction, but the waiting time of other
+// transactions for its locks does. So a chunk is sized by time: the size follows the duration of
+// the last chunk, and halves at once when the engine rolled a chunk back in favour of another
+// transaction. The target is a third of the 150 ms limit for the longest, because on a busy server
+// single chunks take three times the usual time.
+//
+// Whole rows are kept in memory until they are in the ledger, so bytes limit a chunk too. A chunk whose
+// rows exceed the limit is given up during the read and redone with fewer tokens, down to one. The bytes
+// of a committed chunk show how far the next may grow. Tables of small rows never reach the limit.
+
+/// The number of tokens in the next chunk, and its rules.
+package struct ChunkSizing: Hashable, Sendable {
+    /// The sizes that a chunk may have.
+    static let range = 100...5_000
+    /// The target duration of a chunk in milliseconds.
+    static let aim = 50.0
+
+    /// The most bytes of rows in a chunk of several tokens. Before-images take at most twice that
+    /// and are written in parts.
+    package static let mostBytes = 2 * 1_024 * 1_024
+
+    /// The number of tokens in the next chunk.
+    private(set) var size: Int
+
+    /// Starts with a size for the first chunk.
+    init(first: Int) { size = first }
+
+    /// Adjusts the size after a committed chunk. A full step to the size that would have met the
+    /// target could overshoot after one unusual chunk, so growth is at most by half.
+    mutating func committed(_ tokens: Int, in milliseconds: Double, bytes: Int = 0) {
+        // The time of a short last chunk predicts little about a long one.
+        guard tokens * 2 >= size else { return }
+        let fitting = Double(tokens) * Self.aim / max(milliseconds, 0.1)
+        size = Self.clamped(min(fitting, Double(size) * 1.5))
+        if bytes > 0 { size = min(size, max(1, tokens * (Self.mostBytes / 4 * 3) / bytes)) }
+    }
+
+    /// Reduces the size after a chunk whose rows were too large; `rows` of them were read.
+    mutating func exceeded(_ tokens: Int, rows: Int) {
+        size = max(1, min(tokens / 2, rows * 3 / 4))
+    }
+
+    /// Halves the size after a chunk that lost against another transaction.
+    mutating func lost() { size = min(size, Self.clamped(Double(size) / 2)) }
+
+    private static func clamped(_ size: Double) -> Int {
+        min(max(Int(size), range.lowerBound), range.upperBound)
     }
 }

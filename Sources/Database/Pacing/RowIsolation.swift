@@ -23,8 +23,10 @@ package final class RowIsolation {
     /// Whether a statement of the chunk failed with a deadlock.
     private var hadDeadlock = false
 
+    private let connection: any SQLConnection
+
     /// Starts without refused rows, with whole chunks.
-    package init() {}
+    package init(_ connection: any SQLConnection) { self.connection = connection }
 
     /// The number of entries that the next try may take, at most `entries`.
     func limited(_ entries: Int) -> Int { min(entries, most ?? entries) }
@@ -43,14 +45,14 @@ package final class RowIsolation {
     /// Runs a statement that changes many rows. A deadlock that did not end the transaction
     /// requests another try, row by row.
     package func watching<R>(
-        _ connection: any SQLConnection, _ statement: () throws(SQLFailure) -> R
+        _ statement: () throws(SQLFailure) -> R
     ) throws(SQLFailure) -> R {
         if hadDeadlock { try connection.run("SAVEPOINT pushsweep_row") }
         do {
             return try statement()
         } catch {
             guard error.isDeadlock else { throw error }
-            if hadDeadlock && isSignal(error, connection) { isolate() }
+            if hadDeadlock && isSignal(error) { isolate() }
             hadDeadlock = true
             throw error
         }
@@ -58,7 +60,7 @@ package final class RowIsolation {
 
     /// Whether a deadlock is the SIGNAL of a trigger, because the transaction is still open. Called
     /// after `SAVEPOINT pushsweep_row`, to which it rolls back.
-    package func isSignal(_ failure: SQLFailure, _ connection: any SQLConnection) -> Bool {
+    package func isSignal(_ failure: SQLFailure) -> Bool {
         guard failure.isDeadlock else { return false }
         return (try? connection.run("ROLLBACK TO SAVEPOINT pushsweep_row")) != nil
     }
@@ -107,4 +109,99 @@ package final class RowIsolation {
         wantsRetry = false
         hadDeadlock = false
     }
+}
+
+/// The reason why one row was not changed although the evidence makes it stale. The row stays
+/// unchanged.
+package enum RowRefusal: String, Hashable, Sendable, CaseIterable {
+    /// A trigger signalled an error.
+    case trigger
+    /// Rows of another table refer to the row, and their foreign key restricts its removal.
+    case referenced
+    /// The changed row would refer to a row of another table that does not exist.
+    case dangling
+    /// A CHECK of the table is violated by the changed row.
+    case check
+    /// Another row has the new value of a unique key.
+    case taken
+    /// A value does not fit its column, or a column does not accept NULL.
+    case value
+    /// The database does not find the row by the key that it returned for it.
+    case unmatched
+    /// The row's registration cannot be read, so it is unknown whether the device came back.
+    case registration
+    /// A value of the row cannot be kept byte by byte, or the row is too large for one statement,
+    /// so a removed row could not be restored.
+    case inexact
+    /// The statement fails for this row and for no other, mostly in a trigger.
+    case failure
+    /// The row's key is longer than the ledger's column for it.
+    case key
+
+    /// The middle of a sentence about the row.
+    package var words: String {
+        switch self {
+        case .trigger: "a trigger refuses the change"
+        case .referenced: "rows of another table refer to it"
+        case .dangling: "it would refer to a row that does not exist"
+        case .check: "a check of the table refuses the change"
+        case .taken: "a unique key has the new value in another row"
+        case .value: "a value does not fit its column"
+        case .unmatched: "the database does not find it by its own key"
+        case .registration: "its time of registration cannot be read"
+        case .inexact:
+            "it cannot be kept byte by byte, or is too large for a statement, so it could not be restored"
+        case .failure: "changing it fails, mostly in a trigger"
+        case .key: "its key is too long for the ledger"
+        }
+    }
+
+    /// Classifies the database's error about one changed row; nil for a failure that is not about
+    /// the row.
+    package init?(_ failure: SQLFailure) {
+        switch failure.code {
+        case 1_062: self = .taken
+        case _ where failure.kind != .refused: return nil
+        case 1_217, 1_451: self = .referenced
+        case 1_216, 1_452: self = .dangling
+        case 3_819, 4_025: self = .check
+        case 1_048, 1_264, 1_265, 1_292, 1_300, 1_364, 1_366, 1_406, 1_411, 1_690: self = .value
+        case 19: self = Self.sqlite(failure.message)
+        // Any other refusal has the number that a trigger gave its SIGNAL.
+        default: self = .trigger
+        }
+    }
+
+    /// Classifies SQLITE_CONSTRAINT of any kind. The texts are those of SQLite's source, and a
+    /// trigger's RAISE may have any.
+    private static func sqlite(_ message: String) -> RowRefusal {
+        if message.hasPrefix("FOREIGN KEY") { return .referenced }
+        if message.hasPrefix("CHECK") { return .check }
+        if message.hasPrefix("UNIQUE") { return .taken }
+        if message.hasPrefix("NOT NULL") || message.contains("cannot store") { return .value }
+        return .trigger
+    }
+}
+
+extension SQLFailure {
+    /// Whether the server reports that two transactions waited for each other (ER_LOCK_DEADLOCK),
+    /// of which it ends one.
+    var isDeadlock: Bool { kind == .conflict && code == 1_213 }
+
+    /// Whether the row may be the cause of a failed change of one row. Temporary failures are not,
+    /// nor is a disk or a table that accepts no change at all.
+    package var mayBeAboutRow: Bool {
+        switch kind {
+        case .refused, .configuration, .permission: true
+        case .other: ![7, 10, 11, 13, 26].contains(code) && !Self.storageFaults.contains(code)
+        case .conflict, .lost, .overloaded, .unreachable, .untrusted, .readOnly, .leaseLost: false
+        }
+    }
+
+    /// Numbers of servers about disks and whole tables: full, crashed, out of memory, read-only.
+    private static let storageFaults: Set<Int> = [
+        3, 5, 1_021, 1_026, 1_030, 1_034, 1_035, 1_036, 1_037, 1_038, 1_041, 1_105, 1_114, 1_180,
+        1_194,
+        1_195, 1_665, 1_878, 2_027,
+    ]
 }

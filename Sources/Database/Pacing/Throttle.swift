@@ -8,7 +8,7 @@ import Foundation
 //            --over critical-load, past the time budget, stop file--> stop
 //                                          pause --ten minutes----> stop
 //
-// Stopping costs nothing: the evidence is in the journal, the marker stores the progress, and the next run
+// Stopping costs nothing: the evidence is in the journal, the checkpoint stores the progress, and the next run
 // continues. So a condition that lasts too long ends the run instead of keeping the lease.
 //
 // Without limits the throttle only checks for the stop file and sends no query.
@@ -31,7 +31,7 @@ package struct Throttle: Sendable {
     /// yet.
     package var began: Double?
     /// Receives messages about the start of a pause, with its reason, and its end.
-    package var story: @Sendable (String) -> Void = { _ in }
+    package var report: @Sendable (String) -> Void = { _ in }
     /// Replaces the queries to servers, for tests.
     package var scripted: (@Sendable () -> ThrottleReading)?
 
@@ -50,7 +50,7 @@ package struct Throttle: Sendable {
 
     /// The consequence of a reading.
     enum Decision: Hashable, Sendable {
-        case goOn
+        case proceed
         case pause(StopReason, String)
         case stop(StopReason, String)
     }
@@ -58,7 +58,7 @@ package struct Throttle: Sendable {
     /// The decision without a query to a server; nil: no obstacle.
     func ending(at now: Double) -> Decision? {
         if let stopFile, access(stopFile, F_OK) == 0 {
-            return .stop(.stopFile, "the stop file \(stopFile) is there")
+            return .stop(.stopFile, "the stop file \(stopFile) exists")
         }
         if let timeBudget, let began, now - began >= timeBudget {
             return .stop(
@@ -68,7 +68,7 @@ package struct Throttle: Sendable {
     }
 
     /// The consequence of a reading; the most urgent limit decides.
-    func decide(_ reading: ThrottleReading) -> Decision {
+    func decision(for reading: ThrottleReading) -> Decision {
         if let excess = criticalLoad?.excess(reading.status) {
             return .stop(.criticalLoad, "\(excess) (critical-load)")
         }
@@ -86,7 +86,7 @@ package struct Throttle: Sendable {
             }
         }
         if let excess = maxLoad?.excess(reading.status) { return .pause(.maxLoad, excess) }
-        return .goOn
+        return .proceed
     }
 
     static func seconds(_ seconds: Double) -> String { "\(LoadLimits.text(seconds)) s" }
@@ -117,5 +117,81 @@ package struct ThrottleReading: Hashable, Sendable {
     package init(status: [String: Double] = [:], lags: [Lag] = []) {
         self.status = status
         self.lags = lags
+    }
+}
+
+/// Limits on values of a server's status: `Threads_running=25,wsrep_local_recv_queue=100`, or a
+/// number alone for `Threads_running`. The spelling is that of gh-ost and pt-online-schema-change.
+package struct LoadLimits: Hashable, Sendable, CustomStringConvertible {
+    /// The variable for a number alone: the statements running on the server, including this
+    /// program's.
+    static let usual = "Threads_running"
+
+    /// The limit of one variable.
+    struct Limit: Hashable, Sendable {
+        /// A variable of SHOW GLOBAL STATUS.
+        let name: String
+        /// The highest allowed value.
+        let most: Double
+    }
+
+    let limits: [Limit]
+
+    /// Parses limits.
+    ///
+    /// - Throws: the error in the text, as the end of a sentence that begins with the setting.
+    package init(_ text: String) throws(SettingRefusal) {
+        var limits: [Limit] = []
+        for part in text.split(separator: ",", omittingEmptySubsequences: false) {
+            let halves = part.split(separator: "=", omittingEmptySubsequences: false)
+            let name = halves.count == 2 ? String(halves[0]) : Self.usual
+            guard halves.count <= 2, let number = halves.last, Self.isName(name),
+                let most = Self.number(number)
+            else {
+                throw SettingRefusal(
+                    "must be a number of running threads, or figures of SHOW GLOBAL STATUS with their "
+                        + "limits, such as Threads_running=25,Threads_connected=400")
+            }
+            guard !limits.contains(where: { $0.name.lowercased() == name.lowercased() }) else {
+                throw SettingRefusal("limits \(name) twice; keep one")
+            }
+            limits.append(Limit(name: name, most: most))
+        }
+        self.limits = limits
+    }
+
+    /// Names go into a statement unquoted, so they may have letters, digits and underscores only.
+    private static func isName(_ text: String) -> Bool {
+        (1...64).contains(text.utf8.count)
+            && text.utf8.allSatisfy { PlainText.isAlphanumeric($0) || $0 == UInt8(ascii: "_") }
+    }
+
+    private static func number(_ text: Substring) -> Double? {
+        let parts = text.split(separator: ".", omittingEmptySubsequences: false)
+        guard parts.count <= 2, parts.allSatisfy({ PlainText.wholeNumber($0) != nil }) else {
+            return nil
+        }
+        return Double(text)
+    }
+
+    /// The limits in the spelling that `init` accepts.
+    package var description: String {
+        limits.map { "\($0.name)=\(Self.text($0.most))" }.joined(separator: ",")
+    }
+
+    /// A number without a needless fraction.
+    static func text(_ number: Double) -> String {
+        Int64(exactly: number).map(String.init) ?? String(number)
+    }
+
+    /// The first variable above its limit, in words; nil where none is.
+    func excess(_ status: [String: Double]) -> String? {
+        for limit in limits {
+            guard let figure = status[limit.name.lowercased()], figure > limit.most else {
+                continue
+            }
+            return "\(limit.name) is \(Self.text(figure)), the limit \(Self.text(limit.most))"
+        }
+        return nil
     }
 }

@@ -64,6 +64,15 @@ extension SQLConnection {
     /// Runs it like any other statement, for drivers without a time limit for answers.
     package func runSchemaChange(_ sql: String) throws(SQLFailure) { try run(sql) }
 
+    /// Runs a statement that changes one row, and returns whether the row has changed. Spider answers
+    /// 0 for statements that it forwards, so 0 proves nothing: then `isDone` reads the row again.
+    package func changesRow(
+        _ sql: String, _ parameters: [SQLValue], isDone: () throws(SQLFailure) -> Bool
+    ) throws(SQLFailure) -> Bool {
+        if try execute(sql, parameters) > 0 { return true }
+        return try isDone()
+    }
+
     /// Begins the transaction of a chunk.
     package func begin() throws(SQLFailure) { try run(dialect.begin) }
 

@@ -47,6 +47,13 @@ package struct SQLDialect: Hashable, Sendable {
         return String(quoted)
     }
 
+    /// The hint after a table's name that makes a server use an index; empty for SQLite and where
+    /// there is no index.
+    package func indexHint(_ index: String?) -> String {
+        guard engine == .mariaDB, let index else { return "" }
+        return " FORCE INDEX (\(quoted(index)))"
+    }
+
     /// A statement that inserts rows or overwrites the other columns of a row with the same key. It
     /// needs INSERT and UPDATE only, where REPLACE would need DELETE.
     package func upsert(_ table: String, key: [String], columns: [String], rows: Int = 1) -> String
@@ -71,4 +78,33 @@ package struct SQLDialect: Hashable, Sendable {
 /// `?, ?, …`: `count` parameters, at least one.
 package func placeholders(_ count: Int) -> String {
     repeatElement("?", count: count).joined(separator: ", ")
+}
+
+// Periods are counted by the database's clock, because the clocks of hosts differ. The spelling of
+// the clock depends on the engine and is defined only here.
+
+extension SQLDialect {
+    /// An SQL expression for the present in UTC by the database's clock, in milliseconds.
+    package var now: String {
+        switch engine {
+        case .mariaDB: "UTC_TIMESTAMP(3)"
+        case .sqlite: "strftime('%Y-%m-%d %H:%M:%f', 'now')"
+        }
+    }
+
+    /// An SQL expression for the present plus a number of seconds.
+    package func now(adding seconds: Int) -> String {
+        switch engine {
+        case .mariaDB: "UTC_TIMESTAMP(3) + INTERVAL \(seconds) SECOND"
+        case .sqlite: "strftime('%Y-%m-%d %H:%M:%f', 'now', '+\(seconds) seconds')"
+        }
+    }
+
+    /// An SQL expression for the moment a number of hours ago.
+    package func past(hours: Int) -> String {
+        switch engine {
+        case .mariaDB: "\(now) - INTERVAL \(hours) HOUR"
+        case .sqlite: "strftime('%Y-%m-%d %H:%M:%f', 'now', '-\(hours) hours')"
+        }
+    }
 }

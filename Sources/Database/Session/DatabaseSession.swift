@@ -5,6 +5,8 @@
 // allows two threads at once on one connection, so the class is not Sendable and the compiler
 // enforces the rule.
 
+import APNsProtocol
+
 /// One connection to the token database.
 package final class DatabaseSession {
     /// The settings with which the database was opened; a second connection uses them again.
@@ -13,8 +15,8 @@ package final class DatabaseSession {
     package let connection: any SQLConnection
     /// The number of tries, the pace, and the clocks.
     package let pacing: Pacing
-    /// The throttle's check between chunks.
-    package let gate: ThrottleGate
+    /// Makes the run wait between chunks where the throttle's limits are exceeded.
+    private let throttler: Throttler
     /// Reads the throttle's values from servers.
     let probe: ThrottleProbe
 
@@ -40,10 +42,8 @@ package final class DatabaseSession {
         self.settings = settings
         self.connection = connection
         self.pacing = pacing
-        probe = ThrottleProbe(
-            pacing.throttle, connection, RetryPolicy(connection: connection, pacing: pacing),
-            settings.location)
-        gate = ThrottleGate(pacing, probe)
+        probe = ThrottleProbe(connection, pacing, settings.location)
+        throttler = Throttler(pacing, probe)
         try retries.retrying("connecting to \(settings.location)") { () throws(SQLFailure) in
             try connection.connect()
         }
@@ -74,12 +74,13 @@ package final class DatabaseSession {
 
     /// Whether the account can read columns of a side table.
     package func canRead(_ table: String, _ columns: String) throws(StoreFailure) -> Bool {
-        try sight(of: table, columns) == .readable
+        try visibility(of: table, columns) == .readable
     }
 
     /// The account's view of a table. Determined by reading, because an account with another right
     /// on a table sees it in the catalog too.
-    package func sight(of table: String, _ columns: String) throws(StoreFailure) -> TableVisibility
+    package func visibility(of table: String, _ columns: String) throws(StoreFailure)
+        -> TableVisibility
     {
         try retries.retrying("looking for \(table)") { () throws(SQLFailure) in
             do throws(SQLFailure) {
@@ -100,7 +101,14 @@ package final class DatabaseSession {
     package func waitForThrottle(
         shouldStop: () -> Bool = { false }
     ) throws(StoreFailure) -> Bool {
-        try gate.pass(shouldStop: shouldStop)
+        try throttler.wait(shouldStop: shouldStop)
+    }
+
+    /// The loop for one change in chunks. `isolation` is shared with the code that writes rows.
+    package func chunkLoop(_ isolation: RowIsolation? = nil) -> ChunkLoop {
+        ChunkLoop(
+            connection, pacing, throttler: throttler,
+            isolation: isolation ?? RowIsolation(connection))
     }
 
     /// The server's description of itself. Throws any failure of a query.
@@ -119,4 +127,70 @@ package enum TableVisibility {
     case absent
     /// The account cannot read the table, which may or may not exist.
     case hidden
+}
+
+extension DatabaseSession {
+    /// The present by the database's clock. Periods that concern several hosts are counted by it,
+    /// because the clocks of hosts differ.
+    ///
+    /// - Throws: any failure of reading.
+    package func databaseTime() throws(StoreFailure) -> EpochMilliseconds {
+        let dialect = connection.dialect
+        return try retries.retrying("reading the time of the database") {
+            () throws(SQLFailure) in
+            try dialect.instant(connection.query("SELECT \(dialect.now)").scalar ?? .null)
+        }
+    }
+}
+
+/// One run of this program, for `pushsweep_run`.
+package struct RunRecord: Hashable, Sendable {
+    /// The run, as a UUID in text.
+    package let id: String
+    /// The kind of run: `sweep`, `replay`, `release` and so on.
+    package let kind: String
+    /// The start of the run.
+    package let started: EpochMilliseconds
+    /// The end of the run; nil while it lasts.
+    package let ended: EpochMilliseconds?
+    /// The name of the host.
+    package let host: String
+    /// The report's numbers as JSON; nil before there are any.
+    package let counts: String?
+    /// The guard's result in one word; nil where the guard was not used.
+    package let guardResult: String?
+
+    /// Makes a record; by default of a run that has not ended.
+    package init(
+        id: String, kind: String, started: EpochMilliseconds, ended: EpochMilliseconds? = nil,
+        host: String, counts: String? = nil, guardResult: String? = nil
+    ) {
+        self.id = id
+        self.kind = kind
+        self.started = started
+        self.ended = ended
+        self.host = host
+        self.counts = counts
+        self.guardResult = guardResult
+    }
+}
+
+extension DatabaseSession {
+    /// Writes the record of a run, or overwrites its earlier record.
+    package func record(_ run: RunRecord) throws(StoreFailure) {
+        let time = connection.dialect.ownTime("started")
+        let sql = connection.dialect.upsert(
+            "pushsweep_run", key: ["id"],
+            columns: ["kind", "started", "ended", "host", "counts", "guard_result"])
+        try retries.retrying("recording run \(run.id)") { () throws(SQLFailure) in
+            _ = try connection.execute(
+                sql,
+                [
+                    .text(run.id), .text(run.kind), time.value(run.started),
+                    run.ended.map(time.value) ?? .null, .text(run.host),
+                    run.counts.map(SQLValue.text) ?? .null,
+                    run.guardResult.map(SQLValue.text) ?? .null,
+                ])
+        }
+    }
 }

@@ -4,7 +4,7 @@
 // Classification comes first and changes nothing. It forecasts the outcome of every token. A dry run
 // needs no more, and the guard judges the forecast; feeds that it stops are held. Then, chunk by
 // chunk, one transaction judges again under row locks, changes rows, writes the ledger and moves the
-// feed's marker. When a run ends between two chunks, the next run continues after the marker. So
+// feed's checkpoint. When a run ends between two chunks, the next run continues after the checkpoint. So
 // every tuple is counted once, even though the rows of the first half look different by then. The
 // journal records "applied" last.
 
@@ -168,7 +168,7 @@ struct JournalApplier {
         var known = plan.dryRun ? nil : try store.progress(of: feed.id)
         var name = feed.id
         if let done = known, done.isApplied {
-            // A person who names a feed again wants the rows that refused it. Its marker is at the
+            // A person who names a feed again wants the rows that refused it. Its checkpoint is at the
             // end, so the feed is applied again under a new name. All other tuples change nothing a
             // second time.
             guard case .journaled(feed.id) = plan.work, done.rowsRefused > 0 else {

@@ -116,7 +116,7 @@ package struct Holds {
         let report = DiscardReport(
             run: run, hold: hold.id, app: hold.partition.app,
             environment: hold.partition.environment, feeds: hold.feeds.map(\.id), reason: reason)
-        try hold.journal.freeFollowers()
+        try hold.journal.releaseFollowers()
         try main.endRun(run, exit: 0, summary: report.jsonLine, at: context.now())
         return report
     }

@@ -78,7 +78,7 @@ extension Pacing {
     func began(_ kind: String, _ context: RunContext) -> Pacing {
         var pacing = self
         pacing.throttle.began = monotonic()
-        pacing.throttle.story = { context.log.notice("\(kind) \($0)") }
+        pacing.throttle.report = { context.log.notice("\(kind) \($0)") }
         return pacing
     }
 }

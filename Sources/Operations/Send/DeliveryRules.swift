@@ -3,10 +3,10 @@
 // the row: the number of its attempts, the time at which it was handed over, and the settings about
 // unknown outcomes.
 //
-// A BadDeviceToken is the only answer that waits. Only the environment gate can tell whether the
-// token or our settings are wrong. Until the gate has decided, the row keeps its place. If the gate
-// shuts, the row goes back to the queue unchanged, like every row that was not sent. A run that ends
-// before the gate has looked decides by the same two rules over the answers it has. When these show
+// A BadDeviceToken is the only answer that waits. Only the mismatch detector can tell whether the
+// token or our settings are wrong. Until the detector has decided, the row keeps its place. If it finds a
+// mismatch, the row goes back to the queue unchanged, like every row that was not sent. A run that ends
+// before the detector has looked decides by the same two rules over the answers it has. When these show
 // that our settings are right, the result is final; else the row is tried again in a later run.
 
 import APNsConnection
@@ -21,11 +21,11 @@ struct DeliveryRules {
 
     /// The consequences of one outcome.
     struct Judgement: Hashable, Sendable {
-        /// The row's result in the queue; it waits for the gate when `isSuspect`.
+        /// The row's result in the queue; it waits for the detector when `isSuspect`.
         var result: DeliveryResult.Outcome
         /// The evidence about the token.
         var evidence: Evidence?
-        /// Whether the result is final only if the gate stays open.
+        /// Whether the result is final only if the detector finds no mismatch.
         var isSuspect = false
         /// The reason to stop sending.
         var stop: RunFailure?
@@ -38,12 +38,12 @@ struct DeliveryRules {
     }
 
     private let app: Partition
-    private let resendsUnknown: Bool
-    private(set) var gate = MismatchDetector()
+    private let resendUnknown: Bool
+    private(set) var detector = MismatchDetector()
 
-    init(_ app: Partition, resendsUnknown: Bool) {
+    init(_ app: Partition, resendUnknown: Bool) {
         self.app = app
-        self.resendsUnknown = resendsUnknown
+        self.resendUnknown = resendUnknown
     }
 
     /// Judges one outcome of a row that had `attempts` attempts before and was handed over at
@@ -55,7 +55,7 @@ struct DeliveryRules {
         case .answered(let answer): judge(answer, attempts, handedAt)
         case .unknown(let why), .garbled(let why):
             Judgement(
-                result: resendsUnknown
+                result: resendUnknown
                     ? Self.later(60, why, attempts) : .unknown(reason: why))
         case .refused:
             // Sent again at once, it would be refused again, and a queue of such rows would never
@@ -128,7 +128,7 @@ struct DeliveryRules {
         _ acceptance: TokenAcceptance, _ judgement: Judgement
     ) -> Judgement {
         var judgement = judgement
-        if let suspicion = gate.add(acceptance) {
+        if let suspicion = detector.record(acceptance) {
             judgement.stop = stop(
                 "\(suspicion); no row was changed for it; check that host, certificate or key, and "
                     + "topic belong to the environment of these tokens")
@@ -149,7 +149,7 @@ struct DeliveryRules {
 }
 
 extension MismatchDetector {
-    /// Whether the answers of a run that ended before the gate's first look show that our settings
+    /// Whether the answers of a run that ended before the detector's first test show that our settings
     /// are right: APNs knew a token, and the share of bad tokens is not too high for a healthy
     /// population.
     var vouchesForSettings: Bool { known > 0 && !isMismatchLikely }

@@ -168,7 +168,7 @@ package struct Send: RecordedRun {
         repeat {
             if upkeepDue.hasPassed, let first = jobs.first {
                 let reclaimed = try PushQueue(store, lease).reclaimExpired(
-                    resendUnknown: plan.resendsUnknown)
+                    resendUnknown: plan.resendUnknown)
                 first.count(reclaimed)
                 if let words = SendWords.warning(reclaimed) { context.log.warning("\(words)") }
                 tellWarnings()

@@ -18,15 +18,15 @@ struct SendBatch {
     let sizes: [Int]
     /// Results to write into the queue.
     private(set) var results: [DeliveryResult] = []
-    /// Results that wait for the environment gate.
+    /// Results that wait for the mismatch detector.
     private(set) var suspects: [Suspect] = []
     /// Evidence about tokens from the results. It is stored before they are written.
     private(set) var evidence: [(source: EvidenceSource, record: AnswerRecord)] = []
 
-    /// A result that is final only if the environment gate stays open.
+    /// A result that is final only if the mismatch detector finds no mismatch.
     struct Suspect {
         let result: DeliveryResult
-        /// The row's result when the gate has too few answers to decide.
+        /// The row's result when the detector has too few answers to decide.
         let deferred: DeliveryResult.Outcome
     }
 
@@ -34,7 +34,7 @@ struct SendBatch {
     enum Verdict {
         /// The tokens are bad: the results are final.
         case bad
-        /// The settings are wrong, or sending stopped before the gate decided: the rows go back.
+        /// The settings are wrong, or sending stopped before the detector decided: the rows go back.
         case returned
         /// The answers are too few to decide: the rows are tried again later.
         case deferred

@@ -53,7 +53,7 @@ final class SendJob {
         self.provider = try Provider(provider, connections: app.connections)
         state = SendState(
             app.partition, topic: app.topic, gateway: provider.name, limit: plan.limit,
-            rate: plan.rate, resendsUnknown: plan.resendsUnknown)
+            rate: plan.rate, resendUnknown: plan.resendUnknown)
         limiter = plan.rate.map { RateLimit(perSecond: $0) }
     }
 
@@ -116,13 +116,14 @@ final class SendJob {
     /// Warnings while the run goes on; each count is repeated when it has grown.
     func warnings() -> [String] {
         words.warnings(
-            state.entry, deferred: state.deferred, state.rules.gate, reason: state.silence.reason)
+            state.entry, deferred: state.deferred, state.rules.detector,
+            reason: state.silence.reason)
     }
 
     /// Failures that end the run without success though the queue was drained.
     func shortcomings() -> [RunFailure] {
         var failures = words.shortcomings(
-            state.entry, deferred: state.deferred, state.rules.gate, exit: state.silence.exit,
+            state.entry, deferred: state.deferred, state.rules.detector, exit: state.silence.exit,
             reason: state.silence.reason)
         // A sender that follows has claimed them again.
         if !state.unprocessed.isEmpty, state.stop == nil, !plan.follows {
@@ -209,7 +210,7 @@ final class SendJob {
         state.handedOver(isOurs: isOurs, at: context.now())
     }
 
-    /// Gives the connections what the gate and the rate allow.
+    /// Gives the connections what the detector and the rate allow.
     private func give() {
         let items = state.nextItems { limiter?.allowance(at: Self.clock) }
         guard !items.isEmpty else { return }
@@ -233,7 +234,7 @@ final class SendJob {
     // MARK: Writing
 
     /// Writes the results of batches that have all of theirs, and once a second of the others. With
-    /// `decides` the results that wait for the gate do not wait any longer.
+    /// `decides` the results that wait for the detector do not wait any longer.
     private func flush(all: Bool, decides: Bool) throws {
         let isDue = all || (Self.clock - lastFlush) * 1_000 > Self.flushAfter
         if isDue { lastFlush = Self.clock }

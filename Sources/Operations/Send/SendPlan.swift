@@ -34,7 +34,7 @@ package struct SendPlan: Sendable {
     /// Limits beyond which a removal is held.
     package var limits: GuardLimits
     /// Whether notifications of unknown outcome are sent again.
-    package var resendsUnknown: Bool
+    package var resendUnknown: Bool
     /// Seconds after which others may take over the rows of a sender that no longer renews its lease.
     package var leaseSeconds: Int
     /// The most rows to claim for each app; nil for no limit.
@@ -75,7 +75,7 @@ package struct SendPlan: Sendable {
         partitions = sweep.partitions
         policy = sweep.policy
         limits = sweep.limits
-        resendsUnknown = settings.send.resendUnknown
+        resendUnknown = settings.send.resendUnknown
         leaseSeconds = max(10, Int(settings.send.lease.wholeMilliseconds / 1_000))
     }
 

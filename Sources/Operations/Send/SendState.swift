@@ -49,7 +49,7 @@ struct SendState {
 
     init(
         _ partition: Partition, topic: String, gateway: String, limit: Int? = nil,
-        rate: Double? = nil, resendsUnknown: Bool = false
+        rate: Double? = nil, resendUnknown: Bool = false
     ) {
         self.partition = partition
         self.topic = topic
@@ -57,7 +57,7 @@ struct SendState {
         self.rate = rate
         self.gateway = gateway
         entry = SendReport.App(partition)
-        rules = DeliveryRules(partition, resendsUnknown: resendsUnknown)
+        rules = DeliveryRules(partition, resendUnknown: resendUnknown)
     }
 
     // MARK: Claiming
@@ -84,7 +84,7 @@ struct SendState {
 
     /// Rows of the next claim; 0 where a limit is reached.
     var claimSize: Int {
-        var rows = rules.gate.allowance ?? Self.batchRows
+        var rows = rules.detector.allowance ?? Self.batchRows
         if let allowance = silence.allowance { rows = min(rows, allowance) }
         if let limit { rows = min(rows, limit - claimedRows) }
         // Tokens are looked up when they are claimed, so not long before they are sent.
@@ -130,11 +130,11 @@ struct SendState {
         batches[place] = batch
     }
 
-    /// What the connections get now, as gate, silence and bounds allow and `pace` says; nil is no bound.
+    /// What the connections get now, as detector, silence and bounds allow and `pace` says; nil is no bound.
     mutating func nextItems(pace: () -> Int?) -> [ProviderNotification] {
         guard !ready.isEmpty, stop == nil else { return [] }
         var room = SendLoad.mostRows
-        if let allowance = rules.gate.allowance { room = min(room, allowance - load.rows) }
+        if let allowance = rules.detector.allowance { room = min(room, allowance - load.rows) }
         if let allowance = silence.allowance { room = min(room, allowance - load.rows) }
         if let allowance = pace() { room = min(room, allowance) }
         guard room > 0 else { return [] }
@@ -256,15 +256,15 @@ extension SendState {
 
     /// What is decided now about suspects that do not wait any longer.
     var verdict: SendBatch.Verdict {
-        if rules.gate.suspicion != nil || stop?.exit == .configuration { return .returned }
+        if rules.detector.suspicion != nil || stop?.exit == .configuration { return .returned }
         if hasLooked { return .bad }
-        // Cut short before its first look, the gate has not spoken for these tokens.
+        // Cut short before its first look, the detector has not spoken for these tokens.
         if stop != nil { return .returned }
-        return rules.gate.vouchesForSettings ? .bad : .deferred
+        return rules.detector.vouchesForSettings ? .bad : .deferred
     }
 
-    /// Whether the environment gate has seen enough answers to judge.
-    private var hasLooked: Bool { rules.gate.answers >= MismatchDetector.firstLook }
+    /// Whether the mismatch detector has seen enough answers to judge.
+    private var hasLooked: Bool { rules.detector.answers >= MismatchDetector.firstTest }
 
     /// Decides about the suspects of a batch, if they wait for nothing more.
     mutating func decideSuspects(at place: Int, _ verdict: SendBatch.Verdict, now: Bool) {

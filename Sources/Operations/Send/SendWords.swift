@@ -12,18 +12,18 @@ struct SendWords {
 
     /// The warnings that are due. `reason` says how the last unknown outcome of this run came about.
     mutating func warnings(
-        _ entry: SendReport.App, deferred: Int, _ gate: MismatchDetector, reason: String
+        _ entry: SendReport.App, deferred: Int, _ detector: MismatchDetector, reason: String
     ) -> [String] {
         var words: [String] = []
         if entry.unknown > toldUnknown { words.append(Self.unknown(entry, reason)) }
-        if deferred > toldDeferred { words.append(Self.deferred(entry, deferred, gate)) }
+        if deferred > toldDeferred { words.append(Self.deferred(entry, deferred, detector)) }
         (toldUnknown, toldDeferred) = (entry.unknown, deferred)
         return words
     }
 
     /// The failures that are added at the end of a run; `exit` is the code for unknown outcomes.
     mutating func shortcomings(
-        _ entry: SendReport.App, deferred: Int, _ gate: MismatchDetector, exit: ExitStatus,
+        _ entry: SendReport.App, deferred: Int, _ detector: MismatchDetector, exit: ExitStatus,
         reason: String
     ) -> [RunFailure] {
         var failures: [RunFailure] = []
@@ -31,10 +31,10 @@ struct SendWords {
             failures.append(RunFailure(exit, .send, Self.unknown(entry, reason)))
             toldUnknown = entry.unknown
         }
-        let hasLooked = gate.answers >= MismatchDetector.firstLook
-        if deferred > 0, !hasLooked, gate.isMismatchLikely {
+        let hasLooked = detector.answers >= MismatchDetector.firstTest
+        if deferred > 0, !hasLooked, detector.isMismatchLikely {
             failures.append(
-                RunFailure(.configuration, .send, Self.deferred(entry, deferred, gate)))
+                RunFailure(.configuration, .send, Self.deferred(entry, deferred, detector)))
             toldDeferred = deferred
         }
         return failures
@@ -59,11 +59,11 @@ struct SendWords {
     }
 
     private static func deferred(
-        _ entry: SendReport.App, _ count: Int, _ gate: MismatchDetector
+        _ entry: SendReport.App, _ count: Int, _ detector: MismatchDetector
     ) -> String {
         "sending for \(entry.app)/\(entry.environment): "
-            + (gate.isMismatchLikely ? "environment mismatch suspected: " : "")
-            + "APNs called \(gate.bad) of \(gate.answers.counting("token")) bad (BadDeviceToken or "
+            + (detector.isMismatchLikely ? "environment mismatch suspected: " : "")
+            + "APNs called \(detector.bad) of \(detector.answers.counting("token")) bad (BadDeviceToken or "
             + "DeviceTokenNotForTopic), too few to tell bad tokens from a wrong setting; "
             + "\(count.counting("row")) will be tried again from an hour on, ten times in all; check "
             + "that host, certificate or key, and topic belong to the environment of these tokens"

@@ -156,7 +156,7 @@ package struct Sweep: RecordedRun {
         case .release(let digest):
             let (feeds, applier) = try applier.released(by: digest)
             for feed in feeds where apply(feed, with: applier, resumed: true) { return false }
-            try applier.journal.freeFollowers()
+            try applier.journal.releaseFollowers()
             try countFollowers(in: applier.journal)
         }
         return true

@@ -1,5 +1,5 @@
 // Deletes records older than the retention period: the change ledger, which serves undo and audit,
-// the markers of applied feeds, and the records of runs. The guard reads the last two, so they stay
+// the checkpoints of applied feeds, and the records of runs. The guard reads the last two, so they stay
 // at least as long as it needs them. Purge is a command of its own and not a part of the sweep, so
 // that the account of the hourly sweep does not need the right to delete its own traces. A ledger
 // that is never purged only costs disk space.
@@ -22,7 +22,7 @@ package struct PurgeReport: PrintedLines, Codable, Hashable, Sendable {
     package var runs = 0
     /// Number of deleted entries of the change ledger.
     package var changes = 0
-    /// Number of deleted markers of applied feeds.
+    /// Number of deleted checkpoints of applied feeds.
     package var feeds = 0
     /// The exit code.
     package var exit: Int32 = 0
@@ -31,7 +31,7 @@ package struct PurgeReport: PrintedLines, Codable, Hashable, Sendable {
     package var lines: [String] {
         [
             "purge: \(dryRun ? "would drop" : "dropped") \(changes.counting("change")) of the ledger, "
-                + "\(feeds.counting("feed marker")) and \(runs.counting("run record")) from before "
+                + "\(feeds.counting("feed checkpoint")) and \(runs.counting("run record")) from before "
                 + before
         ]
     }

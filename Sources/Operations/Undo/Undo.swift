@@ -127,7 +127,7 @@ package struct Undo: RecordedRun {
     }
 
     /// The changes to undo, with the beginning of a run's name resolved to one run.
-    private func selection(in store: TokenTable) throws -> UndoSelection {
+    private func selection(in store: TokenTable) throws -> UndoScope {
         switch wish {
         case .since(let time): return .since(time)
         case .token(let token): return .token(token)

@@ -6,13 +6,16 @@ import TokenHygiene
 /// The entries serve undo and audit, and commit together with the changes they describe.
 struct ChangeLedger {
     let run: String
-    /// The feed behind the changes, and its part.
+    /// The feed behind the changes.
     let feed: String
+    /// The index of the feed's part.
     let part: Int
     /// The source of the evidence.
     let source: String
     let lookup: RowLookup
-    let dialect: SQLDialect
+
+    private var connection: any SQLConnection { lookup.connection }
+    private var dialect: SQLDialect { connection.dialect }
 
     /// One entry of the ledger, not yet written.
     struct Entry {
@@ -38,30 +41,10 @@ struct ChangeLedger {
     /// The action of entries about rows that refused their change.
     static let refused = "refused"
 
-    /// The ledger of one part of a feed's application.
-    init(application: FeedApplication, lookup: RowLookup, dialect: SQLDialect) {
-        self.init(
-            run: application.run, feed: application.feed, part: application.part.index,
-            source: application.source.rawValue, lookup: lookup, dialect: dialect)
-    }
-
-    init(
-        run: String, feed: String, part: Int, source: String, lookup: RowLookup,
-        dialect: SQLDialect
-    ) {
-        self.run = run
-        self.feed = feed
-        self.part = part
-        self.source = source
-        self.lookup = lookup
-        self.dialect = dialect
-    }
-
     /// The entry for a changed row.
-    func entry(_ change: RowChange) -> Entry {
+    private func entry(_ change: RowChange) -> Entry {
         let values = change.row.values
-        let start = values.startIndex
-        let key = RowImage.key(lookup.key.map { values[start + $0] })
+        let key = lookup.name(of: change.row)
         let action: String
         let before: SQLValue
         if change.verdict == .delete {
@@ -71,7 +54,8 @@ struct ChangeLedger {
             action = change.verdict == .advance ? "advance" : "mark"
             before = formerMark(values)
         }
-        return Entry(action: action, key: key, before: before, time: change.time)
+        return Entry(
+            action: action, key: key, before: before, time: change.time, source: change.source)
     }
 
     /// The mark and reason that a row had; NULL for the usual row that had neither.
@@ -82,38 +66,54 @@ struct ChangeLedger {
         return .text(RowImage.object(places.map { lookup.columns[$0] }, former))
     }
 
-    /// The entry for a mark in the side table `pushsweep_invalid`.
-    func entry(_ mark: SideMark) -> Entry {
+    /// The entry for a mark in `pushsweep_invalid`, which evidence sets or a removal takes away with
+    /// its rows.
+    private func entry(_ change: TokenMarkChange) -> Entry {
+        guard let mark = change.mark else { return entry(removing: change) }
+        let content = change.former.map { RowContent($0) }
+        return Entry(
+            action: "side-mark", key: RowImage.key([.bytes(change.token.bytes)]),
+            before: content.map { .text(RowImage.object($0.columns, $0.values)) } ?? .null,
+            time: mark.time)
+    }
+
+    private func entry(removing change: TokenMarkChange) -> Entry {
         Entry(
-            action: "side-mark", key: RowImage.key([.bytes(mark.token.bytes)]),
-            before: mark.former.map {
-                let content = RowContent($0)
-                return .text(RowImage.object(content.columns, content.values))
-            } ?? .null, time: mark.time)
+            action: "side-restore", key: RowImage.key([.bytes(change.token.bytes)]),
+            before: .text(
+                RowImage.pair(before: change.former.map { RowContent($0) }, after: nil)),
+            time: change.former?.time ?? EpochMilliseconds(0),
+            source: change.former?.reason ?? "unknown")
+    }
+
+    /// Writes the entries for a set of changes, numbered from `first` on. Entries are made one by
+    /// one, because a before-image in JSON is larger than its row.
+    func write(_ set: ChangeSet, from first: Int) throws(SQLFailure) {
+        try write(set.rows.lazy.map { entry($0) }, from: first)
+        try write(set.tokenMarks.lazy.map { entry($0) }, from: first + set.rows.count)
     }
 
     /// Writes entries for rows that refused their change, with the reason in place of a
     /// before-image. Their numbers run downwards from -1, so that the numbers of changes are not
     /// affected and undo does not read them.
     func writeRefused(
-        _ rows: [RefusedRow], after count: Int, _ connection: any SQLConnection
+        _ rows: [RefusedRow], after count: Int
     ) throws(SQLFailure) {
         try write(
             rows.reversed().lazy.map { refused in
-                let values = refused.row.values
-                let key = RowImage.key(lookup.key.map { values[values.startIndex + $0] })
-                return Entry(
-                    action: Self.refused, key: String(key.prefix(Self.longestKey)),
+                Entry(
+                    action: Self.refused,
+                    key: String(lookup.name(of: refused.row).prefix(Self.longestKey)),
                     before: .text(
                         RowImage.object(["refused"], [SQLValue.text(refused.reason.rawValue)])),
                     time: refused.time)
-            }, from: -count - rows.count, connection)
+            }, from: -count - rows.count)
     }
 
     /// Writes entries, numbered from `first` on, and keeps no more of them in memory than one
     /// statement holds.
     func write(
-        _ entries: some Sequence<Entry>, from first: Int, _ connection: any SQLConnection
+        _ entries: some Sequence<Entry>, from first: Int
     ) throws(SQLFailure) {
         var batch: [Entry] = []
         var bytes = 0
@@ -123,7 +123,7 @@ struct ChangeLedger {
             if case .text(let image) = entry.before { size = image.utf8.count }
             let isFull = batch.count == Self.lengths[0] || bytes + size > Self.mostImageBytes
             if !batch.isEmpty && isFull {
-                try write(batch, from: number, connection)
+                try write(batch, from: number)
                 number += batch.count
                 batch.removeAll(keepingCapacity: true)
                 bytes = 0
@@ -131,12 +131,12 @@ struct ChangeLedger {
             batch.append(entry)
             bytes += size
         }
-        try write(batch, from: number, connection)
+        try write(batch, from: number)
     }
 
     /// Writes the entries of one batch, in statements of a few lengths.
     private func write(
-        _ entries: [Entry], from first: Int, _ connection: any SQLConnection
+        _ entries: [Entry], from first: Int
     ) throws(SQLFailure) {
         let time = dialect.ownTime("evidence_at")
         // The time of a change is the database's, never the host's.
@@ -170,19 +170,19 @@ struct ChangeLedger {
 
 extension RowContent {
     /// A mark of the side table as the ledger stores it, in whole milliseconds.
-    init(_ mark: SideMarkState) {
+    init(_ mark: TokenMark) {
         self.init(
-            Self.sideMarkColumns,
+            Self.tokenMarkColumns,
             [.integer(mark.time.rawValue), mark.reason.map(SQLValue.text) ?? .null])
     }
 
     /// The mark of the side table in this content; nil where the table cannot hold its time.
-    var sideMark: SideMarkState? {
-        guard let time = self[Self.sideMarkColumns[0]]?.integer, WallClock.has(milliseconds: time)
+    var tokenMark: TokenMark? {
+        guard let time = self[Self.tokenMarkColumns[0]]?.integer, WallClock.has(milliseconds: time)
         else { return nil }
-        return SideMarkState(
-            time: EpochMilliseconds(time), reason: self[Self.sideMarkColumns[1]]?.text)
+        return TokenMark(
+            time: EpochMilliseconds(time), reason: self[Self.tokenMarkColumns[1]]?.text)
     }
 
-    private static let sideMarkColumns = ["invalidated_at", "reason"]
+    private static let tokenMarkColumns = ["invalidated_at", "reason"]
 }

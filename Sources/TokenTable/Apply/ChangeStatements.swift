@@ -13,13 +13,14 @@ import TokenHygiene
 
 /// Builds the statements that mark and delete rows of one table.
 struct ChangeStatements {
-    let layout: TableLayout
     let lookup: RowLookup
-    let dialect: SQLDialect
     /// The source stored with marks; nil where no marks are set.
     let source: EvidenceSource?
     /// Whether changes repeat the mark as well as the registration in the WHERE.
     var repeatsMark = false
+
+    private var layout: TableLayout { lookup.layout }
+    private var dialect: SQLDialect { lookup.dialect }
 
     /// A statement with its values and the rows that it must find.
     struct Statement {
@@ -100,12 +101,7 @@ struct ChangeStatements {
         change.row.values[change.row.values.startIndex + lookup.key[0]].integer
     }
 
-    func key(_ change: RowChange) -> [SQLValue] {
-        lookup.key.map { change.row.values[change.row.values.startIndex + $0] }
-    }
-
-    /// The key of a row as the ledger spells it.
-    func name(of change: RowChange) -> String { RowImage.key(key(change)) }
+    private func key(_ change: RowChange) -> [SQLValue] { lookup.key(of: change.row) }
 
     private func value(_ change: RowChange, _ column: Int) -> SQLValue {
         change.row.values[change.row.values.startIndex + column]

@@ -3,9 +3,25 @@ import TokenHygiene
 
 /// Runs the statements of a chunk and checks that each changed exactly its intended rows.
 struct ChangeWriter {
-    let statements: ChangeStatements
-    let layout: TableLayout
-    let isolation: RowIsolation
+    private let statements: ChangeStatements
+    private let isolation: RowIsolation
+
+    private var lookup: RowLookup { statements.lookup }
+    private var layout: TableLayout { lookup.layout }
+    private var connection: any SQLConnection { lookup.connection }
+
+    /// Prepares changes that follow from evidence of a source.
+    init(_ lookup: RowLookup, _ isolation: RowIsolation, marksFrom source: EvidenceSource) {
+        statements = ChangeStatements(lookup: lookup, source: source)
+        self.isolation = isolation
+    }
+
+    /// Prepares changes without evidence: they apply only while the mark is still the one that was
+    /// read.
+    init(repeatingMarks lookup: RowLookup, _ isolation: RowIsolation) {
+        statements = ChangeStatements(lookup: lookup, source: nil, repeatsMark: true)
+        self.isolation = isolation
+    }
 
     /// Makes the changes and returns the reasons of refused rows, by their place. Rows can be
     /// refused only where the chunk is processed row by row.
@@ -13,34 +29,34 @@ struct ChangeWriter {
     /// - Throws: a conflict where rows have changed since they were judged; the first refusal where
     ///   the chunk is processed together.
     func write(
-        _ changes: [RowChange], _ connection: any SQLConnection
+        _ changes: [RowChange]
     ) throws(SQLFailure) -> [Int: RowRefusal] {
-        try write(changes, connection) { statements.statements(for: $0) }
+        try write(changes) { statements.statements(for: $0) }
     }
 
     /// Replaces mark and reason by given values; see `write`.
     func restore(
-        _ content: RowContent, in changes: [RowChange], _ connection: any SQLConnection
+        _ content: RowContent, in changes: [RowChange]
     ) throws(SQLFailure) -> [Int: RowRefusal] {
-        try write(changes, connection) { statements.restoring(content, of: $0) }
+        try write(changes) { statements.restoring(content, of: $0) }
     }
 
     private func write(
-        _ changes: [RowChange], _ connection: any SQLConnection,
+        _ changes: [RowChange],
         _ plan: ([RowChange]) -> [ChangeStatements.Statement]
     ) throws(SQLFailure) -> [Int: RowRefusal] {
         guard isolation.isOn else {
-            for statement in plan(changes) { try write(statement, connection) }
+            for statement in plan(changes) { try write(statement) }
             return [:]
         }
         var refused: [Int: RowRefusal] = [:]
         for (place, change) in changes.enumerated() {
-            if let known = isolation.refusal(of: statements.name(of: change)) {
+            if let known = isolation.refusal(of: lookup.name(of: change.row)) {
                 refused[place] = known
                 continue
             }
             for statement in plan([change]) {
-                refused[place] = try writeAlone(statement, of: change, connection)
+                refused[place] = try writeAlone(statement, of: change)
             }
         }
         return refused
@@ -48,11 +64,11 @@ struct ChangeWriter {
 
     /// Runs a statement that changes many rows.
     private func write(
-        _ statement: ChangeStatements.Statement, _ connection: any SQLConnection
+        _ statement: ChangeStatements.Statement
     ) throws(SQLFailure) {
         let found: Int
         do {
-            found = try isolation.watching(connection) { () throws(SQLFailure) in
+            found = try isolation.watching { () throws(SQLFailure) in
                 try connection.execute(statement.sql, statement.values)
             }
         } catch {
@@ -62,12 +78,12 @@ struct ChangeWriter {
         if found == statement.changes.count {
             // A trigger may have restored the old value.
             guard layout.hasUpdateTriggers else { return }
-            if try isDone(statement, connection) { return }
+            if try isDone(statement) { return }
             isolation.isolate()
             throw missed(1, of: statement.changes.count)
         }
         // Spider answers 0 for statements it forwards, so 0 proves nothing: read the rows again.
-        if found == 0, try isDone(statement, connection) { return }
+        if found == 0, try isDone(statement) { return }
         isolation.noteMiss()
         throw missed(statement.changes.count - found, of: statement.changes.count)
     }
@@ -75,33 +91,32 @@ struct ChangeWriter {
     /// Runs the statement of one row after a savepoint, and rolls back to it where the row is
     /// refused. A trigger of SQLite may fail a statement without undoing its effects (RAISE(FAIL)).
     private func writeAlone(
-        _ statement: ChangeStatements.Statement, of change: RowChange,
-        _ connection: any SQLConnection
+        _ statement: ChangeStatements.Statement, of change: RowChange
     ) throws(SQLFailure) -> RowRefusal? {
         let refusal: RowRefusal
         try connection.run("SAVEPOINT pushsweep_row")
         do throws(SQLFailure) {
             let found = try connection.execute(statement.sql, statement.values)
             let isCounted = found == 1 && !layout.hasUpdateTriggers
-            let isDone = isCounted ? true : try isDone(statement, connection)
+            let isDone = isCounted ? true : try isDone(statement)
             if isDone && !connection.hasBrokenKeys {
                 try connection.run("RELEASE SAVEPOINT pushsweep_row")
                 return nil
             }
             if found == 0 && !isDone {
-                let isOther = try hasChanged(change, connection)
+                let isOther = try hasChanged(change)
                 if isOther { throw missed(1, of: 1) }
             }
             refusal = isDone ? .referenced : found == 0 ? .unmatched : .trigger
         } catch {
-            let isSignal = isolation.isSignal(error, connection)
+            let isSignal = isolation.isSignal(error)
             guard isSignal || error.mayBeAboutRow else { throw error }
             let reason = isSignal ? .trigger : RowRefusal(error) ?? .failure
             guard connection.isInTransaction else {
-                isolation.remember(reason, of: statements.name(of: change))
+                isolation.remember(reason, of: lookup.name(of: change.row))
                 throw error
             }
-            if reason == .failure { try probe(statement, for: error, connection) }
+            if reason == .failure { try probe(statement, for: error) }
             refusal = reason
         }
         try connection.run("ROLLBACK TO SAVEPOINT pushsweep_row")
@@ -118,8 +133,7 @@ struct ChangeWriter {
     /// Rethrows a failure that is not about one row: a table, a right or a disk that accepts no
     /// change.
     private func probe(
-        _ statement: ChangeStatements.Statement, for failure: SQLFailure,
-        _ connection: any SQLConnection
+        _ statement: ChangeStatements.Statement, for failure: SQLFailure
     ) throws(SQLFailure) {
         do throws(SQLFailure) {
             _ = try connection.execute(statements.probe(statement), [])
@@ -131,7 +145,7 @@ struct ChangeWriter {
     /// Whether a changed row's values differ now from those it was judged by. The search is by
     /// token, because another row may have a key that reads the same.
     private func hasChanged(
-        _ change: RowChange, _ connection: any SQLConnection
+        _ change: RowChange
     ) throws(SQLFailure) -> Bool {
         let reread = statements.searchingRows(of: change)
         let rows = try connection.query(reread.sql, reread.values)
@@ -140,10 +154,10 @@ struct ChangeWriter {
 
     /// Whether rows that a statement did not count have the state that it was to leave.
     private func isDone(
-        _ statement: ChangeStatements.Statement, _ connection: any SQLConnection
+        _ statement: ChangeStatements.Statement
     ) throws(SQLFailure) -> Bool {
         if case .removed = statement.effect {
-            return try !isThere(anyOf: statement.changes, connection)
+            return try !isThere(anyOf: statement.changes)
         }
         let reread = statements.rereading(statement.changes)
         let rows = try connection.query(reread.sql, reread.values)
@@ -159,9 +173,9 @@ struct ChangeWriter {
     /// Whether one of the rows still exists. The search is by token, because a row that its own key
     /// does not find would appear removed.
     private func isThere(
-        anyOf changes: ArraySlice<RowChange>, _ connection: any SQLConnection
+        anyOf changes: ArraySlice<RowChange>
     ) throws(SQLFailure) -> Bool {
-        let names = Set(changes.map(statements.name))
+        let names = Set(changes.map { lookup.name(of: $0.row) })
         let reread = statements.searchingTokens(of: changes)
         let rows = try connection.query(reread.sql, reread.values)
         return (0..<rows.count).contains { names.contains(RowImage.key(Array(rows.row($0)))) }

@@ -2,6 +2,106 @@ import APNsProtocol
 import Database
 import TokenHygiene
 
+/// Judges the rows found for the evidence of one chunk. A pure computation between reading and
+/// writing, the same for classification and application.
+struct ClassifiedChunk {
+    /// What the verdicts follow from, besides the evidence and the rows.
+    struct Terms {
+        let layout: TableLayout
+        let policy: RemovalPolicy
+        /// The source of the evidence, stored with marks; nil where none are set.
+        var source: EvidenceSource?
+    }
+
+    private(set) var counts = OutcomeCounts()
+    /// The changes that follow. Refused rows are those that cannot be judged and, after writing,
+    /// those that refused the change.
+    private(set) var changes = ChangeSet()
+    /// The number of rows that would become invalid.
+    private(set) var invalidated = 0
+    /// The number of rows without a registration time, among all rows found.
+    private(set) var undated = 0
+    /// The counted outcomes of each entry of the evidence, by its place.
+    private var counted: [Int: OutcomeCounts] = [:]
+
+    /// Judges rows, which are in the order of the evidence. `marks` are those of the side table,
+    /// used where the token table has no mark column. `isExact` decides for a row that is to be
+    /// removed whether it could be restored.
+    init(
+        _ evidence: ArraySlice<TokenEvidence>, _ rows: [MatchedRow],
+        marks: [DeviceToken: TokenMark], by terms: Terms,
+        isExact: (MatchedRow) -> Bool = { _ in true }
+    ) {
+        let (layout, policy) = (terms.layout, terms.policy)
+        var next = rows.startIndex
+        var verdicts: [Verdict] = []
+        for index in evidence.indices {
+            let item = evidence[index]
+            let time = layout.floor(item.time)
+            let tokenMark = layout.mark == nil ? marks[item.token] : nil
+            var needsTokenMark = false
+            let refusedBefore = changes.refused.count
+            let changesBefore = changes.rows.count
+            verdicts.removeAll(keepingCapacity: true)
+            while next < rows.endIndex, rows[next].evidence == index {
+                let row = rows[next]
+                next += 1
+                if let reason = row.obstacle {
+                    changes.refused.append(RefusedRow(row: row, reason: reason, time: time))
+                    continue
+                }
+                let registered = RegisteredToken(
+                    registeredAt: row.registeredAt, invalidatedAt: row.mark ?? tokenMark?.time)
+                let verdict = policy.verdict(on: registered, dead: time)
+                if verdict == .delete && !isExact(row) {
+                    changes.refused.append(RefusedRow(row: row, reason: .inexact, time: time))
+                    continue
+                }
+                verdicts.append(verdict)
+                note(policy.order(of: row.registeredAt, to: time), verdict)
+                if verdict == .delete || verdict.changesRow && layout.mark != nil {
+                    changes.rows.append(RowChange(verdict: verdict, row: row, time: time))
+                } else if verdict.changesRow {
+                    needsTokenMark = true
+                }
+            }
+            if needsTokenMark, tokenMark.map({ $0.time < time }) ?? true {
+                changes.tokenMarks.append(
+                    TokenMarkChange(
+                        token: item.token, former: tokenMark,
+                        mark: TokenMark(time: time, reason: terms.source?.rawValue)))
+            }
+            var one = OutcomeCounts()
+            if changes.refused.count > refusedBefore {
+                one.refused = item.statements
+            } else {
+                one.count(item, verdicts: verdicts)
+            }
+            counts += one
+            if changes.rows.count > changesBefore { counted[index] = one }
+        }
+    }
+
+    /// Moves changes that the database refused, by their place, to the refused rows. A statement of
+    /// the evidence counts as refused when one of its rows is.
+    mutating func refuse(at places: [Int: RowRefusal]) {
+        for change in changes.refuse(at: places) {
+            if change.verdict.invalidates { invalidated -= 1 }
+            if let one = counted[change.row.evidence] {
+                counts -= one
+                let refused = OutcomeCounts(refused: one.total)
+                counts += refused
+                counted[change.row.evidence] = refused
+            }
+        }
+    }
+
+    private mutating func note(_ order: RegistrationOrder, _ verdict: Verdict) {
+        if verdict.invalidates { invalidated += 1 }
+        if order == .unknown { undated += 1 }
+    }
+}
+
 /// The changes that a feed would make to the rows of a partition, determined without changing or
 /// locking any.
 package struct Classification: Hashable, Sendable {
@@ -26,30 +126,45 @@ package struct Classification: Hashable, Sendable {
     }
 }
 
-/// Counts the effects of evidence on the rows of a partition, batch by batch.
-struct FeedClassifier {
-    let layout: TableLayout
-    let connection: any SQLConnection
-    let partition: Partition
-    let policy: RemovalPolicy
-    /// Whether marks are in the side table.
-    let readsSideMarks: Bool
-
-    /// Adds one batch to the counts.
-    func classify(
-        _ batch: [TokenEvidence], into result: inout Classification, _ lookup: RowLookup
-    ) throws(SQLFailure) {
-        let rows = try lookup.rows(for: batch[...], connection, locking: false).rows
-        var marks: [DeviceToken: SideMarkState] = [:]
-        if readsSideMarks && !rows.isEmpty {
-            let tokens = Set(rows.map(\.evidence)).map { batch[$0].token }.sorted()
-            marks = try SideMarks(
-                partition: partition, source: .feedback, dialect: connection.dialect
-            ).states(on: tokens, connection, locking: false)
+extension TokenTable {
+    /// Classifies evidence against the rows of a partition. Reads only and locks nothing.
+    /// `shouldStop` is called between batches; `report` receives the counts so far.
+    ///
+    /// - Throws: any failure of reading.
+    package func classify(
+        _ evidence: inout some EvidenceStream, in partition: Partition, policy: RemovalPolicy,
+        shouldStop: () -> Bool = { false }, report: (Classification) -> Void = { _ in }
+    ) throws(StoreFailure) -> Classification {
+        let terms = ClassifiedChunk.Terms(layout: try layout(), policy: policy)
+        let lookup = try RowLookup(terms.layout, connection, partition, wholeRows: false)
+        let readsTokenMarks = terms.layout.mark == nil ? try canReadTokenMarks() : false
+        let tokenMarks =
+            readsTokenMarks
+            ? InvalidTokenTable(partition: partition, connection: connection) : nil
+        var result = Classification()
+        while !shouldStop() {
+            guard try session.waitForThrottle(shouldStop: shouldStop) else { break }
+            let batch: [TokenEvidence]
+            do {
+                batch = try evidence.next(StatementShape.longest)
+            } catch {
+                throw StoreFailure(.evidence, "reading evidence: \(error); run again")
+            }
+            if batch.isEmpty {
+                result.isComplete = true
+                break
+            }
+            let classified = try retries.retrying("reading rows of \(terms.layout.table)") {
+                () throws(SQLFailure) in
+                let rows = try lookup.rows(for: batch[...], locking: false).rows
+                let marks = try tokenMarks?.marks(of: rows, in: batch[...], locking: false)
+                return ClassifiedChunk(batch[...], rows, marks: marks ?? [:], by: terms)
+            }
+            result.counts += classified.counts
+            result.candidateRows += classified.invalidated
+            result.undatedRows += classified.undated
+            report(result)
         }
-        let judgement = ChunkJudgement(batch[...], rows, marks: marks, layout, policy)
-        result.counts += judgement.counts
-        result.candidateRows += judgement.invalidated
-        result.undatedRows += judgement.undated
+        return result
     }
 }

@@ -2,67 +2,56 @@ import APNsProtocol
 import Database
 import TokenHygiene
 
-// Applies a feed chunk by chunk. States of the marker in the database:
+// Applies a feed chunk by chunk. States of the checkpoint in the database:
 //
-//   no marker --insert--> applying, no position --chunk--> applying, position --last--> applied
+//   no checkpoint --insert--> applying, no position --chunk--> applying, position --last--> applied
 //
-// After any failure inside a chunk the marker is read, and the evidence up to it is dropped (see
+// After any failure inside a chunk the checkpoint is read, and the evidence up to it is dropped (see
 // ChunkLoop). So a lost commit needs no special case, and neither does a crash, because the next run does
 // the same. Two runs on one feed divide it between them instead of counting it twice.
 
 /// Applies one feed or one part of it.
 struct FeedApplier {
-    let application: FeedApplication
-    let transaction: ChunkTransaction
-    let connection: any SQLConnection
-    let layout: TableLayout
-    let pacing: Pacing
-    private let gate: ThrottleGate
-    private let retries: RetryPolicy
+    private let application: FeedApplication
+    private let table: TokenTable
+    private let isolation: RowIsolation
+    private let transaction: ChunkTransaction
 
-    private var loop: ChunkLoop
+    private var connection: any SQLConnection { table.connection }
+    private var checkpoint: FeedCheckpoint { transaction.checkpoint }
+
+    /// Evidence that was read and is not yet applied.
     private var waiting: [TokenEvidence] = []
     private var isEnded = false
 
-    init(
-        _ application: FeedApplication, _ layout: TableLayout, _ connection: any SQLConnection,
-        _ pacing: Pacing, _ gate: ThrottleGate
-    ) throws(StoreFailure) {
+    init(_ application: FeedApplication, _ table: TokenTable) throws(StoreFailure) {
         self.application = application
-        self.layout = layout
-        self.connection = connection
-        self.pacing = pacing
-        self.gate = gate
-        let isolation = RowIsolation()
-        loop = ChunkLoop(connection, pacing, isolation)
-        retries = RetryPolicy(connection: connection, pacing: pacing)
-        transaction = try ChunkTransaction(application, layout, connection, isolation)
+        self.table = table
+        isolation = RowIsolation(table.connection)
+        transaction = try ChunkTransaction(application, table, isolation)
     }
 
-    /// Applies the evidence after the feed's marker, until the evidence ends or `shouldStop`
+    /// Applies the evidence after the feed's checkpoint, until the evidence ends or `shouldStop`
     /// returns true after a chunk. Pauses between chunks as the throttle requires.
     mutating func run(
         _ evidence: inout some EvidenceStream, shouldStop: () -> Bool,
         report: (FeedProgress) -> Void
     ) throws(StoreFailure) -> FeedProgress {
-        var progress = try start()
-        while !progress.isApplied && !shouldStop() {
-            guard try gate.pass(shouldStop: shouldStop) else { break }
-            try fill(from: &evidence, after: progress.position)
-            progress = try applyChunk(after: progress)
-            report(progress)
-            if !progress.isApplied { loop.letOthersWrite() }
+        var loop = table.session.chunkLoop(isolation)
+        return try loop.run(
+            from: try start(), isDone: \.isApplied, shouldStop: shouldStop, report: report
+        ) { (loop, progress) throws(StoreFailure) in
+            try fill(from: &evidence, after: progress.position, atLeast: loop.size)
+            return try applyChunk(after: progress, &loop)
         }
-        return progress
     }
 
     private func start() throws(StoreFailure) -> FeedProgress {
-        try retries.retrying("starting to apply feed \(application.feed)") {
+        try table.retries.retrying("starting to apply feed \(application.feed)") {
             () throws(SQLFailure) in
-            let marker = transaction.marker
-            if let known = try marker.read(connection, locking: false) { return known }
+            if let known = try checkpoint.read(locking: false) { return known }
             do throws(SQLFailure) {
-                try marker.insert(application, layout, connection)
+                try insertCheckpoint()
             } catch {
                 guard error.isDuplicate else { throw error }
                 throw SQLFailure(
@@ -72,12 +61,26 @@ struct FeedApplier {
         }
     }
 
+    /// Inserts the checkpoint while the lease belongs to this run.
+    private func insertCheckpoint() throws(SQLFailure) {
+        let origin = FeedCheckpoint.Origin(
+            run: application.run, partition: application.partition,
+            source: application.source.rawValue, isReleased: application.isReleased)
+        guard let lease = application.lease else {
+            return try checkpoint.insert(origin, transaction.layout)
+        }
+        try connection.begin()
+        try checkpoint.insert(origin, transaction.layout)
+        try lease.renew(connection)
+        try connection.commit()
+    }
+
     /// Reads more than a chunk ahead. So the last chunk is known to be the last, and its
     /// transaction marks the feed as applied.
     private mutating func fill(
-        from evidence: inout some EvidenceStream, after position: DeviceToken?
+        from evidence: inout some EvidenceStream, after position: DeviceToken?, atLeast count: Int
     ) throws(StoreFailure) {
-        while !isEnded && waiting.count <= loop.size {
+        while !isEnded && waiting.count <= count {
             do {
                 let batch = try evidence.next(StatementShape.longest)
                 if batch.isEmpty { isEnded = true }
@@ -86,30 +89,44 @@ struct FeedApplier {
                 throw StoreFailure(
                     .evidence,
                     "reading evidence of feed \(application.feed): \(error); what was applied "
-                        + "stands, run again")
+                        + "is kept, run again")
             }
         }
     }
 
     private mutating func applyChunk(
-        after start: FeedProgress
+        after start: FeedProgress, _ loop: inout ChunkLoop
     ) throws(StoreFailure) -> FeedProgress {
-        var loop = loop
-        defer { self.loop = loop }
         let progress = try loop.commit(
-            after: start, doing: "applying evidence to \(layout.table)",
-            markerOf: "feed \(application.feed)"
+            after: start, doing: "applying evidence to \(transaction.layout.table)",
+            checkpointOf: "feed \(application.feed)"
         ) { (size) throws(SQLFailure) in
             let chunk = waiting.prefix(size)
             return try transaction.apply(
                 chunk, isLast: isEnded && chunk.count == waiting.count, after: start,
                 mostBytes: chunk.count > 1 ? ChunkSizing.mostBytes : .max)
-        } marker: { () throws(SQLFailure) in
-            try transaction.marker.read(connection, locking: false) ?? FeedProgress()
+        } checkpoint: { () throws(SQLFailure) in
+            try checkpoint.read(locking: false) ?? FeedProgress()
         }
         if let position = progress.position {
             waiting.removeFirst(waiting.prefix { $0.token <= position }.count)
         }
         return progress
+    }
+}
+
+extension TokenTable {
+    /// Applies a feed chunk by chunk, each in a transaction that also moves the feed's checkpoint.
+    /// Evidence up to the checkpoint is skipped, so the caller may pass a feed again from its start or
+    /// from `progress(of:)`. `shouldStop` is called between chunks. After a stop the result is not
+    /// `isApplied`, and the next call continues.
+    ///
+    /// - Throws: any failure; committed chunks stay applied, and the checkpoint shows the progress.
+    package func apply(
+        _ evidence: inout some EvidenceStream, _ application: FeedApplication,
+        shouldStop: () -> Bool = { false }, report: (FeedProgress) -> Void = { _ in }
+    ) throws(StoreFailure) -> FeedProgress {
+        var applier = try FeedApplier(application, self)
+        return try applier.run(&evidence, shouldStop: shouldStop, report: report)
     }
 }

@@ -37,14 +37,14 @@ struct RowLookup {
     let reason: Int?
 
     let layout: TableLayout
-    let dialect: SQLDialect
+    let connection: any SQLConnection
+    var dialect: SQLDialect { connection.dialect }
     /// The index of the token.
     let token: Int
     /// The index of the registration; nil without a column.
     let registration: Int?
-    let inexact: [(column: Int, value: SQLValue)]
-    /// Whether all columns of a row are read.
-    let readsWholeRows: Bool
+    /// Columns that are compared again after reading.
+    private let compared: [(column: Int, value: SQLValue)]
     /// An expression, selected after the columns, that shows whether all values of the row can be
     /// kept unchanged; nil where the columns' types guarantee it.
     private let exactness: String?
@@ -53,22 +53,15 @@ struct RowLookup {
     /// Prepares the lookup, in all partitions where `partition` is nil. `wholeRows` selects every
     /// column, for the before-image of deletes.
     init(
-        _ layout: TableLayout, _ dialect: SQLDialect, _ partition: Partition?, wholeRows: Bool
+        _ layout: TableLayout, _ connection: any SQLConnection, _ partition: Partition?,
+        wholeRows: Bool
     ) throws(StoreFailure) {
         self.layout = layout
-        self.dialect = dialect
-        readsWholeRows = wholeRows
-        condition =
-            try partition.map { partition throws(StoreFailure) in
-                try layout.partitionCondition(partition, dialect)
-            } ?? ("", [])
-        var compared: [(name: String, value: SQLValue)] = []
-        if let partition, let app = layout.app, !app.isExact {
-            compared.append((app.name, try app.value(for: partition.app)))
+        self.connection = connection
+        let selection = try partition.map { partition throws(StoreFailure) in
+            try layout.selection(of: partition)
         }
-        if let partition, let environment = layout.environment, !environment.isExact {
-            compared.append((environment.name, try environment.value(for: partition.environment)))
-        }
+        condition = selection?.condition(connection.dialect) ?? ("", [])
         var columns = wholeRows ? layout.columns : []
         func place(_ name: String) -> Int {
             if let known = columns.firstIndex(of: name) { return known }
@@ -81,13 +74,21 @@ struct RowLookup {
         mark = layout.mark.map { place($0.name) }
         reason = layout.reason.map { place($0) }
         exactness = wholeRows ? layout.exactness : nil
-        inexact = compared.map { (place($0.name), $0.value) }
+        compared = (selection?.compared ?? []).map { (place($0.column), $0.value) }
         self.columns = columns
     }
 
+    /// The values of a row's key.
+    func key(of row: MatchedRow) -> [SQLValue] {
+        key.map { row.values[row.values.startIndex + $0] }
+    }
+
+    /// The key of a row as the ledger spells it.
+    func name(of row: MatchedRow) -> String { RowImage.key(key(of: row)) }
+
     /// The rows that carry tokens of the evidence, until they have more than `mostBytes` bytes.
     func rows(
-        for evidence: ArraySlice<TokenEvidence>, _ connection: any SQLConnection, locking: Bool,
+        for evidence: ArraySlice<TokenEvidence>, locking: Bool,
         mostBytes: Int = .max
     ) throws(SQLFailure) -> FoundRows {
         var found = FoundRows()
@@ -135,7 +136,7 @@ struct RowLookup {
 
     /// Bytes of the longest token that is looked up. Tables hold no longer ones, and a peer that
     /// sends them must not cause statements of any size.
-    private static let longestToken = SideMarks.longestToken
+    private static let longestToken = InvalidTokenTable.longestToken
     /// The most bytes of tokens in one statement, far below the 1 MiB that every server accepts.
     private static let mostBytes = 256 * 1_024
 
@@ -148,7 +149,7 @@ struct RowLookup {
     var width: Int { columns.count + (exactness == nil ? 0 : 1) }
 
     private func selection(_ length: Int, locking: Bool) -> String {
-        return "SELECT \(selected) FROM \(layout.table.sql(dialect))\(indexHint) WHERE "
+        return "SELECT \(selected) FROM \(layout.table.sql(dialect))\(hint) WHERE "
             + "\(dialect.quoted(layout.token.name)) IN (\(placeholders(length)))\(condition.sql)"
             + (locking ? dialect.rowLock : "")
     }
@@ -156,10 +157,7 @@ struct RowLookup {
     /// Names the index to use. Without the hint MariaDB reads a small table whole. It then locks
     /// rows before index entries, a registration locks them in the opposite order, and the server
     /// rolls the registration back (error 1213).
-    private var indexHint: String {
-        guard dialect.engine == .mariaDB, let index = layout.tokenIndex else { return "" }
-        return " FORCE INDEX (\(dialect.quoted(index)))"
-    }
+    private var hint: String { dialect.indexHint(layout.tokenIndex) }
 
     private func match(
         _ values: ArraySlice<SQLValue>, in evidence: ArraySlice<TokenEvidence>
@@ -176,7 +174,7 @@ struct RowLookup {
     /// Converts a row that was read; nil where it belongs to another partition.
     func match(_ values: ArraySlice<SQLValue>, evidence: Int) -> MatchedRow? {
         let start = values.startIndex
-        for (column, value) in inexact where values[start + column] != value { return nil }
+        for (column, value) in compared where values[start + column] != value { return nil }
         return MatchedRow(
             evidence: evidence, values: values,
             registeredAt: registration.flatMap {
@@ -204,7 +202,7 @@ struct RowLookup {
     }
 
     /// Whether a row that was read whole can be restored byte by byte from its values.
-    func isExact(_ values: ArraySlice<SQLValue>, _ connection: any SQLConnection) -> Bool {
+    func isExact(_ values: ArraySlice<SQLValue>) -> Bool {
         // An image spells bytes as two digits each and a control character as six.
         let room = (connection.mostBytes - 65_536) / 6
         let bytes = values.reduce(0) { sum, value in
@@ -232,5 +230,67 @@ extension ArraySlice<TokenEvidence> {
             if self[middle].token < token { low = middle + 1 } else { high = middle }
         }
         return low < endIndex && self[low].token == token ? low : nil
+    }
+}
+
+/// Rows read by their keys.
+struct KeyedRows {
+    /// The rows, by their keys as the ledger spells them.
+    var rows: [String: ArraySlice<SQLValue>] = [:]
+    /// The number of bytes in the rows read.
+    var bytes = 0
+    /// Whether the read stopped at its size limit, so that some rows are missing.
+    var isCutShort = false
+}
+
+extension RowLookup {
+    /// The rows with given keys, until they have more than `mostBytes` bytes. A row whose key the
+    /// database treats as equal but spells differently is listed under its own spelling.
+    func rows(
+        keys: [[SQLValue]], locking: Bool, mostBytes: Int = .max
+    ) throws(SQLFailure) -> KeyedRows {
+        var found = KeyedRows()
+        let isSingle = layout.key.count == 1
+        let names = layout.key.map { dialect.quoted($0.name) }
+        let match = "(\(names.map { "\($0) = ?" }.joined(separator: " AND ")))"
+        let longest = isSingle ? StatementShape.longest : StatementShape.longestLinear
+        for run in keys.runs(of: longest) {
+            let padded = StatementShape.padded(run)
+            let condition =
+                isSingle
+                ? "\(names[0]) IN (\(placeholders(padded.count)))"
+                : repeatElement(match, count: padded.count).joined(separator: " OR ")
+            let rows = try connection.query(
+                "SELECT \(selected) FROM \(layout.table.sql(dialect)) WHERE \(condition)"
+                    + (locking ? dialect.rowLock : ""),
+                padded.flatMap { $0 }, mostBytes: mostBytes - found.bytes)
+            try rows.require(width: width)
+            for index in 0..<rows.count {
+                let values = rows.row(index)
+                found.rows[RowImage.key(key.map { values[values.startIndex + $0] })] = values
+            }
+            found.bytes += rows.bytes
+            if found.bytes > mostBytes {
+                found.isCutShort = true
+                return found
+            }
+        }
+        return found
+    }
+
+    /// The registration time in a row or in its image.
+    func registration(_ content: RowContent) -> EpochMilliseconds? {
+        guard let column = layout.registration, let value = content[column.name] else { return nil }
+        return column.registration(column.asRead(value))
+    }
+}
+
+extension TimeColumn {
+    /// The value as the driver reads it, where an image has it as text.
+    func asRead(_ value: SQLValue) -> SQLValue {
+        guard case .wallClock = storage, case .text(let text) = value,
+            let clock = WallClock(text: text)
+        else { return value }
+        return .wallClock(clock)
     }
 }

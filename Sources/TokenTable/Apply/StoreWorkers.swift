@@ -4,8 +4,40 @@ import Foundation
 import Synchronization
 import TokenHygiene
 
+// A feed can be divided among connections. The parts are cut by token, at bounds that follow from
+// their number alone. So a run that continues another's work finds the same parts without storing
+// the bounds. Tokens are practically random, so parts cut by first byte are about equal; where they
+// are not, only speed is lost.
+
+/// One part of a feed: the tokens in a range.
+package struct TokenRange: Hashable, Sendable {
+    /// The index of the part, from 0.
+    package let index: Int
+    /// The number of parts of the feed, 1 to 256.
+    package let count: Int
+
+    /// The only part of an undivided feed.
+    package static let whole = TokenRange(index: 0, count: 1)
+
+    /// All parts of a feed divided into `count`, limited to 1 to 256.
+    package static func parts(_ count: Int) -> [TokenRange] {
+        let count = min(max(count, 1), 256)
+        return (0..<count).map { TokenRange(index: $0, count: count) }
+    }
+
+    /// The least token of the part; nil for the first part.
+    package var lowerBound: DeviceToken? { Self.bound(index, of: count) }
+
+    /// The least token after the part; nil for the last part.
+    package var upperBound: DeviceToken? { Self.bound(index + 1, of: count) }
+
+    private static func bound(_ index: Int, of count: Int) -> DeviceToken? {
+        index == 0 || index >= count ? nil : DeviceToken([UInt8(256 * index / count)])
+    }
+}
+
 // On one connection client and server wait for each other in turn. Two connections on disjoint
-// tokens keep both busy. Each has its own thread, its own store and its own marker row; they share
+// tokens keep both busy. Each has its own thread, its own store and its own checkpoint row; they share
 // only a flag to stop and the reported counts. A feed is applied when all of its parts are.
 //
 // SQLite has one writer at a time, so there a single worker does all the work.
@@ -32,12 +64,12 @@ package struct StoreWorkers: Sendable {
     /// - Throws: the first failure of any worker.
     package func classify<Evidence: EvidenceStream & SendableMetatype>(
         in partition: Partition, policy: RemovalPolicy,
-        evidence: @escaping @Sendable (FeedPart) throws -> Evidence,
+        evidence: @escaping @Sendable (TokenRange) throws -> Evidence,
         shouldStop: @escaping @Sendable () -> Bool = { false }
     ) throws(StoreFailure) -> Classification {
-        let shares = try perform(FeedPart.parts(count), shouldStop) {
+        let shares = try perform(TokenRange.parts(count), shouldStop) {
             (store, part, isStopping) throws(StoreFailure) in
-            var stream = PartEvidence(try Self.open(part, evidence), part)
+            var stream = RangeEvidence(try Self.open(part, evidence), part)
             return try store.classify(
                 &stream, in: partition, policy: policy, shouldStop: isStopping)
         }
@@ -52,18 +84,18 @@ package struct StoreWorkers: Sendable {
     /// - Throws: the first failure of any worker; committed chunks stay applied.
     package func apply<Evidence: EvidenceStream & SendableMetatype>(
         _ application: FeedApplication,
-        evidence: @escaping @Sendable (FeedPart, DeviceToken?) throws -> Evidence,
+        evidence: @escaping @Sendable (TokenRange, DeviceToken?) throws -> Evidence,
         shouldStop: @escaping @Sendable () -> Bool = { false },
         report: @escaping @Sendable (FeedProgress) -> Void = { _ in }
     ) throws(StoreFailure) -> FeedProgress {
         let begun = try TokenTable(settings, pacing: pacing).parts(of: application.feed)
-        let parts = FeedPart.parts(begun ?? count)
+        let parts = TokenRange.parts(begun ?? count)
         let known = Mutex<[Int: FeedProgress]>([:])
         let shares = try perform(parts, shouldStop) {
             (store, part, isStopping) throws(StoreFailure) in
             let application = application.part(part)
             let position = try store.progress(of: application.feed, part: part)?.position
-            var stream = PartEvidence(
+            var stream = RangeEvidence(
                 try Self.open(part) { try evidence($0, position) }, part)
             return try store.apply(&stream, application, shouldStop: isStopping) { progress in
                 let together = known.withLock { known in
@@ -77,7 +109,7 @@ package struct StoreWorkers: Sendable {
     }
 
     private static func open<Evidence>(
-        _ part: FeedPart, _ evidence: (FeedPart) throws -> Evidence
+        _ part: TokenRange, _ evidence: (TokenRange) throws -> Evidence
     ) throws(StoreFailure) -> Evidence {
         do {
             return try evidence(part)
@@ -89,8 +121,9 @@ package struct StoreWorkers: Sendable {
     /// Runs a body for every part, with at most one part per worker at a time, and returns the
     /// results in the order of the parts.
     private func perform<Share: Sendable>(
-        _ parts: [FeedPart], _ shouldStop: @escaping @Sendable () -> Bool,
-        _ body: @escaping @Sendable (TokenTable, FeedPart, () -> Bool) throws(StoreFailure) -> Share
+        _ parts: [TokenRange], _ shouldStop: @escaping @Sendable () -> Bool,
+        _ body:
+            @escaping @Sendable (TokenTable, TokenRange, () -> Bool) throws(StoreFailure) -> Share
     ) throws(StoreFailure) -> [Share] {
         let work = Mutex<Work<Share>>(Work(waiting: parts[...]))
         let group = DispatchGroup()
@@ -101,7 +134,7 @@ package struct StoreWorkers: Sendable {
                 defer { group.leave() }
                 do throws(StoreFailure) {
                     let store = try TokenTable(settings, pacing: pacing)
-                    while let part = work.withLock({ $0.take() }) {
+                    while let part = work.withLock({ $0.next() }) {
                         let share = try body(store, part) {
                             shouldStop() || work.withLock { $0.failure != nil }
                         }
@@ -121,21 +154,21 @@ package struct StoreWorkers: Sendable {
 
     /// The waiting parts, and the results of finished ones.
     private struct Work<Share: Sendable> {
-        var waiting: ArraySlice<FeedPart>
+        var waiting: ArraySlice<TokenRange>
         var shares: [Int: Share] = [:]
         var failure: StoreFailure?
 
-        mutating func take() -> FeedPart? { failure == nil ? waiting.popFirst() : nil }
+        mutating func next() -> TokenRange? { failure == nil ? waiting.popFirst() : nil }
     }
 }
 
 /// The evidence of one part, filtered from the stream of all evidence.
-struct PartEvidence<Whole: EvidenceStream>: EvidenceStream {
+struct RangeEvidence<Whole: EvidenceStream>: EvidenceStream {
     private var whole: Whole
-    private let part: FeedPart
+    private let part: TokenRange
     private var isEnded = false
 
-    init(_ whole: Whole, _ part: FeedPart) {
+    init(_ whole: Whole, _ part: TokenRange) {
         self.whole = whole
         self.part = part
     }

@@ -8,7 +8,7 @@
 // includes rows that an undo restored, so that the next sweep does not remove them again at once.
 //
 // The table has no index over marks, because it would add a cost to every change. So the table is
-// read once in the order of its key, in bounded ranges without locks (KeyWalk). The rows of a range
+// read once in the order of its key, in bounded ranges without locks (KeyRanges). The rows of a range
 // that are due are locked by key, judged again, and removed by a statement that repeats
 // registration and mark. Marks in the side table are read in the order of tokens, and each mark is
 // removed with its rows.
@@ -45,7 +45,7 @@ package struct Expiry: Hashable, Sendable {
         self.now = now
     }
 
-    /// The source of its changes in their markers.
+    /// The source of its changes in their checkpoints.
     static let source = "delete-after"
 
     /// The latest time of marks whose grace period has ended.
@@ -76,7 +76,6 @@ package final class TableExpiry {
 
     private var connection: any SQLConnection { table.connection }
     private var retries: RetryPolicy { table.retries }
-    private var pacing: Pacing { table.pacing }
 
     /// Makes the removal for all apps of a table.
     package init(_ table: TokenTable) { self.table = table }
@@ -90,7 +89,9 @@ package final class TableExpiry {
         _ expiry: Expiry, shouldStop: () -> Bool = { false },
         noticing: (EpochMilliseconds) -> Void = { _ in }
     ) throws(StoreFailure) -> Int? {
-        try walk(expiry, isDry: true, shouldStop, noticing) { (_: ExpiryProgress) in }
+        try run(expiry, isDry: true, shouldStop: shouldStop, noticing: noticing) {
+            (_: ExpiryProgress) in
+        }
     }
 
     /// Removes the rows that are due, chunk by chunk, each with its before-image in the ledger.
@@ -104,60 +105,58 @@ package final class TableExpiry {
         _ expiry: Expiry, shouldStop: () -> Bool = { false },
         refusing: (Int, RefusedChange?) -> Void = { _, _ in }, report: (Int) -> Void = { _ in }
     ) throws(StoreFailure) -> Int? {
-        try walk(expiry, isDry: false, shouldStop, { _ in }) { progress in
+        try run(expiry, isDry: false, shouldStop: shouldStop, noticing: { _ in }) { progress in
             refusing(progress.refused, progress.firstRefused)
             report(progress.rows)
         }
     }
 
-    private func walk(
-        _ expiry: Expiry, isDry: Bool, _ shouldStop: () -> Bool,
-        _ noticing: (EpochMilliseconds) -> Void, _ report: (ExpiryProgress) -> Void
+    private func run(
+        _ expiry: Expiry, isDry: Bool, shouldStop: () -> Bool,
+        noticing: (EpochMilliseconds) -> Void, _ report: (ExpiryProgress) -> Void
     ) throws(StoreFailure) -> Int? {
         let layout = try table.layout()
         // A dry run needs only the right to read the token table.
-        if isDry, layout.mark == nil, try !table.hasSideMarks() { return 0 }
+        if isDry, layout.mark == nil, try !table.canReadTokenMarks() { return 0 }
         let recent = try recentChanges(expiry, layout, isDry: isDry)
         if let gap = recent.gap {
             noticing(gap.advanced(by: expiry.policy.deletesAfter ?? 0))
             return 0
         }
-        let isolation = RowIsolation()
+        let isolation = RowIsolation(connection)
         let transaction = try ExpiryTransaction(
-            expiry, layout, connection, recent,
-            KeyWalk(layout, table.catalogTable(), connection.dialect), isolation, isDry: isDry)
-        if !isDry { try begin(expiry, layout) }
-        var loop = ChunkLoop(connection, pacing, isolation)
-        var progress = ExpiryProgress()
-        while !progress.isDone {
-            guard !shouldStop(), try table.session.waitForThrottle(shouldStop: shouldStop) else {
-                return nil
-            }
-            let start = progress
+            expiry, table, keeping: recent, isDry: isDry, isolation)
+        if !isDry { try begin(transaction) }
+        var loop = table.session.chunkLoop(isolation)
+        let progress = try loop.run(
+            from: ExpiryProgress(), isDone: \.isDone, changesRows: !isDry,
+            shouldStop: shouldStop, report: report
+        ) { (loop, start) throws(StoreFailure) in
             var attempted = start
-            progress = try loop.commit(
-                after: start, doing: "removing rows of \(layout.table) whose time is up",
-                markerOf: "feed \(expiry.feed)"
+            return try loop.commit(
+                after: start,
+                doing: "removing rows of \(layout.table) whose grace period has ended",
+                checkpointOf: "feed \(expiry.feed)"
             ) { (size) throws(SQLFailure) in
                 try transaction.remove(size, after: start) { attempted = $0 }
-            } marker: { () throws(SQLFailure) in
+            } checkpoint: { () throws(SQLFailure) in
                 guard !isDry else { return start }
-                let committed = try transaction.marker.read(connection, locking: false)
+                let committed = try transaction.checkpoint.read(locking: false)
                 return committed?.rowsChanged == start.changes ? start : attempted
             }
-            report(progress)
-            if !progress.isDone && !isDry { loop.letOthersWrite() }
         }
-        return progress.rows
+        return progress.isDone ? progress.rows : nil
     }
 
-    private func begin(_ expiry: Expiry, _ layout: TableLayout) throws(StoreFailure) {
-        let marker = FeedMarker(feed: expiry.feed, part: .whole, dialect: connection.dialect)
+    private func begin(_ transaction: ExpiryTransaction) throws(StoreFailure) {
+        let (expiry, checkpoint) = (transaction.expiry, transaction.checkpoint)
+        let layout = try table.layout()
         try retries.retrying("beginning feed \(expiry.feed)") { () throws(SQLFailure) in
-            if try marker.read(connection, locking: false) != nil { return }
-            try FeedMarker.insert(
-                feed: expiry.feed, run: expiry.run, source: Expiry.source,
-                about: [expiry.partition], layout, connection)
+            if try checkpoint.read(locking: false) != nil { return }
+            try checkpoint.insert(
+                FeedCheckpoint.Origin(
+                    run: expiry.run, partition: expiry.partition, source: Expiry.source,
+                    isApplied: true), layout)
         }
     }
 
@@ -167,7 +166,7 @@ package final class TableExpiry {
         _ expiry: Expiry, _ layout: TableLayout, isDry: Bool
     ) throws(StoreFailure) -> RecentChanges {
         let catalog = Catalog(connection: connection)
-        let (ledger, markers) = try retries.retrying("reading the layout of the ledger") {
+        let (ledger, checkpoints) = try retries.retrying("reading the layout of the ledger") {
             () throws(SQLFailure) in
             (
                 try catalog.table(TableName(name: PushsweepTable.change.name)),
@@ -175,9 +174,9 @@ package final class TableExpiry {
             )
         }
         var recent = RecentChanges(
-            after: expiry.cutoff, layout, connection.dialect,
+            after: expiry.cutoff, layout, connection,
             hasTimes: ledger?.column("changed_at") != nil,
-            hasKeys: markers?.column("key_columns") != nil)
+            hasKeys: checkpoints?.column("key_columns") != nil)
         if isDry {
             guard try table.session.canRead("pushsweep_run", "id, started, ended"),
                 try table.session.canRead("pushsweep_feed", "run, rows_changed, changed_at"),
@@ -187,7 +186,7 @@ package final class TableExpiry {
         // Entries read for one app, or for a count, are reused.
         if let known = recentChanges, known.cutoff == recent.cutoff { recent = known }
         try retries.retrying("reading the change ledger") { () throws(SQLFailure) in
-            try recent.refresh(connection, withUndos: true)
+            try recent.refresh(withUndos: true)
         }
         recentChanges = recent
         return recent

@@ -1,27 +1,27 @@
 // The rows that this program has changed within the grace period, whatever their marks are. The ledger
 // has the time that the database gave each entry, but no index over times, because it would add a cost to
-// every change. So entries are found through the markers of feeds, which move in the transaction of every
-// change and have such an index. From a marker to its entries the ledger's primary key serves:
+// every change. So entries are found through the checkpoints of feeds, which move in the transaction of every
+// change and have such an index. From a checkpoint to its entries the ledger's primary key serves:
 //
-//   markers moved within the period -> run, feed and part -> entries, in pages
+//   checkpoints moved within the period -> run, feed and part -> entries, in pages
 //
-// A feed that one run began and another ended has entries under both, and its marker names the last run.
-// The numbers of a feed's entries begin at 0, so a marker shows whether some are missing. Missing entries
+// A feed that one run began and another ended has entries under both, and its checkpoint names the last run.
+// The numbers of a feed's entries begin at 0, so a checkpoint shows whether some are missing. Missing entries
 // are then searched under the other runs. Entries that are not found were purged too early, and their
-// rows are unknown. So no row is removed until the period after the marker has passed. The same holds for
+// rows are unknown. So no row is removed until the period after the checkpoint has passed. The same holds for
 // entries that name rows by other columns than the table's present key, because the settings may have
 // changed the key.
 //
-// An undo has no feed, and its marker does not move. The time of its last entry shows its age.
+// An undo has no feed, and its checkpoint does not move. The time of its last entry shows its age.
 //
-// Senders continue while rows are removed. So before a chunk is removed, with its rows locked, the markers
+// Senders continue while rows are removed. So before a chunk is removed, with its rows locked, the checkpoints
 // are read again, which also finds the recent changes of senders.
 
 import APNsProtocol
 import Database
 import TokenHygiene
 
-/// Keys of rows and side marks that were changed after a moment, as the ledger spells them.
+/// Keys of rows and token marks that were changed after a moment, as the ledger spells them.
 final class RecentChanges {
     /// The most entries that one statement reads.
     private static let page = 5_000
@@ -33,20 +33,21 @@ final class RecentChanges {
 
     /// Changes up to this moment are old enough.
     let cutoff: EpochMilliseconds
-    /// The time of the newest marker whose entries are missing; nil where none is missing.
+    /// The time of the newest checkpoint whose entries are missing; nil where none is missing.
     private(set) var gap: EpochMilliseconds?
     private var keys: Set<String> = []
     /// The number of entries already read, by part of a feed.
     private var known: [Place: Int64] = [:]
-    /// The moment from which on markers are read again; nil before the first time.
+    /// The moment from which on checkpoints are read again; nil before the first time.
     private var refreshed: EpochMilliseconds?
-    private let dialect: SQLDialect
+    private let connection: any SQLConnection
+    private var dialect: SQLDialect { connection.dialect }
     /// The expression for an entry's own time; older tables have no column for it.
     private let ownTime: String
     private let table: String
     /// The present key columns of the table.
     private let keyNames: String
-    /// Whether markers store the key columns of their entries; older tables have no column for
+    /// Whether checkpoints store the key columns of their entries; older tables have no column for
     /// them.
     private let hasKeys: Bool
 
@@ -56,62 +57,62 @@ final class RecentChanges {
         let part: Int64
     }
 
-    private struct Marker {
+    private struct Checkpoint {
         let place: Place
         let entries: Int64
         let changed: EpochMilliseconds
     }
 
     /// Starts without entries. `hasTimes` states whether entries have a time of their own,
-    /// `hasKeys` whether markers store the key columns.
+    /// `hasKeys` whether checkpoints store the key columns.
     init(
-        after cutoff: EpochMilliseconds, _ layout: TableLayout, _ dialect: SQLDialect,
+        after cutoff: EpochMilliseconds, _ layout: TableLayout, _ connection: any SQLConnection,
         hasTimes: Bool, hasKeys: Bool
     ) {
         self.cutoff = cutoff
-        self.dialect = dialect
+        self.connection = connection
         ownTime = hasTimes ? "changed_at" : "NULL"
         table = layout.table.description
         keyNames = layout.keyNames
         self.hasKeys = hasKeys
     }
 
-    /// Whether a row or a side mark was changed after the moment.
+    /// Whether a row or a token mark was changed after the moment.
     func contains(_ key: String) -> Bool { keys.contains(key) }
 
-    /// Reads the changes since the last call. Undos are read only at the start of a traversal,
+    /// Reads the changes since the last call. Undos are read only at the start of a removal,
     /// because no undo runs while this run has the lease.
-    func refresh(_ connection: any SQLConnection, withUndos: Bool) throws(SQLFailure) {
+    func refresh(withUndos: Bool) throws(SQLFailure) {
         let now = try dialect.instant(connection.query("SELECT \(dialect.now)").scalar ?? .null)
-        var waiting: [String: [Marker]] = [:]
-        for marker in try markers(after: refreshed ?? cutoff, connection)
-        where marker.entries > known[marker.place] ?? 0 {
-            waiting[marker.place.run, default: []].append(marker)
+        var waiting: [String: [Checkpoint]] = [:]
+        for checkpoint in try checkpoints(after: refreshed ?? cutoff)
+        where checkpoint.entries > known[checkpoint.place] ?? 0 {
+            waiting[checkpoint.place.run, default: []].append(checkpoint)
         }
-        for (run, markers) in waiting { try read(markers, of: run, connection) }
-        if withUndos { try readUndos(connection) }
+        for (run, checkpoints) in waiting { try read(checkpoints, of: run) }
+        if withUndos { try readUndos() }
         refreshed = refreshed ?? max(cutoff, now.advanced(by: -Self.longestTransaction))
     }
 
     // MARK: Feeds
 
-    /// The markers that moved after a moment, those of all apps, because a table may not separate
+    /// The checkpoints that moved after a moment, those of all apps, because a table may not separate
     /// its apps.
-    private func markers(
-        after moment: EpochMilliseconds, _ connection: any SQLConnection
-    ) throws(SQLFailure) -> [Marker] {
-        var markers: [Marker] = []
+    private func checkpoints(
+        after moment: EpochMilliseconds
+    ) throws(SQLFailure) -> [Checkpoint] {
+        var checkpoints: [Checkpoint] = []
         var partition: (SQLValue, SQLValue)? = nil
-        while let next = try self.partition(after: partition, connection) {
+        while let next = try self.partition(after: partition) {
             partition = next
-            markers += try self.markers(of: next, after: moment, connection)
+            checkpoints += try self.checkpoints(of: next, after: moment)
         }
-        return markers
+        return checkpoints
     }
 
     /// The next partition in the order of the index.
     private func partition(
-        after last: (app: SQLValue, environment: SQLValue)?, _ connection: any SQLConnection
+        after last: (app: SQLValue, environment: SQLValue)?
     ) throws(SQLFailure) -> (SQLValue, SQLValue)? {
         let order = "ORDER BY app, environment LIMIT 1"
         let rows: SQLRows
@@ -131,12 +132,11 @@ final class RecentChanges {
         return rows.count > 0 ? (rows[0, 0], rows[0, 1]) : nil
     }
 
-    private func markers(
-        of partition: (app: SQLValue, environment: SQLValue), after moment: EpochMilliseconds,
-        _ connection: any SQLConnection
-    ) throws(SQLFailure) -> [Marker] {
+    private func checkpoints(
+        of partition: (app: SQLValue, environment: SQLValue), after moment: EpochMilliseconds
+    ) throws(SQLFailure) -> [Checkpoint] {
         let time = dialect.ownTime("changed_at")
-        var markers: [Marker] = []
+        var checkpoints: [Checkpoint] = []
         var from = moment
         var limit = Self.page
         while true {
@@ -153,16 +153,16 @@ final class RecentChanges {
                     let part = rows[row, 2].integer, let changed = time.mark(rows[row, 4])
                 else { continue }
                 let entries = rows[row, 3].integer ?? 0
-                if entries > 0 { note(changed, table: rows[row, 6], key: rows[row, 7]) }
-                markers.append(
-                    Marker(
+                if entries > 0 { recordOtherKey(changed, table: rows[row, 6], key: rows[row, 7]) }
+                checkpoints.append(
+                    Checkpoint(
                         place: Place(run: run, feed: feed, part: part),
                         entries: entries, changed: changed))
             }
             guard rows.count == limit, let last = time.mark(rows[rows.count - 1, 4]) else {
-                return markers
+                return checkpoints
             }
-            // Markers of the last moment are read twice, without any effect.
+            // Checkpoints of the last moment are read twice, without any effect.
             if last == from { limit *= 2 }
             from = last
         }
@@ -170,78 +170,78 @@ final class RecentChanges {
 
     /// Reads the new entries of some feeds that one run has moved.
     private func read(
-        _ markers: [Marker], of run: String, _ connection: any SQLConnection
+        _ checkpoints: [Checkpoint], of run: String
     ) throws(SQLFailure) {
-        var few: [Marker] = []
+        var few: [Checkpoint] = []
         var entries: Int64 = 0
-        for marker in markers {
+        for checkpoint in checkpoints {
             // For a feed that is partly read the bounds are known; long feeds are read in pages.
-            if known[marker.place] != nil || marker.entries > Self.page {
-                try readLong(marker, connection)
+            if known[checkpoint.place] != nil || checkpoint.entries > Self.page {
+                try readLong(checkpoint)
                 continue
             }
-            if few.count == Self.feedsPerStatement || entries + marker.entries > Self.page {
-                try readShort(few, of: run, connection)
+            if few.count == Self.feedsPerStatement || entries + checkpoint.entries > Self.page {
+                try readShort(few, of: run)
                 few = []
                 entries = 0
             }
-            few.append(marker)
-            entries += marker.entries
+            few.append(checkpoint)
+            entries += checkpoint.entries
         }
-        try readShort(few, of: run, connection)
+        try readShort(few, of: run)
     }
 
     private func readShort(
-        _ markers: [Marker], of run: String, _ connection: any SQLConnection
+        _ checkpoints: [Checkpoint], of run: String
     ) throws(SQLFailure) {
-        guard !markers.isEmpty else { return }
+        guard !checkpoints.isEmpty else { return }
         let rows = try connection.query(
             "SELECT feed, part, seq, \(columns) FROM pushsweep_change WHERE run = ? AND feed IN "
-                + "(\(placeholders(markers.count))) AND seq >= 0",
-            [.text(run)] + markers.map { .text($0.place.feed) })
+                + "(\(placeholders(checkpoints.count))) AND seq >= 0",
+            [.text(run)] + checkpoints.map { .text($0.place.feed) })
         var found: [Place: Int64] = [:]
         for row in 0..<rows.count {
             guard let feed = rows[row, 0].text, let part = rows[row, 1].integer else { continue }
             found[Place(run: run, feed: feed, part: part), default: 0] += 1
-            take(rows, row, from: 3)
+            record(rows, row, from: 3)
         }
-        for marker in markers {
-            let missing = marker.entries - (found[marker.place] ?? 0)
-            if missing > 0 { try readElsewhere(marker, missing: missing, connection) }
-            known[marker.place] = marker.entries
+        for checkpoint in checkpoints {
+            let missing = checkpoint.entries - (found[checkpoint.place] ?? 0)
+            if missing > 0 { try readElsewhere(checkpoint, missing: missing) }
+            known[checkpoint.place] = checkpoint.entries
         }
     }
 
     private func readLong(
-        _ marker: Marker, _ connection: any SQLConnection
+        _ checkpoint: Checkpoint
     ) throws(SQLFailure) {
-        let start = known[marker.place] ?? 0
-        let count = try read(marker.place, from: start, to: marker.entries, connection)
-        let missing = marker.entries - start - count
-        if missing > 0 { try readElsewhere(marker, missing: missing, connection) }
-        known[marker.place] = marker.entries
+        let start = known[checkpoint.place] ?? 0
+        let count = try read(checkpoint.place, from: start, to: checkpoint.entries)
+        let missing = checkpoint.entries - start - count
+        if missing > 0 { try readElsewhere(checkpoint, missing: missing) }
+        known[checkpoint.place] = checkpoint.entries
     }
 
     /// Searches the entries of a feed that are not under the run that moved it last.
     private func readElsewhere(
-        _ marker: Marker, missing: Int64, _ connection: any SQLConnection
+        _ checkpoint: Checkpoint, missing: Int64
     ) throws(SQLFailure) {
         var missing = missing
         // One gap already prevents all removals; further gaps only extend the time.
         let runs = try connection.query(
-            "SELECT id FROM pushsweep_run WHERE id <> ?", [.text(marker.place.run)])
+            "SELECT id FROM pushsweep_run WHERE id <> ?", [.text(checkpoint.place.run)])
         for row in 0..<runs.count where gap == nil {
             guard missing > 0, let run = runs[row, 0].text else { continue }
-            let place = Place(run: run, feed: marker.place.feed, part: marker.place.part)
-            missing -= try read(place, from: 0, to: marker.entries, connection)
+            let place = Place(run: run, feed: checkpoint.place.feed, part: checkpoint.place.part)
+            missing -= try read(place, from: 0, to: checkpoint.entries)
         }
-        if missing > 0 { gap = max(gap ?? marker.changed, marker.changed) }
+        if missing > 0 { gap = max(gap ?? checkpoint.changed, checkpoint.changed) }
     }
 
     /// Reads entries by their numbers, page by page, and returns how many there are. The numbers
     /// are consecutive, so the server can omit entries that need no further check.
     private func read(
-        _ place: Place, from start: Int64, to end: Int64, _ connection: any SQLConnection
+        _ place: Place, from start: Int64, to end: Int64
     ) throws(SQLFailure) -> Int64 {
         let match = "FROM pushsweep_change WHERE run = ? AND feed = ? AND part = ?"
         let values: [SQLValue] = [.text(place.run), .text(place.feed), .integer(place.part)]
@@ -257,14 +257,14 @@ final class RecentChanges {
                     .integer(next), .integer(min(next + Int64(Self.page), range.upperBound)),
                     evidence,
                 ])
-            for row in 0..<rows.count { take(rows, row, from: 0) }
+            for row in 0..<rows.count { record(rows, row, from: 0) }
         }
         return Int64(range.count)
     }
 
     // MARK: Undos
 
-    private func readUndos(_ connection: any SQLConnection) throws(SQLFailure) {
+    private func readUndos() throws(SQLFailure) {
         let (started, ended) = (dialect.ownTime("started"), dialect.ownTime("ended"))
         let runs = try connection.query(
             "SELECT r.id, f.part, r.started, r.ended, f.table_name, \(hasKeys ? "f.key_columns" : "NULL") "
@@ -283,16 +283,17 @@ final class RecentChanges {
                     recorded ?? EpochMilliseconds(.max),
                     started.mark(runs[row, 2]) ?? EpochMilliseconds(.max))
             guard changed > cutoff else { continue }
-            note(changed, table: runs[row, 4], key: runs[row, 5])
+            recordOtherKey(changed, table: runs[row, 4], key: runs[row, 5])
             _ = try read(
-                Place(run: run, feed: run, part: part), from: 0, to: number + 1, connection)
+                Place(run: run, feed: run, part: part), from: 0, to: number + 1)
         }
     }
 
     // MARK: Entries
 
     /// Records changes whose entries name rows of the table by other columns than its present key.
-    private func note(_ changed: EpochMilliseconds, table named: SQLValue, key: SQLValue) {
+    private func recordOtherKey(_ changed: EpochMilliseconds, table named: SQLValue, key: SQLValue)
+    {
         guard named.text == table, let key = key.text, key != keyNames else { return }
         gap = max(gap ?? changed, changed)
     }
@@ -302,7 +303,7 @@ final class RecentChanges {
     /// Records an entry whose row looks older than its change. Evidence of the period needs no
     /// record, because its mark is recent. Values that an undo restored may be older than its
     /// evidence.
-    private func take(_ rows: SQLRows, _ row: Int, from column: Int) {
+    private func record(_ rows: SQLRows, _ row: Int, from column: Int) {
         guard let action = rows[row, column].text, action != "delete",
             let key = rows[row, column + 1].text
         else { return }

@@ -36,7 +36,7 @@ package struct TableLayout: Hashable, Sendable {
     /// Whether changing a row runs triggers, which may undo the change.
     var hasUpdateTriggers = false
 
-    /// The key columns as markers store them, at most 255 characters.
+    /// The key columns as checkpoints store them, at most 255 characters.
     var keyNames: String {
         String(key.map { $0.name.lowercased() }.joined(separator: ",").prefix(255))
     }
@@ -52,21 +52,79 @@ package struct TableLayout: Hashable, Sendable {
     /// column.
     func floor(_ time: EpochMilliseconds) -> EpochMilliseconds { mark?.floor(time) ?? time }
 
-    /// The condition that selects a partition, with its values; empty where the table has neither
-    /// app nor environment column.
-    package func partitionCondition(
-        _ partition: Partition, _ dialect: SQLDialect
-    ) throws(StoreFailure) -> (sql: String, values: [SQLValue]) {
-        var sql = ""
-        var values: [SQLValue] = []
-        if let app {
-            sql += " AND \(dialect.quoted(app.name)) = ?"
-            values.append(try app.value(for: partition.app))
+    /// The rows of a partition.
+    ///
+    /// - Throws: `configuration` where a column cannot hold the partition's value.
+    package func selection(of partition: Partition) throws(StoreFailure) -> PartitionSelection {
+        try PartitionSelection(partition, app: app, environment: environment)
+    }
+}
+
+/// The rows of one partition, by the values of the columns that a table has for app and environment.
+package struct PartitionSelection {
+    /// The columns that the table has, with the partition's values.
+    package let values: [(column: PartitionColumn, value: SQLValue)]
+
+    /// Selects a partition of a table with these columns. Throws `configuration` where a column
+    /// cannot hold the partition's value.
+    package init(
+        _ partition: Partition, app: PartitionColumn?, environment: PartitionColumn?
+    ) throws(StoreFailure) {
+        var values: [(column: PartitionColumn, value: SQLValue)] = []
+        for (column, word) in [(app, partition.app), (environment, partition.environment)] {
+            if let column { values.append((column, try column.value(for: word))) }
         }
-        if let environment {
-            sql += " AND \(dialect.quoted(environment.name)) = ?"
-            values.append(try environment.value(for: partition.environment))
+        self.values = values
+    }
+
+    /// The condition as the end of a WHERE, with its values; empty where the table has neither
+    /// column. `alias` is the table's name in the statement, with a dot.
+    package func condition(
+        _ dialect: SQLDialect, alias: String = ""
+    ) -> (sql: String, values: [SQLValue]) {
+        let terms = values.map { " AND \(alias)\(dialect.quoted($0.column.name)) = ?" }
+        return (terms.joined(), values.map(\.value))
+    }
+
+    /// The columns whose equality in SQL is not equality of characters. Rows are compared with these
+    /// values again after reading.
+    package var compared: [(column: String, value: SQLValue)] {
+        values.filter { !$0.column.isExact }.map { ($0.column.name, $0.value) }
+    }
+}
+
+extension TokenTable {
+    /// The terms, apart from the policy, that decide which rows of a partition match evidence and
+    /// how they are judged: database, table and columns as resolved, and the values of app and
+    /// environment. The same settings on the same table give the same terms; the account is not
+    /// part of them.
+    ///
+    /// - Throws: `configuration` where the table does not fit the settings.
+    package func terms(of partition: Partition) throws(StoreFailure) -> [String] {
+        let layout = try layout()
+        var terms = [
+            settings.location.place, layout.table.description,
+            layout.key.map(\.name).joined(separator: "\n"),
+            layout.token.name, layout.token.encoding.rawValue,
+            layout.app?.name ?? "", layout.environment?.name ?? "",
+        ]
+        terms += try layout.selection(of: partition).values.map {
+            $0.value.text ?? $0.value.integer.map(String.init) ?? ""
         }
-        return (sql, values)
+        for column in [layout.registration, layout.mark] {
+            terms += [column?.name ?? "", column.map { "\($0.storage)" } ?? ""]
+        }
+        terms.append(layout.reason ?? "")
+        return terms
+    }
+}
+
+extension StoreLocation {
+    /// The location without the account.
+    fileprivate var place: String {
+        guard case .server(let server) = self else { return description }
+        return StoreLocation.server(
+            Server(address: server.address, user: "", database: server.database)
+        ).description
     }
 }

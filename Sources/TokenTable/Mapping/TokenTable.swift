@@ -61,23 +61,31 @@ package final class TokenTable {
             TableName(settings.mapping.table), setting: "store.active-users.table",
             cure: "run `pushsweep schema apply`")
     }
+}
 
-    /// Whether `pushsweep_invalid` exists and the account may read it. An audit of a database
-    /// without side tables continues without it.
-    package func hasSideMarks() throws(StoreFailure) -> Bool {
-        try session.canRead("pushsweep_invalid", "token, invalidated_at")
+// Hosts that share a table share its lease.
+
+extension TokenTable {
+    /// The lease's name: one per token table, for every spelling in the settings. Tables of several
+    /// products in one database have one each.
+    ///
+    /// - Throws: `configuration` where the table does not fit the settings; any failure of a query.
+    package func leaseName() throws(StoreFailure) -> String {
+        String(try layout().table.name.lowercased().prefix(64))
     }
 
-    /// Whether `pushsweep_invalid` has marks of a partition. After a table gets a mark column,
-    /// earlier marks stay in the side table and still count for a sender.
-    package func hasSideMarks(in partition: Partition) throws(StoreFailure) -> Bool {
-        guard try hasSideMarks() else { return false }
-        return try retries.retrying("looking for marks of \(partition)") {
-            () throws(SQLFailure) in
-            try connection.query(
-                "SELECT 1 FROM pushsweep_invalid WHERE app = ? AND environment = ? LIMIT 1",
-                [.text(partition.app), .text(partition.environment)]
-            ).count > 0
-        }
+    /// Takes the table's lease; see `DatabaseSession.takeLease`.
+    ///
+    /// - Throws: any failure of the database; the lease may then have been taken, and ends by
+    ///   itself.
+    package func takeLease(_ applicant: LeaseApplicant) throws(StoreFailure) -> LeaseAnswer {
+        try session.takeLease(applicant, on: leaseName())
+    }
+
+    /// The present holder of the table's lease; see `DatabaseSession.leaseHolder`.
+    ///
+    /// - Throws: any failure of the database.
+    package func leaseHolder() throws(StoreFailure) -> LeaseHolder? {
+        try session.leaseHolder(of: leaseName())
     }
 }

@@ -1,6 +1,21 @@
 import Database
 import TokenHygiene
 
+/// The result of examining the database before its use.
+package struct StoreReport: Hashable, Sendable {
+    /// The server's description of itself.
+    package internal(set) var server: ServerDescription
+    /// The findings, in the order of the examination.
+    package internal(set) var findings: [StoreFinding] = []
+    /// The token spellings in the sampled rows; nil where no row could be read.
+    package internal(set) var sample: TokenSample?
+
+    /// The first finding that forbids applying evidence.
+    package var firstFailure: StoreFailure? {
+        findings.lazy.compactMap(\.failure).first
+    }
+}
+
 // Reading a feed empties it, so the database must be known to accept the changes before the first
 // byte of a feed is read. All conditions that can be checked beforehand are checked here, with
 // statements that change nothing.
@@ -45,7 +60,8 @@ extension TokenTable {
             return report
         }
         report.findings += partitionFindings(layout, partitions)
-        report.findings += try sideTableFindings(layout, need)
+        report.findings += try missingTables(
+            need.requiredTables(hasMarkColumn: layout.mark != nil))
         if !report.findings.contains(where: { $0.severity == .failure(.configuration) }) {
             report.findings += try rightsFindings(layout, need, server.account)
         }
@@ -75,8 +91,8 @@ extension TokenTable {
             account = try session.describe().account ?? server.user
         }
         let plan = RequiredPrivileges(
-            try layout(), connection.dialect, database: server.database, need: .apply(policy),
-            hasSideMarks: true)
+            .apply(policy), try layout(), connection.dialect, database: server.database,
+            readsTokenMarks: true)
         return plan.grants(to: account)
     }
 
@@ -103,12 +119,6 @@ extension TokenTable {
                         + "MySQL 8.0)"))
         }
         return findings
-    }
-
-    private func sideTableFindings(
-        _ layout: TableLayout, _ need: TableUse
-    ) throws(StoreFailure) -> [StoreFinding] {
-        try missingTables(need.ownTables(hasMarks: layout.mark != nil))
     }
 
     /// Findings about side tables that do not have the required form; missing ones are named in one
@@ -154,8 +164,8 @@ extension TokenTable {
             return try fileFindings(need)
         }
         let plan = RequiredPrivileges(
-            layout, connection.dialect, database: server.database, need: need,
-            hasSideMarks: layout.mark == nil ? try hasSideMarks() : false)
+            need, layout, connection.dialect, database: server.database,
+            readsTokenMarks: layout.mark == nil ? try canReadTokenMarks() : false)
         return try rightsFindings(plan, account ?? server.user)
     }
 

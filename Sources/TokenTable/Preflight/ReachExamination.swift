@@ -21,7 +21,7 @@ extension TokenTable {
         }
         findings += spreadFindings(reach, table)
         if !reach.seesKeys, case .server(let location) = settings.location {
-            findings.append(blindness(table, location, server))
+            findings.append(hiddenKeysFinding(table, location, server))
         }
         return findings
     }
@@ -79,14 +79,14 @@ extension TokenTable {
         return [
             StoreFinding(
                 .failure(.configuration),
-                "\(settings.location) keeps text as \(encoding), which cannot be kept byte by byte; copy it "
+                "\(settings.location) stores text as \(encoding), which cannot be restored byte by byte; copy it "
                     + "into a new file of UTF-8: sqlite3 OLD .dump | sqlite3 NEW")
         ]
     }
 
     private func spreadFindings(_ reach: TableReach, _ table: CatalogTable) -> [StoreFinding] {
         let cure =
-            "the change ledger has no copy of that, and undo cannot bring it back; set policy.action to "
+            "the change ledger has no copy of that, and undo cannot restore it; set policy.action to "
             + "mark, or remove it"
         var findings: [StoreFinding] = []
         let spreading = reach.keys.filter(\.spreads)
@@ -125,7 +125,7 @@ extension TokenTable {
         return findings
     }
 
-    private func blindness(
+    private func hiddenKeysFinding(
         _ table: CatalogTable, _ location: StoreLocation.Server, _ server: ServerDescription
     ) -> StoreFinding {
         let right = RequiredPrivileges.seeingKeys

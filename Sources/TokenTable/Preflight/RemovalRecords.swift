@@ -1,13 +1,13 @@
 import Database
 import TokenHygiene
 
-// The guard's queries. The markers of applied feeds store how many living rows they made invalid
+// The guard's queries. The checkpoints of applied feeds store how many living rows they made invalid
 // and when, written in the transaction of the change. So the numbers are right across hosts,
 // senders and crashes. Hours and days are those of the database's clock, because the clocks of
 // hosts differ.
 
 extension TokenTable {
-    /// The number of days that the guard looks back; markers have to be kept for as long.
+    /// The number of days that the guard looks back; checkpoints have to be kept for as long.
     package static let guardDays: Int64 = 30
 
     /// The removals from a partition in the last 30 days; empty where `pushsweep_feed` is missing
@@ -57,20 +57,22 @@ extension TokenTable {
         in partition: Partition, atMost limit: Int
     ) throws(StoreFailure) -> Int {
         let (layout, dialect) = (try layout(), connection.dialect)
-        let condition = try layout.partitionCondition(partition, dialect)
+        let condition = try layout.selection(of: partition).condition(dialect)
         var marked = 0
-        if layout.mark == nil, try hasSideMarks() { marked = try sideMarks(in: partition) }
+        if layout.mark == nil, try canReadTokenMarks() {
+            marked = try countTokenMarks(in: partition)
+        }
         let sum = limit.addingReportingOverflow(marked)
         let most = sum.overflow ? limit : sum.partialValue
-        let walk = try KeyWalk(layout, catalogTable(), dialect)
+        let ranges = try KeyRanges(layout, catalogTable(), connection)
         var (rows, position): (Int, [SQLValue]) = (0, [])
         while rows < most {
             let (found, end) = try retries.retrying("counting rows of \(layout.table)") {
                 () throws(SQLFailure) in
-                let end = try walk.end(after: position, connection)
-                let range = walk.condition(after: position, upTo: end)
+                let end = try ranges.end(after: position)
+                let range = ranges.condition(after: position, upTo: end)
                 let count = try connection.query(
-                    "SELECT COUNT(*) FROM \(walk.source) WHERE \(range.sql)" + condition.sql
+                    "SELECT COUNT(*) FROM \(ranges.source) WHERE \(range.sql)" + condition.sql
                         + layout.livingCondition(dialect), range.values + condition.values)
                 return (count.scalar?.count ?? 0, end)
             }
@@ -79,27 +81,6 @@ extension TokenTable {
             position = end
         }
         return min(limit, max(0, min(rows, most) - marked))
-    }
-
-    private func sideMarks(in partition: Partition) throws(StoreFailure) -> Int {
-        var count = 0
-        var position: SQLValue? = .bytes([])
-        while let start = position {
-            let (found, end) = try retries.retrying("counting marks of \(partition)") {
-                () throws(SQLFailure) in
-                let end = try SideMarkWalk.end(after: start, connection)
-                let rows = try connection.query(
-                    "SELECT COUNT(*) FROM pushsweep_invalid WHERE token > ?"
-                        + "\(end == nil ? "" : " AND token <= ?") AND app = ? AND environment = ?",
-                    [start] + [end].compactMap { $0 } + [
-                        .text(partition.app), .text(partition.environment),
-                    ])
-                return (rows.scalar?.count ?? 0, end)
-            }
-            count += found
-            position = end
-        }
-        return count
     }
 }
 

@@ -1,69 +1,146 @@
 import Database
 import TokenHygiene
 
-// The rights that a policy needs, each with a statement that needs exactly them and changes
-// nothing. Parsing SHOW GRANTS would require an implementation of roles, wildcards, PUBLIC and
-// three dialects of them. The server has one already, and refuses a statement with `WHERE 1 = 0` as
-// it refuses the real one. Such a statement also detects a read-only server. Column rights are used
+// The rights that a use needs, each with a statement that needs exactly them and changes nothing.
+// Parsing SHOW GRANTS would require an implementation of roles, wildcards, PUBLIC and three
+// dialects of them. The server has one already, and refuses a statement with `WHERE 1 = 0` as it
+// refuses the real one. Such a statement also detects a read-only server. Column rights are used
 // where the statements allow them: an account that marks can then change nothing but marks.
 
-/// The rights for one use of the store, in the order in which they are checked.
+/// The use of the token table, which decides the rights and the side tables that it needs.
+package enum TableUse: Hashable, Sendable {
+    /// Reading only: dry runs and audits. SELECT is enough.
+    case read
+    /// Applying evidence under a policy.
+    case apply(RemovalPolicy)
+    /// Undoing the changes of a plan; a dry run needs SELECT only.
+    case undo(actions: Set<String>, isDry: Bool)
+    /// Dropping old entries; a dry run needs SELECT only.
+    case purge(isDry: Bool)
+
+    /// What a use does with the rows of the token table.
+    struct RowAccess {
+        /// Whether whole rows are read, for the ledger or to compare them with it.
+        var readsWholeRows = false
+        /// Whether rows are locked.
+        var locks = false
+        var marks = false
+        var inserts = false
+        var removes = false
+    }
+
+    /// What the use does with a side table.
+    struct SideAccess {
+        let table: PushsweepTable
+        let access: SideTableAccess
+        /// Whether it deletes rows too.
+        var deletes = false
+    }
+
+    /// What the use does with the rows of the token table; nil where it does not read them.
+    var rows: RowAccess? {
+        switch self {
+        case .read: return RowAccess()
+        case .apply(let policy):
+            let removes = policy.action == .delete
+            return RowAccess(readsWholeRows: removes, locks: true, marks: true, removes: removes)
+        case .undo(let actions, let isDry):
+            // Rows that are inserted, or compared after an insert, are read whole.
+            let isWhole = actions.contains("insert") || actions.contains("delete") && !isDry
+            guard !isDry else { return RowAccess(readsWholeRows: isWhole) }
+            return RowAccess(
+                readsWholeRows: isWhole, locks: true,
+                marks: !actions.isDisjoint(with: ["mark", "advance", "restore"]),
+                inserts: actions.contains("delete"), removes: actions.contains("insert"))
+        case .purge: return nil
+        }
+    }
+
+    /// The side tables of the use, in the order in which they are checked. A token table with a mark
+    /// column does not need `pushsweep_invalid`.
+    func sideTables(hasMarkColumn: Bool) -> [SideAccess] {
+        switch self {
+        case .read: return hasMarkColumn ? [] : [SideAccess(table: .invalid, access: .read)]
+        case .apply(let policy):
+            let own = [PushsweepTable.run, .feed, .lease].map {
+                SideAccess(table: $0, access: .change)
+            }
+            let removesMarks = policy.action == .delete && !policy.deletesAtOnce
+            return own + [SideAccess(table: .change, access: .add)]
+                + (hasMarkColumn
+                    ? [] : [SideAccess(table: .invalid, access: .change, deletes: removesMarks)])
+        case .undo(let actions, let isDry):
+            return [
+                SideAccess(table: .run, access: isDry ? .read : .change),
+                SideAccess(table: .feed, access: isDry ? .read : .add),
+                SideAccess(table: .change, access: isDry ? .read : .add),
+            ]
+                + (actions.contains { $0.hasPrefix("side-") }
+                    ? [
+                        SideAccess(
+                            table: .invalid, access: isDry ? .read : .change, deletes: !isDry)
+                    ] : [])
+        case .purge(let isDry):
+            return [PushsweepTable.run, .feed, .change].map {
+                SideAccess(table: $0, access: .read, deletes: !isDry)
+            }
+        }
+    }
+
+    /// The side tables that have to exist. A run that only reads continues without them.
+    func requiredTables(hasMarkColumn: Bool) -> [PushsweepTable] {
+        if case .read = self { return [] }
+        let used = sideTables(hasMarkColumn: hasMarkColumn).map(\.table)
+        return PushsweepTable.sideTables.filter(used.contains)
+    }
+
+    /// Whether the use writes to the database.
+    var writes: Bool {
+        switch self {
+        case .read, .undo(_, isDry: true), .purge(isDry: true): false
+        case .apply, .undo, .purge: true
+        }
+    }
+
+    /// Whether the use may remove rows of the token table.
+    var removesRows: Bool { rows?.removes ?? false }
+}
+
+/// The rights for one use of the database, in the order in which they are checked.
 package struct RequiredPrivileges {
     let rights: [Privilege]
 
     /// A plan of given rights.
     package init(rights: [Privilege]) { self.rights = rights }
 
-    /// The plan for a layout. `database` holds the tables without a qualified name.
+    /// The plan for a use of the token table. `database` holds the tables without a qualified name.
+    /// `readsTokenMarks` states whether a run that only reads may use `pushsweep_invalid`.
     init(
-        _ layout: TableLayout, _ dialect: SQLDialect, database: String, need: TableUse,
-        hasSideMarks: Bool
+        _ need: TableUse, _ layout: TableLayout, _ dialect: SQLDialect, database: String,
+        readsTokenMarks: Bool
     ) {
-        let table = TableName(schema: layout.table.schema ?? database, name: layout.table.name)
+        let maker = PrivilegeMaker(database, dialect)
         var rights: [Privilege] = []
-        switch need {
-        case .read:
-            rights.append(Privilege.reading(Self.readColumns(layout), of: table, dialect, lock: ""))
-            if hasSideMarks {
-                rights.append(Privilege.sideTable(.invalid, ["SELECT"], database, dialect))
-            }
-        case .apply(let policy):
-            let deletes = policy.action == .delete
+        if let rows = need.rows {
             rights.append(
-                Privilege.reading(
-                    deletes ? nil : Self.readColumns(layout), of: table, dialect,
-                    lock: dialect.rowLock))
-            if let marking = Self.marking(layout, table, dialect) { rights.append(marking) }
-            if deletes {
-                rights.append(Self.deleting(layout.key[0].name, of: table, dialect))
+                maker.reading(
+                    rows.readsWholeRows ? nil : layout.judgedColumns, of: layout.table,
+                    locks: rows.locks))
+            if rows.marks, let names = layout.markedColumns {
+                rights.append(maker.updating(names, of: layout.table, purpose: "mark rows of"))
+            }
+            if rows.inserts {
+                rights.append(maker.inserting(layout.columns, into: layout.table))
+            }
+            if rows.removes {
+                rights.append(maker.deleting(from: layout.table, layout.key[0].name))
                 rights.append(Self.seeingKeys)
             }
-            let change = ["SELECT", "INSERT", "UPDATE"]
-            for own in [PushsweepTable.run, .feed, .lease] {
-                rights.append(Privilege.sideTable(own, change, database, dialect))
-            }
-            rights.append(Privilege.sideTable(.change, ["SELECT", "INSERT"], database, dialect))
-            if layout.mark == nil {
-                rights.append(Privilege.sideTable(.invalid, change, database, dialect))
-                if deletes && !policy.deletesAtOnce {
-                    rights.append(
-                        Self.deleting(
-                            "token",
-                            of: TableName(schema: database, name: PushsweepTable.invalid.name),
-                            dialect))
-                }
-            }
-        case .undo(let actions, let isDry):
-            rights += Self.undoing(actions, layout, table, database, dialect, isDry: isDry)
-        case .purge(let isDry):
-            for own in [PushsweepTable.run, .feed, .change] {
-                rights.append(Privilege.sideTable(own, ["SELECT"], database, dialect))
-                guard !isDry else { continue }
-                rights.append(
-                    Self.deleting(
-                        own.primaryKey[0], of: TableName(schema: database, name: own.name), dialect)
-                )
-            }
+        }
+        for side in need.sideTables(hasMarkColumn: layout.mark != nil) {
+            if need == .read && !readsTokenMarks { continue }
+            rights.append(maker.sideTable(side.table, side.access))
+            if side.deletes { rights.append(maker.deleting(from: side.table)) }
         }
         self.rights = rights
     }
@@ -73,28 +150,27 @@ package struct RequiredPrivileges {
     static let seeingKeys = Privilege(
         purpose: "see foreign keys of", privileges: "REFERENCES", table: "*.*", probe: "")
 
-    static func readColumns(_ layout: TableLayout) -> [String] {
-        var names = layout.key.map(\.name) + [layout.token.name]
-        names += [layout.app?.name, layout.environment?.name, layout.registration?.name]
-            .compactMap { $0 }
-        names += [layout.mark?.name, layout.reason].compactMap { $0 }
-        var seen: Set<String> = []
-        return names.filter { seen.insert($0).inserted }
-    }
-
-    static func marking(
-        _ layout: TableLayout, _ table: TableName, _ dialect: SQLDialect
-    ) -> Privilege? {
-        guard let mark = layout.mark else { return nil }
-        var names = [mark.name] + [layout.reason].compactMap { $0 }
-        if layout.registrationMovesItself, let registration = layout.registration {
-            names.append(registration.name)
-        }
-        return Privilege.updating(names, of: table, dialect, purpose: "mark rows of")
-    }
-
     /// The GRANT statements for an account, `name` or `name@host`.
     package func grants(to user: String) -> [String] {
         rights.map { $0.grant(to: user) }
+    }
+}
+
+extension TableLayout {
+    /// The columns that are read to judge a row, each once.
+    fileprivate var judgedColumns: [String] {
+        let optional = [app?.name, environment?.name, registration?.name, mark?.name, reason]
+        var seen: Set<String> = []
+        return (key.map(\.name) + [token.name] + optional.compactMap { $0 }).filter {
+            seen.insert($0).inserted
+        }
+    }
+
+    /// The columns that a mark writes; nil without a mark column.
+    fileprivate var markedColumns: [String]? {
+        guard let mark else { return nil }
+        return [mark.name]
+            + [reason, registrationMovesItself ? registration?.name : nil]
+            .compactMap { $0 }
     }
 }

@@ -13,6 +13,7 @@ struct RowInsertion {
     let isolation: RowIsolation
 
     private var layout: TableLayout { lookup.layout }
+    private var connection: any SQLConnection { lookup.connection }
     private var dialect: SQLDialect { lookup.dialect }
 
     /// The most bytes of values in one statement, far below the 1 MiB that every server accepts.
@@ -28,7 +29,7 @@ struct RowInsertion {
     /// - Throws: any failure except that of a row that does not fit; that too while the chunk is
     ///   not yet processed row by row.
     func insert(
-        _ rows: [RowContent], _ connection: any SQLConnection
+        _ rows: [RowContent]
     ) throws(SQLFailure) -> [Int: UndoObstacle] {
         var refused: [Int: UndoObstacle] = [:]
         let known = Set(layout.columns)
@@ -46,10 +47,10 @@ struct RowInsertion {
         }
         for (_, indexes) in alike.sorted(by: { $0.value[0] < $1.value[0] }) {
             if isolation.isOn {
-                for index in indexes { refused[index] = try insertAlone(rows[index], connection) }
+                for index in indexes { refused[index] = try insertAlone(rows[index]) }
             } else {
                 for batch in batches(indexes, rows) {
-                    try insertTogether(batch.map { rows[$0] }, connection)
+                    try insertTogether(batch.map { rows[$0] })
                 }
             }
         }
@@ -58,17 +59,17 @@ struct RowInsertion {
 
     /// Inserts rows with one statement. Any refusal requests another try row by row.
     private func insertTogether(
-        _ rows: [RowContent], _ connection: any SQLConnection
+        _ rows: [RowContent]
     ) throws(SQLFailure) {
         do {
-            try isolation.watching(connection) { () throws(SQLFailure) in
-                try execute(rows, connection)
+            try isolation.watching { () throws(SQLFailure) in
+                try execute(rows)
             }
         } catch {
             isolation.note(error)
             throw error
         }
-        if try differs(rows, connection) {
+        if try differs(rows) {
             isolation.isolate()
             throw SQLFailure(
                 kind: .conflict, code: 0, message: "an inserted row differs from its image")
@@ -76,10 +77,10 @@ struct RowInsertion {
     }
 
     private func insertAlone(
-        _ row: RowContent, _ connection: any SQLConnection
+        _ row: RowContent
     ) throws(SQLFailure) -> UndoObstacle? {
         try connection.run("SAVEPOINT pushsweep_row")
-        var refusal = try refusal(of: row, connection)
+        var refusal = try refusal(of: row)
         if refusal == .value, dialect.engine == .mariaDB {
             try connection.run("ROLLBACK TO SAVEPOINT pushsweep_row")
             try connection.run("SET SESSION sql_mode = '\(MariaDBConnection.lenientMode)'")
@@ -87,7 +88,7 @@ struct RowInsertion {
             defer {
                 try? connection.run("SET SESSION sql_mode = '\(MariaDBConnection.strictMode)'")
             }
-            refusal = try self.refusal(of: row, connection)
+            refusal = try self.refusal(of: row)
         }
         if refusal != nil { try connection.run("ROLLBACK TO SAVEPOINT pushsweep_row") }
         try connection.run("RELEASE SAVEPOINT pushsweep_row")
@@ -96,14 +97,14 @@ struct RowInsertion {
 
     /// The reason why the table does not accept a row unchanged; nil where it did.
     private func refusal(
-        of row: RowContent, _ connection: any SQLConnection
+        of row: RowContent
     ) throws(SQLFailure) -> RowRefusal? {
         do throws(SQLFailure) {
-            try execute([row], connection)
+            try execute([row])
             if connection.hasBrokenKeys { return .dangling }
-            return try differs([row], connection) ? .inexact : nil
+            return try differs([row]) ? .inexact : nil
         } catch {
-            if isolation.isSignal(error, connection) { return .trigger }
+            if isolation.isSignal(error) { return .trigger }
             guard let refusal = RowRefusal(error) else { throw error }
             guard connection.isInTransaction else {
                 if let name = name(of: row) { isolation.remember(refusal, of: name) }
@@ -114,7 +115,7 @@ struct RowInsertion {
     }
 
     private func execute(
-        _ rows: [RowContent], _ connection: any SQLConnection
+        _ rows: [RowContent]
     ) throws(SQLFailure) {
         let columns = rows[0].columns
         let row = "(\(placeholders(columns.count)))"
@@ -127,9 +128,9 @@ struct RowInsertion {
 
     /// Whether one of the rows in the table differs from its image.
     private func differs(
-        _ rows: [RowContent], _ connection: any SQLConnection
+        _ rows: [RowContent]
     ) throws(SQLFailure) -> Bool {
-        let found = try lookup.rows(keys: rows.compactMap(key), connection, locking: true).rows
+        let found = try lookup.rows(keys: rows.compactMap(key), locking: true).rows
         return rows.contains { row in
             guard let name = name(of: row), let values = found[name] else { return true }
             return !RowContent(lookup.columns, values).agrees(with: row)

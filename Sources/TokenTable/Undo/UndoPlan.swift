@@ -16,7 +16,7 @@ import Database
 import TokenHygiene
 
 /// An entry of the ledger in the order of an undo, without its image.
-struct PlannedEntry {
+struct UndoEntry {
     /// The index of the entry's group: run, feed and part.
     let group: Int
     let sequence: Int64
@@ -30,22 +30,22 @@ struct PlannedEntry {
 }
 
 /// All chosen entries of one row or of one mark in the side table.
-struct PlannedSubject {
-    /// The sort key of subjects, also stored as the position of an undo.
+struct UndoTarget {
+    /// The sort key of targets, also stored as the position of an undo.
     let name: String
     /// The partition of the group of its entries; for a mark of the side table, its partition.
     let partition: Partition
     /// The key as spelled in the ledger.
     let key: String
     /// Whether it is a mark in the side table.
-    let isSideMark: Bool
+    let isTokenMark: Bool
     /// The entries, newest first.
-    var entries: [PlannedEntry]
+    var entries: [UndoEntry]
 }
 
 /// The chosen changes of an undo, in its order.
 package final class UndoPlan {
-    /// Entries of the same run, feed and part, with the values of the feed's marker.
+    /// Entries of the same run, feed and part, with the values of the feed's checkpoint.
     struct Group {
         let run: String
         let feed: String
@@ -54,11 +54,11 @@ package final class UndoPlan {
     }
 
     /// The selection of changes.
-    package let selection: UndoSelection
+    package let selection: UndoScope
     /// The runs of the chosen changes, newest first.
     package let runs: [RunRecord]
     /// The number of entries that cannot be undone whatever the rows hold, by reason.
-    package internal(set) var hopeless: [UndoObstacle: Int] = [:]
+    package internal(set) var excluded: [UndoObstacle: Int] = [:]
     /// The number of entries to examine.
     package internal(set) var entries = 0
     /// The actions on rows, as the ledger names them.
@@ -71,7 +71,7 @@ package final class UndoPlan {
     private static let entriesPerInsert = 64
     private static let width = 11
 
-    init(_ selection: UndoSelection, _ runs: [RunRecord]) throws(SQLFailure) {
+    init(_ selection: UndoScope, _ runs: [RunRecord]) throws(SQLFailure) {
         self.selection = selection
         self.runs = runs
         scratch = SQLiteConnection(
@@ -79,9 +79,9 @@ package final class UndoPlan {
         try scratch.connect()
         try scratch.run(
             """
-            CREATE TABLE entry (subject TEXT, moment INTEGER, newness INTEGER, age INTEGER, \
+            CREATE TABLE entry (target TEXT, moment INTEGER, newness INTEGER, age INTEGER, \
             rank INTEGER, part INTEGER, seq INTEGER, action TEXT, time INTEGER, source TEXT, \
-            image INTEGER, PRIMARY KEY (subject, moment, newness, age, rank, part, seq)) WITHOUT ROWID
+            image INTEGER, PRIMARY KEY (target, moment, newness, age, rank, part, seq)) WITHOUT ROWID
             """)
         try scratch.run("BEGIN")
     }
@@ -100,15 +100,15 @@ package final class UndoPlan {
     }
 
     /// Adds an entry of the last group to the plan. `newness` counts runs from the newest.
-    func add(_ entry: PlannedEntry, key: String, newness: Int) throws(SQLFailure) {
+    func add(_ entry: UndoEntry, key: String, newness: Int) throws(SQLFailure) {
         let partition = groups[entry.group].partition
-        let isSideMark = entry.action.hasPrefix("side-")
-        let subject =
-            isSideMark
+        let isTokenMark = entry.action.hasPrefix("side-")
+        let target =
+            isTokenMark
             ? ["s", partition.app, partition.environment, key].joined(separator: "\u{1F}")
             : "r\u{1F}\(key)"
         waiting += [
-            .text(subject), .integer(entry.changed.map { -$0.rawValue } ?? .max),
+            .text(target), .integer(entry.changed.map { -$0.rawValue } ?? .max),
             .integer(Int64(newness)), .integer(-entry.time.rawValue),
             .integer(entry.action == "delete" ? 0 : 1), .integer(Int64(entry.group)),
             .integer(entry.sequence), .text(entry.action), .integer(entry.time.rawValue),
@@ -134,43 +134,156 @@ package final class UndoPlan {
         try scratch.run("COMMIT")
     }
 
-    /// The next subjects after a position, at most `limit`; empty at the end.
-    func subjects(after position: String?, limit: Int) throws(SQLFailure) -> [PlannedSubject] {
-        // Most subjects have one entry; a subject with more than the limit is read again with a
+    /// The next targets after a position, at most `limit`; empty at the end.
+    func targets(after position: String?, limit: Int) throws(SQLFailure) -> [UndoTarget] {
+        // Most targets have one entry; a target with more than the limit is read again with a
         // higher one.
         var room = limit + 64
         while true {
             let rows = try scratch.query(
-                "SELECT subject, part, seq, action, time, source, image, moment FROM entry WHERE "
-                    + "subject > ? ORDER BY subject, moment, newness, age, rank, part, seq LIMIT ?",
+                "SELECT target, part, seq, action, time, source, image, moment FROM entry WHERE "
+                    + "target > ? ORDER BY target, moment, newness, age, rank, part, seq LIMIT ?",
                 [.text(position ?? ""), .integer(Int64(room))])
-            var subjects: [PlannedSubject] = []
+            var targets: [UndoTarget] = []
             for row in 0..<rows.count {
                 let name = rows[row, 0].text ?? ""
-                if subjects.last?.name != name { subjects.append(subject(name, rows, row)) }
-                subjects[subjects.count - 1].entries.append(entry(rows, row))
+                if targets.last?.name != name { targets.append(target(name, rows, row)) }
+                targets[targets.count - 1].entries.append(entry(rows, row))
             }
-            guard rows.count == room else { return Array(subjects.prefix(limit)) }
-            subjects.removeLast()
-            if !subjects.isEmpty { return Array(subjects.prefix(limit)) }
+            guard rows.count == room else { return Array(targets.prefix(limit)) }
+            targets.removeLast()
+            if !targets.isEmpty { return Array(targets.prefix(limit)) }
             room *= 4
         }
     }
 
-    private func subject(_ name: String, _ rows: SQLRows, _ row: Int) -> PlannedSubject {
-        PlannedSubject(
+    private func target(_ name: String, _ rows: SQLRows, _ row: Int) -> UndoTarget {
+        UndoTarget(
             name: name, partition: groups[rows[row, 1].count ?? 0].partition,
             key: name.split(separator: "\u{1F}", omittingEmptySubsequences: false).last.map(
                 String.init) ?? "",
-            isSideMark: name.hasPrefix("s"), entries: [])
+            isTokenMark: name.hasPrefix("s"), entries: [])
     }
 
-    private func entry(_ rows: SQLRows, _ row: Int) -> PlannedEntry {
-        PlannedEntry(
+    private func entry(_ rows: SQLRows, _ row: Int) -> UndoEntry {
+        UndoEntry(
             group: rows[row, 1].count ?? 0, sequence: rows[row, 2].integer ?? 0,
             action: rows[row, 3].text ?? "",
             time: EpochMilliseconds(rows[row, 4].integer ?? 0),
             changed: rows[row, 7].integer.flatMap { $0 == .max ? nil : EpochMilliseconds(-$0) },
             source: rows[row, 5].text ?? "", hasImage: rows[row, 6].count == 1)
+    }
+}
+
+/// Reads the chosen entries of the ledger into a plan, without their images, page by page.
+struct UndoReader {
+    let layout: TableLayout
+    let connection: any SQLConnection
+
+    private static let page = 5_000
+
+    /// The entries of one part of a feed that one run wrote.
+    private struct Part {
+        let run: String
+        /// The place of the run, from the newest.
+        let newness: Int
+        let feed: String
+        let index: Int64
+    }
+
+    /// Fills the plan with the entries of its runs.
+    func fill(_ plan: UndoPlan) throws(SQLFailure) {
+        var keys: Set<String>?
+        if case .token(let token) = plan.selection { keys = try self.keys(of: token, plan.runs) }
+        for (newness, run) in plan.runs.enumerated() {
+            let parts = try connection.query(
+                "SELECT DISTINCT feed, part FROM pushsweep_change WHERE run = ?", [.text(run.id)])
+            for row in 0..<parts.count {
+                guard let feed = parts[row, 0].text, let part = parts[row, 1].integer else {
+                    continue
+                }
+                try read(
+                    Part(run: run.id, newness: newness, feed: feed, index: part), keys, into: plan)
+            }
+        }
+    }
+
+    /// Reads the entries of one part of a feed.
+    private func read(
+        _ part: Part, _ keys: Set<String>?, into plan: UndoPlan
+    ) throws(SQLFailure) {
+        let checkpoint = try connection.query(
+            "SELECT app, environment, table_name, key_columns FROM pushsweep_feed "
+                + "WHERE feed = ? AND part = ?",
+            [.text(part.feed), .integer(part.index)])
+        let isForeign =
+            checkpoint.count == 0 || checkpoint[0, 2].text != layout.table.description
+            || (checkpoint[0, 3].text ?? layout.keyNames) != layout.keyNames
+        let group = plan.groups.count
+        if !isForeign {
+            plan.groups.append(
+                UndoPlan.Group(
+                    run: part.run, feed: part.feed, part: part.index,
+                    partition: Partition(
+                        app: checkpoint[0, 0].text ?? "", environment: checkpoint[0, 1].text ?? ""))
+            )
+        }
+        let time = connection.dialect.ownTime("evidence_at")
+        var sequence: Int64 = -1
+        while true {
+            let rows = try connection.query(
+                "SELECT seq, action, row_key, evidence_at, source, before_image IS NOT NULL, "
+                    + "changed_at FROM pushsweep_change WHERE run = ? AND feed = ? AND part = ? AND seq > ? "
+                    + "ORDER BY seq LIMIT \(Self.page)",
+                [
+                    .text(part.run), .text(part.feed), .integer(part.index), .integer(sequence),
+                ])
+            for row in 0..<rows.count {
+                sequence = rows[row, 0].integer ?? sequence
+                let key = rows[row, 2].text ?? ""
+                if let keys, !keys.contains(key) { continue }
+                guard !isForeign else {
+                    plan.excluded[.foreign, default: 0] += 1
+                    continue
+                }
+                try plan.add(
+                    UndoEntry(
+                        group: group, sequence: sequence, action: rows[row, 1].text ?? "",
+                        time: time.mark(rows[row, 3]) ?? EpochMilliseconds(0),
+                        changed: time.mark(rows[row, 6]),
+                        source: rows[row, 4].text ?? "", hasImage: rows[row, 5].count == 1),
+                    key: key, newness: part.newness)
+            }
+            if rows.count < Self.page { return }
+        }
+    }
+
+    /// The keys of a token in the ledger: those of its rows, that of its mark in the side table,
+    /// and those of removed rows whose image has the token.
+    private func keys(
+        of token: DeviceToken, _ runs: [RunRecord]
+    ) throws(SQLFailure) -> Set<String> {
+        var keys: Set = [RowImage.key([.bytes(token.bytes)])]
+        let evidence = [TokenEvidence(token: token, time: EpochMilliseconds(0))]
+        if let lookup = try? RowLookup(layout, connection, nil, wholeRows: false) {
+            for row in try lookup.rows(for: evidence[...], locking: false).rows {
+                keys.insert(lookup.name(of: row))
+            }
+        }
+        for run in runs {
+            let rows = try connection.query(
+                "SELECT row_key, before_image FROM pushsweep_change WHERE run = ? AND action IN "
+                    + "('delete', 'insert') AND INSTR(LOWER(before_image), ?) > 0",
+                [.text(run.id), .text(token.hex)])
+            for row in 0..<rows.count {
+                guard let image = rows[row, 1].text, let key = rows[row, 0].text else { continue }
+                let content =
+                    RowImageReader.content(image) ?? RowImageReader.pair(image)?.after
+                if content?[layout.token.name].flatMap(layout.token.token) == token {
+                    keys.insert(key)
+                }
+            }
+        }
+        return keys
     }
 }

@@ -17,7 +17,7 @@ extension TokenTable {
     ///
     /// - Throws: `configuration` where the table does not fit the settings; any failure of reading.
     package func planUndo(
-        _ selection: UndoSelection, until: EpochMilliseconds, excluding run: String? = nil
+        _ selection: UndoScope, until: EpochMilliseconds, excluding run: String? = nil
     ) throws(StoreFailure) -> UndoPlan {
         let layout = try layout()
         let runs = try runs().filter { $0.started <= until && $0.id != run }.filter {
@@ -56,13 +56,13 @@ extension TokenTable {
 
     /// The newest undo of a selection that has not ended; nil without one.
     package func unfinishedUndo(
-        of selection: UndoSelection
+        of selection: UndoScope
     ) throws(StoreFailure) -> RunRecord? {
         for run in try runs() where run.kind == "undo" && run.ended == nil {
-            let marker = UndoMarker(run: run.id, dialect: connection.dialect)
-            let progress = try retries.retrying("reading the marker of undo \(run.id)") {
+            let checkpoint = UndoCheckpoint(run: run.id, connection: connection)
+            let progress = try retries.retrying("reading the checkpoint of undo \(run.id)") {
                 () throws(SQLFailure) in
-                try marker.read(connection, locking: false)
+                try checkpoint.read(locking: false)
             }
             if progress?.selection == selection.name { return run }
         }
@@ -91,68 +91,73 @@ extension TokenTable {
     ) throws(StoreFailure) -> UndoProgress {
         let layout = try layout()
         var progress = UndoProgress(selection: plan.selection.name)
-        for (obstacle, count) in plan.hopeless { progress.keep(obstacle, count) }
+        for (obstacle, count) in plan.excluded { progress.keep(obstacle, count) }
         guard plan.entries > 0 else {
             progress.isDone = true
             return progress
         }
-        var partitions = plan.partitions
-        if !isDry { progress = try begin(record, progress, &partitions, layout, lease) }
-        let isolation = RowIsolation()
-        let transaction = try UndoTransaction(
-            plan, run: record.id, layout, connection, partitions: partitions,
-            tokensAreUnique: try tokensAreUnique(layout), isDry: isDry,
-            lease: lease, isolation: isolation, now: now)
-        var loop = ChunkLoop(connection, pacing, isolation)
-        while !progress.isDone && !shouldStop() {
-            guard try session.waitForThrottle(shouldStop: shouldStop) else { break }
-            let start = progress
-            progress = try loop.commit(
-                after: start, doing: "taking back changes to \(layout.table)",
-                markerOf: "undo \(record.id)"
+        var work = UndoTransaction.Work(
+            plan: plan, run: record.id, partitions: plan.partitions,
+            tokensAreUnique: try tokensAreUnique(layout), isDry: isDry, lease: lease, now: now)
+        if !isDry { progress = try begin(record, progress, &work) }
+        let isolation = RowIsolation(connection)
+        let transaction = try UndoTransaction(work, self, isolation)
+        var loop = session.chunkLoop(isolation)
+        return try loop.run(
+            from: progress, isDone: \.isDone, changesRows: !isDry, shouldStop: shouldStop,
+            report: report
+        ) { (loop, start) throws(StoreFailure) in
+            try loop.commit(
+                after: start, doing: "undoing changes to \(layout.table)",
+                checkpointOf: "undo \(record.id)"
             ) { (size) throws(SQLFailure) in
                 try transaction.undo(size, after: start)
-            } marker: { () throws(SQLFailure) in
-                isDry ? start : try transaction.marker.read(connection, locking: false) ?? start
+            } checkpoint: { () throws(SQLFailure) in
+                isDry ? start : try transaction.checkpoint.read(locking: false) ?? start
             }
-            report(progress)
-            if !progress.isDone && !isDry { loop.letOthersWrite() }
         }
-        return progress
     }
 
-    /// Writes the run's record, which is its marker, and the markers that name its partitions.
-    /// Returns the progress of a run that was begun before.
+    /// Writes the run's record, which is its checkpoint, and the checkpoints that name its
+    /// partitions. Returns the progress of a run that was begun before, with its partitions in
+    /// `work`.
     private func begin(
-        _ record: RunRecord, _ progress: UndoProgress, _ partitions: inout [Partition],
-        _ layout: TableLayout, _ lease: Lease?
+        _ record: RunRecord, _ progress: UndoProgress, _ work: inout UndoTransaction.Work
     ) throws(StoreFailure) -> UndoProgress {
-        let dialect = connection.dialect
-        let marker = UndoMarker(run: record.id, dialect: dialect)
-        let wanted = partitions
+        let checkpoint = UndoCheckpoint(run: record.id, connection: connection)
+        let (layout, wanted, lease) = (try layout(), work.partitions, work.lease)
         let (begun, known) = try retries.retrying("beginning undo \(record.id)") {
             () throws(SQLFailure) in
-            if let begun = try marker.read(connection, locking: false) {
-                return (begun, try FeedMarker.partitions(of: record.id, connection))
+            if let begun = try checkpoint.read(locking: false) {
+                return (begun, try partitions(ofRun: record.id))
             }
-            let time = dialect.ownTime("started")
             try connection.begin()
-            _ = try connection.execute(
-                "INSERT INTO pushsweep_run (id, kind, started, host, counts) "
-                    + "VALUES (?, 'undo', ?, ?, ?)",
-                [
-                    .text(record.id), time.value(record.started), .text(record.host),
-                    .text(progress.json),
-                ])
-            try FeedMarker.insert(
-                feed: record.id, run: record.id, source: "undo", about: wanted, layout,
-                connection)
-            try lease?.hold(connection)
+            try checkpoint.insert(record, progress)
+            for (index, partition) in wanted.enumerated() {
+                try FeedCheckpoint(
+                    feed: record.id, part: TokenRange(index: index, count: wanted.count),
+                    connection: connection
+                ).insert(
+                    FeedCheckpoint.Origin(
+                        run: record.id, partition: partition, source: "undo", isApplied: true),
+                    layout)
+            }
+            try lease?.renew(connection)
             try connection.commit()
             return (progress, wanted)
         }
-        partitions = known
+        work.partitions = known
         return begun
+    }
+
+    /// The partitions of an undo that was begun, in the order of its parts.
+    private func partitions(ofRun run: String) throws(SQLFailure) -> [Partition] {
+        let rows = try connection.query(
+            "SELECT app, environment FROM pushsweep_feed WHERE feed = ? ORDER BY part",
+            [.text(run)])
+        return (0..<rows.count).map {
+            Partition(app: rows[$0, 0].text ?? "", environment: rows[$0, 1].text ?? "")
+        }
     }
 
     /// Whether a token can be in one row of a partition only.
@@ -165,20 +170,6 @@ extension TokenTable {
             index.isUnique && !index.columns.isEmpty
                 && index.columns.allSatisfy { columns.contains($0.lowercased()) }
                 && index.columns.contains { $0.lowercased() == layout.token.name.lowercased() }
-        }
-    }
-}
-
-extension FeedMarker {
-    /// The partitions of such a run, in the order of its parts.
-    static func partitions(
-        of run: String, _ connection: any SQLConnection
-    ) throws(SQLFailure) -> [Partition] {
-        let rows = try connection.query(
-            "SELECT app, environment FROM pushsweep_feed WHERE feed = ? ORDER BY part",
-            [.text(run)])
-        return (0..<rows.count).map {
-            Partition(app: rows[$0, 0].text ?? "", environment: rows[$0, 1].text ?? "")
         }
     }
 }

@@ -2,56 +2,54 @@ import APNsProtocol
 import Database
 import TokenHygiene
 
-/// One chunk of an undo in one transaction. The transaction reads the marker, locks the rows,
-/// undoes their entries in sequence, changes the rows, writes the ledger, and moves the marker. It
-/// does all of this or nothing.
+/// Undoes one chunk in one transaction (see `ChangeSet`). All chosen entries of a row are undone in
+/// sequence.
 struct UndoTransaction {
-    let plan: UndoPlan
-    let run: String
-    let layout: TableLayout
-    let connection: any SQLConnection
-    let marker: UndoMarker
-    let partitions: [Partition]
-    /// Whether a token can be in one row of a partition only.
-    let tokensAreUnique: Bool
-    /// Whether the transaction changes nothing and needs only the right to read.
-    let isDry: Bool
-    /// The lease that every transaction requires to be in force; nil where there is none.
-    let lease: Lease?
-    /// The clock for the end of the record.
-    let now: () -> EpochMilliseconds
-    private let lookup: RowLookup
-    private let writer: ChangeWriter
-    private let isolation: RowIsolation
-
-    init(
-        _ plan: UndoPlan, run: String, _ layout: TableLayout, _ connection: any SQLConnection,
-        partitions: [Partition], tokensAreUnique: Bool, isDry: Bool,
-        lease: Lease?, isolation: RowIsolation, now: @escaping () -> EpochMilliseconds
-    ) throws(StoreFailure) {
-        let dialect = connection.dialect
-        self.plan = plan
-        self.run = run
-        self.layout = layout
-        self.connection = connection
-        self.partitions = partitions
-        self.tokensAreUnique = tokensAreUnique
-        self.isDry = isDry
-        self.lease = lease
-        self.now = now
-        marker = UndoMarker(run: run, dialect: dialect)
-        // Restored rows are compared with their images.
-        lookup = try RowLookup(
-            layout, dialect, nil,
-            wholeRows: plan.actions.contains("insert")
-                || plan.actions.contains("delete") && !isDry)
-        self.isolation = isolation
-        writer = ChangeWriter(repeatingMarksOf: layout, lookup, dialect, isolation)
+    /// What an undo does.
+    struct Work {
+        let plan: UndoPlan
+        let run: String
+        /// The partitions of the plan; their places are the parts of the undo's entries.
+        var partitions: [Partition]
+        /// Whether a token can be in one row of a partition only.
+        let tokensAreUnique: Bool
+        /// Whether the undo changes nothing and needs only the right to read.
+        let isDry: Bool
+        /// The lease that every transaction requires to be in force; nil where there is none.
+        let lease: Lease?
+        /// The clock for the end of the record.
+        let now: () -> EpochMilliseconds
     }
 
-    /// A subject with its present state and its state after the undo.
+    let checkpoint: UndoCheckpoint
+    private let work: Work
+    private let transaction: ChangeTransaction
+
+    private var plan: UndoPlan { work.plan }
+    private var isDry: Bool { work.isDry }
+    private var lookup: RowLookup { transaction.lookup }
+    private var layout: TableLayout { lookup.layout }
+    private var connection: any SQLConnection { lookup.connection }
+    private var writer: ChangeWriter { transaction.writer }
+
+    /// Prepares the transactions of one undo. `isolation` is shared with the loop that tries them.
+    init(
+        _ work: Work, _ table: TokenTable, _ isolation: RowIsolation
+    ) throws(StoreFailure) {
+        self.work = work
+        checkpoint = UndoCheckpoint(run: work.run, connection: table.connection)
+        let use = TableUse.undo(actions: work.plan.actions, isDry: work.isDry)
+        let lookup = try RowLookup(
+            table.layout(), table.connection, nil,
+            wholeRows: use.rows?.readsWholeRows ?? false)
+        transaction = ChangeTransaction(
+            lookup: lookup, writer: ChangeWriter(repeatingMarks: lookup, isolation),
+            isolation: isolation, lease: work.lease)
+    }
+
+    /// A target with its present state and its state after the undo.
     private struct Undone {
-        let subject: PlannedSubject
+        let target: UndoTarget
         let current: RowContent?
         /// The row as read; nil without a row.
         let values: ArraySlice<SQLValue>?
@@ -64,60 +62,68 @@ struct UndoTransaction {
             default: true
             }
         }
+
+        /// The change of a mark in `pushsweep_invalid`; nil for content that is no mark.
+        var tokenMarkChange: TokenMarkChange? {
+            guard let token = target.token, row.state == nil || row.state?.tokenMark != nil else {
+                return nil
+            }
+            return TokenMarkChange(
+                token: token, former: current?.tokenMark, mark: row.state?.tokenMark)
+        }
     }
 
     /// Undoes the next rows after `progress`, at most `size`, and commits.
     ///
-    /// - Throws: a conflict if the marker has another position.
+    /// - Throws: a conflict if the checkpoint has another position.
     func undo(
         _ size: Int, after progress: UndoProgress
     ) throws(SQLFailure) -> ChunkOutcome<UndoProgress> {
-        let subjects = try plan.subjects(after: progress.position, limit: size)
-        let mostBytes = subjects.count > 1 ? ChunkSizing.mostBytes : .max
-        guard let images = try images(of: subjects, mostBytes: mostBytes) else {
-            return .tooLarge(entries: subjects.count, rows: subjects.count)
+        let targets = try plan.targets(after: progress.position, limit: size)
+        let mostBytes = targets.count > 1 ? ChunkSizing.mostBytes : .max
+        guard let images = try images(of: targets, mostBytes: mostBytes) else {
+            return .tooLarge(entries: targets.count, rows: targets.count)
         }
         if !isDry {
-            try connection.begin()
-            guard try marker.read(connection, locking: true) == progress else {
-                throw SQLFailure(
-                    kind: .conflict, code: 0, message: "the undo's marker was moved by another run")
+            try transaction.begin { () throws(SQLFailure) in
+                try checkpoint.read(locking: true) == progress
             }
         }
         let found = try lookup.rows(
-            keys: subjects.filter { !$0.isSideMark }.compactMap {
+            keys: targets.filter { !$0.isTokenMark }.compactMap {
                 RowImageReader.key($0.key)
-            }.filter { $0.count == layout.key.count }, connection, locking: !isDry,
+            }.filter { $0.count == layout.key.count }, locking: !isDry,
             mostBytes: mostBytes)
         guard !found.isCutShort else {
             if !isDry { connection.rollBack() }
-            return .tooLarge(entries: subjects.count, rows: found.rows.count)
+            return .tooLarge(entries: targets.count, rows: found.rows.count)
         }
-        var undone = playBack(subjects, images, found)
-        undone += try sideMarks(subjects.filter(\.isSideMark), images)
+        var undone = rows(targets, images, found)
+        undone += try tokenMarks(targets.filter(\.isTokenMark), images)
         try yieldToTakenTokens(&undone)
         var next = progress
-        next.position = subjects.last?.name ?? progress.position
-        next.isDone = subjects.isEmpty
+        next.position = targets.last?.name ?? progress.position
+        next.isDone = targets.isEmpty
         if isDry {
             tally(undone, into: &next)
         } else {
             try write(&undone, &next)
-            try marker.update(next, ended: next.isDone ? now() : nil, connection)
-            try lease?.hold(connection)
-            try commit(undone)
+            try checkpoint.update(next, ended: next.isDone ? work.now() : nil)
+            try transaction.commit(entries: undone.count) {
+                undone.filter(\.isChanged).map(\.target.key)
+            }
         }
-        return .committed(next, entries: subjects.count, bytes: found.bytes)
+        return .committed(next, entries: targets.count, bytes: found.bytes)
     }
 
     // MARK: Reading
 
     /// The images of all entries of a chunk; nil where they have more than `mostBytes` bytes.
     private func images(
-        of subjects: [PlannedSubject], mostBytes: Int
+        of targets: [UndoTarget], mostBytes: Int
     ) throws(SQLFailure) -> [ImagePlace: String]? {
         var wanted: [Int: [Int64]] = [:]
-        for entry in subjects.flatMap(\.entries) where entry.hasImage {
+        for entry in targets.flatMap(\.entries) where entry.hasImage {
             wanted[entry.group, default: []].append(entry.sequence)
         }
         var images: [ImagePlace: String] = [:]
@@ -147,59 +153,59 @@ struct UndoTransaction {
         let sequence: Int64
     }
 
-    private func playBack(
-        _ subjects: [PlannedSubject], _ images: [ImagePlace: String], _ found: KeyedRows
+    private func rows(
+        _ targets: [UndoTarget], _ images: [ImagePlace: String], _ found: KeyedRows
     ) -> [Undone] {
-        subjects.filter { !$0.isSideMark }.map { subject in
-            let values = found.rows[subject.key]
+        targets.filter { !$0.isTokenMark }.map { target in
+            let values = found.rows[target.key]
             let current = values.map { RowContent(lookup.columns, $0) }
-            let row = playBack(subject, current, images) { content in
+            let row = undoneRow(target, from: current, images) { content in
                 content.flatMap(lookup.registration)
             }
-            return Undone(subject: subject, current: current, values: values, row: row)
+            return Undone(target: target, current: current, values: values, row: row)
         }
     }
 
-    private func playBack(
-        _ subject: PlannedSubject, _ current: RowContent?, _ images: [ImagePlace: String],
-        _ registeredAt: (RowContent?) -> EpochMilliseconds?
+    private func undoneRow(
+        _ target: UndoTarget, from current: RowContent?, _ images: [ImagePlace: String],
+        registeredAt: (RowContent?) -> EpochMilliseconds?
     ) -> UndoneRow {
         var row = UndoneRow(current)
-        var steps: [LedgerStep] = []
-        for entry in subject.entries {
+        var changes: [ChangeImages] = []
+        for entry in target.entries {
             let image = images[ImagePlace(group: entry.group, sequence: entry.sequence)]
-            if let step = LedgerStep(entry, image: image, layout) {
-                steps.append(step)
+            if let change = ChangeImages(entry, image: image, layout) {
+                changes.append(change)
             } else {
-                row.keep(layout.mark == nil && !subject.isSideMark ? .foreign : .unreadable)
+                row.keep(layout.mark == nil && !target.isTokenMark ? .foreign : .unreadable)
             }
         }
-        row.takeBack(steps, registeredAt: registeredAt)
+        row.undo(changes, registeredAt: registeredAt)
         return row
     }
 
     /// Undoes the entries of marks in the side table. A mark stays where every row with the token
     /// registered later.
-    private func sideMarks(
-        _ subjects: [PlannedSubject], _ images: [ImagePlace: String]
+    private func tokenMarks(
+        _ targets: [UndoTarget], _ images: [ImagePlace: String]
     ) throws(SQLFailure) -> [Undone] {
         var undone: [Undone] = []
-        for (partition, subjects) in Dictionary(grouping: subjects, by: \.partition) {
-            let tokens = subjects.compactMap(\.token).sorted()
-            let marks = try sideTable(partition).states(on: tokens, connection, locking: !isDry)
+        for (partition, targets) in Dictionary(grouping: targets, by: \.partition) {
+            let tokens = targets.compactMap(\.token).sorted()
+            let marks = try invalidTokens(of: partition).marks(on: tokens, locking: !isDry)
             let latest = try registrations(of: tokens, in: partition)
-            for subject in subjects {
-                let current = subject.token.flatMap { marks[$0] }.map { RowContent($0) }
-                let registered = subject.token.flatMap { latest[$0] }
-                let row = playBack(subject, current, images) { _ in registered }
-                undone.append(Undone(subject: subject, current: current, values: nil, row: row))
+            for target in targets {
+                let current = target.token.flatMap { marks[$0] }.map { RowContent($0) }
+                let registered = target.token.flatMap { latest[$0] }
+                let row = undoneRow(target, from: current, images) { _ in registered }
+                undone.append(Undone(target: target, current: current, values: nil, row: row))
             }
         }
         return undone
     }
 
-    private func sideTable(_ partition: Partition) -> SideMarks {
-        SideMarks(partition: partition, source: .feedback, dialect: connection.dialect)
+    private func invalidTokens(of partition: Partition) -> InvalidTokenTable {
+        InvalidTokenTable(partition: partition, connection: connection)
     }
 
     /// The earliest registration among the rows of each token.
@@ -222,43 +228,33 @@ struct UndoTransaction {
         }
         // A partition that the table cannot express has no rows.
         guard !evidence.isEmpty,
-            let lookup = try? RowLookup(layout, connection.dialect, partition, wholeRows: false)
+            let lookup = try? RowLookup(layout, connection, partition, wholeRows: false)
         else { return [] }
-        return try lookup.rows(for: evidence[...], connection, locking: false).rows.map {
+        return try lookup.rows(for: evidence[...], locking: false).rows.map {
             (evidence[$0.evidence].token, $0)
         }
     }
 
     /// Keeps rows removed whose token is now in another row, where it may be in one only.
     private func yieldToTakenTokens(_ undone: inout [Undone]) throws(SQLFailure) {
-        guard tokensAreUnique else { return }
+        guard work.tokensAreUnique else { return }
         var returning: [Partition: [(index: Int, token: DeviceToken)]] = [:]
         for (index, item) in undone.enumerated()
-        where !item.subject.isSideMark && item.current == nil {
+        where !item.target.isTokenMark && item.current == nil {
             guard let token = item.row.state?[layout.token.name].flatMap(layout.token.token) else {
                 continue
             }
-            returning[item.subject.partition, default: []].append((index, token))
+            returning[item.target.partition, default: []].append((index, token))
         }
         for (partition, items) in returning {
             let taken = Set(try rows(with: items.map(\.token), in: partition).map(\.0))
             for item in items where taken.contains(item.token) {
-                undone[item.index].row.giveUp(.taken, current: nil)
+                undone[item.index].row.keepAll(.taken, current: nil)
             }
         }
     }
 
     // MARK: Writing
-
-    private func commit(_ undone: [Undone]) throws(SQLFailure) {
-        do {
-            try connection.commit()
-        } catch {
-            isolation.noteCommit(
-                error, entries: undone.count, rows: undone.filter(\.isChanged).map(\.subject.key))
-            throw error
-        }
-    }
 
     private func write(
         _ undone: inout [Undone], _ next: inout UndoProgress
@@ -267,26 +263,17 @@ struct UndoTransaction {
         try removeAndMark(&undone)
         let changed = undone.filter(\.isChanged)
         for (partition, items) in Dictionary(
-            grouping: changed.filter(\.subject.isSideMark), by: \.subject.partition)
+            grouping: changed.filter(\.target.isTokenMark), by: \.target.partition)
         {
-            let table = sideTable(partition)
-            try table.remove(
-                items.filter { $0.row.state == nil }.compactMap(\.subject.token), connection)
-            try table.set(
-                items.compactMap { item in
-                    item.row.state?.sideMark.flatMap { mark in
-                        item.subject.token.map { ($0, mark) }
-                    }
-                }, connection)
+            try invalidTokens(of: partition).write(items.compactMap(\.tokenMarkChange))
         }
         var number = next.rowsChanged
         for (part, items) in Dictionary(
-            grouping: changed, by: { partitions.firstIndex(of: $0.subject.partition) ?? 0 }
+            grouping: changed, by: { work.partitions.firstIndex(of: $0.target.partition) ?? 0 }
         ).sorted(by: { $0.key < $1.key }) {
             let ledger = ChangeLedger(
-                run: run, feed: run, part: part, source: "undo", lookup: lookup,
-                dialect: connection.dialect)
-            try ledger.write(items.lazy.map(entry), from: number, connection)
+                run: work.run, feed: work.run, part: part, source: "undo", lookup: lookup)
+            try ledger.write(items.lazy.map(entry), from: number)
             number += items.count
         }
         tally(undone, into: &next)
@@ -296,15 +283,15 @@ struct UndoTransaction {
         var rows: [RowContent] = []
         var places: [Int] = []
         for (index, item) in undone.enumerated()
-        where !item.subject.isSideMark && item.current == nil {
+        where !item.target.isTokenMark && item.current == nil {
             guard let content = item.row.state else { continue }
             rows.append(content)
             places.append(index)
         }
         guard !rows.isEmpty else { return }
-        let insertion = RowInsertion(lookup: lookup, isolation: isolation)
-        for (place, obstacle) in try insertion.insert(rows, connection) {
-            undone[places[place]].row.giveUp(obstacle, current: nil)
+        let insertion = RowInsertion(lookup: lookup, isolation: transaction.isolation)
+        for (place, obstacle) in try insertion.insert(rows) {
+            undone[places[place]].row.keepAll(obstacle, current: nil)
         }
     }
 
@@ -315,7 +302,7 @@ struct UndoTransaction {
         var marked: [RowContent: [(place: Int, change: RowChange)]] = [:]
         let names = [layout.mark?.name, layout.reason].compactMap { $0 }
         for (place, item) in undone.enumerated()
-        where item.isChanged && !item.subject.isSideMark {
+        where item.isChanged && !item.target.isTokenMark {
             guard let values = item.values else { continue }
             let row = MatchedRow(evidence: 0, values: values, registeredAt: nil, mark: nil)
             let time = item.row.time ?? EpochMilliseconds(0)
@@ -323,20 +310,20 @@ struct UndoTransaction {
                 let content = RowContent(names, names.map { state[$0] ?? .null })
                 marked[content, default: []].append(
                     (place, RowChange(verdict: .mark, row: row, time: time)))
-            } else if lookup.isExact(values, connection) {
+            } else if lookup.isExact(values) {
                 removed.append((place, RowChange(verdict: .delete, row: row, time: time)))
             } else {
-                undone[place].row.giveUp(.refused, current: item.current)
+                undone[place].row.keepAll(.refused, current: item.current)
             }
         }
-        for (index, _) in try writer.write(removed.map(\.change), connection) {
+        for (index, _) in try writer.write(removed.map(\.change)) {
             let place = removed[index].place
-            undone[place].row.giveUp(.refused, current: undone[place].current)
+            undone[place].row.keepAll(.refused, current: undone[place].current)
         }
         for (content, items) in marked {
-            for (index, _) in try writer.restore(content, in: items.map(\.change), connection) {
+            for (index, _) in try writer.restore(content, in: items.map(\.change)) {
                 let place = items[index].place
-                undone[place].row.giveUp(.refused, current: undone[place].current)
+                undone[place].row.keepAll(.refused, current: undone[place].current)
             }
         }
     }
@@ -346,25 +333,25 @@ struct UndoTransaction {
         let (before, after) = (item.current, item.row.state)
         let action: String
         let image: String
-        if item.subject.isSideMark {
+        if item.target.isTokenMark {
             action = "side-restore"
-            image = RowImage.step(before: before, after: after)
+            image = RowImage.pair(before: before, after: after)
         } else if let before, after == nil {
             action = "delete"
             image = RowImage.object(before.columns, before.values)
         } else if before == nil {
             action = "insert"
-            image = RowImage.step(before: nil, after: after)
+            image = RowImage.pair(before: nil, after: after)
         } else {
             let names = [layout.mark?.name, layout.reason].compactMap { $0 }
             func marks(_ content: RowContent?) -> RowContent {
                 RowContent(names, names.map { content?[$0] ?? .null })
             }
             action = "restore"
-            image = RowImage.step(before: marks(before), after: marks(after))
+            image = RowImage.pair(before: marks(before), after: marks(after))
         }
         return ChangeLedger.Entry(
-            action: action, key: item.subject.key, before: .text(image),
+            action: action, key: item.target.key, before: .text(image),
             time: item.row.time ?? EpochMilliseconds(0))
     }
 
@@ -375,31 +362,17 @@ struct UndoTransaction {
             for (obstacle, count) in item.row.kept { next.keep(obstacle, count) }
             guard item.isChanged else { continue }
             next.rowsChanged += 1
-            guard !item.subject.isSideMark else { continue }
+            guard !item.target.isTokenMark else { continue }
             if item.current == nil { next.inserted += 1 }
             if item.row.state == nil { next.removed += 1 }
         }
     }
 }
 
-extension ChangeWriter {
-    /// Prepares changes without evidence: they apply only while the mark is still the one that was
-    /// read.
-    init(
-        repeatingMarksOf layout: TableLayout, _ lookup: RowLookup, _ dialect: SQLDialect,
-        _ isolation: RowIsolation
-    ) {
-        self.init(
-            statements: ChangeStatements(
-                layout: layout, lookup: lookup, dialect: dialect, source: nil, repeatsMark: true),
-            layout: layout, isolation: isolation)
-    }
-}
-
-extension PlannedSubject {
+extension UndoTarget {
     /// The token of a mark in the side table.
     fileprivate var token: DeviceToken? {
-        guard isSideMark, case .bytes(let bytes)? = RowImageReader.key(key)?.first else {
+        guard isTokenMark, case .bytes(let bytes)? = RowImageReader.key(key)?.first else {
             return nil
         }
         return DeviceToken(bytes)

@@ -102,7 +102,7 @@ struct PurgeCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "purge",
         abstract:
-            "Drop ledger entries, feed markers and run records older than policy.keep-ledger.",
+            "Drop ledger entries, feed checkpoints and run records older than policy.keep-ledger.",
         discussion: """
             Changes without entries can no longer be undone. Runs daily from cron; needs DELETE on \
             pushsweep_change, pushsweep_feed and pushsweep_run, which no other command does.

@@ -12,9 +12,9 @@ struct DeliveryRulesTests {
     private static let handedAt = EpochMilliseconds(1_700_000_000_000)
 
     private static func judgement(
-        _ answer: ProviderAnswer, attempts: Int = 0, resendsUnknown: Bool = false
+        _ answer: ProviderAnswer, attempts: Int = 0, resendUnknown: Bool = false
     ) -> DeliveryRules.Judgement {
-        var judge = DeliveryRules(app, resendsUnknown: resendsUnknown)
+        var judge = DeliveryRules(app, resendUnknown: resendUnknown)
         return judge.judge(.answered(answer), attempts: attempts, handedAt: handedAt)
     }
 
@@ -47,7 +47,7 @@ struct DeliveryRulesTests {
         #expect(unnamed.evidence?.source == .expiredToken)
     }
 
-    @Test("the row of a bad token waits for the gate and never becomes evidence")
+    @Test("keeps a bad token's row waiting for the detector, and never makes it evidence")
     func suspects() {
         for reason in [ProviderReason.badDeviceToken, .deviceTokenNotForTopic] {
             let judgement = Self.judgement(ProviderAnswer(reason))
@@ -70,7 +70,7 @@ struct DeliveryRulesTests {
     @Test("an unanswered row is sent again only where the settings say so")
     func unknown() {
         for resends in [false, true] {
-            var judge = DeliveryRules(Self.app, resendsUnknown: resends)
+            var judge = DeliveryRules(Self.app, resendUnknown: resends)
             let result = judge.judge(.unknown("reset"), attempts: 0, handedAt: Self.handedAt).result
             #expect(
                 result
@@ -80,7 +80,7 @@ struct DeliveryRulesTests {
 
     @Test("a row that was certainly not processed goes back to the queue")
     func untouched() {
-        var judge = DeliveryRules(Self.app, resendsUnknown: false)
+        var judge = DeliveryRules(Self.app, resendUnknown: false)
         #expect(judge.judge(.untouched, attempts: 3, handedAt: Self.handedAt).result == .returned)
         #expect(
             judge.judge(.refused, attempts: 1, handedAt: Self.handedAt).result
@@ -91,16 +91,15 @@ struct DeliveryRulesTests {
                 == .failed(reason: "stream refused"))
     }
 
-    @Test(
-        "sending stops at the fiftieth answer when APNs knew no token; server errors do not count")
-    func gate() {
-        var judge = DeliveryRules(Self.app, resendsUnknown: false)
+    @Test("stops at the fiftieth answer when APNs knew none, and counts no trouble of the server")
+    func detector() {
+        var judge = DeliveryRules(Self.app, resendUnknown: false)
         for _ in 0..<200 {
             _ = judge.judge(
                 .answered(ProviderAnswer(.internalServerError)), attempts: 0,
                 handedAt: Self.handedAt)
         }
-        #expect(judge.gate.answers == 0)
+        #expect(judge.detector.answers == 0)
         for number in 1...50 {
             let judgement = judge.judge(
                 .answered(ProviderAnswer(.badDeviceToken)), attempts: 0, handedAt: Self.handedAt)

@@ -100,7 +100,9 @@ struct SendStateTests {
         #expect(third && state.stop == wrong && !state.isOutage)
     }
 
-    @Test("a row whose token is called bad after the stop is returned, whatever the gate says")
+    @Test(
+        "returns a row whose token is called bad after sending stopped, whatever the detector has found"
+    )
     func lateSuspect() {
         var (state, items) = Self.sending(3)
         _ = state.record(Self.accepted(items[0]))

@@ -314,7 +314,7 @@ struct TableCourse {
     ) throws {
         let runs = try store.runs().filter { $0.kind == "sweep" }.map(\.started)
         guard let oldest = runs.min() else { return }
-        let all = UndoSelection.since(oldest)
+        let all = UndoScope.since(oldest)
         let last = try printed()
         let dry = try store.undo(all, at: start + 90_000_000, isDry: true)
         try findings.expect(printed() == last, "a dry undo changed rows")

@@ -4,42 +4,38 @@ import TokenHygiene
 import TokenTable
 
 /// A waiting row of the queue as read.
-struct ScannedRow {
+struct DueRow {
     let notification: QueuedNotification?
     let key: Int64
 }
 
 /// Reads waiting rows in the order of their keys.
-struct QueueScan {
+struct DueRowReader {
     /// The highest number of bytes in one batch. Tokens and payloads of 2,000 usual rows have a
     /// fifth of it.
     static let mostBytes = 4 * 1_024 * 1_024
 
     let layout: QueueLayout
-    let dialect: SQLDialect
+    let connection: any SQLConnection
+    var dialect: SQLDialect { connection.dialect }
     /// Whether the delivery states may be read; a dry run works without them where the side table
     /// is missing.
     var readsDelivery = true
     private let partition: (sql: String, values: [SQLValue])
-    private let inexact: [(column: String, value: SQLValue)]
+    private let compared: [(column: String, value: SQLValue)]
 
     init(
-        _ layout: QueueLayout, _ dialect: SQLDialect, _ partition: Partition
+        _ layout: QueueLayout, _ connection: any SQLConnection, _ partition: Partition
     ) throws(StoreFailure) {
         self.layout = layout
-        self.dialect = dialect
-        self.partition = try layout.partitionCondition(partition, dialect)
-        var inexact: [(column: String, value: SQLValue)] = []
-        let columns = [(layout.app, partition.app), (layout.environment, partition.environment)]
-        for (column, word) in columns {
-            guard let column, !column.isExact else { continue }
-            inexact.append((column.name, try column.value(for: word)))
-        }
-        self.inexact = inexact
+        self.connection = connection
+        let selection = try layout.selection(of: partition)
+        self.partition = selection.condition(connection.dialect, alias: "q.")
+        compared = selection.compared
     }
 
     struct Batch {
-        var rows: [ScannedRow] = []
+        var rows: [DueRow] = []
         /// The highest key read; nil where no row was read.
         var last: Int64?
         /// Whether the batch reaches the end of the queue.
@@ -50,7 +46,7 @@ struct QueueScan {
     /// app that the column's collation equates with this one are skipped.
     func read(
         after position: Int64, limit: Int, except claimed: KeySet, now: EpochMilliseconds,
-        space: Int64, _ connection: any SQLConnection
+        space: Int64
     ) throws(SQLFailure) -> Batch {
         let statement = selection(after: position, limit: limit, except: claimed, now: now)
         let rows = try connection.query(
@@ -87,7 +83,7 @@ struct QueueScan {
             options.pushType, options.priority, options.expiration, options.collapseID,
         ].map { $0.map { "q.\(dialect.quoted($0))" } ?? "NULL" }
         return [layout.key, layout.token.name, layout.payload].map { "q.\(dialect.quoted($0))" }
-            + [attempts] + optional + inexact.map { "q.\(dialect.quoted($0.column))" }
+            + [attempts] + optional + compared.map { "q.\(dialect.quoted($0.column))" }
     }
 
     private func selection(
@@ -97,7 +93,7 @@ struct QueueScan {
         let key = "q.\(dialect.quoted(layout.key))"
         let isBeside = !delivery.isInRow && readsDelivery
         var sql = "SELECT \(columns.joined(separator: ", ")) "
-        sql += "FROM \(layout.table.sql(dialect)) AS q\(indexHint)"
+        sql += "FROM \(layout.table.sql(dialect)) AS q\(hint)"
         var values: [SQLValue] = []
         if isBeside, let queue = delivery.queue {
             sql +=
@@ -142,14 +138,11 @@ struct QueueScan {
     }
 
     /// Without the hint MariaDB may read the whole table by its key to find the few open rows.
-    private var indexHint: String {
-        guard dialect.engine == .mariaDB, let index = layout.openIndex else { return "" }
-        return " FORCE INDEX (\(dialect.quoted(index)))"
-    }
+    private var hint: String { dialect.indexHint(layout.openIndex) }
 
     private func isOfPartition(_ values: ArraySlice<SQLValue>) -> Bool {
         let first = values.startIndex + 8
-        for (place, column) in inexact.enumerated() where values[first + place] != column.value {
+        for (place, column) in compared.enumerated() where values[first + place] != column.value {
             return false
         }
         return true
@@ -157,7 +150,7 @@ struct QueueScan {
 
     private func row(
         _ key: Int64, _ values: ArraySlice<SQLValue>, space: Int64
-    ) -> ScannedRow {
+    ) -> DueRow {
         let start = values.startIndex
         let token = layout.token.token(values[start + 1])
         let notification = token.map { token in
@@ -168,7 +161,7 @@ struct QueueScan {
                 priority: values[start + 5].integer.flatMap { Int(exactly: $0) },
                 expiration: values[start + 6].integer, collapseID: values[start + 7].text)
         }
-        return ScannedRow(notification: notification, key: key)
+        return DueRow(notification: notification, key: key)
     }
 
     private static func bytes(_ value: SQLValue) -> [UInt8] {
@@ -177,5 +170,67 @@ struct QueueScan {
         case .bytes(let bytes): bytes
         default: []
         }
+    }
+}
+
+/// The effect that a run would have on the rows due now, determined without claiming any.
+package struct QueuePreview: Hashable, Sendable {
+    /// The number of rows that a run would send.
+    package internal(set) var sendable = 0
+    /// The number of rows that a run would skip, by reason.
+    package internal(set) var skipped: [SkipReason: Int] = [:]
+    /// Whether the preview read every row that is due.
+    package internal(set) var isComplete = false
+
+    /// The number of rows that the preview read.
+    package var rows: Int { sendable + skipped.values.reduce(0, +) }
+}
+
+extension TokenTable {
+    /// Rows per read.
+    private static let previewBatch = 2_000
+
+    /// Checks the tokens of the first rows of a partition that are due, at most `limit`, as a claim would. Reads
+    /// only and needs no right except SELECT.
+    package func previewClaims(
+        _ partition: Partition, limit: Int = .max, shouldStop: () -> Bool = { false }
+    ) throws(StoreFailure) -> QueuePreview {
+        let layout = try queueLayout()
+        var reader = try DueRowReader(layout, connection, partition)
+        if !layout.delivery.isInRow { reader.readsDelivery = try canReadDelivery() }
+        let seesClaims = try canReadClaims()
+        var preview = QueuePreview()
+        var position = Int64.min
+        while preview.rows < limit && !preview.isComplete && !shouldStop() {
+            let size = min(limit - preview.rows, Self.previewBatch)
+            let batch = try retries.retrying("reading rows of \(layout.table)") {
+                () throws(SQLFailure) in
+                let now = try connection.dialect.instant(
+                    connection.query("SELECT \(connection.dialect.now)")[0, 0])
+                let claimed = seesClaims ? try claimedKeys(layout) : KeySet()
+                return try reader.read(
+                    after: position, limit: size, except: claimed, now: now, space: 0)
+            }
+            position = batch.last ?? position
+            preview.isComplete = batch.isAtEnd
+            let checked = try checkedTokens(of: batch.rows, in: partition)
+            preview.sendable += checked.notifications.count
+            for row in checked.skipped { preview.skipped[row.reason, default: 0] += 1 }
+        }
+        return preview
+    }
+
+    /// Whether `pushsweep_delivery` exists and the account may read it.
+    func canReadDelivery() throws(StoreFailure) -> Bool {
+        try session.canRead("pushsweep_delivery", "queue_key, state, answered_at")
+    }
+
+    /// Whether `pushsweep_claim` exists and the account may read it.
+    private func canReadClaims() throws(StoreFailure) -> Bool {
+        try session.canRead("pushsweep_claim", "queue, state, row_keys")
+    }
+
+    private func claimedKeys(_ layout: QueueLayout) throws(SQLFailure) -> KeySet {
+        try ClaimRecord.claimedKeys(of: layout.name, connection)
     }
 }

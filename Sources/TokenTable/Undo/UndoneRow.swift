@@ -16,7 +16,7 @@ import TokenHygiene
 
 /// The content of one ledger entry: the row's state before the change and after it; nil stands for
 /// no row.
-struct LedgerStep {
+struct ChangeImages {
     let before: RowContent?
     let after: RowContent?
     /// The time of the evidence.
@@ -26,7 +26,7 @@ struct LedgerStep {
     let yieldsToRegistration: Bool
 
     /// Reads an entry; nil where the layout has no such columns or the entry cannot be read.
-    init?(_ entry: PlannedEntry, image: String?, _ layout: TableLayout) {
+    init?(_ entry: UndoEntry, image: String?, _ layout: TableLayout) {
         time = entry.time
         yieldsToRegistration = entry.action != "insert"
         switch entry.action {
@@ -45,23 +45,23 @@ struct LedgerStep {
             before = content
             after = nil
         case "side-mark":
-            after = RowContent(SideMarkState(time: entry.time, reason: entry.source))
+            after = RowContent(TokenMark(time: entry.time, reason: entry.source))
             guard let image else {
                 before = nil
                 return
             }
-            guard let content = RowImageReader.content(image), content.sideMark != nil else {
+            guard let content = RowImageReader.content(image), content.tokenMark != nil else {
                 return nil
             }
             before = content
         case "insert", "restore", "side-restore":
-            guard let image, let step = RowImageReader.step(image) else { return nil }
+            guard let image, let change = RowImageReader.pair(image) else { return nil }
             // Undoing content that is not a mark would have no effect.
-            let isReadable = [step.before, step.after].allSatisfy {
-                $0 == nil || $0?.sideMark != nil
+            let isReadable = [change.before, change.after].allSatisfy {
+                $0 == nil || $0?.tokenMark != nil
             }
             guard entry.action != "side-restore" || isReadable else { return nil }
-            (before, after) = step
+            (before, after) = change
         default: return nil
         }
     }
@@ -82,26 +82,26 @@ struct UndoneRow {
 
     /// Undoes an entry where that is possible; newer entries have to come before older ones.
     /// `registeredAt` returns the registration of a state.
-    mutating func takeBack(
-        _ step: LedgerStep, registeredAt: (RowContent?) -> EpochMilliseconds?
+    mutating func undo(
+        _ change: ChangeImages, registeredAt: (RowContent?) -> EpochMilliseconds?
     ) {
-        if Self.agree(state, step.after) {
-            if step.yieldsToRegistration, let registered = registeredAt(state),
-                registered > step.time
+        if Self.agree(state, change.after) {
+            if change.yieldsToRegistration, let registered = registeredAt(state),
+                registered > change.time
             {
                 return keep(.registered)
             }
-            if let state, let before = step.before {
+            if let state, let before = change.before {
                 self.state = state.replacing(by: before)
             } else {
-                state = step.before
+                state = change.before
             }
             restored += 1
-            time = time ?? step.time
-        } else if Self.agree(state, step.before) || isBack(step) {
+            time = time ?? change.time
+        } else if Self.agree(state, change.before) || isBack(change) {
             already += 1
         } else {
-            keep(state == nil ? .gone : step.after == nil ? .present : .changed)
+            keep(state == nil ? .gone : change.after == nil ? .present : .changed)
         }
     }
 
@@ -109,7 +109,7 @@ struct UndoneRow {
     mutating func keep(_ obstacle: UndoObstacle) { kept[obstacle, default: 0] += 1 }
 
     /// Discards all undone entries, because the resulting row is impossible.
-    mutating func giveUp(_ obstacle: UndoObstacle, current: RowContent?) {
+    mutating func keepAll(_ obstacle: UndoObstacle, current: RowContent?) {
         kept[obstacle, default: 0] += restored
         restored = 0
         time = nil
@@ -117,8 +117,8 @@ struct UndoneRow {
     }
 
     /// Whether a removed row exists again with the values of its image.
-    private func isBack(_ step: LedgerStep) -> Bool {
-        guard step.after == nil, let state, let before = step.before else { return false }
+    private func isBack(_ change: ChangeImages) -> Bool {
+        guard change.after == nil, let state, let before = change.before else { return false }
         return before.agrees(with: state)
     }
 
@@ -128,5 +128,35 @@ struct UndoneRow {
         case (let state?, let side?): state.agrees(with: side)
         default: false
         }
+    }
+}
+
+// The order in which the entries of a row are undone. The ledger's times give one order. It is
+// right unless a clock was set back, another database with another clock took over, or several
+// entries have the same time. The entries themselves are more reliable: each has a state before and
+// a state after, so they form a chain. Where the order of the times undoes all entries, it is used.
+// Else the chain is followed from the row's present state, and the order that undoes more entries
+// is used. In both orders an entry is undone only from exactly its state after, so a wrong order
+// may leave entries in place but never produces a wrong row.
+
+extension UndoneRow {
+    /// Undoes entries, which come in the order of their times, newest first. `registeredAt` returns
+    /// the registration of a state.
+    mutating func undo(
+        _ changes: [ChangeImages], registeredAt: (RowContent?) -> EpochMilliseconds?
+    ) {
+        var inOrder = self
+        for change in changes { inOrder.undo(change, registeredAt: registeredAt) }
+        guard changes.count > 1, inOrder.restored < changes.count else {
+            self = inOrder
+            return
+        }
+        var chained = self
+        var rest = changes
+        while !rest.isEmpty {
+            let next = rest.firstIndex { Self.agree(chained.state, $0.after) } ?? 0
+            chained.undo(rest.remove(at: next), registeredAt: registeredAt)
+        }
+        self = chained.restored > inOrder.restored ? chained : inOrder
     }
 }

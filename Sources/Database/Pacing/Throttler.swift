@@ -1,3 +1,65 @@
+/// Makes a run wait between two chunks while a limit of the throttle is exceeded. Confined to the
+/// store's thread.
+final class Throttler {
+    private let throttle: Throttle
+    private let pacing: Pacing
+    private let probe: ThrottleProbe
+    private var nextCheck: Double
+
+    init(_ pacing: Pacing, _ probe: ThrottleProbe) {
+        throttle = pacing.throttle
+        self.pacing = pacing
+        self.probe = probe
+        nextCheck = pacing.monotonic()
+    }
+
+    /// Returns true as soon as the run may continue, and false when `shouldStop` ends a pause.
+    ///
+    /// - Throws: `stopped` where the run has to end; any failure of a query to a server.
+    func wait(shouldStop: () -> Bool) throws(StoreFailure) -> Bool {
+        try end(throttle.ending(at: pacing.monotonic()), after: nil)
+        guard throttle.asksServers, pacing.monotonic() >= nextCheck else { return true }
+        var pausedSince: Double?
+        while true {
+            let decision = throttle.decision(for: try probe.read())
+            let now = pacing.monotonic()
+            guard case .pause(let reason, let sentence) = decision else {
+                try end(decision, after: pausedSince)
+                if let pausedSince {
+                    throttle.report(
+                        "continues after a pause of \(Throttle.seconds(((now - pausedSince) / 1_000).rounded()))"
+                    )
+                }
+                nextCheck = now + Throttle.interval
+                return true
+            }
+            if pausedSince == nil { throttle.report("pauses: \(sentence)") }
+            let since = pausedSince ?? now
+            pausedSince = since
+            if now - since >= Throttle.longestPause {
+                try end(.stop(reason, sentence), after: since)
+            }
+            if shouldStop() { return false }
+            pacing.sleep(Throttle.pause)
+            try end(throttle.ending(at: pacing.monotonic()), after: since)
+        }
+    }
+
+    private func end(
+        _ decision: Throttle.Decision?, after pausedSince: Double?
+    ) throws(StoreFailure) {
+        guard case .stop(let reason, let sentence)? = decision else { return }
+        let pause = pausedSince.map {
+            ", after a pause of "
+                + Throttle.seconds(((pacing.monotonic() - $0) / 1_000).rounded())
+        }
+        throw StoreFailure(
+            stopped: reason,
+            "ending this run early: \(sentence)\(pause ?? ""); what is done is kept, "
+                + (reason == .stopFile ? "remove that file, then " : "") + "run again to continue")
+    }
+}
+
 /// Reads the throttle's values from servers. Confined to the store's thread; keeps its connections
 /// to replicas.
 final class ThrottleProbe {
@@ -10,12 +72,11 @@ final class ThrottleProbe {
     private var statements: [String: String] = [:]
 
     init(
-        _ throttle: Throttle, _ connection: any SQLConnection, _ retries: RetryPolicy,
-        _ location: StoreLocation
+        _ connection: any SQLConnection, _ pacing: Pacing, _ location: StoreLocation
     ) {
-        self.throttle = throttle
+        throttle = pacing.throttle
         self.connection = connection
-        self.retries = retries
+        retries = RetryPolicy(connection: connection, pacing: pacing)
         self.location = location
         replicas = Array(repeating: nil, count: throttle.replicas.count)
     }
@@ -30,7 +91,7 @@ final class ThrottleProbe {
         guard connection.dialect.engine == .mariaDB else {
             throw StoreFailure(
                 .configuration,
-                "looking at the load of \(location): a file has no load and no replicas; remove "
+                "reading the load of \(location): a file has no load and no replicas; remove "
                     + "throttle.max-lag, max-load and critical-load")
         }
         return ThrottleReading(status: try status(), lags: try lags())
@@ -73,7 +134,7 @@ final class ThrottleProbe {
             guard !found.isEmpty else {
                 throw StoreFailure(
                     .configuration,
-                    "\(doing): it replicates from nobody; name the replicas to watch with "
+                    "\(doing): it is no replica; name the replicas to watch with "
                         + "throttle.replicas or --lag-replica")
             }
             return found
@@ -99,7 +160,7 @@ final class ThrottleProbe {
         }
         throw StoreFailure(
             .configuration,
-            "\(doing): it replicates from nobody; correct throttle.replicas or --lag-replica")
+            "\(doing): it is no replica; correct throttle.replicas or --lag-replica")
     }
 
     private func replica(_ number: Int) throws(SQLFailure) -> any SQLConnection {
@@ -123,7 +184,7 @@ final class ThrottleProbe {
         let names = ["Seconds_Behind_Source", "Seconds_Behind_Master"]
         guard let column = rows.names.firstIndex(where: names.contains) else {
             throw SQLFailure(
-                kind: .configuration, code: 0, message: "the server does not tell its lag")
+                kind: .configuration, code: 0, message: "the server does not report its lag")
         }
         return (0..<rows.count).map {
             ThrottleReading.Lag(name: name, seconds: rows[$0, column].figure)

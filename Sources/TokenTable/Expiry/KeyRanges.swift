@@ -11,20 +11,21 @@ import TokenHygiene
 // settings. The statement names the index, because an engine without the hint chooses another one
 // and sorts.
 
-/// The traversal of a table in the order of its key.
-struct KeyWalk {
+/// The reading of a table in the order of its key.
+struct KeyRanges {
     /// The most rows that one statement reads.
     static let span = 10_000
 
-    /// The columns that order the traversal; their values are a position.
+    /// The columns that order the reading; their values are a position.
     let columns: [String]
     private let table: TableName
     private let hint: String
-    private let dialect: SQLDialect
+    private let connection: any SQLConnection
+    private var dialect: SQLDialect { connection.dialect }
 
-    /// Prepares the traversal along the index that makes the key unique.
-    init(_ layout: TableLayout, _ catalog: CatalogTable, _ dialect: SQLDialect) {
-        self.dialect = dialect
+    /// Prepares the reading along the index that makes the key unique.
+    init(_ layout: TableLayout, _ catalog: CatalogTable, _ connection: any SQLConnection) {
+        self.connection = connection
         table = layout.table
         let names = Dictionary(
             layout.key.map { ($0.name.lowercased(), $0.name) },
@@ -34,15 +35,13 @@ struct KeyWalk {
                 && index.columns.allSatisfy { names[$0.lowercased()] != nil }
         }.min { $0.name == "PRIMARY" && $1.name != "PRIMARY" }
         columns = index?.columns.compactMap { names[$0.lowercased()] } ?? layout.key.map(\.name)
-        hint =
-            dialect.engine == .mariaDB
-            ? index.map { " FORCE INDEX (\(dialect.quoted($0.name)))" } ?? "" : ""
+        hint = connection.dialect.indexHint(index?.name)
     }
 
     /// The key at the end of the range after `position` (empty: the start); nil where the rest of
     /// the table fits into the span.
     func end(
-        after position: [SQLValue], _ connection: any SQLConnection
+        after position: [SQLValue]
     ) throws(SQLFailure) -> [SQLValue]? {
         let range = condition(after: position, upTo: nil)
         let rows = try connection.query(
@@ -98,19 +97,5 @@ struct KeyWalk {
         return (
             "(\(steps.joined(separator: " OR ")))", names.indices.flatMap { Array(key[...$0]) }
         )
-    }
-}
-
-/// The traversal of the marks in `pushsweep_invalid`, in the order of tokens.
-enum SideMarkWalk {
-    /// The token at the end of the range after `position`; nil where the rest fits into the span.
-    static func end(
-        after position: SQLValue, _ connection: any SQLConnection
-    ) throws(SQLFailure) -> SQLValue? {
-        // The primary key begins with the token.
-        let rows = try connection.query(
-            "SELECT token FROM pushsweep_invalid WHERE token > ? ORDER BY token, app, environment "
-                + "LIMIT 1 OFFSET \(KeyWalk.span - 1)", [position])
-        return rows.count > 0 ? rows[0, 0] : nil
     }
 }

@@ -1,9 +1,11 @@
 import APNsProtocol
 import Database
+import Encodings
+import Foundation
 import TokenHygiene
 
 /// The selection of changes to undo.
-package enum UndoSelection: Hashable, Sendable {
+package enum UndoScope: Hashable, Sendable {
     /// The changes of one run, by its UUID.
     case run(String)
     /// The changes of every run that began at this time or later.
@@ -44,11 +46,11 @@ package enum UndoObstacle: String, Hashable, Sendable, CaseIterable {
     /// The middle of a sentence about a number of entries.
     package var words: String {
         switch self {
-        case .changed: "changed since by somebody else"
+        case .changed: "changed since by another program"
         case .registered: "registered again"
-        case .gone: "not there any more"
-        case .present: "there again under the same key"
-        case .taken: "with a token that stands in another row"
+        case .gone: "no longer in the table"
+        case .present: "in the table again under the same key"
+        case .taken: "with a token that is in another row now"
         case .refused: "refused by the table"
         case .foreign: "in another table or column, or under another key, than the settings name"
         case .unreadable: "unreadable in the ledger"
@@ -56,7 +58,7 @@ package enum UndoObstacle: String, Hashable, Sendable, CaseIterable {
     }
 }
 
-/// The progress of an undo in its run's record, the marker that moves in the transaction of every
+/// The progress of an undo in its run's record, the checkpoint that moves in the transaction of every
 /// chunk. Every entry read is counted exactly once.
 package struct UndoProgress: Codable, Hashable, Sendable {
     /// The selection in words.
@@ -84,5 +86,56 @@ package struct UndoProgress: Codable, Hashable, Sendable {
     mutating func keep(_ obstacle: UndoObstacle, _ count: Int = 1) {
         guard count > 0 else { return }
         kept[obstacle.rawValue, default: 0] += count
+    }
+}
+
+/// The record of an undo's run in `pushsweep_run`. Until the undo is done it is also its checkpoint: it
+/// changes in the transaction of every chunk and stores the progress.
+struct UndoCheckpoint {
+    let run: String
+    let connection: any SQLConnection
+
+    private var dialect: SQLDialect { connection.dialect }
+
+    /// The progress as committed, or as locked for this transaction; nil before the first chunk.
+    func read(locking: Bool) throws(SQLFailure) -> UndoProgress? {
+        let rows = try connection.query(
+            "SELECT counts FROM pushsweep_run WHERE id = ?" + (locking ? dialect.rowLock : ""),
+            [.text(run)])
+        guard let text = rows.scalar?.text else { return nil }
+        return UndoProgress(json: text)
+    }
+
+    /// Inserts the run's record.
+    func insert(_ record: RunRecord, _ progress: UndoProgress) throws(SQLFailure) {
+        _ = try connection.execute(
+            "INSERT INTO pushsweep_run (id, kind, started, host, counts) "
+                + "VALUES (?, 'undo', ?, ?, ?)",
+            [
+                .text(record.id), dialect.ownTime("started").value(record.started),
+                .text(record.host), .text(progress.json),
+            ])
+    }
+
+    /// Moves the checkpoint, inside the transaction that changes the rows; `ended` closes the record.
+    func update(
+        _ progress: UndoProgress, ended: EpochMilliseconds?
+    ) throws(SQLFailure) {
+        let time = dialect.ownTime("ended")
+        _ = try connection.execute(
+            "UPDATE pushsweep_run SET counts = ?, ended = ? WHERE id = ?",
+            [.text(progress.json), ended.map(time.value) ?? .null, .text(run)])
+    }
+}
+
+extension UndoProgress {
+    /// As it stands in the run's record.
+    var json: String { jsonLine }
+
+    init?(json: String) {
+        guard let progress = try? JSONDecoder().decode(Self.self, from: Data(json.utf8)) else {
+            return nil
+        }
+        self = progress
     }
 }

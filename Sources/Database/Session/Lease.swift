@@ -67,15 +67,17 @@ package struct Lease: Hashable, Sendable {
     /// remains so until the COMMIT.
     ///
     /// - Throws: `leaseLost` where another run has taken the lease or it was given back.
-    package func hold(_ connection: any SQLConnection) throws(SQLFailure) {
+    package func renew(_ connection: any SQLConnection) throws(SQLFailure) {
         let dialect = connection.dialect
-        let found = try connection.execute(
+        var row: LeaseRow?
+        let isRenewed = try connection.changesRow(
             "UPDATE pushsweep_lease SET expires_at = \(dialect.now(adding: seconds)) "
-                + "WHERE name = ? AND fence = ? AND owner = ?", key)
-        // Spider answers 0 for statements it forwards, so 0 proves nothing: read the row again.
-        if found > 0 { return }
-        let row = try LeaseRow.read(name, connection)
-        if row?.fence == fence && row?.owner == owner { return }
+                + "WHERE name = ? AND fence = ? AND owner = ?", key
+        ) { () throws(SQLFailure) in
+            row = try LeaseRow.read(name, connection)
+            return row?.fence == fence && row?.owner == owner
+        }
+        if isRenewed { return }
         throw SQLFailure(
             kind: .leaseLost, code: 0,
             message: "this run no longer holds the lease"
@@ -109,7 +111,7 @@ package struct LeaseHolder: Hashable, Sendable, CustomStringConvertible {
     package var description: String {
         let words = owner.prefix { $0 != " " }.split(separator: "@", maxSplits: 1)
         let who =
-            words.count == 2 ? "\(words[0]) on \(words[1])" : "somebody who is not named"
+            words.count == 2 ? "\(words[0]) on \(words[1])" : "an unnamed run"
         let run = part("run").map { " (run \($0))" } ?? ""
         let since = part("since").map { " since \($0)" } ?? ""
         let end = until.map { " until \($0.clockText) unless renewed" } ?? ""

@@ -1,0 +1,141 @@
+// The code that plans the statements determines the rights they need. The proof of a right is the
+// same for all: a statement that needs exactly this right and changes nothing.
+
+/// One grant, and the statement that proves it.
+package struct Privilege: Hashable, Sendable {
+    /// The purpose, as the middle of a sentence.
+    package let purpose: String
+    /// The privileges in SQL, such as `SELECT (a, b), UPDATE (c)`.
+    package let privileges: String
+    /// The table in SQL, with its schema.
+    package let table: String
+    /// A statement that fails without the right and changes nothing with it; empty where no
+    /// statement can prove the right.
+    package let probe: String
+
+    /// Makes a right with the statement that proves it.
+    package init(purpose: String, privileges: String, table: String, probe: String) {
+        self.purpose = purpose
+        self.privileges = privileges
+        self.table = table
+        self.probe = probe
+    }
+}
+
+/// Makes the privileges for the tables of one database, each with its proof.
+package struct PrivilegeMaker {
+    /// The database of tables whose name has no schema.
+    let database: String
+    let dialect: SQLDialect
+
+    /// Makes privileges in the dialect of a server. `database` holds the tables without a schema.
+    package init(_ database: String, _ dialect: SQLDialect) {
+        self.database = database
+        self.dialect = dialect
+    }
+
+    /// The table in SQL, always with its schema.
+    package func sql(_ table: TableName) -> String {
+        TableName(schema: table.schema ?? database, name: table.name).sql(dialect)
+    }
+
+    /// Columns in SQL, as a list.
+    package func list(_ columns: [String]) -> String {
+        columns.map(dialect.quoted).joined(separator: ", ")
+    }
+
+    /// The right to read columns of a table, all of them if nil. `locks` states whether the rows are
+    /// locked too.
+    package func reading(
+        _ columns: [String]?, of table: TableName, locks: Bool = false
+    ) -> Privilege {
+        let list = columns.map(list)
+        return Privilege(
+            purpose: "read rows of", privileges: list.map { "SELECT (\($0))" } ?? "SELECT",
+            table: sql(table),
+            probe: "SELECT \(list ?? "*") FROM \(sql(table)) WHERE 1 = 0"
+                + (locks ? dialect.rowLock : ""))
+    }
+
+    /// The right to change columns of a table.
+    package func updating(
+        _ names: [String], of table: TableName, purpose: String
+    ) -> Privilege {
+        let assignments = names.map(dialect.quoted).map { "\($0) = \($0)" }
+        return Privilege(
+            purpose: purpose, privileges: "UPDATE (\(list(names)))", table: sql(table),
+            probe: "UPDATE \(sql(table)) SET \(assignments.joined(separator: ", ")) WHERE 1 = 0")
+    }
+
+    /// The right to insert whole rows.
+    package func inserting(_ columns: [String], into table: TableName) -> Privilege {
+        let (list, name) = (list(columns), sql(table))
+        return Privilege(
+            purpose: "insert rows into", privileges: "INSERT", table: name,
+            probe: "INSERT INTO \(name) (\(list)) SELECT \(list) FROM \(name) WHERE 1 = 0")
+    }
+
+    /// The right to delete rows, proved by a condition on a column.
+    package func deleting(from table: TableName, _ column: String) -> Privilege {
+        Privilege(
+            purpose: "delete rows of", privileges: "DELETE", table: sql(table),
+            // sql_safe_updates refuses a condition without a column.
+            probe: "DELETE FROM \(sql(table)) WHERE \(dialect.quoted(column)) = NULL")
+    }
+
+    /// The right to delete rows of a side table.
+    package func deleting(from own: PushsweepTable) -> Privilege {
+        deleting(from: TableName(name: own.name), own.primaryKey[0])
+    }
+
+    /// The rights on a side table.
+    package func sideTable(_ own: PushsweepTable, _ access: SideTableAccess) -> Privilege {
+        let name = sql(TableName(name: own.name))
+        let list = list(own.columns.map(\.name))
+        let column = dialect.quoted(own.columns.last?.name ?? "")
+        let probe =
+            switch access {
+            case .change:
+                // Requires all three rights in one statement that inserts no row.
+                "INSERT INTO \(name) (\(list)) SELECT \(list) FROM \(name) AS source WHERE 1 = 0 "
+                    + "ON DUPLICATE KEY UPDATE \(column) = VALUES(\(column))"
+            case .add: "INSERT INTO \(name) (\(list)) SELECT \(list) FROM \(name) WHERE 1 = 0"
+            case .read: "SELECT \(list) FROM \(name) WHERE 1 = 0"
+            }
+        return Privilege(
+            purpose: "use", privileges: access.rawValue, table: name, probe: probe)
+    }
+}
+
+/// What a use of the database does to a side table; the raw value is the list of privileges.
+package enum SideTableAccess: String, Hashable, Sendable {
+    /// Reads rows.
+    case read = "SELECT"
+    /// Reads and inserts rows.
+    case add = "SELECT, INSERT"
+    /// Reads, inserts and updates rows.
+    case change = "SELECT, INSERT, UPDATE"
+}
+
+extension Privilege {
+    /// The GRANT statement for this right and the account `name` or `name@host`, as CURRENT_USER()
+    /// spells it: the last `@` separates the host, names may contain others. Without closing
+    /// semicolon.
+    package func grant(to user: String) -> String {
+        let at = user.unicodeScalars.lastIndex(of: "@")
+        let name = at.map { String(user.unicodeScalars[..<$0]) } ?? user
+        let host = at.map { String(user.unicodeScalars[$0...].dropFirst()) } ?? "%"
+        return "GRANT \(privileges) ON \(table) TO \(Self.literal(name))@\(Self.literal(host))"
+    }
+
+    /// A text in quotes; escaped by scalars, because a combining mark may follow a quote.
+    private static func literal(_ text: String) -> String {
+        var literal = String.UnicodeScalarView(["'"])
+        for scalar in text.unicodeScalars {
+            if scalar == "'" || scalar == "\\" { literal.append(scalar) }
+            literal.append(scalar)
+        }
+        literal.append("'")
+        return String(literal)
+    }
+}

@@ -1,0 +1,211 @@
+import APNsProtocol
+import Database
+import TokenHygiene
+
+/// The application of one captured feed to the rows of one partition.
+package struct FeedApplication: Hashable, Sendable {
+    /// The run that applies it, as a UUID in text.
+    package let run: String
+    /// The captured feed, as a UUID in text. Applying the same feed again changes nothing.
+    package let feed: String
+    /// The part of the feed to apply.
+    package let part: TokenRange
+    /// The partition whose rows are judged.
+    package let partition: Partition
+    /// The policy for stale rows.
+    package let policy: RemovalPolicy
+    /// The source of the evidence; stored with marks and in the ledger.
+    package let source: EvidenceSource
+    /// The lease that every transaction requires to be in force; nil where several runs may apply
+    /// at once.
+    package let lease: Lease?
+    /// Whether a person released the feed. Its removals do not count as usual removals.
+    package let isReleased: Bool
+
+    /// Makes the application of a feed; by default of the whole feed, not released and without a
+    /// lease.
+    package init(
+        run: String, feed: String, part: TokenRange = .whole, partition: Partition,
+        policy: RemovalPolicy, source: EvidenceSource, lease: Lease? = nil,
+        isReleased: Bool = false
+    ) {
+        self.run = run
+        self.feed = feed
+        self.part = part
+        self.partition = partition
+        self.policy = policy
+        self.source = source
+        self.lease = lease
+        self.isReleased = isReleased
+    }
+
+    /// The application of one part of the feed.
+    func part(_ part: TokenRange) -> FeedApplication {
+        FeedApplication(
+            run: run, feed: feed, part: part, partition: partition, policy: policy, source: source,
+            lease: lease, isReleased: isReleased)
+    }
+}
+
+/// The progress of a feed as stored in its checkpoint.
+package struct FeedProgress: Hashable, Sendable {
+    /// The last token applied; nil before the first. Application continues after it. Nil also for
+    /// several parts taken together.
+    package var position: DeviceToken?
+    /// The outcomes of the statements up to `position`.
+    package var counts: OutcomeCounts
+    /// The number of rows marked, deleted or advanced so far.
+    package var rowsChanged: Int
+    /// The number of living rows that became invalid so far.
+    package var rowsInvalidated: Int
+    /// The number of rows that could not be judged or refused the change; the ledger names them.
+    package var rowsRefused: Int
+    /// Whether the whole feed is applied.
+    package var isApplied: Bool
+
+    /// Makes progress; by default none.
+    package init(
+        position: DeviceToken? = nil, counts: OutcomeCounts = OutcomeCounts(), rowsChanged: Int = 0,
+        rowsInvalidated: Int = 0, rowsRefused: Int = 0, isApplied: Bool = false
+    ) {
+        self.position = position
+        self.counts = counts
+        self.rowsChanged = rowsChanged
+        self.rowsInvalidated = rowsInvalidated
+        self.rowsRefused = rowsRefused
+        self.isApplied = isApplied
+    }
+
+    /// The total progress of several parts; nil stands for a part that is not begun.
+    init(of parts: [FeedProgress?]) {
+        self.init(position: parts.count == 1 ? parts[0]?.position : nil)
+        for case let part? in parts {
+            counts += part.counts
+            rowsChanged += part.rowsChanged
+            rowsInvalidated += part.rowsInvalidated
+            rowsRefused += part.rowsRefused
+        }
+        isApplied = !parts.isEmpty && parts.allSatisfy { $0?.isApplied == true }
+    }
+}
+
+/// The row of `pushsweep_feed` that stores the progress of a feed. It changes in the transaction of
+/// every chunk, so it shows whether a lost commit took effect. Progress is never computed from
+/// numbers of affected rows over retries.
+struct FeedCheckpoint {
+    let feed: String
+    /// The part of the feed. The parts of an undo are its partitions.
+    let part: TokenRange
+    let connection: any SQLConnection
+
+    private var dialect: SQLDialect { connection.dialect }
+
+    /// The checkpoint as committed, or as locked for this transaction; nil before the first run.
+    func read(locking: Bool) throws(SQLFailure) -> FeedProgress? {
+        let rows = try connection.query(
+            "SELECT last_token, applied, already, newer, unknown_tokens, rows_changed, state, "
+                + "invalidated, refused, rows_refused FROM pushsweep_feed WHERE feed = ? AND part = ?"
+                + (locking ? dialect.rowLock : ""), [.text(feed), .integer(Int64(part.index))])
+        guard rows.count > 0 else { return nil }
+        try rows.require(width: 10)
+        var position: DeviceToken?
+        if case .bytes(let bytes) = rows[0, 0] { position = DeviceToken(bytes) }
+        return FeedProgress(
+            position: position,
+            counts: OutcomeCounts(
+                applied: rows[0, 1].count ?? 0, already: rows[0, 2].count ?? 0,
+                newer: rows[0, 3].count ?? 0, unknown: rows[0, 4].count ?? 0,
+                refused: rows[0, 8].count ?? 0),
+            rowsChanged: rows[0, 5].count ?? 0, rowsInvalidated: rows[0, 7].count ?? 0,
+            rowsRefused: rows[0, 9].count ?? 0,
+            isApplied: rows[0, 6].text == "applied")
+    }
+
+    /// The values of a new checkpoint.
+    struct Origin {
+        let run: String
+        let partition: Partition
+        let source: String
+        /// Whether a person released the feed.
+        var isReleased = false
+        /// Whether the feed counts as applied from the start. Its changes then follow from no feed;
+        /// with the checkpoint their entries can be traced to partition and table.
+        var isApplied = false
+    }
+
+    /// Inserts the checkpoint.
+    func insert(_ origin: Origin, _ layout: TableLayout) throws(SQLFailure) {
+        _ = try connection.execute(
+            "INSERT INTO pushsweep_feed (feed, part, parts, run, app, environment, source, table_name, "
+                + "key_columns, released, state) VALUES (\(placeholders(11)))",
+            [
+                .text(feed), .integer(Int64(part.index)), .integer(Int64(part.count)),
+                .text(origin.run), .text(origin.partition.app),
+                .text(origin.partition.environment), .text(origin.source),
+                .text(layout.table.description), .text(layout.keyNames),
+                .integer(origin.isReleased ? 1 : 0),
+                .text(origin.isApplied ? "applied" : "applying"),
+            ])
+    }
+
+    /// Moves the checkpoint, inside the transaction that changes the rows.
+    func update(
+        _ progress: FeedProgress, run: String, _ layout: TableLayout
+    ) throws(SQLFailure) {
+        let key = SQLValue.text(layout.keyNames)
+        let counts = progress.counts
+        _ = try connection.execute(
+            "UPDATE pushsweep_feed SET run = ?, last_token = ?, applied = ?, already = ?, "
+                + "newer = ?, unknown_tokens = ?, rows_changed = ?, invalidated = ?, "
+                + "refused = ?, rows_refused = ?, state = ?, changed_at = \(dialect.now), "
+                // A feed that began under one key and ends under another has entries of both.
+                + "key_columns = CASE WHEN key_columns IS NULL OR key_columns = ? THEN key_columns "
+                + "ELSE '' END WHERE feed = ? AND part = ?",
+            [
+                .text(run), progress.position.map { .bytes($0.bytes) } ?? .null,
+                .integer(Int64(counts.applied)), .integer(Int64(counts.already)),
+                .integer(Int64(counts.newer)), .integer(Int64(counts.unknown)),
+                .integer(Int64(progress.rowsChanged)),
+                .integer(Int64(progress.rowsInvalidated)),
+                .integer(Int64(counts.refused)), .integer(Int64(progress.rowsRefused)),
+                .text(progress.isApplied ? "applied" : "applying"), key, .text(feed),
+                .integer(Int64(part.index)),
+            ])
+    }
+}
+
+extension TokenTable {
+    /// The progress of a feed, all of its parts together; nil if no part was begun.
+    package func progress(of feed: String) throws(StoreFailure) -> FeedProgress? {
+        guard let count = try parts(of: feed) else { return nil }
+        var parts: [FeedProgress?] = []
+        for part in TokenRange.parts(count) { parts.append(try progress(of: feed, part: part)) }
+        return FeedProgress(of: parts)
+    }
+
+    /// The same for dry runs, whose account may have access to the token table only: nil also where
+    /// `pushsweep_feed` is missing or cannot be read.
+    package func progressIfVisible(of feed: String) throws(StoreFailure) -> FeedProgress? {
+        try session.canRead("pushsweep_feed", "parts") ? try progress(of: feed) : nil
+    }
+
+    /// The number of parts in which a feed was begun; nil if it was not begun.
+    func parts(of feed: String) throws(StoreFailure) -> Int? {
+        try retries.retrying("reading the checkpoint of feed \(feed)") { () throws(SQLFailure) in
+            try connection.query(
+                "SELECT parts FROM pushsweep_feed WHERE feed = ? ORDER BY part", [.text(feed)]
+            ).scalar?.count
+        }
+    }
+
+    /// The progress of one part of a feed; nil if it was not begun.
+    func progress(
+        of feed: String, part: TokenRange
+    ) throws(StoreFailure) -> FeedProgress? {
+        let checkpoint = FeedCheckpoint(feed: feed, part: part, connection: connection)
+        return try retries.retrying("reading the checkpoint of feed \(feed)") {
+            () throws(SQLFailure) in
+            try checkpoint.read(locking: false)
+        }
+    }
+}

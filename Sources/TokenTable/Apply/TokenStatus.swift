@@ -1,0 +1,60 @@
+import APNsProtocol
+import Database
+import TokenHygiene
+
+/// Whether a token may be sent to, by the rows of the token table.
+package enum TokenStatus: Hashable, Sendable {
+    /// A row has it, without a mark or with a later registration.
+    case living
+    /// Every row that has it is marked, without a later registration.
+    case stale
+    /// No row has it for this app and environment.
+    case unknown
+}
+
+/// Looks up which tokens of a partition may be sent to. Reads only.
+package struct TokenStatusLookup {
+    private let lookup: RowLookup
+    /// The marks of the side table; nil where they need not be read.
+    private let tokenMarks: InvalidTokenTable?
+
+    fileprivate init(_ lookup: RowLookup, _ tokenMarks: InvalidTokenTable?) {
+        self.lookup = lookup
+        self.tokenMarks = tokenMarks
+    }
+
+    /// The status of each token.
+    ///
+    /// - Throws: any failure of reading.
+    package func statuses(
+        of tokens: [DeviceToken]
+    ) throws(SQLFailure) -> [DeviceToken: TokenStatus] {
+        guard !tokens.isEmpty else { return [:] }
+        let sorted = Set(tokens).sorted()
+        let time = EpochMilliseconds(0)
+        let asked = sorted.map { TokenEvidence(token: $0, time: time) }
+        let rows = try lookup.rows(for: asked[...], locking: false).rows
+        let marks = try tokenMarks?.marks(of: rows, in: asked[...], locking: false) ?? [:]
+        var statuses = [TokenStatus](repeating: .unknown, count: sorted.count)
+        // A token in several rows may be sent to if one of them is living.
+        for row in rows where statuses[row.evidence] != .living {
+            let registered = RegisteredToken(
+                registeredAt: row.registeredAt,
+                invalidatedAt: row.mark ?? marks[sorted[row.evidence]]?.time)
+            statuses[row.evidence] = registered.isStale ? .stale : .living
+        }
+        return Dictionary(uniqueKeysWithValues: zip(sorted, statuses))
+    }
+}
+
+extension TokenTable {
+    /// The lookup for one partition.
+    ///
+    /// - Throws: `configuration` where the table does not fit the settings; any failure of a query.
+    package func tokenStatuses(in partition: Partition) throws(StoreFailure) -> TokenStatusLookup {
+        TokenStatusLookup(
+            try RowLookup(layout(), connection, partition, wholeRows: false),
+            try hasTokenMarks(in: partition)
+                ? InvalidTokenTable(partition: partition, connection: connection) : nil)
+    }
+}
