@@ -38,7 +38,9 @@ package struct ReportLayout: Hashable, Sendable {
     package var unit: ReportTimeUnit
 
     /// Describes a file.
-    package init(format: ReportFormat, map: FieldMap = .standard, unit: ReportTimeUnit = .milliseconds) {
+    package init(
+        format: ReportFormat, map: FieldMap = .standard, unit: ReportTimeUnit = .milliseconds
+    ) {
         self.format = format
         self.map = map
         self.unit = unit

@@ -104,7 +104,8 @@ struct ReportLinesTests {
     func listOfTokens() throws {
         let layout = ReportLayout(
             format: .csv, map: try map("token=token,time=when"), unit: .iso)
-        let lines = try read("token;when\nc9d4;2024-05-01\nc9d5;2024-05-01 12:30:00+02:00\n", layout)
+        let lines = try read(
+            "token;when\nc9d4;2024-05-01\nc9d5;2024-05-01 12:30:00+02:00\n", layout)
         #expect(lines.count == 2)
         let first = try #require(try lines[0].report.get())
         #expect(first.status == 410)
@@ -120,7 +121,8 @@ struct ReportLinesTests {
     func csv() throws {
         let text =
             "\u{FEFF}\"name\",token,time\r\n\"a \"\"b\"\"\nc\",c9d4,1700000000.5\r\n5\" x,c9d5,1700000001\r\n"
-        let layout = ReportLayout(format: .csv, map: try map("token=token,time=time"), unit: .seconds)
+        let layout = ReportLayout(
+            format: .csv, map: try map("token=token,time=time"), unit: .seconds)
         let lines = try read(text, layout)
         #expect(lines.map(\.record.line) == [2, 4])
         #expect(try lines[0].report.get()?.timestamp == EpochMilliseconds(1_700_000_000_500))

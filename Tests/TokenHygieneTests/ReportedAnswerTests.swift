@@ -52,7 +52,8 @@ struct ReportedAnswerTests {
                 == .evidence(token, .unregistered, sent))
         // The timestamp of an unknown reason may mean something else.
         #expect(
-            try reader.read(report(410, "Gone", sent: sent)) == .evidence(token, .unregistered, sent))
+            try reader.read(report(410, "Gone", sent: sent))
+                == .evidence(token, .unregistered, sent))
         #expect(throws: UnusableReport.missingTime) { try reader.read(report(410, time: nil)) }
         let lenient = ReportReader(now: Self.now, mayUseArrival: true)
         #expect(

@@ -166,7 +166,7 @@ struct ExpiryTests {
 @Suite("Purge of the ledger")
 struct PurgeTests {
     @Test(
-        "old entries go with their markers and record, young ones stay",
+        "old entries go with their checkpoints and record, young ones stay",
         arguments: TestEngine.available)
     func retention(_ engine: TestEngine) throws {
         let database = try TokenDatabase(engine)

@@ -62,7 +62,7 @@ struct LedgerTimeTests {
         #expect(
             failure?.sentence.contains("pushsweep_change lacks the columns changed_at") == true)
         #expect(failure?.sentence.contains("pushsweep schema apply") == true)
-        // A dry run still reads; an entry without a time is as young as its feed's marker.
+        // A dry run still reads; an entry without a time is as young as its feed's checkpoint.
         #expect(try store.due(expiry(at: present)) == 0)
         #expect(try store.applySchema(upgrading: false).statements.count == 1)
         try store.preflight(.apply(grace))
@@ -114,7 +114,7 @@ struct LedgerTimeTests {
         try store.undo(.run("sender"), as: "undo", at: present - 50 * day)
         let ancient = database.time(present - 70 * day)
         try database.execute("UPDATE pushsweep_run SET started = ?, ended = ?", [ancient, ancient])
-        // No marker protects them either.
+        // No checkpoint protects them either.
         try database.execute("UPDATE pushsweep_feed SET changed_at = NULL")
         let cutoff = EpochMilliseconds(present - 8 * day)
         let trial = try store.purge(before: cutoff, isDry: true)

@@ -59,7 +59,7 @@ struct RemovalRecordsTests {
         #expect(history.month == 40)
     }
 
-    @Test("without the right to read the markers there is no history")
+    @Test("without the right to read the checkpoints there is no history")
     func hidden() throws {
         let database = try TokenDatabase(.sqlite)
         #expect(try database.store().removals(from: chat) == RemovalHistory())

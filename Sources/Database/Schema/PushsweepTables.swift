@@ -122,6 +122,38 @@ extension PushsweepTable {
         ],
         primaryKey: ["name"])
 
+    /// Answers of APNs that other senders report. They need INSERT and no other right. Times of
+    /// TIMESTAMP are right whatever zone the inserting session has.
+    package static let evidence = PushsweepTable(
+        name: "pushsweep_evidence",
+        columns: [
+            Column("id", "BIGINT NOT NULL AUTO_INCREMENT", "INTEGER PRIMARY KEY AUTOINCREMENT"),
+            column("app", word),
+            Column(
+                "environment", "VARCHAR(16) NOT NULL DEFAULT 'production'",
+                "TEXT NOT NULL DEFAULT 'production'"),
+            Column("device_token", "VARBINARY(1024) NOT NULL", "TEXT NOT NULL"),
+            Column("status", "SMALLINT NOT NULL DEFAULT 410", "INTEGER NOT NULL DEFAULT 410"),
+            Column("reason", "VARCHAR(64) NULL", "TEXT NULL"),
+            Column("timestamp_ms", "BIGINT NULL", "INTEGER NULL"),
+            Column("sent_at", "TIMESTAMP(3) NULL DEFAULT NULL", "TEXT NULL"),
+            Column(
+                "created_at", "TIMESTAMP(3) NOT NULL DEFAULT CURRENT_TIMESTAMP(3)",
+                "TEXT NOT NULL DEFAULT (strftime('%Y-%m-%d %H:%M:%f', 'now'))"),
+        ],
+        primaryKey: ["id"])
+
+    /// One row per transaction that took rows out of `pushsweep_evidence`, or per imported file. It
+    /// tells for ever whether the evidence changed hands; see `EvidenceIntake`.
+    package static let intake = PushsweepTable(
+        name: "pushsweep_intake",
+        columns: [
+            column("id", uuid), column("run", uuid), column("source", word),
+            Column("state", "VARCHAR(8) NOT NULL", "TEXT NOT NULL"), column("reports", number),
+            column("taken_at", time),
+        ],
+        primaryKey: ["id"])
+
     /// The tables that this program keeps beside the user's.
-    package static let sideTables = [run, feed, change, invalid, lease]
+    package static let sideTables = [run, feed, change, invalid, lease, evidence, intake]
 }

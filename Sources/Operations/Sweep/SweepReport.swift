@@ -156,7 +156,8 @@ extension FeedReport {
         }
         if accounting.quarantinedBytes > 0 {
             lines.append(
-                "  quarantined after the last whole tuple: \(accounting.quarantinedBytes.counting("byte"))")
+                "  quarantined after the last whole tuple: \(accounting.quarantinedBytes.counting("byte"))"
+            )
         }
         if let detail { lines.append("  \(detail)") }
         if let cause {

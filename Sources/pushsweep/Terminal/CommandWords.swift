@@ -1,4 +1,5 @@
 import Glibc
+import Operations
 
 /// The words of the command line after the program's name.
 enum CommandWords {
@@ -35,4 +36,16 @@ enum CommandWords {
         return bytes.split(separator: 0, omittingEmptySubsequences: false).dropLast()
             .map { String(decoding: $0, as: UTF8.self) }
     }
+}
+
+/// The section about exit codes in every help text.
+enum HelpText {
+    static let exitStatus =
+        ExitStatus.allCases.reduce(into: "EXIT STATUS\n") { text, code in
+            let number = String(code.rawValue)
+            text += "  " + number + String(repeating: " ", count: 4 - number.count) + code.meaning
+            text += "\n"
+        }
+        + "\nAny other code means failure. After a failure the last line of stderr is one summary "
+        + "for scripts."
 }

@@ -1,0 +1,278 @@
+// Other senders report dead tokens in the table `pushsweep_evidence`. A report changes hands: it leaves
+// that table and enters this host's journal. The two are different stores and can fail at any moment,
+// yet every report must be counted once. So each change of hands has a name, and `pushsweep_intake`
+// says what became of it:
+//
+//   1. begin a transaction, insert the name as `taken`, lock the rows
+//   2. write the rows into the journal under the name, durable but not to be used yet
+//   3. delete the rows, commit
+//   4. confirm the name in the journal: only now its records are evidence
+//
+// A kill before 3 leaves the rows in the table and records in the journal that no name vouches for. A
+// kill after 3, or an answer to the commit that got lost, leaves records whose name is `taken`. The
+// next run asks by inserting the name as `void`. If that succeeds, the transaction never committed and
+// never will, for its own insert of the name would fail: the records are dropped. If the name is
+// `taken`, they are confirmed. An insert of the same name by a transaction that is still open makes the
+// question wait, so there is no third answer.
+//
+// Rows become visible in another order than their numbers: a transaction with a lower number may
+// commit later. So no number is remembered; each step takes the rows that it sees.
+
+import APNsProtocol
+import Database
+import TokenHygiene
+
+/// One row of `pushsweep_evidence`.
+package struct EvidenceRow: Hashable, Sendable {
+    /// Its number.
+    package let id: Int64
+    /// The app and environment as the row names them.
+    package let partition: Partition
+    /// The report, or why the row is none.
+    package let report: Result<ReportedAnswer, UnusableReport>
+    /// The columns as one line of text, for the quarantine.
+    package let line: String
+}
+
+/// What a name of `pushsweep_intake` says.
+package enum IntakeState: Hashable, Sendable {
+    /// The evidence changed hands.
+    case taken
+    /// It did not and never will under this name.
+    case void
+}
+
+/// Takes reports out of `pushsweep_evidence`.
+package struct EvidenceIntake {
+    /// The most rows of one transaction.
+    package static let mostRows = 20_000
+    private static let columns =
+        "id, app, environment, device_token, status, reason, timestamp_ms, sent_at, created_at"
+
+    private let session: DatabaseSession
+    private var connection: any SQLConnection { session.connection }
+
+    /// Works on the database of a token table.
+    package init(_ table: TokenTable) { session = table.session }
+
+    /// Whether the account sees the table; an installation without other senders may lack it.
+    ///
+    /// - Throws: any failure of a query.
+    package func visibility() throws(StoreFailure) -> TableVisibility {
+        try session.visibility(of: PushsweepTable.evidence.name, Self.columns)
+    }
+
+    /// The number of rows that wait.
+    ///
+    /// - Throws: any failure of a query.
+    package func waiting() throws(StoreFailure) -> Int {
+        try session.retries.retrying("counting the rows of pushsweep_evidence") {
+            () throws(SQLFailure) in
+            try connection.query("SELECT COUNT(*) FROM pushsweep_evidence").scalar?.count ?? 0
+        }
+    }
+
+    /// Some of the waiting rows, without taking them: those after a number, in the order of their
+    /// numbers.
+    ///
+    /// - Throws: any failure of a query.
+    package func peek(after id: Int64, limit: Int) throws(StoreFailure) -> [EvidenceRow] {
+        try session.retries.retrying("reading pushsweep_evidence") { () throws(SQLFailure) in
+            try rows(
+                connection.query(
+                    "SELECT \(Self.columns) FROM pushsweep_evidence WHERE id > ? ORDER BY id LIMIT "
+                        + "\(limit)", [.integer(id)]))
+        }
+    }
+
+    /// Takes rows under a name: passes them to `keep`, which makes them durable, and deletes them.
+    /// Returns how many; 0 when none waits.
+    ///
+    /// - Throws: any failure. Then it is unknown whether the rows changed hands; ask with `resolve`.
+    ///   The errors of `keep`; then they did not.
+    package func take(
+        as name: String, run: String, limit: Int = mostRows, keep: ([EvidenceRow]) throws -> Void
+    ) throws -> Int {
+        do {
+            let ids = try connection.query(
+                "SELECT id FROM pushsweep_evidence ORDER BY id LIMIT \(limit)")
+            guard ids.count > 0 else { return 0 }
+            try connection.begin()
+            try insert(name, run: run, source: "table", state: "taken", reports: ids.count)
+            var taken = 0
+            for start in stride(from: 0, to: ids.count, by: 1_000) {
+                let some = (start..<min(start + 1_000, ids.count)).map { ids[$0, 0] }
+                let list = "(\(placeholders(some.count)))"
+                let found = try rows(
+                    connection.query(
+                        "SELECT \(Self.columns) FROM pushsweep_evidence WHERE id IN \(list)"
+                            + connection.dialect.rowLock, some))
+                guard !found.isEmpty else { continue }
+                try keep(found)
+                _ = try connection.execute(
+                    "DELETE FROM pushsweep_evidence WHERE id IN "
+                        + "(\(placeholders(found.count)))", found.map { .integer($0.id) })
+                taken += found.count
+            }
+            try connection.commit()
+            return taken
+        } catch let failure as SQLFailure {
+            connection.rollBack()
+            throw StoreFailure(failure, while: "taking rows out of pushsweep_evidence")
+        } catch {
+            connection.rollBack()
+            throw error
+        }
+    }
+
+    /// Says for ever what became of a name. A name that nobody has used becomes void.
+    ///
+    /// - Throws: any failure; then the question is open, and can be asked again.
+    package func resolve(_ name: String, run: String) throws(StoreFailure) -> IntakeState {
+        try session.retries.retrying("looking for intake \(name)") { () throws(SQLFailure) in
+            if let state = try state(of: name) { return state }
+            do throws(SQLFailure) {
+                try insert(name, run: run, source: "table", state: "void", reports: 0)
+                return .void
+            } catch {
+                // The name was inserted meanwhile.
+                guard error.kind != .lost, let state = try state(of: name) else { throw error }
+                return state
+            }
+        }
+    }
+
+    /// Enters the name of an imported content. Nothing is deleted anywhere, so a name that a killed
+    /// import made void is taken after all.
+    ///
+    /// - Returns: false when the content was imported before.
+    /// - Throws: any failure; then it is unknown whether the name is taken. The same import asks
+    ///   again.
+    package func claim(
+        _ name: String, run: String, reports: Int
+    ) throws(StoreFailure) -> Bool {
+        try session.retries.retrying("entering the import \(name)") { () throws(SQLFailure) in
+            switch try owner(of: name) {
+            case .some(let (state, owner)) where state == .taken: return owner == run
+            case .some:
+                let now = connection.dialect.now
+                return try connection.execute(
+                    "UPDATE pushsweep_intake SET state = 'taken', run = ?, reports = ?, taken_at = "
+                        + "\(now) WHERE id = ? AND state = 'void'",
+                    [.text(run), .integer(Int64(reports)), .text(name)]) > 0
+            case nil:
+                try insert(name, run: run, source: "import", state: "taken", reports: reports)
+                return true
+            }
+        }
+    }
+
+    /// Whether a content was imported before.
+    ///
+    /// - Throws: any failure of a query.
+    package func isTaken(_ name: String) throws(StoreFailure) -> Bool {
+        try session.retries.retrying("looking for the import \(name)") { () throws(SQLFailure) in
+            try state(of: name) == .taken
+        }
+    }
+
+    // MARK: Statements
+
+    private func state(of name: String) throws(SQLFailure) -> IntakeState? {
+        try owner(of: name)?.state
+    }
+
+    private func owner(of name: String) throws(SQLFailure) -> (state: IntakeState, run: String)? {
+        let found = try connection.query(
+            "SELECT state, run FROM pushsweep_intake WHERE id = ?", [.text(name)])
+        guard found.count > 0 else { return nil }
+        return (found[0, 0].text == "taken" ? .taken : .void, found[0, 1].text ?? "")
+    }
+
+    private func insert(
+        _ name: String, run: String, source: String, state: String, reports: Int
+    ) throws(SQLFailure) {
+        _ = try connection.execute(
+            "INSERT INTO pushsweep_intake (id, run, source, state, reports, taken_at) VALUES "
+                + "(?, ?, ?, ?, ?, \(connection.dialect.now))",
+            [.text(name), .text(run), .text(source), .text(state), .integer(Int64(reports))])
+    }
+
+    private func rows(_ found: SQLRows) throws(SQLFailure) -> [EvidenceRow] {
+        try found.require(width: 9)
+        return (0..<found.count).map { EvidenceRow(found.row($0), connection.dialect) }
+    }
+}
+
+extension EvidenceRow {
+    fileprivate init(_ values: ArraySlice<SQLValue>, _ dialect: SQLDialect) {
+        let values = Array(values)
+        id = values[0].integer ?? 0
+        partition = Partition(app: values[1].shown, environment: values[2].shown)
+        let names = [
+            "app", "environment", "device_token", "status", "reason", "timestamp_ms", "sent_at",
+            "created_at",
+        ]
+        line = zip(names, values.dropFirst()).map { "\($0)=\($1.shown)" }.joined(separator: " ")
+        do throws(UnusableReport) {
+            report = .success(try Self.report(values, dialect))
+        } catch {
+            report = .failure(error)
+        }
+    }
+
+    private static func report(
+        _ values: [SQLValue], _ dialect: SQLDialect
+    ) throws(UnusableReport) -> ReportedAnswer {
+        let token: [UInt8]
+        switch values[3] {
+        case .text(let text): token = Array(text.utf8)
+        case .bytes(let bytes), .rawText(let bytes): token = bytes
+        default: throw .field("device_token", expected: "a text")
+        }
+        var report = ReportedAnswer(token: token)
+        guard let status = values[4].count, (100...999).contains(status) else {
+            throw .field("status", expected: "a number from 100 to 999")
+        }
+        report.status = status
+        if values[5] != .null {
+            guard let reason = values[5].text else { throw .field("reason", expected: "a text") }
+            report.reason = reason
+        }
+        if values[6] != .null {
+            guard let time = values[6].count else {
+                throw .field("timestamp_ms", expected: "a whole number of milliseconds")
+            }
+            report.timestamp = EpochMilliseconds(Int64(time))
+        }
+        report.sentAt = try time(values[7], "sent_at", dialect)
+        report.receivedAt = try time(values[8], "created_at", dialect)
+        return report
+    }
+
+    private static func time(
+        _ value: SQLValue, _ name: String, _ dialect: SQLDialect
+    ) throws(UnusableReport) -> EpochMilliseconds? {
+        if value == .null { return nil }
+        if let time = dialect.ownTime(name).mark(value) { return time }
+        guard let text = value.text, let time = EpochMilliseconds(dateAndTime: text) else {
+            throw .field(name, expected: "a time in UTC")
+        }
+        return time
+    }
+}
+
+extension SQLValue {
+    /// The value in a line of text.
+    fileprivate var shown: String {
+        switch self {
+        case .null: ""
+        case .integer(let number): "\(number)"
+        case .unsigned(let number): "\(number)"
+        case .real(let number): "\(number)"
+        case .text(let text): text
+        case .bytes(let bytes), .rawText(let bytes): String(decoding: bytes, as: UTF8.self)
+        case .wallClock(let clock): clock.text(fraction: 3)
+        }
+    }
+}
