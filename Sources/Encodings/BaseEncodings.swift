@@ -41,6 +41,16 @@ package enum Hex {
         }
     }
 
+    /// Appends two digits for each byte of an array. Ledger entries are made of this, and the
+    /// compiler does not make a version for arrays of the function above in other modules.
+    package static func append(_ bytes: [UInt8], to text: inout [UInt8]) {
+        text.reserveCapacity(text.count + 2 * bytes.count)
+        for byte in bytes {
+            text.append(digit(byte >> 4))
+            text.append(digit(byte & 15))
+        }
+    }
+
     /// The spelling of bytes, two digits for each.
     package static func text(_ bytes: some Sequence<UInt8>) -> String {
         var text: [UInt8] = []

@@ -28,14 +28,22 @@ package enum JSONText {
     /// and the control characters below U+0020.
     package static func append(_ text: String, to json: inout [UInt8]) {
         json.append(UInt8(ascii: "\""))
-        for byte in text.utf8 {
-            switch byte {
-            case UInt8(ascii: "\""), UInt8(ascii: "\\"):
-                json.append(UInt8(ascii: "\\"))
-                json.append(byte)
-            case 0..<0x20: appendNumber(of: UInt16(byte), to: &json)
-            default: json.append(byte)
+        var text = text
+        text.withUTF8 { utf8 in
+            // Most texts need no escape, so whole runs are appended.
+            var start = 0
+            for (position, byte) in utf8.enumerated()
+            where byte < 0x20 || byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\") {
+                json.append(contentsOf: utf8[start..<position])
+                start = position + 1
+                if byte < 0x20 {
+                    appendNumber(of: UInt16(byte), to: &json)
+                } else {
+                    json.append(UInt8(ascii: "\\"))
+                    json.append(byte)
+                }
             }
+            json.append(contentsOf: utf8[start...])
         }
         json.append(UInt8(ascii: "\""))
     }

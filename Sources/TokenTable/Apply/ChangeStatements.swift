@@ -85,7 +85,10 @@ struct ChangeStatements {
     /// NULL. The runs are in key order, which INTERVAL needs and in which other transactions lock
     /// the same rows.
     private func batches(_ changes: [RowChange], longest: Int) -> [ArraySlice<RowChange>] {
-        let ordered = changes.sorted { (number($0) ?? 0) < (number($1) ?? 0) }
+        // Numbers are sorted in place of changes, whose copies cost more than the comparisons.
+        let numbers = changes.map { number($0) ?? 0 }
+        let places = changes.indices.sorted { (numbers[$0], $0) < (numbers[$1], $1) }
+        let ordered = places.map { changes[$0] }
         let kinds = Dictionary(grouping: ordered) { change in
             guards.reduce(0) { $0 * 2 + (value(change, $1) == .null ? 1 : 0) }
         }
