@@ -126,7 +126,7 @@ final class PrivateFolder: Sendable {
         guard facts.st_uid == geteuid() else {
             throw JournalFailure(
                 .permission,
-                "opening \(file): it belongs to \(UserName.of(facts.st_uid)), and this run is by "
+                "opening \(file): it belongs to \(UserName.of(facts.st_uid)), and this run belongs to "
                     + "\(UserName.of(geteuid())); nothing was read or written: \(handOver)")
         }
         guard facts.st_nlink == 1 else {
@@ -157,7 +157,7 @@ final class PrivateFolder: Sendable {
 
     private static func foreign(_ path: String, _ owner: uid_t, _ mode: mode_t) -> String {
         "the state folder \(path) belongs to \(UserName.of(owner)) (mode "
-            + "\(String(mode, radix: 8))), and this run is by \(UserName.of(geteuid())); nothing was "
+            + "\(String(mode, radix: 8))), and this run belongs to \(UserName.of(geteuid())); nothing was "
             + "read: run as \(UserName.of(owner)), or as root run: chown -R \(UserName.of(geteuid())) "
             + "\(path.shellWord) && chmod 700 \(path.shellWord)"
     }

@@ -13,7 +13,7 @@
 // documentation writes that page anew when PUSHSWEEP_TEST_WRITE_DOCS is 1.
 //
 // Other files change only for more than a key: SettingsRules.swift has the rules about two
-// settings, SettingsPages.swift the titles of groups, and ThrottleOptions.swift the options of the
+// settings, SettingsPages.swift the titles of groups, and CommonOptions.swift the options of the
 // command line, each with the key that it sets.
 
 /// All settings.

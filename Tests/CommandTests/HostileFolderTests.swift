@@ -58,7 +58,7 @@ struct HostileFolderTests {
                 refused(
                     result,
                     [
-                        "belongs to nobody (mode \(name))", "this run is by root",
+                        "belongs to nobody (mode \(name))", "this run belongs to root",
                         "chown -R root \(state)",
                     ], "\(command)")
                 #expect(try files(below: state) == before, "\(command) changed something")

@@ -113,9 +113,10 @@ struct SendTests {
         #expect(result.exit == 0, "\(result.error)")
         let totals = stage.gateway.log.totals
         #expect(totals.unprocessed > 0 && totals.unanswered > 0)
-        #expect(result.app()["unknown"] as? Int == totals.unanswered)
-        #expect(
-            try stage.states() == ["sent": 3_000 - totals.unanswered, "unknown": totals.unanswered])
+        // The gateway closes with requests unread, so answers that it counts can be lost on their way.
+        let unknown = try #require(result.app()["unknown"] as? Int)
+        #expect((totals.unanswered..<300).contains(unknown))
+        #expect(try stage.states() == ["sent": 3_000 - unknown, "unknown": unknown])
         #expect(stage.gateway.log.acceptedTwice.isEmpty)
     }
 

@@ -196,7 +196,7 @@ struct PreflightTests {
         let report = try database.store { $0.table = "devices" }.examine(.read)
         #expect(
             report.findings.contains {
-                $0.severity == .warning && $0.sentence.contains("no signal finds 1 of them")
+                $0.severity == .warning && $0.sentence.contains("no evidence matches 1 of them")
             }, "\(report.findings)")
     }
 

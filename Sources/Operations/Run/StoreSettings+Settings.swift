@@ -30,6 +30,12 @@ extension Settings {
 }
 
 extension Duration {
+    /// Whole milliseconds, rounded down.
+    var wholeMilliseconds: Int64 {
+        let (seconds, attoseconds) = components
+        return seconds * 1000 + attoseconds / 1_000_000_000_000_000
+    }
+
     /// Whole seconds, rounded up.
     fileprivate var wholeSeconds: Int { Int((wholeMilliseconds + 999) / 1000) }
 }

@@ -126,11 +126,3 @@ extension GuardLimits {
             dayPercent: limits.dayPercent)
     }
 }
-
-extension Duration {
-    /// Whole milliseconds, rounded down.
-    var wholeMilliseconds: Int64 {
-        let (seconds, attoseconds) = components
-        return seconds * 1000 + attoseconds / 1_000_000_000_000_000
-    }
-}

@@ -195,7 +195,7 @@ extension TokenTable {
                 findings.append(
                     StoreFinding(
                         .failure(.permission),
-                        "\(doing): the account may not; run "
+                        "\(doing): the account lacks this right; run "
                             + right.grant(to: account)))
             }
         }

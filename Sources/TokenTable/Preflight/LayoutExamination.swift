@@ -44,7 +44,7 @@ struct LayoutExamination {
             .refusedByCheck,
             "column \(layout.token.name) of \(layout.table) has room for tokens of \(bytes) bytes, "
                 + "and tokens may have \(mapping.longestToken): longer ones are refused or cut off "
-                + "when they register, and no signal finds them; widen it (see `pushsweep schema "
+                + "when they register, and no evidence matches them; widen it (see `pushsweep schema "
                 + "print`), or declare token: {longest: \(bytes)} under store.active-users")
     }
 
@@ -58,7 +58,7 @@ struct LayoutExamination {
         return StoreFinding(
             .warning,
             "column \(layout.token.name) of \(layout.table) fills tokens shorter than \(bytes) bytes up "
-                + "with zeros (BINARY), and no signal finds those; tokens have \(Self.usualToken) "
+                + "with zeros (BINARY), and no evidence matches those; tokens have \(Self.usualToken) "
                 + "bytes today; make it VARBINARY and cut the zeros off")
     }
 

@@ -174,7 +174,7 @@ extension TokenTable {
             spelled - (layout.token.encoding == .binary ? fitting : hex - misplaced)
             + (layout.token.tellsCaseApart ? sample.count(.mixedHex) : 0)
         let severity: StoreFinding.Severity = unfindable > 0 ? .warning : .ok
-        let note = unfindable > 0 ? "; no signal finds \(unfindable) of them" : ""
+        let note = unfindable > 0 ? "; no evidence matches \(unfindable) of them" : ""
         return [
             StoreFinding(
                 severity, "\(column): of \(sample.total) rows sampled, stored as \(list)\(note)")
