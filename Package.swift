@@ -93,7 +93,7 @@ let package = Package(
         .target(
             name: "Operations",
             dependencies: [
-                "APNsConnection", "APNsProtocol", "Encodings", "EvidenceJournal", "SecureTransport",
+                "APNsConnection", "APNsProtocol", "Encodings", "EvidenceFiles", "EvidenceJournal", "SecureTransport",
                 "Settings", "TokenHygiene", "Database", "PushQueue", "TokenTable", logging,
             ],
             swiftSettings: strict),
@@ -106,7 +106,7 @@ let package = Package(
         .executableTarget(
             name: "pushsweep",
             dependencies: [
-                "APNsProtocol", "Encodings", "APNsSimulator", "EvidenceJournal", "Operations",
+                "APNsProtocol", "Encodings", "APNsSimulator", "EvidenceFiles", "EvidenceJournal", "Operations",
                 "SecureTransport", "Settings", "TokenHygiene", "Database", "PushQueue",
                 "TokenTable", argumentParser, logging,
             ],

@@ -45,6 +45,12 @@ package struct ReportLayout: Hashable, Sendable {
         self.map = map
         self.unit = unit
     }
+
+    /// The same text for the same way of reading, in every process.
+    package var canonical: String {
+        let fields = map.paths.map { "\($0.key.rawValue)=\($0.value.text)" }.sorted()
+        return ([format.rawValue, unit.rawValue] + fields).joined(separator: ",")
+    }
 }
 
 /// One record of a file and what it reports.

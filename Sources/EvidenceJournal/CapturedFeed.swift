@@ -6,6 +6,9 @@ import TokenHygiene
 package enum FeedState: String, CaseIterable, Hashable, Sendable {
     /// The run that holds the lock is reading it.
     case reading
+    /// Its bytes are durable, and it is not known yet whether their source gave them up; see
+    /// `openIntakes`.
+    case taking
     /// Its bytes are durable, and its evidence is not applied yet.
     case pending
     /// The token database has all changes that follow from it.

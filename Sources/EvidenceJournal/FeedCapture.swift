@@ -64,21 +64,22 @@ package final class FeedCapture {
 
 extension EvidenceJournal {
     /// Opens a capture: for a gateway before its list is read, for answers of APNs at the first
-    /// answer.
+    /// answer. A feed of an intake is `taking` until the intake is confirmed.
     package func beginFeed(
         run: String, partition: Partition, source: String, kind: EvidenceSource = .feedback,
-        at now: EpochMilliseconds
+        intake: String? = nil, at now: EpochMilliseconds
     ) throws(JournalFailure) -> FeedCapture {
         let id = UUID().uuidString.lowercased()
         try perform("opening a feed in the journal") { db in
             try db.execute(
                 sql: """
-                    INSERT INTO feed (id, run, app, environment, source, opened, state, kind)
-                    VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+                    INSERT INTO feed
+                    (id, run, app, environment, source, opened, state, kind, intake)
+                    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
                     """,
                 arguments: [
                     id, run, partition.app, partition.environment, source, now.rawValue,
-                    FeedState.reading.rawValue, kind.rawValue,
+                    (intake == nil ? FeedState.reading : .taking).rawValue, kind.rawValue, intake,
                 ])
         }
         return FeedCapture(id: id, journal: self)

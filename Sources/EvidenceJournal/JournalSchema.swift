@@ -44,6 +44,13 @@ enum JournalSchema {
                     CREATE INDEX run_success ON run (kind) WHERE exit = 0;
                     """)
         }
+        migrator.registerMigration("5 reports of other senders") { db in
+            try db.execute(
+                sql: """
+                    ALTER TABLE feed ADD COLUMN intake TEXT;
+                    CREATE INDEX feed_intake ON feed (intake) WHERE intake IS NOT NULL;
+                    """)
+        }
         return migrator
     }
 }

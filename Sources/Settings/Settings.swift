@@ -18,6 +18,8 @@ package struct Settings: Sendable, Equatable {
     package internal(set) var policy = Policy()
     /// The limits at which runs pause for a busy database.
     package internal(set) var throttle = Throttle()
+    /// The reports of other senders.
+    package internal(set) var evidence = Evidence()
     /// The rules of sending.
     package internal(set) var send = Send()
     /// Limits beyond which a removal is held.
@@ -203,6 +205,19 @@ package struct Settings: Sendable, Equatable {
         package internal(set) var stopFile = ""
         /// Replicas whose lag counts; empty: the database's own.
         package internal(set) var replicas: [StoreLocation] = []
+    }
+
+    /// The reports of other senders.
+    package struct Evidence: Sendable, Equatable {
+        /// What to do with a report without a time.
+        package enum MissingTime: String, Sendable, CaseIterable {
+            /// It goes to quarantine.
+            case refuse
+            /// The time of its arrival counts.
+            case received
+        }
+        /// What to do with a report without a time.
+        package internal(set) var missingTime = MissingTime.refuse
     }
 
     /// The rules of sending.

@@ -18,7 +18,7 @@ extension SettingsTable {
             ("store.push-queue.", "Table of notifications to send"), ("apps[].", "Apps"),
             ("policy.", "Stale rows"),
             ("throttle.", "Pauses and early ends"),
-            ("send.", "Sending"),
+            ("evidence.", "Reports of other senders"), ("send.", "Sending"),
             ("guard.", "When a removal is held"), ("report.", "Reports"),
         ]
         return titles.map { prefix, title in

@@ -20,7 +20,7 @@
 package enum SettingsTable {
     /// All rows in the order of all output.
     static let rules: [SettingRule] =
-        general + store + apps + policy + throttle + sending + limits + report
+        general + store + apps + policy + throttle + evidence + sending + limits + report
 
     /// Groups and settings that no code uses yet. Remove one here when code uses it.
     static let groupsNotInForce = [
@@ -103,6 +103,13 @@ package enum SettingsTable {
             .computed("`stop` in the state folder") { $0.inState("stop").map { .text($0) } },
             \.throttle.stopFile, sample: .comment("/var/lib/pushsweep/stop"),
             "File whose presence ends runs with 75; pushsweep does not remove it.")
+    }
+
+    @SettingRows private static var evidence: [SettingRule] {
+        setting(
+            "evidence.missing-time", .choice, .text("refuse"), \.evidence.missingTime,
+            "A 410 that another sender reports without a time goes to quarantine (refuse), or counts from its arrival (received)."
+        )
     }
 
     @SettingRows private static var sending: [SettingRule] {

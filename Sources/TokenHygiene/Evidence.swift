@@ -28,6 +28,9 @@ package enum EvidenceSource: String, Hashable, Sendable, CaseIterable {
     case unregistered = "Unregistered"
     /// HTTP/2 answer 410 with reason ExpiredToken.
     case expiredToken = "ExpiredToken"
+    /// Reports of other senders that cannot be used. Their feed is quarantined whole and marks
+    /// nothing.
+    case unusable
 }
 
 /// The combined evidence about one token from all its statements in one feed. The latest time wins.

@@ -66,7 +66,12 @@ struct FeedDecoding {
     }
 
     private mutating func run() throws -> DecodedFeed {
-        let ending = feed.kind == .feedback ? try readTuples() : try readAnswers()
+        let ending =
+            switch feed.kind {
+            case .feedback: try readTuples()
+            case .unregistered, .expiredToken: try readAnswers()
+            case .unusable: try countLines()
+            }
         // Records of answers are committed whole, so they are complete however the run ended.
         let end = feed.kind == .feedback ? FeedEnd(feed.end ?? .crashed, ending) : .clean
         if books.quarantinedBytes > 0 {
@@ -124,6 +129,18 @@ struct FeedDecoding {
         }
         books.bytes = place
         books.tupleBytes = place
+        return .clean
+    }
+
+    /// Reports that cannot be used, one a line. Their places were quarantined with their reasons
+    /// when they came.
+    private mutating func countLines() throws -> FeedbackEnding {
+        try journal.forEachChunk(of: feed.id) { chunk in
+            books.bytes += chunk.count
+            books.tuples += chunk.count { $0 == UInt8(ascii: "\n") }
+        }
+        books.tupleBytes = books.bytes
+        books.quarantined = books.tuples
         return .clean
     }
 

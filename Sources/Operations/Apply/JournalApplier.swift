@@ -29,6 +29,8 @@ struct JournalApplier {
     let started: EpochMilliseconds
     /// The lease that fences the changes; nil for dry runs and senders.
     var lease: Lease?
+    /// Whether the journal is that of a trial, of which nothing is kept.
+    var isTrial = false
     /// The guard's decisions so far.
     let opinions = GuardLog()
     /// The rows that refused the current feed's changes.
@@ -91,6 +93,12 @@ struct JournalApplier {
             return .held
         }
         entry.accounting = books
+        // Its app may be one that the settings do not name.
+        if feed.kind == .unusable {
+            if !plan.dryRun { try journal.close(feed.id, as: .applied, at: context.now()) }
+            entry.state = nil
+            return .quarantined
+        }
         guard let partition = plan.partitions[feed.partition] else {
             throw RunFailure(
                 .configuration, .settings,
@@ -114,7 +122,7 @@ struct JournalApplier {
         entry.rowsChanged = judged.rowsChanged
         if plan.dryRun {
             let guarded = hold == nil ? ExitStatus.done : .held
-            guard case .file = plan.work else { return .worse(guarded, .pending) }
+            guard isTrial else { return .worse(guarded, .pending) }
             entry.state = nil
             return .worse(guarded, .following(decoded.end, feed.captureEnd, books))
         }

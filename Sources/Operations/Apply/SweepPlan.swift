@@ -1,6 +1,7 @@
 import APNsConnection
 import APNsProtocol
 import Database
+import EvidenceFiles
 import SecureTransport
 import TokenHygiene
 
@@ -38,6 +39,8 @@ package struct SweepPlan: Sendable {
         case file(String, Partition)
         /// A feed of the journal, by its name.
         case journaled(String)
+        /// A log or export of another sender.
+        case reports(ReportFile)
         /// The answers that a sender's own run received.
         case answers
         /// The held feeds that a digest names.
@@ -48,10 +51,23 @@ package struct SweepPlan: Sendable {
             switch self {
             case .gateways: "sweep"
             case .file, .journaled: "replay"
+            case .reports: "import"
             case .answers: "send"
             case .release: "release"
             }
         }
+    }
+
+    /// A log or export of another sender, and how to read it.
+    package struct ReportFile: Sendable, Hashable {
+        /// The path of the file; `-` for standard input.
+        package var path: String
+        /// The app and environment of its tokens.
+        package var partition: Partition
+        /// Its form and fields.
+        package var layout: ReportLayout
+        /// Whether a content that was imported before is imported again.
+        package var again = false
     }
 
     /// The path of the state folder.
@@ -80,10 +96,16 @@ package struct SweepPlan: Sendable {
     /// Whether the run may remove rows of this partition: it is chosen, or none is chosen.
     func isAbout(_ partition: Partition) -> Bool { chosen?.contains(partition) ?? true }
 
+    /// Whether the time of its arrival counts for a report without a time.
+    var mayUseArrival = false
+
     /// Whether a file is only tried and nothing of it is kept.
     var isTrial: Bool {
-        guard dryRun, case .file = work else { return false }
-        return true
+        guard dryRun else { return false }
+        switch work {
+        case .file, .reports: return true
+        default: return false
+        }
     }
 
     /// Whether a person named this feed, so that it is processed even though it is held.

@@ -175,7 +175,8 @@ extension MetricsFacts.Run {
             try? JSONDecoder().decode(type, from: Data(summary.utf8))
         }
         switch kind {
-        case "sweep", "replay", "release": return read(SweepReport.self).map(Report.sweep) ?? .other
+        case "sweep", "replay", "import", "release":
+            return read(SweepReport.self).map(Report.sweep) ?? .other
         case "send": return read(SendReport.self).map(Report.send) ?? .other
         case "undo": return read(UndoReport.self).map(Report.undo) ?? .other
         default: return .other

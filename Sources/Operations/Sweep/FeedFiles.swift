@@ -115,11 +115,23 @@ final class TrialFolder {
 
     /// Makes the folder of a trial, and replaces one that was left; nil when the plan is not a trial.
     /// The lock of the state folder prevents two trials at once.
-    init?(for plan: SweepPlan, in state: StateFolder) throws {
-        let path = state.file(Self.name)
-        if access(path, F_OK) == 0 { try? FileManager.default.removeItem(atPath: path) }
-        guard plan.isTrial else { return nil }
+    convenience init?(for plan: SweepPlan, in state: StateFolder) throws {
+        guard plan.isTrial else {
+            Self.removeLeft(in: state)
+            return nil
+        }
+        try self.init(in: state)
+    }
+
+    /// Makes the folder of a trial, and replaces one that was left.
+    init(in state: StateFolder) throws {
+        Self.removeLeft(in: state)
         folder = try StateFolder(Self.name, in: state)
+    }
+
+    private static func removeLeft(in state: StateFolder) {
+        let path = state.file(name)
+        if access(path, F_OK) == 0 { try? FileManager.default.removeItem(atPath: path) }
     }
 
     deinit { try? FileManager.default.removeItem(atPath: folder.path) }

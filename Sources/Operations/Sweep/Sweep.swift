@@ -78,24 +78,26 @@ package struct Sweep: RecordedRun {
         }
         guard !plan.dryRun else {
             if case .gateways = plan.work { try store.respectLease(in: journal.folder) }
-            return try applyAndExpire(left, journal, store, nil)
+            return try applyAndExpire(opened, store, nil)
         }
         try store.underLease(
             run: run, kind: plan.work.kind, in: journal.folder, context
         ) { lease in
-            try applyAndExpire(left, journal, store, lease)
+            try applyAndExpire(opened, store, lease)
             noteEnd(in: store)
         }
     }
 
     /// The steps that need the lease. In a dry run there is none.
     private mutating func applyAndExpire(
-        _ left: [CapturedFeed], _ journal: EvidenceJournal, _ store: TokenTable, _ lease: Lease?
+        _ opened: OpenedJournal, _ store: TokenTable, _ lease: Lease?
     ) throws {
+        let journal = opened.journal
+        if !plan.dryRun { try reportIntake(journal, store).settleOpenIntakes() }
         let applier = JournalApplier(
             journal: journal, store: store, plan: plan, context: context, run: run,
-            started: started, lease: lease)
-        isWhole = try applyPlanned(left, applier)
+            started: started, lease: lease, isTrial: plan.isTrial)
+        isWhole = try applyPlanned(opened, applier)
         if isWhole { applyAbandonedSenders(store, lease) }
         if isWhole && !context.interrupt.isTripped { removeExpired(store, lease) }
     }
@@ -134,14 +136,15 @@ package struct Sweep: RecordedRun {
 
     /// Processes every gateway and pending feed of the plan; false when the run has to end before.
     private mutating func applyPlanned(
-        _ left: [CapturedFeed], _ applier: JournalApplier
+        _ opened: OpenedJournal, _ applier: JournalApplier
     ) throws -> Bool {
         let journal = applier.journal
         switch plan.work {
         case .gateways(let sources):
             // Every run processes held feeds again until a person has decided about them.
-            for feed in try journal.feeds(.held) + left
+            for feed in try journal.feeds(.held) + journal.feeds(.pending)
             where apply(feed, with: applier, resumed: true) { return false }
+            guard takeReports(opened, applier) else { return false }
             let collector = FeedCollector(journal: journal, context: context, run: run)
             for source in sources where try sweep(source, collector, applier) {
                 return source.partition == sources.last?.partition
@@ -152,6 +155,11 @@ package struct Sweep: RecordedRun {
             try apply(journal.feed(feed), with: applier, resumed: false)
         case .journaled(let feed):
             try apply(journal.feed(feed), with: applier, resumed: true)
+        case .reports(let file):
+            let taken = try reportIntake(journal, applier.store).take(file)
+            outcome.report.intake = taken.counts
+            for feed in taken.feeds
+            where try apply(journal.feed(feed), with: applier, resumed: false) { return false }
         case .answers: break  // A sender applies them as they come.
         case .release(let digest):
             let (feeds, applier) = try applier.released(by: digest)
@@ -160,6 +168,54 @@ package struct Sweep: RecordedRun {
             try countFollowers(in: applier.journal)
         }
         return true
+    }
+
+    private func reportIntake(_ journal: EvidenceJournal, _ store: TokenTable) -> ReportIntake {
+        ReportIntake(journal: journal, store: store, plan: plan, context: context, run: run)
+    }
+
+    /// Takes the reports of other senders and applies them; false when the run has to end before the
+    /// gateways are read. A missing right concerns the reports alone.
+    private mutating func takeReports(
+        _ opened: OpenedJournal, _ applier: JournalApplier
+    ) -> Bool {
+        let intake = reportIntake(applier.journal, applier.store)
+        do {
+            guard try intake.hasTable() else { return true }
+            if plan.dryRun {
+                try previewReports(opened, applier)
+                return true
+            }
+            while !context.interrupt.isTripped, let taken = try intake.takeRows() {
+                outcome.report.add(taken.counts)
+                for feed in taken.feeds
+                where try apply(applier.journal.feed(feed), with: applier, resumed: false) {
+                    return false
+                }
+                if taken.counts.reports < EvidenceIntake.mostRows { break }
+            }
+            return true
+        } catch {
+            let failure = RunFailure.wrapping(error, at: .store)
+            outcome.fail(failure)
+            return failure.exit == .permission || failure.exit == .configuration
+        }
+    }
+
+    /// Judges the waiting reports in a journal of their own, and takes none.
+    private mutating func previewReports(
+        _ opened: OpenedJournal, _ applier: JournalApplier
+    ) throws {
+        let trial = try TrialFolder(in: opened.folder)
+        let journal = try EvidenceJournal(in: trial.folder)
+        guard let preview = try reportIntake(journal, applier.store).previewRows() else { return }
+        outcome.report.add(preview.counts)
+        let judge = JournalApplier(
+            journal: journal, store: applier.store, plan: plan, context: context, run: run,
+            started: started, isTrial: true)
+        for feed in preview.feeds
+        where try apply(journal.feed(feed), with: judge, resumed: false) { return }
+        withExtendedLifetime(trial) {}
     }
 
     /// Counts what joined the hold after the look at it: the next sweep judges it.

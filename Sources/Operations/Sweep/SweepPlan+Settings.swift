@@ -1,6 +1,7 @@
 import APNsConnection
 import APNsProtocol
 import Database
+import EvidenceFiles
 import SecureTransport
 import Settings
 import TokenHygiene
@@ -16,11 +17,13 @@ extension SweepPlan {
     ) throws(RunFailure) {
         let chosen = try settings.apps(named: names)
         let sources = chosen.compactMap { GatewayPlan($0, now: context.now()) }
-        guard !sources.isEmpty else {
+        // Without a gateway there is work all the same: reports of other senders, evidence that
+        // waits, rows whose grace period has ended.
+        guard !chosen.isEmpty else {
             throw RunFailure(
                 .configuration, .settings,
-                "planning the sweep: no app of the settings has a feedback gateway; add "
-                    + "apps[].feedback with host and port, or try: pushsweep demo")
+                "planning the sweep: the settings name no app; add apps: with name, topic and "
+                    + "environment, or try: pushsweep demo")
         }
         self.init(settings, .gateways(sources), dryRun: dryRun)
         self.chosen = Set(chosen.map(\.partition))
@@ -47,6 +50,19 @@ extension SweepPlan {
         self.init(settings, .file(file, partition), dryRun: dryRun)
     }
 
+    /// The plan of importing a log or export of another sender.
+    ///
+    /// - Throws: when the app and environment of the file are not clear.
+    package init(
+        importing file: String, layout: ReportLayout, app: String?, environment: String?,
+        again: Bool, settings: Settings, dryRun: Bool
+    ) throws(RunFailure) {
+        let partition = try settings.app(
+            named: app, in: environment, for: "importing reports").partition
+        let file = ReportFile(path: file, partition: partition, layout: layout, again: again)
+        self.init(settings, .reports(file), dryRun: dryRun)
+    }
+
     /// The common parts of all plans, from the settings.
     init(_ settings: Settings, _ work: Work, dryRun: Bool) {
         self.init(
@@ -57,6 +73,7 @@ extension SweepPlan {
             policy: RemovalPolicy(settings.policy), limits: GuardLimits(settings.guardLimits),
             dryRun: dryRun)
         pacing = Pacing(settings)
+        mayUseArrival = settings.evidence.missingTime == .received
     }
 }
 

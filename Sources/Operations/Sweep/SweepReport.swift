@@ -9,7 +9,7 @@ import TokenTable
 package struct SweepReport: RunReport, Codable, Hashable {
     /// The run's name, a random UUID.
     package var run: String
-    /// `sweep`, `replay` or `release`.
+    /// `sweep`, `replay`, `import` or `release`.
     package var kind: String
     /// Whether the run was a dry run, which changes nothing.
     package var dryRun: Bool
@@ -24,6 +24,8 @@ package struct SweepReport: RunReport, Codable, Hashable {
     /// Tuples of feeds that joined the hold after the preview and wait for the next sweep; only after a
     /// release, and absent where there are none.
     package var waiting: Int?
+    /// The reports of other senders that the run took; absent where there were none.
+    package var intake: IntakeReport?
     /// The failures of the run, in order.
     package var problems: [RunProblem] = []
     /// The exit code.
@@ -35,6 +37,18 @@ package struct SweepReport: RunReport, Codable, Hashable {
         self.kind = kind
         self.dryRun = dryRun
         self.started = started.rfc3339
+    }
+
+    /// Adds the counts of more reports of other senders.
+    mutating func add(_ counts: IntakeReport) {
+        var sum = intake ?? IntakeReport()
+        sum.reports += counts.reports
+        sum.evidence += counts.evidence
+        sum.suspects += counts.suspects
+        sum.other += counts.other
+        sum.quarantined += counts.quarantined
+        sum.waiting = counts.waiting ?? sum.waiting
+        intake = sum
     }
 
     /// The guard's result for the run's record: `passed`, `held` with the partitions and gates, or
@@ -121,6 +135,9 @@ extension SweepReport {
         lines += removals.map { removal in
             "\(removal.app)/\(removal.environment): \(removal.due.counting("row")) marked for long enough, "
                 + (dryRun ? "would be removed" : "\(removal.removed) removed")
+        }
+        if let intake {
+            lines.append(intake.known == true ? "the same content was imported before" : intake.line)
         }
         lines.append(closing)
         return lines

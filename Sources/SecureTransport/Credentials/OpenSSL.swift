@@ -116,6 +116,13 @@ package final class SHA256Digest {
         guard EVP_DigestUpdate(context, bytes, bytes.count) == 1 else { throw Self.failure() }
     }
 
+    /// Adds the bytes of a buffer.
+    package func update(_ bytes: UnsafeRawBufferPointer) throws(SigningFailure) {
+        guard EVP_DigestUpdate(context, bytes.baseAddress, bytes.count) == 1 else {
+            throw Self.failure()
+        }
+    }
+
     /// The digest of all bytes so far, in lower-case hex: 64 digits. More bytes may be added.
     package func hex() throws(SigningFailure) -> String {
         guard let copy = EVP_MD_CTX_new() else { throw Self.failure() }

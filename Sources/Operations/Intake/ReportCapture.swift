@@ -1,0 +1,159 @@
+import APNsProtocol
+import EvidenceJournal
+import TokenHygiene
+
+/// What became of the reports of other senders: part of the reports of sweeps and imports. Fields may
+/// be added, never renamed.
+package struct IntakeReport: Codable, Hashable, Sendable {
+    /// Rows or lines that were read: the sum of the next four.
+    package var reports = 0
+    /// Reports of a 410: evidence, which the entries of `apps` account for.
+    package var evidence = 0
+    /// Reports that call a token bad (400 BadDeviceToken, DeviceTokenNotForTopic). They are never a
+    /// reason to remove a row.
+    package var suspects = 0
+    /// Answers and lines that say nothing about a token.
+    package var other = 0
+    /// Reports that cannot be used.
+    package var quarantined = 0
+    /// Rows that still wait, in a dry run; absent otherwise.
+    package var waiting: Int?
+    /// Whether the same content was imported before, so that nothing of it was taken.
+    package var known: Bool?
+
+    /// Makes counts of nothing.
+    package init() {}
+
+    /// The counts as text for people.
+    var line: String {
+        "reports of other senders: \(reports), of which \(evidence) call a token dead, "
+            + "\(suspects) suspect one, \(other) say nothing about one, "
+            + "\(quarantined) quarantined"
+    }
+}
+
+/// Writes the reports of one intake into the journal: one feed for each app, environment and reason,
+/// and one for what cannot be used, line by line as it came.
+struct ReportCapture {
+    /// Bytes that are written at once.
+    private static let room = 1 << 18
+    /// Number of unusable reports that get an entry with their reason.
+    private static let placesNamed = 10_000
+
+    private struct Key: Hashable {
+        let partition: Partition
+        let source: EvidenceSource
+    }
+
+    private let journal: EvidenceJournal
+    private let intake: OpenIntake
+    private let label: String
+    private let reader: ReportReader
+    private let now: EpochMilliseconds
+    private var captures: [Key: FeedCapture] = [:]
+    private var bytes: [Key: [UInt8]] = [:]
+    private var unusable: FeedCapture?
+    private var lines: [UInt8] = []
+    private var places: [Quarantined] = []
+    private var linesWritten = 0
+    private var placesNoted = 0
+    /// Offset of the first line of this batch without an entry of its own.
+    private var unnamed: Int?
+    /// The counts so far.
+    private(set) var counts = IntakeReport()
+
+    /// Begins without a report. `label` names the source in reports.
+    init(
+        _ intake: OpenIntake, in journal: EvidenceJournal, from label: String,
+        mayUseArrival: Bool, at now: EpochMilliseconds
+    ) {
+        self.intake = intake
+        self.journal = journal
+        self.label = label
+        self.now = now
+        reader = ReportReader(now: now, mayUseArrival: mayUseArrival)
+    }
+
+    /// Adds one report. `text` is its line as it came, and `place` says where it was, for people.
+    mutating func add(
+        _ report: Result<ReportedAnswer?, UnusableReport>, about partition: Partition,
+        text: [UInt8], place: String
+    ) throws {
+        counts.reports += 1
+        do {
+            guard let report = try report.get() else {
+                counts.other += 1
+                return
+            }
+            switch try reader.read(report) {
+            case .nothing: counts.other += 1
+            case .suspect: counts.suspects += 1
+            case .evidence(let token, let source, let time):
+                counts.evidence += 1
+                let key = Key(partition: partition, source: source)
+                AnswerRecord(token: token, time: time).encode(into: &bytes[key, default: []])
+                if bytes[key, default: []].count >= Self.room { try write(key) }
+            }
+        } catch let refusal as UnusableReport {
+            try refuse(text, "\(place): \(refusal)")
+        }
+    }
+
+    /// Adds a report that is unusable for another reason than its content.
+    mutating func refuse(_ text: [UInt8], _ reason: String) throws {
+        counts.quarantined += 1
+        if placesNoted < Self.placesNamed {
+            places.append(
+                Quarantined(
+                    offset: linesWritten + lines.count, length: text.count + 1, reason: reason))
+            placesNoted += 1
+        } else if unnamed == nil {
+            unnamed = linesWritten + lines.count
+        }
+        lines += text
+        lines.append(UInt8(ascii: "\n"))
+        if lines.count >= Self.room { try writeLines() }
+    }
+
+    /// Makes all reports so far durable.
+    mutating func flush() throws {
+        for key in bytes.keys.sorted(by: { "\($0)" < "\($1)" }) { try write(key) }
+        try writeLines()
+    }
+
+    private mutating func write(_ key: Key) throws {
+        guard let content = bytes[key], !content.isEmpty else { return }
+        let capture = try captures[key] ?? begin(key.partition, key.source)
+        captures[key] = capture
+        try content.withUnsafeBytes { try capture.append($0) }
+        bytes[key] = []
+    }
+
+    private mutating func writeLines() throws {
+        guard !lines.isEmpty else { return }
+        // What cannot be used may name any app, so it belongs to none.
+        let capture =
+            try unusable ?? begin(Partition(app: "none", environment: "none"), .unusable)
+        unusable = capture
+        try lines.withUnsafeBytes { try capture.append($0) }
+        try journal.quarantine(places, of: capture.id)
+        if let start = unnamed {
+            try journal.quarantine(
+                [
+                    Quarantined(
+                        offset: start, length: linesWritten + lines.count - start,
+                        reason: "more than \(Self.placesNamed) unusable reports")
+                ], of: capture.id)
+            unnamed = nil
+        }
+        linesWritten += lines.count
+        lines.removeAll(keepingCapacity: true)
+        places.removeAll()
+    }
+
+    private func begin(_ partition: Partition, _ source: EvidenceSource) throws -> FeedCapture {
+        try journal.beginFeed(
+            run: intake.run, partition: partition, source: label, kind: source,
+            intake: intake.name, at: now)
+    }
+}

@@ -1,0 +1,116 @@
+import ArgumentParser
+import EvidenceFiles
+import Operations
+
+/// `pushsweep import`: applies the 410 answers in a log or export of another sender.
+struct ImportCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "import",
+        abstract: "Apply the 410 answers in a log or an export of another sender.",
+        discussion: """
+            Every line with status 410, or with the reason Unregistered or ExpiredToken, is evidence \
+            and goes the way of every evidence: journal, compare, guard, ledger. A 400 makes a token \
+            suspect and is counted. Other lines are passed over. A line that cannot be used goes to \
+            quarantine with its number, and the lines after it are read.
+
+            --map names the fields: a path in JSON (.delivery.token, .tries[0].at; a string that \
+            holds JSON is entered too), or a column of CSV by its name, or by its number from 1 \
+            where the file has no line of names. The fields are token, time (of the 410), sent (the \
+            time of sending, which counts where time is missing), status and reason. Where neither \
+            status nor reason is mapped, every line is taken for a dead token.
+
+            A file may be compressed with gzip. The same content is imported once, whatever its \
+            file is called.
+
+            \(HelpText.exitStatus)
+            """)
+
+    @Option(
+        name: .long,
+        help: ArgumentHelp(
+            "The settings file; else $PUSHSWEEP_CONFIG, else /etc/pushsweep/pushsweep.yaml.",
+            valueName: "file"))
+    var config: String?
+
+    @Option(
+        name: .long,
+        help: ArgumentHelp(
+            "Print the result as text or as one JSON object.", valueName: "text|json"))
+    var report = OutputFormat.text
+
+    @Flag(name: .long, help: CommonOptions.verboseHelp) var verbose = false
+
+    @Argument(help: "The file, or - for standard input.")
+    var file: String
+
+    @Option(name: .long, help: "The form of the file: jsonl or csv.")
+    var format: ReportFormat
+
+    @Option(
+        name: .long,
+        help: ArgumentHelp("The app the file is about, if there are several.", valueName: "name"))
+    var app: String?
+
+    @Option(
+        name: .long,
+        help: ArgumentHelp(
+            "The environment the file is about: production or sandbox.", valueName: "name"))
+    var environment: String?
+
+    @Option(
+        name: .long,
+        help: ArgumentHelp(
+            "The fields, such as token=.device,time=.timestamp,status=.status,reason=.reason.",
+            valueName: "field=path,..."))
+    var map: FieldMap = .standard
+
+    @Option(
+        name: .long,
+        help: ArgumentHelp("The unit of times: ms, s or iso (ISO 8601, UTC without a zone)."))
+    var timeUnit: ReportTimeUnit = .milliseconds
+
+    @Flag(name: .long, help: "Import a content again that was imported before.")
+    var again = false
+
+    @Flag(name: .long, help: "Say what would change, change no row and keep nothing.")
+    var dryRun = false
+
+    @OptionGroup(title: "Throttle options") var throttle: ThrottleOptions
+
+    /// The common options, whose `--format` is the form of the file here.
+    private var common: CommonOptions {
+        var common = CommonOptions()
+        common.config = config
+        common.format = report
+        common.verbose = verbose
+        return common
+    }
+
+    func run() throws {
+        try common.finish { context in
+            let settings = try throttle.over(common.settings())
+            var plan = try SweepPlan(
+                importing: file,
+                layout: ReportLayout(format: format, map: map, unit: timeUnit),
+                app: app, environment: environment, again: again, settings: settings,
+                dryRun: dryRun)
+            plan.metrics = MetricsPlan(settings, dryRun: dryRun)
+            return common.print(Sweep.run(plan, context), context, isWanted: true)
+        }
+    }
+}
+
+extension ReportFormat: ExpressibleByArgument {}
+
+extension ReportTimeUnit: ExpressibleByArgument {}
+
+extension FieldMap: ExpressibleByArgument {
+    /// The fields of our own table.
+    public var defaultValueDescription: String { "the columns of pushsweep_evidence" }
+
+    /// Parses the value of `--map`; nil for a mapping that cannot be used.
+    public init?(argument: String) {
+        guard let map = try? FieldMap(argument) else { return nil }
+        self = map
+    }
+}

@@ -1,0 +1,318 @@
+import APNsProtocol
+import Database
+import Foundation
+import TestSupport
+import Testing
+
+/// A sweep without a feedback gateway, whose evidence comes from another sender.
+private final class IntakeStage {
+    let database: TokenDatabase
+    let folder: TemporaryFolder
+    private let settings: String
+
+    init(_ engine: TestEngine, more: String = "") throws {
+        database = try TokenDatabase(engine)
+        try database.createOwnSchema()
+        folder = try TemporaryFolder()
+        settings = try folder.write(
+            "pushsweep.yaml",
+            """
+            store:
+              \(try database.settingsLines(in: folder))
+            \(more)
+            guard: {floor: 1000000}
+            apps:
+              - {name: chat, topic: com.example.chat, environment: production}
+
+            """)
+    }
+
+    /// Starts a command as a run of a host.
+    func start(_ arguments: [String], host: String = "one") throws -> RunningTool {
+        try RunningTool(
+            "pushsweep", arguments + ["--config", settings],
+            environment: ["PUSHSWEEP_STATE": folder.file("state-\(host)")])
+    }
+
+    func run(_ arguments: String..., host: String = "one") throws -> ToolResult {
+        try start(arguments, host: host).wait()
+    }
+
+    /// Inserts a report as another program would.
+    func report(
+        _ token: String, status: Int? = 410, reason: String? = nil, time: Int64? = 1_700_000_000_000,
+        app: String = "chat", on connection: (any SQLConnection)? = nil
+    ) throws {
+        _ = try (connection ?? database.sql).execute(
+            "INSERT INTO pushsweep_evidence (app, device_token, status, reason, timestamp_ms) "
+                + "VALUES (?, ?, ?, ?, ?)",
+            [
+                .text(app), .text(token), .integer(Int64(status ?? 410)),
+                reason.map(SQLValue.text) ?? .null, time.map(SQLValue.integer) ?? .null,
+            ])
+    }
+
+    var waiting: Int {
+        get throws { try database.count("SELECT COUNT(*) FROM pushsweep_evidence") }
+    }
+
+    /// The tokens with a mark.
+    var marked: Int {
+        get throws {
+            try database.count(
+                "SELECT COUNT(*) FROM active_users WHERE invalidated_at IS NOT NULL")
+        }
+    }
+
+    /// The sum of a count over all feeds that were applied.
+    func sum(_ column: String) throws -> Int {
+        try database.count("SELECT COALESCE(SUM(\(column)), 0) FROM pushsweep_feed")
+    }
+}
+
+private func hex(_ number: Int) -> String { DeviceToken.numbered(number).testHex }
+
+extension DeviceToken {
+    fileprivate var testHex: String { bytes.map { String(format: "%02x", $0) }.joined() }
+}
+
+@Suite("Evidence from other senders")
+struct IntakeTests {
+    @Test(
+        "a sweep without a gateway takes the rows in, marks what is dead and keeps what came back",
+        arguments: TestEngine.available)
+    func takesRows(_ engine: TestEngine) throws {
+        let stage = try IntakeStage(engine)
+        try stage.database.register(0..<3, at: 1_600_000_000_000)
+        try stage.database.register(.numbered(3), at: 1_750_000_000_000)
+        try stage.report(hex(0))
+        try stage.report("<\(hex(1).uppercased())>", reason: "ExpiredToken")
+        try stage.report(hex(2), status: 400, reason: "BadDeviceToken")
+        try stage.report(hex(3), reason: "Unregistered")
+        try stage.report(hex(2), status: 200)
+
+        let result = try stage.run("sweep", "--format", "json")
+        #expect(result.exit == 0, "\(result.error)")
+        #expect(try stage.waiting == 0)
+        #expect(try stage.marked == 2)
+        let intake = try #require(result.json["intake"] as? [String: Any])
+        #expect(intake["reports"] as? Int == 5)
+        #expect(intake["evidence"] as? Int == 3)
+        #expect(intake["suspects"] as? Int == 1)
+        #expect(intake["other"] as? Int == 1)
+        #expect(try stage.sum("applied") == 2)
+        #expect(try stage.sum("newer") == 1)
+        let reasons = try stage.database.texts(
+            "SELECT DISTINCT invalid_reason FROM active_users WHERE invalidated_at IS NOT NULL "
+                + "ORDER BY invalid_reason")
+        #expect(reasons == [["ExpiredToken"], ["Unregistered"]])
+        #expect(try stage.run("sweep").exit == 0)
+
+        let undo = try stage.run("undo", "--since", "2000-01-01T00:00:00Z", "--format", "json")
+        #expect(undo.exit == 0, "\(undo.error)")
+        #expect(try stage.marked == 0)
+    }
+
+    @Test(
+        "what cannot be used goes to quarantine with its cure and blocks nothing",
+        arguments: TestEngine.available)
+    func quarantines(_ engine: TestEngine) throws {
+        let stage = try IntakeStage(engine)
+        try stage.database.register(0..<1, at: 1_600_000_000_000)
+        try stage.report("not a token")
+        try stage.report(hex(5), time: nil)
+        try stage.report(hex(6), app: "unknown")
+        try stage.report(hex(7), time: 1_700_000_000)
+        try stage.report(hex(8), reason: "BadDeviceToken")
+        try stage.report(hex(0))
+
+        let result = try stage.run("sweep", "--format", "json")
+        #expect(result.exit == 65, "\(result.error)")
+        #expect(try stage.waiting == 0)
+        #expect(try stage.marked == 1)
+        let intake = try #require(result.json["intake"] as? [String: Any])
+        #expect(intake["quarantined"] as? Int == 5)
+        let apps = try #require(result.json["apps"] as? [[String: Any]])
+        #expect(apps.contains { $0["quarantined"] as? Int == 5 })
+        let shown = try stage.run("quarantine", "list")
+        for cure in [
+            "not hexadecimal text", "evidence.missing-time", "name it under apps",
+            "seems to be in seconds", "contradict each other",
+        ] {
+            #expect(shown.output.contains(cure), "\(shown.output)")
+        }
+        #expect(try stage.run("sweep").exit == 0)
+    }
+
+    @Test(
+        "the time of arrival counts for a report without a time only if the settings allow it",
+        arguments: TestEngine.available)
+    func arrival(_ engine: TestEngine) throws {
+        let stage = try IntakeStage(engine, more: "evidence: {missing-time: received}")
+        try stage.database.register(0..<1, at: 1_600_000_000_000)
+        try stage.report(hex(0), time: nil)
+        #expect(try stage.run("sweep").exit == 0)
+        #expect(try stage.marked == 1)
+    }
+
+    @Test(
+        "a dry run forecasts the waiting rows and takes none", arguments: TestEngine.available)
+    func dryRun(_ engine: TestEngine) throws {
+        let stage = try IntakeStage(engine)
+        try stage.database.register(0..<2, at: 1_600_000_000_000)
+        for number in 0..<2 { try stage.report(hex(number)) }
+        let result = try stage.run("sweep", "--dry-run", "--format", "json")
+        #expect(result.exit == 0, "\(result.error)")
+        let apps = try #require(result.json["apps"] as? [[String: Any]])
+        #expect(apps.first?["applied"] as? Int == 2)
+        #expect((result.json["intake"] as? [String: Any])?["waiting"] as? Int == 2)
+        #expect(try stage.waiting == 2)
+        #expect(try stage.marked == 0)
+        #expect(try stage.run("sweep").exit == 0)
+        #expect(try stage.marked == 2)
+    }
+
+    @Test(
+        "a row whose transaction commits after rows with higher numbers is taken all the same",
+        arguments: TestEngine.available.filter { $0 == .mariaDB })
+    func outOfOrder(_ engine: TestEngine) throws {
+        let stage = try IntakeStage(engine)
+        try stage.database.register(0..<2, at: 1_600_000_000_000)
+        let slow = stage.database.driver()
+        try slow.connect()
+        try slow.begin()
+        try stage.report(hex(0), on: slow)
+        try stage.report(hex(1))
+        #expect(try stage.run("sweep").exit == 0)
+        #expect(try stage.marked == 1)
+        try slow.commit()
+        #expect(try stage.run("sweep").exit == 0)
+        #expect(try stage.marked == 2)
+        #expect(try stage.waiting == 0)
+    }
+}
+
+@Suite("A killed intake", .serialized)
+struct IntakeKillTests {
+    /// Kills per engine; the printed seed and this number repeat a run.
+    private static let kills = Int(Environment.number("PUSHSWEEP_TEST_KILLS") ?? 60) / 2
+
+    @Test(
+        "two hosts that are killed at random moments count each report once",
+        arguments: TestEngine.available)
+    func randomKills(_ engine: TestEngine) throws {
+        var random = SeededGenerator("intake kills on \(engine)")
+        let stage = try IntakeStage(engine)
+        var reported = 0
+        let batch = 400
+        let clock = ContinuousClock.now
+        #expect(try stage.run("sweep").exit == 0)
+        let length = ContinuousClock.now - clock
+        for round in 0..<Self.kills {
+            try stage.database.register(reported..<reported + batch, at: 1_600_000_000_000)
+            let slow = stage.database.driver()
+            try slow.connect()
+            // One half commits while the sweep is at work, with lower numbers than the other.
+            if engine == .mariaDB { try slow.begin() }
+            for number in 0..<batch / 2 { try stage.report(hex(reported + number), on: slow) }
+            for number in batch / 2..<batch { try stage.report(hex(reported + number)) }
+            let run = try stage.start(["sweep"], host: round % 2 == 0 ? "one" : "two")
+            if engine == .mariaDB { try slow.commit() }
+            let (seconds, attoseconds) =
+                (length * Double.random(in: 0.2...1.6, using: &random)).components
+            var pause = timespec(
+                tv_sec: Int(seconds), tv_nsec: Int(attoseconds / 1_000_000_000))
+            nanosleep(&pause, nil)
+            run.signal(SIGKILL)
+            _ = run.wait()
+            reported += batch
+        }
+        // A killed run's lease ends by itself; until then the other host ends with 4.
+        try stage.database.execute("UPDATE pushsweep_lease SET owner = NULL, expires_at = NULL")
+        for host in ["one", "two", "one"] {
+            let result = try stage.run("sweep", "--format", "json", host: host)
+            #expect(result.exit == 0, "seed \(random.seed): \(result.error)")
+        }
+        #expect(try stage.waiting == 0, "seed \(random.seed)")
+        #expect(try stage.marked == reported, "seed \(random.seed)")
+        #expect(try stage.sum("applied") == reported, "seed \(random.seed)")
+        #expect(try stage.sum("already") == 0, "seed \(random.seed)")
+    }
+}
+
+@Suite("Importing the log of another sender")
+struct ImportTests {
+    @Test(
+        "an import marks the dead, counts the rest, and names bad lines by number",
+        arguments: TestEngine.available)
+    func jsonLines(_ engine: TestEngine) throws {
+        let stage = try IntakeStage(engine)
+        try stage.database.register(0..<3, at: 1_600_000_000_000)
+        let log = """
+            {"device":"\(hex(0))","timestamp":1700000000000,"status":410,"reason":"Unregistered"}
+            {"level":"info"}
+            {"device":"\(hex(1))","status":400,"reason":"BadDeviceToken"}
+            {"device":"zz","timestamp":1700000000000,"status":410}
+            {"device":"\(hex(2))","status":200}
+
+            """
+        let path = try stage.folder.write("push.log", log)
+        let map = "token=.device,time=.timestamp,status=.status,reason=.reason"
+        let result = try stage.run(
+            "import", path, "--format", "jsonl", "--map", map)
+        #expect(result.exit == 65, "\(result.error)")
+        #expect(try stage.marked == 1)
+        #expect(
+            result.output.contains(
+                "reports of other senders: 5, of which 1 call a token dead, 1 suspect one, 2 say "
+                    + "nothing about one, 1 quarantined"), "\(result.output)")
+        let list = try stage.run("quarantine", "list", "--format", "json")
+        #expect(list.output.contains(path) && list.output.contains("line 4: the token is not hex"))
+
+        // The same content under another name, compressed, changes nothing, also after an undo.
+        #expect(try stage.run("undo", "--since", "2000-01-01T00:00:00Z").exit == 0)
+        let copy = try stage.folder.write("copy.log", log)
+        let gzip = Process()
+        gzip.executableURL = URL(fileURLWithPath: "/bin/gzip")
+        gzip.arguments = [copy]
+        try gzip.run()
+        gzip.waitUntilExit()
+        let second = try stage.run("import", copy + ".gz", "--format", "jsonl", "--map", map)
+        #expect(second.exit == 0, "\(second.error)")
+        #expect(second.output.contains("imported before"), "\(second.output)")
+        #expect(try stage.marked == 0)
+        let again = try stage.run(
+            "import", path, "--format", "jsonl", "--map", map, "--again")
+        #expect(again.exit == 65)
+        #expect(try stage.marked == 1)
+    }
+
+    @Test("a dry run of an import says what would change and keeps nothing")
+    func dryRun() throws {
+        let stage = try IntakeStage(.sqlite)
+        try stage.database.register(0..<1, at: 1_600_000_000_000)
+        let path = try stage.folder.write("dead.csv", "token,when\n\(hex(0)),2023-11-14\n")
+        let arguments = [
+            "import", path, "--format", "csv", "--map", "token=token,time=when", "--time-unit",
+            "iso",
+        ]
+        let trial = try stage.start(arguments + ["--dry-run"]).wait()
+        #expect(trial.exit == 0, "\(trial.error)")
+        #expect(trial.output.contains("1 would become invalid"), "\(trial.output)")
+        #expect(try stage.marked == 0)
+        #expect(try stage.start(arguments).wait().exit == 0)
+        #expect(try stage.marked == 1)
+    }
+
+    @Test(
+        "an import of what cannot be read ends with 64 and says what to do",
+        arguments: [
+            (["/nowhere/log"], "No such file"), (["/tmp"], "it is a directory"),
+        ])
+    func unreadable(_ words: [String], _ cause: String) throws {
+        let stage = try IntakeStage(.sqlite)
+        let result = try stage.start(["import"] + words + ["--format", "jsonl"]).wait()
+        #expect(result.exit == 64)
+        #expect(result.error.contains(cause), "\(result.error)")
+    }
+}
