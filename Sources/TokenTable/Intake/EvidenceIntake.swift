@@ -130,13 +130,15 @@ package struct EvidenceIntake {
     /// - Throws: any failure; then the question is open, and can be asked again.
     package func resolve(_ name: String, run: String) throws(StoreFailure) -> IntakeState {
         try session.retries.retrying("looking for intake \(name)") { () throws(SQLFailure) in
-            if let state = try state(of: name) { return state }
+            if let state = try state(of: name, for: run) { return state }
             do throws(SQLFailure) {
                 try insert(name, run: run, source: "table", state: "void", reports: 0)
                 return .void
             } catch {
                 // The name was inserted meanwhile.
-                guard error.kind != .lost, let state = try state(of: name) else { throw error }
+                guard error.kind != .lost, let state = try state(of: name, for: run) else {
+                    throw error
+                }
                 return state
             }
         }
@@ -167,19 +169,13 @@ package struct EvidenceIntake {
         }
     }
 
-    /// Whether a content was imported before.
-    ///
-    /// - Throws: any failure of a query.
-    package func isTaken(_ name: String) throws(StoreFailure) -> Bool {
-        try session.retries.retrying("looking for the import \(name)") { () throws(SQLFailure) in
-            try state(of: name) == .taken
-        }
-    }
-
     // MARK: Statements
 
-    private func state(of name: String) throws(SQLFailure) -> IntakeState? {
-        try owner(of: name)?.state
+    /// What the name says for a run. An imported content has the same name on every host, and only
+    /// the run that entered it has taken it.
+    private func state(of name: String, for run: String) throws(SQLFailure) -> IntakeState? {
+        guard let (state, owner) = try owner(of: name) else { return nil }
+        return owner == run ? state : .void
     }
 
     private func owner(of name: String) throws(SQLFailure) -> (state: IntakeState, run: String)? {

@@ -1,0 +1,114 @@
+import Database
+import Foundation
+import TestSupport
+import Testing
+import TokenTable
+
+@Suite("Taking reports out of the table")
+struct EvidenceIntakeTests {
+    private static func database(_ engine: TestEngine, rows: Int) throws -> TokenDatabase {
+        let database = try TokenDatabase(engine)
+        try database.createOwnSchema()
+        for number in 0..<rows {
+            try database.execute(
+                "INSERT INTO pushsweep_evidence (app, device_token) VALUES ('chat', ?)",
+                [.text("\(number)")])
+        }
+        return database
+    }
+
+    private static func waiting(_ database: TokenDatabase) throws -> Int {
+        try database.count("SELECT COUNT(*) FROM pushsweep_evidence")
+    }
+
+    @Test(
+        "after a fault at any operation the name says whether the rows changed hands",
+        arguments: TestEngine.available)
+    func faults(_ engine: TestEngine) throws {
+        let pacing = Pacing(sleep: { _ in })
+        var (taken, void) = (0, 0)
+        var operation = 0
+        var reachesEnd = false
+        while !reachesEnd {
+            operation += 1
+            for isExecuted in [false, true] {
+                let database = try Self.database(engine, rows: 3)
+                let connection = FaultyConnection(
+                    database.driver(),
+                    [.init(operation: operation, isExecuted: isExecuted, kind: .lost)])
+                let intake = EvidenceIntake(
+                    try TokenTable(database.settings, connection, pacing))
+                let name = UUID().uuidString.lowercased()
+                var kept = 0
+                let result = Result {
+                    try intake.take(as: name, run: "run") { kept += $0.count }
+                }
+                if case .success(let count) = result {
+                    #expect(count == 3 && kept == 3)
+                    reachesEnd = connection.operations < operation
+                }
+                let asked = EvidenceIntake(try database.store())
+                let state = try asked.resolve(name, run: "run")
+                let rest = try Self.waiting(database)
+                #expect(
+                    rest == (state == .taken ? 0 : 3), "operation \(operation) \(isExecuted)")
+                if state == .taken { #expect(kept == 3) }
+                #expect(try asked.resolve(name, run: "run") == state)
+                if state == .taken { taken += 1 } else { void += 1 }
+            }
+        }
+        // A lost answer to the commit is among them.
+        #expect(taken >= 3 && void >= 8)
+    }
+
+    @Test(
+        "a name that became void can never be taken by the transaction that still held it",
+        arguments: TestEngine.available.filter { $0 == .mariaDB })
+    func voidWins(_ engine: TestEngine) throws {
+        let database = try Self.database(engine, rows: 1)
+        let intake = EvidenceIntake(try database.store())
+        let name = UUID().uuidString.lowercased()
+        #expect(try intake.resolve(name, run: "run") == .void)
+        #expect(throws: StoreFailure.self) { try intake.take(as: name, run: "run") { _ in } }
+        #expect(try Self.waiting(database) == 1)
+    }
+
+    @Test(
+        "one of two imports of the same content is taken, and a void one may be taken later",
+        arguments: TestEngine.available)
+    func claims(_ engine: TestEngine) throws {
+        let database = try Self.database(engine, rows: 0)
+        let intake = EvidenceIntake(try database.store())
+        let name = UUID().uuidString.lowercased()
+        #expect(try intake.resolve(name, run: "killed") == .void)
+        #expect(try intake.claim(name, run: "first", reports: 5))
+        #expect(try !intake.claim(name, run: "second", reports: 5))
+        // The killed import of another host must not count what the first one has counted.
+        #expect(try intake.resolve(name, run: "killed") == .void)
+        #expect(try intake.resolve(name, run: "first") == .taken)
+    }
+
+    @Test(
+        "an account with INSERT alone can report, and nothing else",
+        arguments: TestEngine.available.filter { $0 == .mariaDB })
+    func insertAlone(_ engine: TestEngine) throws {
+        let database = try Self.database(engine, rows: 0)
+        let server = try #require(MariaDBServer.fromEnvironment)
+        let admin = try server.connection()
+        let name = "u" + UUID().uuidString.lowercased().filter { $0 != "-" }.prefix(12)
+        try admin.run("CREATE USER '\(name)'@'%' IDENTIFIED BY 'p'")
+        defer { try? admin.run("DROP USER '\(name)'@'%'") }
+        try admin.run("GRANT INSERT ON \(database.name).pushsweep_evidence TO '\(name)'@'%'")
+        let settings = server.settings(database: database.name, user: name, password: "p")
+        guard case .server(let address) = settings.location else { return }
+        let connection = MariaDBConnection(address, settings)
+        try connection.connect()
+        _ = try connection.execute(
+            "INSERT INTO pushsweep_evidence (app, device_token, timestamp_ms) VALUES (?, ?, ?)",
+            [.text("chat"), .text("c9d4"), .integer(1_700_000_000_000)])
+        #expect(throws: SQLFailure.self) {
+            try connection.query("SELECT * FROM pushsweep_evidence")
+        }
+        #expect(try Self.waiting(database) == 1)
+    }
+}
