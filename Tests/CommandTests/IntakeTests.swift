@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 /// A sweep without a feedback gateway, whose evidence comes from another sender.
-private final class IntakeStage {
+final class IntakeStage {
     let database: TokenDatabase
     let folder: TemporaryFolder
     private let settings: String

@@ -8,6 +8,14 @@ package enum ForeignProgram: String, Sendable {
     case h2load = "/usr/bin/h2load"
     /// The tracer of system calls, which can also make them fail.
     case strace = "/usr/bin/strace"
+    /// The interpreter of PHP.
+    case php = "/usr/bin/php"
+    /// The interpreter of Python.
+    case python = "/usr/bin/python3"
+    /// The interpreter of Ruby.
+    case ruby = "/usr/bin/ruby"
+    /// The formatter of Go, which parses a file.
+    case gofmt = "/usr/bin/gofmt"
     /// The compiler for C.
     case cc = "/usr/bin/cc"
 

@@ -1,0 +1,227 @@
+import APNsProtocol
+import Database
+import Foundation
+import TestSupport
+import Testing
+
+/// A fenced block of a document: the word after its fence, a name, and its lines.
+private struct Block {
+    let language: String
+    let name: String
+    let text: String
+
+    /// The blocks of docs/evidence.md.
+    static func all() throws -> [Block] {
+        let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
+            .deletingLastPathComponent().deletingLastPathComponent()
+        let text = try String(
+            contentsOf: root.appending(path: "docs/evidence.md"), encoding: .utf8)
+        var blocks: [Block] = []
+        var lines: [Substring]?
+        var head: [Substring] = []
+        for line in text.split(separator: "\n", omittingEmptySubsequences: false) {
+            if line.hasPrefix("```") {
+                if let content = lines {
+                    blocks.append(
+                        Block(
+                            language: String(head.first ?? ""),
+                            name: head.count > 1 ? String(head[1]) : "",
+                            text: content.joined(separator: "\n") + "\n"))
+                    lines = nil
+                } else {
+                    head = line.dropFirst(3).split(separator: " ")
+                    lines = []
+                }
+            } else {
+                lines?.append(line)
+            }
+        }
+        return blocks
+    }
+
+    /// The first block in a language.
+    static func first(_ language: String) throws -> String {
+        try #require(try all().first { $0.language == language && $0.name.isEmpty }).text
+    }
+}
+
+@Suite("The document about evidence from other senders")
+struct EvidenceDocumentTests {
+    private static let hex = "c9d4c07cfbbc26d6ef87a44d53e169831096a5d5fd82547556659dddf715defc"
+    private static let body = #"{"reason":"Unregistered","timestamp":1700000000123}"#
+
+    private static func stage(_ engine: TestEngine = .sqlite) throws -> IntakeStage {
+        let stage = try IntakeStage(engine)
+        let token = try #require(try? DeviceToken(spelling: hex))
+        try stage.database.register(token, at: 1_600_000_000_000)
+        return stage
+    }
+
+    /// Sweeps, and expects the one row to be marked at the time of the answer.
+    private static func expectMark(_ stage: IntakeStage, _ note: Comment) throws {
+        let result = try stage.run("sweep", "--format", "json")
+        #expect(result.exit == 0, "\(result.error)")
+        #expect(try stage.marked == 1, note)
+    }
+
+    @Test("each import recipe marks the token of its sample")
+    func recipes() throws {
+        let blocks = try Block.all()
+        var tried = 0
+        for (number, block) in blocks.enumerated() where !block.name.isEmpty {
+            guard block.name != "rpush" else { continue }
+            let stage = try Self.stage()
+            let path = try stage.folder.write(block.name, block.text)
+            let command = blocks[number + 1].text.replacingOccurrences(of: "\n", with: "")
+            var words = try Self.words(command)
+            #expect(words.removeFirst() == "pushsweep")
+            words = words.map { $0 == block.name ? path : $0 }
+            let result = try stage.start(words).wait()
+            #expect(result.exit == 0, "\(block.name): \(result.error)\(result.output)")
+            #expect(try stage.marked == 1, "\(block.name): \(result.output)")
+            tried += 1
+        }
+        #expect(tried == 3)
+    }
+
+    /// The words of a shell command with double quotes.
+    private static func words(_ command: String) throws -> [String] {
+        var words: [String] = [""]
+        var isQuoted = false
+        for character in command {
+            if character == "\"" {
+                isQuoted.toggle()
+            } else if character == " ", !isQuoted {
+                words.append("")
+            } else {
+                words[words.count - 1].append(character)
+            }
+        }
+        return words.filter { !$0.isEmpty }
+    }
+
+    @Test("the SQL example and that for rpush report a dead token", arguments: TestEngine.available)
+    func sql(_ engine: TestEngine) throws {
+        let stage = try Self.stage(engine)
+        let insert = try #require(
+            try Block.all().first { $0.text.hasPrefix("INSERT INTO pushsweep_evidence") }).text
+        try stage.database.execute(insert.replacingOccurrences(of: ";\n", with: ""))
+        try Self.expectMark(stage, "SQL on \(engine)")
+
+        let rpush = try Self.stage(engine)
+        try rpush.database.execute(
+            "CREATE TABLE rpush_notifications (id BIGINT PRIMARY KEY, device_token VARCHAR(64), "
+                + "failed SMALLINT NOT NULL, error_code INT, error_description TEXT, "
+                + "created_at DATETIME NOT NULL)")
+        for (id, failed, code) in [(1, 1, 410), (2, 0, 0), (3, 1, 400)] {
+            try rpush.database.execute(
+                "INSERT INTO rpush_notifications VALUES (?, ?, ?, ?, ?, '2023-11-14 22:13:20')",
+                [
+                    .integer(Int64(id)), .text(id == 1 ? Self.hex : "00"), .integer(Int64(failed)),
+                    .integer(Int64(code)), .text(code == 410 ? "Unregistered" : "BadDeviceToken"),
+                ])
+        }
+        let select = try #require(try Block.all().first { $0.name == "rpush" }).text
+        try rpush.database.execute(select.replacingOccurrences(of: ";\n", with: ""))
+        #expect(try rpush.waiting == 2)
+        try Self.expectMark(rpush, "rpush on \(engine)")
+    }
+
+    /// Inserts what a stub of a driver printed: a JSON array of values.
+    private static func insert(_ printed: String, into stage: IntakeStage) throws {
+        let line = try #require(printed.split(separator: "\n").last)
+        let values = try #require(
+            try JSONSerialization.jsonObject(with: Data(line.utf8)) as? [Any])
+        try #require(values.count == 5)
+        try stage.report(
+            try #require(values[1] as? String), status: values[2] as? Int,
+            reason: values[3] as? String, time: (values[4] as? Int).map { Int64($0) },
+            app: try #require(values[0] as? String))
+    }
+
+    @Test("the PHP example inserts through PDO", .enabled(if: ForeignProgram.php.isInstalled))
+    func php() throws {
+        let stage = try Self.stage()
+        guard case .sqlite(let path) = stage.database.settings.location else { return }
+        let call = "report($report, '\(Self.hex)', 410, '\(Self.body)');\n"
+        let script = try stage.folder.write("report.php", try Block.first("php") + call)
+        let result = try RunningTool(
+            program: URL(fileURLWithPath: ForeignProgram.php.rawValue), [script],
+            environment: ["PUSH_DSN": "sqlite:\(path)"]
+        ).wait()
+        #expect(result.exit == 0, "\(result.error)\(result.output)")
+        try Self.expectMark(stage, "PHP")
+    }
+
+    @Test("the Python example executes one INSERT", .enabled(if: ForeignProgram.python.isInstalled))
+    func python() throws {
+        let stage = try Self.stage()
+        let stub = """
+
+            class Stub:
+                def cursor(self): return self
+                def __enter__(self): return self
+                def __exit__(self, *rest): return False
+                def execute(self, sql, values):
+                    assert sql.count("%s") == len(values)
+                    print(json.dumps(values))
+                def commit(self): pass
+
+            report(Stub(), "\(Self.hex)", 410, '\(Self.body)')
+
+            """
+        let script = try stage.folder.write("report.py", try Block.first("python") + stub)
+        let result = try ForeignProgram.python.run([script])
+        #expect(result.exit == 0, "\(result.error)")
+        try Self.insert(result.output, into: stage)
+        try Self.expectMark(stage, "Python")
+    }
+
+    @Test("the Ruby example executes one INSERT", .enabled(if: ForeignProgram.ruby.isInstalled))
+    func ruby() throws {
+        let stage = try Self.stage()
+        let stub = """
+
+            class Stub
+              def prepare(sql) = (@marks = sql.count("?"); self)
+              def execute(*values)
+                raise "marks" unless values.length == @marks
+                puts JSON.generate(values)
+              end
+            end
+            report(Stub.new, "\(Self.hex)", 410, '\(Self.body)')
+
+            """
+        let script = try stage.folder.write("report.rb", try Block.first("ruby") + stub)
+        let result = try ForeignProgram.ruby.run([script])
+        #expect(result.exit == 0, "\(result.error)")
+        try Self.insert(result.output, into: stage)
+        try Self.expectMark(stage, "Ruby")
+    }
+
+    @Test("the Node example executes one INSERT", .enabled(if: ForeignProgram.node.isInstalled))
+    func node() throws {
+        let stage = try Self.stage()
+        let stub = """
+
+            report({ execute: async (sql, values) => {
+              if (sql.split('?').length - 1 !== values.length) throw new Error('marks');
+              console.log(JSON.stringify(values));
+            } }, '\(Self.hex)', 410, '\(Self.body)');
+
+            """
+        let script = try stage.folder.write("report.js", try Block.first("js") + stub)
+        let result = try ForeignProgram.node.run([script])
+        #expect(result.exit == 0, "\(result.error)")
+        try Self.insert(result.output, into: stage)
+        try Self.expectMark(stage, "Node")
+    }
+
+    @Test("the Go example parses", .enabled(if: ForeignProgram.gofmt.isInstalled))
+    func go() throws {
+        let folder = try TemporaryFolder()
+        let file = try folder.write("report.go", try Block.first("go"))
+        let result = try ForeignProgram.gofmt.run(["-l", file])
+        #expect(result.exit == 0 && result.output.isEmpty, "\(result.error)\(result.output)")
+    }
+}
