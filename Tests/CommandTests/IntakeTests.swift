@@ -3,6 +3,8 @@ import Database
 import Foundation
 import TestSupport
 import Testing
+import TokenHygiene
+import TokenTable
 
 /// A sweep without a feedback gateway, whose evidence comes from another sender.
 final class IntakeStage {
@@ -181,6 +183,37 @@ struct IntakeTests {
         #expect(try stage.marked == 0)
         #expect(try stage.run("sweep").exit == 0)
         #expect(try stage.marked == 2)
+    }
+
+    @Test(
+        "check counts the waiting reports, and names each right that the sweep's account lacks",
+        arguments: TestEngine.available.filter { $0 == .mariaDB })
+    func checks(_ engine: TestEngine) throws {
+        let stage = try IntakeStage(engine)
+        try stage.report(hex(0))
+        let check = try stage.run("check")
+        #expect(check.output.contains("reports of other senders that wait: 1"), "\(check.output)")
+        #expect(check.output.contains("DELETE ON `\(stage.database.name)`.`pushsweep_evidence`"))
+
+        let server = try #require(MariaDBServer.fromEnvironment)
+        let admin = try server.connection()
+        let name = "u" + UUID().uuidString.lowercased().filter { $0 != "-" }.prefix(12)
+        try admin.run("CREATE USER '\(name)'@'%' IDENTIFIED BY 'p'")
+        defer { try? admin.run("DROP USER '\(name)'@'%'") }
+        let store = try stage.database.store()
+        for grant in try store.grants(for: RemovalPolicy(), user: "\(name)@%") {
+            try admin.run(grant)
+        }
+        let table = "`\(stage.database.name)`.`pushsweep_evidence`"
+        try admin.run("GRANT SELECT ON \(table) TO '\(name)'@'%'")
+        let settings = server.settings(database: stage.database.name, user: name, password: "p")
+        let findings = try TokenTable(settings).examineIntake()
+        let sentences = findings.map(\.sentence).joined(separator: "\n")
+        #expect(sentences.contains("GRANT DELETE ON \(table)"), "\(sentences)")
+        #expect(sentences.contains("pushsweep_intake"), "\(sentences)")
+        for grant in try store.intakeGrants(user: "\(name)@%") { try admin.run(grant) }
+        let intake = EvidenceIntake(try TokenTable(settings))
+        #expect(try intake.take(as: "name", run: "run") { _ in } == 1)
     }
 
     @Test(

@@ -283,7 +283,9 @@ package struct Check {
             if let lease = try? store.leaseName() {
                 for finding in try store.session.examineThrottle(lease: lease) { enter(finding) }
             }
+            for finding in try store.examineIntake() { enter(finding) }
             report.grants = (try? store.grants(for: policy)) ?? []
+            report.grants += (try? store.intakeGrants()) ?? []
             report.grants += (try? store.session.lagGrants()) ?? []
             try examineQueue(store)
         } catch {

@@ -1,0 +1,55 @@
+import Database
+import TokenHygiene
+
+// What taking in the reports of other senders needs, apart from the rest: a sweep whose account lacks
+// these rights reads its gateways all the same.
+
+extension TokenTable {
+    /// The rights for the reports of other senders; nil for a file, where its mode decides.
+    private var intakePrivileges: RequiredPrivileges? {
+        guard case .server(let server) = settings.location else { return nil }
+        let maker = PrivilegeMaker(server.database, connection.dialect)
+        return RequiredPrivileges(rights: [
+            maker.sideTable(.evidence, .read), maker.deleting(from: .evidence),
+            maker.sideTable(.intake, .add),
+        ])
+    }
+
+    /// The GRANT statements that an account (`name` or `name@host`) needs to take reports, without
+    /// closing semicolons; for the account of this connection without `user`. Empty for SQLite.
+    ///
+    /// - Throws: any failure of a query.
+    package func intakeGrants(user: String? = nil) throws(StoreFailure) -> [String] {
+        guard let plan = intakePrivileges, case .server(let server) = settings.location else {
+            return []
+        }
+        if let user { return plan.grants(to: user) }
+        return plan.grants(to: try session.describe().account ?? server.user)
+    }
+
+    /// Findings about the table of reports, for `check`.
+    ///
+    /// - Throws: only if the database cannot be queried.
+    package func examineIntake() throws(StoreFailure) -> [StoreFinding] {
+        let intake = EvidenceIntake(self)
+        switch try intake.visibility() {
+        case .absent: return []
+        case .hidden:
+            return [
+                StoreFinding(
+                    .warning,
+                    "the account sees no table pushsweep_evidence: if other senders report dead tokens "
+                        + "there, grant the rights on it, else nobody takes their rows")
+            ]
+        case .readable: break
+        }
+        var findings = [
+            StoreFinding(.ok, "reports of other senders that wait: \(try intake.waiting())")
+        ]
+        if let plan = intakePrivileges {
+            let account = try session.describe().account ?? ""
+            findings += try rightsFindings(plan, account).filter { $0.severity != .ok }
+        }
+        return findings
+    }
+}
