@@ -93,7 +93,8 @@ let package = Package(
         .target(
             name: "Operations",
             dependencies: [
-                "APNsConnection", "APNsProtocol", "Encodings", "EvidenceFiles", "EvidenceJournal", "SecureTransport",
+                "APNsConnection", "APNsProtocol", "Encodings", "EvidenceFiles", "EvidenceJournal",
+                "SecureTransport",
                 "Settings", "TokenHygiene", "Database", "PushQueue", "TokenTable", logging,
             ],
             swiftSettings: strict),
@@ -106,7 +107,8 @@ let package = Package(
         .executableTarget(
             name: "pushsweep",
             dependencies: [
-                "APNsProtocol", "Encodings", "APNsSimulator", "EvidenceFiles", "EvidenceJournal", "Operations",
+                "APNsProtocol", "Encodings", "APNsSimulator", "EvidenceFiles", "EvidenceJournal",
+                "Operations",
                 "SecureTransport", "Settings", "TokenHygiene", "Database", "PushQueue",
                 "TokenTable", argumentParser, logging,
             ],

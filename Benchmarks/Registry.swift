@@ -51,6 +51,17 @@ struct Benchmark: Sendable {
             needsMariaDB: true,
             run: { try ApplyBenchmark(action: .mark, context: $0).againstRows() }),
         Benchmark(
+            name: "import",
+            summary:
+                "importing a million JSON lines of another sender's log, against jq -c . and wc -l",
+            needsMariaDB: false, run: { try IntakeBenchmark($0).importing() }),
+        Benchmark(
+            name: "evidence-intake",
+            summary:
+                "taking 100,000 rows of pushsweep_evidence into the journal and marking, against the "
+                + "engine's floor for the same changes",
+            needsMariaDB: true, run: { try IntakeBenchmark($0).rows() }),
+        Benchmark(
             name: "send-session",
             summary:
                 "CPU seconds of our HTTP/2 client for 100,000 requests to nghttpd, against h2load",

@@ -132,7 +132,7 @@ package struct JSONScanner {
                     continue
                 }
             case UInt8(ascii: "\""):
-                guard string() != nil else { return nil }
+                guard skipString() else { return nil }
             default:
                 guard scalar() != nil else { return nil }
             }
@@ -143,7 +143,25 @@ package struct JSONScanner {
         }
     }
 
-    private mutating func skipKey() -> Bool { string() != nil && take(":") }
+    private mutating func skipKey() -> Bool { skipString() && take(":") }
+
+    /// Steps over a string, without making its bytes.
+    private mutating func skipString() -> Bool {
+        let start = position
+        guard take("\"") else { return false }
+        while position < bytes.count {
+            let byte = bytes[position]
+            position += 1
+            if byte == UInt8(ascii: "\"") { return true }
+            if byte < 0x20 { return false }
+            if byte == UInt8(ascii: "\\") {
+                // The rare string with escapes is read as a whole.
+                position = start
+                return string() != nil
+            }
+        }
+        return false
+    }
 
     /// Consumes a number, `true`, `false` or `null` and gives its bytes; nil for anything else (RFC
     /// 8259 sections 3 and 6).

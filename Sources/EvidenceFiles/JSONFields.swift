@@ -14,14 +14,42 @@ enum FieldValue: Hashable, Sendable {
 
 /// Finds values in one JSON text.
 enum JSONFields {
-    /// The value at a path; nil where a step leads nowhere.
+    /// The values at the paths that lead somewhere. The text is read once.
     ///
-    /// - Throws: where the text is no JSON, or has a key of the path twice.
-    static func value(
-        at path: JSONPath, in json: UnsafeRawBufferPointer
-    ) throws(UnreadableField) -> FieldValue? {
+    /// - Throws: where the text is no JSON, or has a key of a path twice.
+    static func values(
+        at paths: [ReportField: JSONPath], in json: UnsafeRawBufferPointer
+    ) throws(UnreadableField) -> [ReportField: FieldValue] {
         var scanner = JSONScanner(json)
-        return try value(path.steps[...], &scanner)
+        var found: [ReportField: FieldValue] = [:]
+        guard scanner.peek() == UInt8(ascii: "{") else {
+            guard isJSON(json) else { throw .notJSON }
+            for (field, path) in paths {
+                var inside = JSONScanner(json)
+                found[field] = try value(path.steps[...], &inside)
+            }
+            return found
+        }
+        var seen: Set<ReportField> = []
+        _ = scanner.take("{")
+        if !scanner.take("}") {
+            repeat {
+                guard let name = scanner.string(), scanner.take(":") else { throw .notJSON }
+                for (field, path) in paths {
+                    guard case .key(let key) = path.steps[0], key == name else { continue }
+                    // Which of two equal keys is meant nobody can know.
+                    guard seen.insert(field).inserted else {
+                        throw .ambiguous(String(decoding: key, as: UTF8.self))
+                    }
+                    var inside = scanner
+                    found[field] = try value(path.steps.dropFirst(), &inside)
+                }
+                guard scanner.skipValue() != nil else { throw .notJSON }
+            } while scanner.take(",")
+            guard scanner.take("}") else { throw .notJSON }
+        }
+        guard scanner.isAtEnd else { throw .notJSON }
+        return found
     }
 
     /// Whether the bytes are one JSON value.

@@ -185,12 +185,7 @@ package struct ReportLines {
         var found: Result<[ReportField: FieldValue], UnusableReport> = .success([:])
         record.bytes.withUnsafeBytes { bytes in
             do throws(UnreadableField) {
-                guard JSONFields.isJSON(bytes) else { throw .notJSON }
-                var fields: [ReportField: FieldValue] = [:]
-                for (field, path) in layout.map.paths {
-                    fields[field] = try JSONFields.value(at: path, in: bytes)
-                }
-                found = .success(fields)
+                found = .success(try JSONFields.values(at: layout.map.paths, in: bytes))
             } catch {
                 switch error {
                 case .notJSON: found = .failure(.line("it is not one JSON value"))

@@ -104,7 +104,8 @@ struct EvidenceDocumentTests {
     func sql(_ engine: TestEngine) throws {
         let stage = try Self.stage(engine)
         let insert = try #require(
-            try Block.all().first { $0.text.hasPrefix("INSERT INTO pushsweep_evidence") }).text
+            try Block.all().first { $0.text.hasPrefix("INSERT INTO pushsweep_evidence") }
+        ).text
         try stage.database.execute(insert.replacingOccurrences(of: ";\n", with: ""))
         try Self.expectMark(stage, "SQL on \(engine)")
 

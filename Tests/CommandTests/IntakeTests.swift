@@ -42,7 +42,8 @@ final class IntakeStage {
 
     /// Inserts a report as another program would.
     func report(
-        _ token: String, status: Int? = 410, reason: String? = nil, time: Int64? = 1_700_000_000_000,
+        _ token: String, status: Int? = 410, reason: String? = nil,
+        time: Int64? = 1_700_000_000_000,
         app: String = "chat", on connection: (any SQLConnection)? = nil
     ) throws {
         _ = try (connection ?? database.sql).execute(

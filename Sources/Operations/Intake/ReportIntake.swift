@@ -117,7 +117,9 @@ struct ReportIntake {
             throw error
         }
         context.progress.clear()
-        if plan.dryRun { return (try journal.confirmIntake(draft, at: context.now()), capture.counts) }
+        if plan.dryRun {
+            return (try journal.confirmIntake(draft, at: context.now()), capture.counts)
+        }
         var counts = capture.counts
         guard counts.evidence > 0 || counts.quarantined > 0 else { return ([], counts) }
         let name = file.again ? draft.name : Self.name(digest)

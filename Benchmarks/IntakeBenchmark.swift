@@ -1,0 +1,191 @@
+// The cost of evidence from other senders, as whole processes.
+//
+// `import` reads a log of JSON lines, journals the 410 answers, sorts and compares them. Beside it on
+// the same file: `jq -c .`, which parses and prints the lines, and `wc -l`, which counts them.
+//
+// `evidence-intake` takes rows out of pushsweep_evidence, journals them and marks their tokens. Beside
+// it: the engine's floor for the same changes, one transaction of two statements over a staging table
+// that make changes and ledger, and one that empties the table of reports.
+
+import Database
+import Encodings
+import Foundation
+import Operations
+import Settings
+import TokenHygiene
+
+/// The figures `import` and `evidence-intake`.
+struct IntakeBenchmark {
+    private let context: BenchmarkContext
+    private let place: BenchmarkFolder
+
+    init(_ context: BenchmarkContext) throws {
+        self.context = context
+        place = try BenchmarkFolder()
+    }
+
+    // MARK: Files
+
+    /// Seconds for a million lines, compared with jq.
+    func importing() throws -> Figure {
+        let lines = context.scaled(1_000_000)
+        let log = place.file("push.log")
+        try writeLog(lines, to: log)
+        let settings = place.file("pushsweep.yaml")
+        try """
+        state: \(place.file("state"))
+        store: {url: "sqlite://tokens.sqlite"}
+        guard: {floor: 1000000000}
+        apps:
+          - {name: chat, topic: com.example.chat, environment: production}
+
+        """.write(toFile: settings, atomically: true, encoding: .utf8)
+        let loaded = try Settings.load(configFile: settings, environment: [:])
+        _ = try SchemaWork(settings: loaded, upgrade: false, dryRun: false).run()
+        var ours: [Double] = []
+        var jq: [Double] = []
+        var wc: [Double] = []
+        var peak = 0.0
+        for run in 1...context.runs {
+            jq.append(try time("/usr/bin/jq", ["-c", ".", log]))
+            wc.append(try time("/usr/bin/wc", ["-l", log]))
+            let (seconds, process) = try seconds {
+                try FinishedProcess(
+                    "pushsweep",
+                    [
+                        "import", log, "--format", "jsonl", "--again", "--config", settings,
+                        "--map", "token=.device,time=.timestamp,status=.status,reason=.reason",
+                    ])
+            }
+            guard process.exit == 0 else {
+                throw BenchmarkFailure(description: "the import ended with \(process.exit)")
+            }
+            ours.append(seconds)
+            peak = max(peak, process.peakMiB)
+            context.note("run \(run): ours \(ours[run - 1]) s, jq \(jq[run - 1]) s")
+        }
+        let perSecond = { (seconds: Double) in Double(lines) / seconds / 1_000 }
+        let ratio = median(zip(jq, ours).map { $0 / $1 })
+        var figure = Figure(
+            name: "import", value: perSecond(median(ours)), unit: "thousand lines/s",
+            reference: perSecond(median(jq)), ratio: ratio,
+            target: "at least as fast as jq -c", met: ratio >= 1)
+        figure.extra = ["wc": perSecond(median(wc)), "peakMiB": peak]
+        return figure
+    }
+
+    private func time(_ program: String, _ arguments: [String]) throws -> Double {
+        let (seconds, process) = try seconds {
+            try FinishedProcess(path: program, arguments)
+        }
+        guard process.exit == 0 else {
+            throw BenchmarkFailure(description: "\(program) ended with \(process.exit)")
+        }
+        return seconds
+    }
+
+    /// One line in two is a 410, each about a token of its own.
+    private func writeLog(_ lines: Int, to path: String) throws {
+        guard FileManager.default.createFile(atPath: path, contents: nil),
+            let file = FileHandle(forWritingAtPath: path)
+        else { throw BenchmarkFailure(description: "\(path) cannot be written") }
+        defer { try? file.close() }
+        var text: [UInt8] = []
+        for line in 0..<lines {
+            var token = [UInt8](repeating: 0x5A, count: 32)
+            let mixed = UInt64(line) &* 0x9E37_79B9_7F4A_7C15
+            for place in 0..<8 { token[place] = UInt8(truncatingIfNeeded: mixed >> (8 * place)) }
+            let isGone = line % 2 == 0
+            text += Array(
+                """
+                {"level":"error","device":"\(Hex.text(token))","status":\(isGone ? 410 : 200),\
+                "reason":\(isGone ? "\"Unregistered\"" : "null"),\
+                "timestamp":\(1_700_000_000_000 + line),"message":"push to a device"}
+
+                """.utf8)
+            if text.count > 1 << 20 {
+                try file.write(contentsOf: Data(text))
+                text.removeAll(keepingCapacity: true)
+            }
+        }
+        try file.write(contentsOf: Data(text))
+    }
+
+    // MARK: Rows
+
+    /// Microseconds per row of a sweep, compared with the engine's floor.
+    func rows() throws -> Figure {
+        let table = try LargeTable(rows: context.scaled(1_000_000), context)
+        let password = place.file("password")
+        try (table.settings.password ?? "").write(
+            toFile: password, atomically: true, encoding: .utf8)
+        chmod(password, 0o600)
+        let settings = place.file("pushsweep.yaml")
+        guard case .server(let server) = table.settings.location else {
+            throw BenchmarkFailure(description: "the benchmark needs a server")
+        }
+        let address = try BenchmarkServer.settings(database: server.database).address
+        try """
+        state: \(place.file("state"))
+        store:
+          url: \(address)
+          password-file: \(password)
+        guard: {floor: 1000000000}
+        apps:
+          - {name: chat, topic: com.example.chat, environment: production}
+
+        """.write(toFile: settings, atomically: true, encoding: .utf8)
+        var ours: [Double] = []
+        var floors: [Double] = []
+        for run in 1...context.runs {
+            try table.restore()
+            try report(table)
+            floors.append(try seconds { try floor(table) }.0)
+            try table.restore()
+            try report(table)
+            let (seconds, process) = try seconds {
+                try FinishedProcess("pushsweep", ["sweep", "--config", settings])
+            }
+            guard process.exit == 0 else {
+                throw BenchmarkFailure(description: "the sweep ended with \(process.exit)")
+            }
+            ours.append(seconds)
+            context.note("run \(run): floor \(floors[run - 1]) s, ours \(ours[run - 1]) s")
+        }
+        let perRow = 1e6 / Double(table.evidence.count)
+        let ratio = median(zip(ours, floors).map { $0 / $1 })
+        var figure = Figure(
+            name: "evidence-intake", value: median(ours) * perRow, unit: "us/row",
+            reference: median(floors) * perRow, ratio: ratio)
+        figure.extra = [
+            "rows": Double(table.evidence.count),
+            "rows-per-second": Double(table.evidence.count) / median(ours),
+        ]
+        return figure
+    }
+
+    private func report(_ table: LargeTable) throws {
+        try table.sql.run("DELETE FROM pushsweep_evidence")
+        try table.sql.run(
+            "INSERT INTO pushsweep_evidence (app, device_token, timestamp_ms) "
+                + "SELECT 'chat', LOWER(HEX(token)), "
+                + "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', dead) DIV 1000 FROM staging")
+    }
+
+    private func floor(_ table: LargeTable) throws {
+        let join =
+            "active_users a JOIN staging s ON a.device_token = s.token AND a.app_id = 'chat' "
+            + "AND a.environment = 'production'"
+        let stale = "WHERE a.registered_at <= s.dead"
+        try table.sql.begin()
+        try table.sql.run(
+            "INSERT INTO pushsweep_change (run, feed, part, seq, action, row_key, evidence_at, source, "
+                + "changed_at) SELECT 'run', 'feed', 0, a.id, 'mark', a.id, s.dead, 'Unregistered', "
+                + "UTC_TIMESTAMP(3) FROM \(join) \(stale)")
+        try table.sql.run(
+            "UPDATE \(join) SET a.invalidated_at = s.dead, a.invalid_reason = 'Unregistered' "
+                + stale)
+        try table.sql.run("DELETE FROM pushsweep_evidence")
+        try table.sql.commit()
+    }
+}
