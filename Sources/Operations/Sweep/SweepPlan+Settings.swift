@@ -58,7 +58,8 @@ extension SweepPlan {
         again: Bool, settings: Settings, dryRun: Bool
     ) throws(RunFailure) {
         let partition = try settings.app(
-            named: app, in: environment, for: "importing reports").partition
+            named: app, in: environment, for: "importing reports"
+        ).partition
         let file = ReportFile(path: file, partition: partition, layout: layout, again: again)
         self.init(settings, .reports(file), dryRun: dryRun)
     }

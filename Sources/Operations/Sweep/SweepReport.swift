@@ -137,7 +137,8 @@ extension SweepReport {
                 + (dryRun ? "would be removed" : "\(removal.removed) removed")
         }
         if let intake {
-            lines.append(intake.known == true ? "the same content was imported before" : intake.line)
+            lines.append(
+                intake.known == true ? "the same content was imported before" : intake.line)
         }
         lines.append(closing)
         return lines
