@@ -99,6 +99,8 @@ package struct TokenSample: Hashable, Sendable {
 extension TokenTable {
     /// The number of rows in the sample.
     private static let sampleSize = 1_000
+    /// How many times as many rows of a mixed table are read.
+    private static let mixedShare = 20
 
     /// Reads some rows and checks whether their tokens and times have the form that the settings
     /// state. The key is selected too, so that the engine reads rows in their stored order and not
@@ -109,10 +111,21 @@ extension TokenTable {
         if let registration = layout.registration { names.append(registration.name) }
         names += layout.key.map(\.name)
         let list = names.map(dialect.quoted).joined(separator: ", ")
-        let sql = "SELECT \(list) FROM \(layout.table.sql(dialect)) LIMIT \(Self.sampleSize)"
+        var sql = "SELECT \(list) FROM \(layout.table.sql(dialect)) LIMIT \(Self.sampleSize)"
+        var values: [SQLValue] = []
+        if let platform = layout.platform {
+            // A table with few rows of the platform is not read to its end.
+            let all = list + ", \(dialect.quoted(platform.column.name))"
+            let condition = platform.condition(dialect)
+            sql =
+                "SELECT \(list) FROM (SELECT \(all) FROM \(layout.table.sql(dialect)) "
+                + "LIMIT \(Self.sampleSize * Self.mixedShare)) AS sampled WHERE 1 = 1"
+                + condition.sql + " LIMIT \(Self.sampleSize)"
+            values = condition.values
+        }
         let rows = try retries.retrying("sampling rows of \(layout.table)") {
             () throws(SQLFailure) in
-            try connection.query(sql)
+            try connection.query(sql, values)
         }
         var sample = TokenSample()
         var misplaced = 0
@@ -148,6 +161,8 @@ extension TokenTable {
             sample.counts[spelling].map { "\(spelling.rawValue): \($0)" }
         }.joined(separator: ", ")
         guard sample.total > 0 else {
+            // `check` looks for a row of the platform in the whole table.
+            if layout.platform != nil { return [] }
             return [
                 StoreFinding(
                     .warning,
