@@ -94,8 +94,7 @@ struct SettingsRules {
         }
     }
 
-    /// A column without its values selects or marks nothing, and two marks would contradict each
-    /// other.
+    /// A column without its values selects or marks nothing.
     private func checkShape(_ problems: inout SettingsProblems) {
         let users = "store.active-users"
         for group in [
@@ -114,14 +113,6 @@ struct SettingsRules {
                 resolved.place("\(users).living.dead"),
                 "\(users).living.living and .dead are the same value; give the two that the rows hold"
             )
-        }
-        guard text("\(users).living.column") != nil else { return }
-        for other in ["\(users).invalidated-at.column", "\(users).reason.column"] {
-            guard case .column(.named)? = resolved.values[other] else { continue }
-            problems.add(
-                resolved.place(other),
-                "\(other) has no effect beside \(users).living, whose times and reasons are in "
-                    + "pushsweep_invalid; remove one of them")
         }
     }
 

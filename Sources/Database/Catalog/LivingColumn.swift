@@ -71,12 +71,16 @@ extension ColumnResolver {
         _ word: String, of column: CatalogColumn, setting: String
     ) throws(StoreFailure) -> SQLValue {
         let isFlag = ["bool", "boolean"].contains(column.type)
-        let isFree = dialect.engine == .sqlite && !column.isText
+        // SQLite keeps words too in a column that is not declared to hold numbers.
+        let isFree =
+            dialect.engine == .sqlite && !column.isText && !column.isInteger && !isFlag
         if column.isInteger || column.type == "bit" || isFlag || isFree {
             let number = ["true": 1, "false": 0][word.lowercased()] ?? Int64(word)
             if let number, column.holds(number) {
-                return column.type == "bit" && dialect.engine == .mariaDB
-                    ? .bytes(column.bits(number)) : .integer(number)
+                guard dialect.engine == .mariaDB else {
+                    return column.isReal ? .real(Double(number)) : .integer(number)
+                }
+                return column.type == "bit" ? .bytes(column.bits(number)) : .integer(number)
             }
             guard isFree, number == nil else {
                 throw refusal(
@@ -124,6 +128,9 @@ extension CatalogColumn {
     /// The type as declared, as far as it is known.
     fileprivate var declared: String { declaration.isEmpty ? type : declaration }
 
+    /// Whether SQLite stores whole numbers in it as floating point numbers.
+    fileprivate var isReal: Bool { ["real", "floa", "doub"].contains { type.contains($0) } }
+
     /// Whether an integer column has room for a number.
     fileprivate func holds(_ number: Int64) -> Bool {
         switch type {
@@ -148,7 +155,7 @@ extension CatalogColumn {
     fileprivate func isFlag(numbersToo: Bool) -> Bool {
         if ["bit", "bool", "boolean", "enum"].contains(type) { return true }
         if declaration.lowercased().hasPrefix("tinyint(1)") { return true }
-        if isText && length == 1 { return true }
+        if isText && (length == 1 || declaration.hasSuffix("(1)")) { return true }
         let name = name.lowercased()
         return numbersToo && isInteger
             && (name.hasPrefix("is_")

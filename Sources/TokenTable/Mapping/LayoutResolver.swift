@@ -15,6 +15,7 @@ struct LayoutResolver {
     func layout() throws(StoreFailure) -> TableLayout {
         let registration = try columns.time(mapping.registeredAt, setting: "registered-at")
         let living = try columns.living(mapping.living)
+        if living != nil { try refuseSecondMark() }
         var mark: TimeColumn?
         if living == nil {
             try columns.refuseFlag(as: mapping.invalidatedAt, setting: "invalidated-at")
@@ -49,6 +50,20 @@ struct LayoutResolver {
             reason: mark == nil ? nil : try columns.reason(mapping.reason)?.name,
             columns: table.columns.filter { !$0.isGenerated }.map(\.name),
             exactness: exactness)
+    }
+
+    /// Refuses columns of another mark beside a column of two values, because nothing would be
+    /// written to them.
+    private func refuseSecondMark() throws(StoreFailure) {
+        for (column, setting) in [
+            (mapping.invalidatedAt.column, "invalidated-at"), (mapping.reason, "reason"),
+        ] {
+            guard case .named(let name) = column else { continue }
+            throw columns.refusal(
+                "\(setting) names column \(name.prefix(64)) although living names a column that is "
+                    + "the mark, whose time and reason go to pushsweep_invalid; remove \(setting) or "
+                    + "living under store.active-users")
+        }
     }
 
     /// The rows that belong to Apple's devices; nil where the settings name no platform.
