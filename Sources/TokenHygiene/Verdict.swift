@@ -31,11 +31,11 @@ package struct RegisteredToken: Hashable, Sendable {
     package let registeredAt: EpochMilliseconds?
     /// The time of the mark: when the token was found dead. Nil for a row without a mark.
     package let invalidatedAt: EpochMilliseconds?
-    /// What the row itself says, where it has a column of two values for that: it is not used any
-    /// more. Nil where the times decide.
+    /// Whether a column of two values in the row says that it is not used any more; nil without such
+    /// a column, where the times decide.
     package let isDead: Bool?
 
-    /// Makes the state of a row from its two times and what the row itself says.
+    /// Makes the state of a row from its two times and its column of two values.
     package init(
         registeredAt: EpochMilliseconds?, invalidatedAt: EpochMilliseconds?, isDead: Bool? = nil
     ) {

@@ -12,7 +12,7 @@ struct MatchedRow {
     let registeredAt: EpochMilliseconds?
     /// The mark in the row; nil without one.
     let mark: EpochMilliseconds?
-    /// What the row's column of two values says; nil without such a column.
+    /// Whether the row's column of two values says that it is dead; nil without such a column.
     var isDead: Bool?
     /// The reason why the row cannot be judged or, where it is to be removed, not be restored.
     var obstacle: RowRefusal?
