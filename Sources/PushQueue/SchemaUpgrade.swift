@@ -50,7 +50,8 @@ extension TokenTable {
                 statements.append(
                     PushsweepTable.activeUsers.addition(of: column, to: name, dialect))
             }
-            let leading = [mapping.app.name, mapping.environment.name].compactMap { $0 }
+            let leading = [mapping.app.name, mapping.environment.name, mapping.platform.column]
+                .compactMap { $0 }
             if existing.index(onToken: mapping.token, after: leading) == nil {
                 let index = PushsweepTable.Index(
                     name: "pushsweep_token", columns: [mapping.token], isUnique: false)
@@ -115,6 +116,8 @@ extension TokenTable {
 extension TableMapping {
     /// Whether the settings leave this column's name to detection.
     fileprivate func isDetected(_ name: String) -> Bool {
-        [registeredAt.column, invalidatedAt.column, reason].contains(.detect(name))
+        // With a column of two values the time and the reason of a mark are in pushsweep_invalid.
+        let marks = living.column == nil ? [invalidatedAt.column, reason] : []
+        return ([registeredAt.column] + marks).contains(.detect(name))
     }
 }

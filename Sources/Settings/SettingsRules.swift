@@ -15,6 +15,7 @@ struct SettingsRules {
     func check(_ problems: inout SettingsProblems) {
         checkApps(&problems)
         checkColumns(&problems)
+        checkShape(&problems)
         checkStore(&problems)
         checkPolicy(&problems)
     }
@@ -65,7 +66,10 @@ struct SettingsRules {
     /// column, because a token can be the key of its table.
     private func checkColumns(_ problems: inout SettingsProblems) {
         var seen: [String: String] = [:]
-        for part in ["token", "app", "environment", "registered-at", "invalidated-at", "reason"] {
+        for part in [
+            "token", "app", "environment", "platform", "registered-at", "invalidated-at", "living",
+            "reason",
+        ] {
             let key = "store.active-users.\(part).column"
             let name: String
             switch resolved.values[key] {
@@ -87,6 +91,28 @@ struct SettingsRules {
                 resolved.place("store.active-users.environment.values.sandbox"),
                 "store.active-users.environment.values are the same for production and sandbox; "
                     + "give each the value its rows hold")
+        }
+    }
+
+    /// A column without its values selects or marks nothing.
+    private func checkShape(_ problems: inout SettingsProblems) {
+        let users = "store.active-users"
+        for group in [
+            ["platform.column", "platform.value"],
+            ["living.column", "living.living", "living.dead"],
+        ] {
+            let keys = group.map { "\(users).\($0)" }
+            guard let given = keys.first(where: { text($0) != nil }) else { continue }
+            for missing in keys where text(missing) == nil {
+                problems.add(resolved.place(given), "\(given) needs \(missing) too; write both")
+            }
+        }
+        let (living, dead) = (text("\(users).living.living"), text("\(users).living.dead"))
+        if let living, living == dead {
+            problems.add(
+                resolved.place("\(users).living.dead"),
+                "\(users).living.living and .dead are the same value; give the two that the rows hold"
+            )
         }
     }
 

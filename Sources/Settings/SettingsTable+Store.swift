@@ -94,6 +94,16 @@ extension SettingsTable {
             "store.active-users.environment.values.sandbox", .text, .text("sandbox"),
             \.environmentValues["sandbox"],
             "Value of that column for the sandbox.")
+        users(
+            "store.active-users.platform.column", .column,
+            .absent("all rows are of Apple's devices"),
+            \.platform.column, sample: .comment("platform"),
+            "Column of the platform in a table that has rows of others too; those are left out of everything."
+        )
+        users(
+            "store.active-users.platform.value", .text, .absent("none"), \.platform.value,
+            sample: .comment("ios"),
+            "Value of that column for Apple's devices.")
     }
 
     @SettingRows private static var marks: [SettingRule] {
@@ -128,6 +138,20 @@ extension SettingsTable {
             "store.active-users.invalidated-at.zone", .zone, .text(ZoneOffset.utc.description),
             \.invalidatedAt.zone,
             "Zone of the mark's time if it is a datetime.")
+        users(
+            "store.active-users.living.column", .column, .absent("the mark is a time"),
+            \.living.column, sample: .comment("active"),
+            "Column of two values that is the mark in place of invalidated-at; its time goes to pushsweep_invalid."
+        )
+        users(
+            "store.active-users.living.living", .text, .absent("none"), \.living.living,
+            sample: .comment("1"),
+            "Value of that column for a token that is used; every value but that of dead counts so."
+        )
+        users(
+            "store.active-users.living.dead", .text, .absent("none"), \.living.dead,
+            sample: .comment("0"),
+            "Value of that column for a token that is not used any more; a mark sets it.")
         users(
             "store.active-users.reason.column", .optionalColumn, usually(usualUsers.reason),
             \.reason,

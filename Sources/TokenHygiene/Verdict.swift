@@ -13,6 +13,9 @@ import APNsProtocol
 //                      set; a delete is not reversible, so the row stays.
 //   R unknown          as above; deleted only when the settings explicitly allow it.
 //
+// Where a row itself says in a column of two values whether it is dead, that column decides whether
+// the row is stale, and the mark in pushsweep_invalid only says since when.
+//
 // A mark carries T itself. A row is stale if and only if it has a mark and no later registration.
 // Marks need no clearing: a re-registration revives the row because it is later. Evidence later
 // than an existing mark moves the mark forward, so the same evidence in any order leaves the same
@@ -28,15 +31,23 @@ package struct RegisteredToken: Hashable, Sendable {
     package let registeredAt: EpochMilliseconds?
     /// The time of the mark: when the token was found dead. Nil for a row without a mark.
     package let invalidatedAt: EpochMilliseconds?
+    /// Whether a column of two values in the row says that it is not used any more; nil without such
+    /// a column, where the times decide.
+    package let isDead: Bool?
 
-    /// Makes the state of a row from its two times.
-    package init(registeredAt: EpochMilliseconds?, invalidatedAt: EpochMilliseconds?) {
+    /// Makes the state of a row from its two times and its column of two values.
+    package init(
+        registeredAt: EpochMilliseconds?, invalidatedAt: EpochMilliseconds?, isDead: Bool? = nil
+    ) {
         self.registeredAt = registeredAt
         self.invalidatedAt = invalidatedAt
+        self.isDead = isDead
     }
 
-    /// Whether the row carries a mark that no later registration has overridden.
+    /// Whether the row itself says that it is dead; else, whether it carries a mark that no later
+    /// registration has overridden.
     package var isStale: Bool {
+        if let isDead { return isDead }
         guard let invalidatedAt else { return false }
         guard let registeredAt else { return true }
         return registeredAt <= invalidatedAt
@@ -106,15 +117,20 @@ package struct RemovalPolicy: Hashable, Sendable {
     package func verdict(on row: RegisteredToken, dead time: EpochMilliseconds) -> Verdict {
         let order = order(of: row.registeredAt, to: time)
         if order == .after { return .newer }
+        // The app set the row living again after evidence that was not older.
+        if row.isDead == false, let mark = row.invalidatedAt, mark >= time { return .newer }
         if deletesAtOnce && isSure(order) { return .delete }
-        guard row.isStale, let mark = row.invalidatedAt else { return .mark }
+        guard row.isStale else { return .mark }
+        // A row that the app itself set dead has no time.
+        guard let mark = row.invalidatedAt else { return .already }
         return mark >= time ? .already : .advance
     }
 
     /// Whether a marked row is due for deletion at `now`: the mark is old enough, and the row is as
     /// certainly stale as one that is deleted at once.
     package func isDue(_ row: RegisteredToken, at now: EpochMilliseconds) -> Bool {
-        guard action == .delete, let deletesAfter, let mark = row.invalidatedAt,
+        guard action == .delete, row.isDead != false, let deletesAfter,
+            let mark = row.invalidatedAt,
             mark <= now.advanced(by: -deletesAfter)
         else { return false }
         return isSure(order(of: row.registeredAt, to: mark))

@@ -126,6 +126,26 @@ struct SettingsRefusalTests {
                     + "store.active-users.token.column; each needs its own"
             ),
             (
+                "store: {active-users: {platform: {column: os}}}",
+                "s.yaml:1:43: store.active-users.platform.column needs "
+                    + "store.active-users.platform.value too; write both"
+            ),
+            (
+                "store: {active-users: {platform: {column: app_id, value: ios}, app: App_ID}}",
+                "s.yaml:1:43: store.active-users.platform.column is the same column as "
+                    + "store.active-users.app.column; each needs its own"
+            ),
+            (
+                "store: {active-users: {living: {column: active, living: 1, dead: 1}}}",
+                "s.yaml:1:66: store.active-users.living.living and .dead are the same value; give "
+                    + "the two that the rows hold"
+            ),
+            (
+                "store: {active-users: {living: {dead: 0, column: active}}}",
+                "s.yaml:1:50: store.active-users.living.column needs "
+                    + "store.active-users.living.living too; write both"
+            ),
+            (
                 "store: {url: 'mysql://h/p', tls: {mode: off, ca: x}}",
                 "s.yaml:1:50: store.tls.ca has no effect while store.tls.mode is off; remove one "
                     + "of them"

@@ -310,7 +310,7 @@ struct PreflightTests {
 
 extension StoreReport {
     /// Whether `check` has nothing to refuse.
-    fileprivate var passesCheck: Bool {
+    var passesCheck: Bool {
         firstFailure == nil && !findings.contains { $0.severity == .refusedByCheck }
     }
 }

@@ -147,4 +147,72 @@ struct SpellingTests {
         #expect(progress.counts == OutcomeCounts(unknown: 1))
         #expect(try store.progress(of: "f")?.position == token)
     }
+
+    /// Columns of hex by engine.
+    static let hexColumns: [(TestEngine, String)] = TestEngine.available.flatMap { engine in
+        switch engine {
+        case .sqlite: ["TEXT", "VARCHAR(200)", ""].map { (engine, $0) }
+        case .mariaDB:
+            [
+                "VARCHAR(200) COLLATE utf8mb4_general_ci", "VARCHAR(200) COLLATE utf8mb4_bin",
+                "VARBINARY(200)",
+            ].map { (engine, $0) }
+        }
+    }
+
+    @Test(
+        "check refuses tokens in groups and prints the statement after which all are found",
+        arguments: hexColumns)
+    func normalization(_ engine: TestEngine, _ type: String) throws {
+        let database = try TokenDatabase(engine)
+        try database.createSideTables()
+        try database.execute(
+            "CREATE TABLE devices (id INTEGER PRIMARY KEY, device_token \(type), platform VARCHAR(9))"
+        )
+        func grouped(_ hex: String) -> String {
+            stride(from: 0, to: 64, by: 8).map {
+                String(hex.dropFirst($0).prefix(8))
+            }.joined(separator: " ")
+        }
+        let hex = (0..<6).map { DeviceToken.numbered(0xABCDE0 + $0).hex }
+        let stored = [
+            hex[0], hex[1].uppercased(), grouped(hex[2]), "<\(grouped(hex[3]).uppercased())>",
+            String(hex[4].prefix(60)) + hex[4].suffix(4).uppercased(), grouped(hex[5]),
+            "{length = 32, bytes = 0xc9d4c07c ... f715defc }", "0", "",
+            DeviceToken.numbered(1).hex, DeviceToken.numbered(2).hex, DeviceToken.numbered(3).hex,
+        ]
+        for (id, text) in stored.enumerated() {
+            let value: SQLValue = type == "VARBINARY(200)" ? .bytes(Array(text.utf8)) : .text(text)
+            try database.execute(
+                "INSERT INTO devices VALUES (\(id), ?, '\(id == 5 ? "web" : "it''s")')", [value])
+        }
+        try database.execute("INSERT INTO devices VALUES (90, NULL, 'it''s')")
+        let store = try database.store {
+            $0.table = "devices"
+            $0.encoding = .hex
+            $0.platform = PlatformMapping(column: "platform", value: "it's")
+        }
+        let evidence = (0..<6).map {
+            TokenEvidence(token: .numbered(0xABCDE0 + $0), time: EpochMilliseconds(start))
+        }
+        let findsMixed = type.hasSuffix("_ci")
+        #expect(try store.classify(evidence).counts.applied == (findsMixed ? 3 : 2))
+        // A sweep goes on and warns.
+        #expect(try store.preflight(.apply(RemovalPolicy())).firstFailure == nil)
+        let report = try store.examine(.read)
+        #expect(!report.passesCheck)
+        let refusal = try #require(report.findings.first { $0.severity == .refusedByCheck })
+        #expect(refusal.sentence.contains("\(findsMixed ? 2 : 3) of 12 rows read"))
+        #expect(!refusal.sentence.contains(hex[2]))
+        let statement = try #require(refusal.sentence.firstRange(of: "UPDATE "))
+        try database.execute(String(refusal.sentence[statement.lowerBound...]))
+        #expect(try store.examine(.read).passesCheck)
+        #expect(
+            try store.classify(evidence).counts == OutcomeCounts(applied: 5, unknown: 1))
+        #expect(
+            try database.count("SELECT COUNT(*) FROM devices WHERE device_token LIKE '{length = %'")
+                == 1)
+        #expect(
+            try database.count("SELECT COUNT(*) FROM devices WHERE device_token LIKE '% %'") == 2)
+    }
 }

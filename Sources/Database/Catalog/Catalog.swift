@@ -208,7 +208,8 @@ package struct Catalog {
             return CatalogColumn(
                 name: rows[row, 0].text ?? "", type: parts.first.map(String.init) ?? "",
                 // SQLite stores values of any length, whatever the declaration.
-                length: nil, collation: nil, fraction: 3, isNullable: rows[row, 2].count == 0,
+                length: nil, collation: nil, declaration: declared, fraction: 3,
+                isNullable: rows[row, 2].count == 0,
                 isPrimary: rows[row, 3].count != 0, isGenerated: (rows[row, 4].count ?? 0) > 1,
                 movesItself: false)
         }

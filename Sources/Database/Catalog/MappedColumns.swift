@@ -5,8 +5,8 @@ import APNsProtocol
 // at the end, and must not decide which row is meant.
 //
 // Hex text with a case-sensitive collation is searched in all-lower and all-upper spelling, the two
-// that programs write. A row with any other spelling (groups, angle brackets) is not found; the
-// sample of `check` counts such rows.
+// that programs write. A row with any other spelling (groups, angle brackets) is not found; `check`
+// refuses a table with such rows, and says how to rewrite them.
 
 /// The token column of the user's table.
 package struct TokenColumn: Hashable, Sendable {
@@ -53,6 +53,16 @@ package struct TokenColumn: Hashable, Sendable {
         return token(value) != nil
     }
 
+    /// Whether a value is a token that no search finds although it can be read: hex in groups, in
+    /// angle brackets or, where equality is case-sensitive, in both cases.
+    package func isScattered(_ value: SQLValue) -> Bool {
+        guard encoding == .hex, let token = token(value), let text = value.hexText else {
+            return false
+        }
+        if text == token.hex || text == token.hex.uppercased() { return false }
+        return tellsCaseApart || text.lowercased() != token.hex
+    }
+
     /// The token in a stored value; nil for NULL, placeholders and any other value that is not a
     /// token.
     package func token(_ value: SQLValue) -> DeviceToken? {
@@ -60,6 +70,17 @@ package struct TokenColumn: Hashable, Sendable {
         case (.binary, .bytes(let bytes)): DeviceToken(bytes)
         case (.hex, .text(let text)): try? DeviceToken(spelling: text)
         case (.hex, .bytes(let bytes)): try? DeviceToken(spelling: bytes)
+        default: nil
+        }
+    }
+}
+
+extension SQLValue {
+    /// Text without the spaces at its end, which servers ignore in a comparison of text.
+    fileprivate var hexText: String? {
+        switch self {
+        case .text(let text): String(text.reversed().drop { $0 == " " }.reversed())
+        case .bytes(let bytes): String(decoding: bytes, as: UTF8.self)
         default: nil
         }
     }

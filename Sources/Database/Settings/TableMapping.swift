@@ -19,6 +19,8 @@ package struct TableMapping: Hashable, Sendable {
     /// The environment column's values for `production` and `sandbox`, where they differ from these
     /// words.
     package var environmentValues: [String: String] = [:]
+    /// The column that tells rows of other platforms apart, in a table that has them.
+    package var platform = PlatformMapping()
     /// The column of the user for whom a notification is queued; nil: `user_id` or `udid`, if one
     /// exists.
     package var user: OptionalColumn?
@@ -26,11 +28,45 @@ package struct TableMapping: Hashable, Sendable {
     package var registeredAt = TimeMapping(column: .detect("registered_at"))
     /// The time at which the token was found dead.
     package var invalidatedAt = TimeMapping(column: .detect("invalidated_at"))
+    /// The column of two values that is the mark in place of a time.
+    package var living = LivingMapping()
     /// The reason of the mark.
     package var reason = OptionalColumn.detect("invalid_reason")
 
     /// Makes a mapping with all defaults.
     package init() {}
+}
+
+/// The rows of a mixed table that belong to Apple's devices. Both fields are set or neither is.
+package struct PlatformMapping: Hashable, Sendable {
+    /// The column of the platform; nil: every row belongs to an Apple device.
+    package var column: String?
+    /// The column's value in rows of Apple's devices.
+    package var value: String?
+
+    /// Makes a mapping; by default the table is not mixed.
+    package init(column: String? = nil, value: String? = nil) {
+        self.column = column
+        self.value = value
+    }
+}
+
+/// A column of two values, such as `active`, that says whether a token is used. All fields are set
+/// or none is.
+package struct LivingMapping: Hashable, Sendable {
+    /// The column; nil: the mark is a time.
+    package var column: String?
+    /// The value of a row that is used.
+    package var living: String?
+    /// The value of a row that is not used any more; a mark sets it.
+    package var dead: String?
+
+    /// Makes a mapping; by default the table has no such column.
+    package init(column: String? = nil, living: String? = nil, dead: String? = nil) {
+        self.column = column
+        self.living = living
+        self.dead = dead
+    }
 }
 
 /// A column that a table may lack.

@@ -58,8 +58,13 @@ struct ChangeLedger {
             action: action, key: key, before: before, time: change.time, source: change.source)
     }
 
-    /// The mark and reason that a row had; NULL for the usual row that had neither.
+    /// The mark and reason that a row had; NULL for the usual row that had neither. A column of two
+    /// values is always named, so that undo knows which column the mark has set.
     private func formerMark(_ values: ArraySlice<SQLValue>) -> SQLValue {
+        if let living = lookup.living {
+            return .text(
+                RowImage.object([lookup.columns[living]], [values[values.startIndex + living]]))
+        }
         let places = [lookup.mark, lookup.reason].compactMap { $0 }
         let former = places.map { values[values.startIndex + $0] }
         if former.allSatisfy({ $0 == .null }) { return .null }

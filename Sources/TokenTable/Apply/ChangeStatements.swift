@@ -4,7 +4,7 @@ import TokenHygiene
 // The statements that change the user's rows. Each statement names its rows by key and repeats, in
 // the same WHERE, the token and the registration that were read and judged. If a row changed in
 // between, or the key finds another row, the statement does not find it, however weak the engine's
-// locks are. Then the number of rows found differs, and the chunk is rolled back and redone.
+// locks are. A column of two values is repeated too; rows with the same value share a statement. Then the number of rows found differs, and the chunk is rolled back and redone.
 //
 // Every row gets its own mark time in one statement. For integer keys `ELT(INTERVAL(key, k1, k2,
 // …), t1, t2, …)` over sorted keys is a binary search per row. For other keys there is a CASE,
@@ -43,8 +43,7 @@ struct ChangeStatements {
         let deletes = changes.filter { $0.verdict == .delete }
         let marks = changes.filter { $0.verdict != .delete }
         return batches(deletes, longest: usesKeyList ? StatementShape.longest : linear).map(delete)
-            + batches(marks, longest: usesBinarySearch(marks) ? StatementShape.longest : linear)
-            .map(mark)
+            + batches(marks, longest: marksInOne(marks) ? StatementShape.longest : linear).map(mark)
     }
 
     private var linear: Int {
@@ -53,6 +52,12 @@ struct ChangeStatements {
 
     private var usesKeyList: Bool { dialect.changesRowsInBatches && layout.key.count == 1 }
 
+    /// Whether one statement may mark as many rows as a list holds. Rows that all get the same value
+    /// need no search for it.
+    private func marksInOne(_ changes: [RowChange]) -> Bool {
+        layout.living == nil ? usesBinarySearch(changes) : usesKeyList
+    }
+
     /// Keys above `Int64.max` use CASE, because INTERVAL sorts them below zero.
     private func usesBinarySearch(_ changes: some Sequence<RowChange>) -> Bool {
         usesKeyList && layout.key[0].isInteger && changes.allSatisfy { number($0) != nil }
@@ -60,16 +65,23 @@ struct ChangeStatements {
 
     /// The statements that replace mark and reason by given values.
     func restoring(_ content: RowContent, of changes: [RowChange]) -> [Statement] {
-        batches(changes, longest: usesKeyList ? StatementShape.longest : linear).map { changes in
-            let condition = condition(on: changes)
-            let assignments = content.columns.map { "\(dialect.quoted($0)) = ?" }
-            return Statement(
-                sql: "UPDATE \(layout.table.sql(dialect)) SET "
-                    + (assignments + selfAssignments).joined(separator: ", ")
-                    + " WHERE \(condition.sql)",
-                values: content.values + condition.values, changes: changes,
-                effect: .holding(layout.mark.flatMap { content[$0.name] } ?? .null))
+        batches(changes, longest: usesKeyList ? StatementShape.longest : linear).map {
+            restoring(content, alike: $0)
         }
+    }
+
+    /// One statement that gives rows the same values.
+    private func restoring(
+        _ content: RowContent, alike changes: ArraySlice<RowChange>
+    ) -> Statement {
+        let condition = condition(on: changes)
+        let assignments = content.columns.map { "\(dialect.quoted($0)) = ?" }
+        return Statement(
+            sql: "UPDATE \(layout.table.sql(dialect)) SET "
+                + (assignments + selfAssignments).joined(separator: ", ")
+                + " WHERE \(condition.sql)",
+            values: content.values + condition.values, changes: changes,
+            effect: .holding(stateColumn.flatMap { content[$0] } ?? .null))
     }
 
     /// Keeps the engine from changing the registration by itself.
@@ -90,9 +102,35 @@ struct ChangeStatements {
         let places = changes.indices.sorted { (numbers[$0], $0) < (numbers[$1], $1) }
         let ordered = places.map { changes[$0] }
         let kinds = Dictionary(grouping: ordered) { change in
-            guards.reduce(0) { $0 * 2 + (value(change, $1) == .null ? 1 : 0) }
+            Kind(
+                nulls: guards.reduce(0) { $0 * 2 + (value(change, $1) == .null ? 1 : 0) },
+                living: lookup.living.map { value(change, $0) })
         }
-        return kinds.sorted { $0.key < $1.key }.flatMap { $0.value.runs(of: longest) }
+        return kinds.sorted { $0.key.order < $1.key.order }
+            .flatMap { $0.value.runs(of: longest) }
+    }
+
+    /// What the rows of one statement have in common.
+    private struct Kind: Hashable {
+        /// The guard values that are NULL, as bits.
+        let nulls: Int
+        let living: SQLValue?
+
+        var order: (Int, String) { (nulls, living.map { "\($0)" } ?? "") }
+    }
+
+    /// Adds to a condition the value of the column of two values, which all its rows share.
+    private func repeatingLiving(
+        _ condition: (sql: String, values: [SQLValue]), of changes: ArraySlice<RowChange>
+    ) -> (sql: String, values: [SQLValue]) {
+        guard let column = layout.living, let living = lookup.living, let first = changes.first
+        else { return condition }
+        let name = dialect.quoted(column.name)
+        let value = value(first, living)
+        if value == .null { return ("(\(condition.sql)) AND \(name) IS NULL", condition.values) }
+        return (
+            "(\(condition.sql)) AND \(name) = ?", condition.values + [column.compared(value)]
+        )
     }
 
     /// The indices of the values that are repeated in the WHERE.
@@ -110,6 +148,9 @@ struct ChangeStatements {
         change.row.values[change.row.values.startIndex + column]
     }
 
+    /// The column that shows whether a row is marked; nil where the table has none.
+    private var stateColumn: String? { layout.markColumns.first }
+
     private func delete(_ changes: ArraySlice<RowChange>) -> Statement {
         let condition = condition(on: changes)
         return Statement(
@@ -118,6 +159,9 @@ struct ChangeStatements {
     }
 
     private func mark(_ changes: ArraySlice<RowChange>) -> Statement {
+        if let living = layout.living {
+            return restoring(RowContent([living.name], [living.dead]), alike: changes)
+        }
         let condition = condition(on: changes)
         let time = markTime(changes)
         let name = dialect.quoted(layout.mark?.name ?? "")
@@ -154,7 +198,7 @@ struct ChangeStatements {
     /// A query for the marks, where the table has them, of the rows that some changes name by key
     /// and token.
     func rereading(_ changes: ArraySlice<RowChange>) -> (sql: String, values: [SQLValue]) {
-        let column = layout.mark.map { dialect.quoted($0.name) } ?? "NULL"
+        let column = stateColumn.map(dialect.quoted) ?? "NULL"
         let match = (layout.key.map(\.name) + [layout.token.name])
             .map { "\(dialect.quoted($0)) = ?" }.joined(separator: " AND ")
         let padded = StatementShape.padded(changes)
@@ -168,7 +212,7 @@ struct ChangeStatements {
     /// A statement that fails if no row of the table can be changed in this way, whatever the row.
     func probe(_ statement: Statement) -> String {
         let table = layout.table.sql(dialect)
-        let column = dialect.quoted(layout.mark?.name ?? layout.key[0].name)
+        let column = dialect.quoted(stateColumn ?? layout.key[0].name)
         if case .removed = statement.effect {
             return "DELETE FROM \(table) WHERE \(dialect.quoted(layout.key[0].name)) = NULL"
         }
@@ -197,6 +241,12 @@ struct ChangeStatements {
     /// The condition for the rows of some changes. Each guard value is NULL in all of them or in
     /// none.
     private func condition(
+        on changes: ArraySlice<RowChange>
+    ) -> (sql: String, values: [SQLValue]) {
+        repeatingLiving(keyCondition(on: changes), of: changes)
+    }
+
+    private func keyCondition(
         on changes: ArraySlice<RowChange>
     ) -> (sql: String, values: [SQLValue]) {
         let keys = layout.key.map { dialect.quoted($0.name) }

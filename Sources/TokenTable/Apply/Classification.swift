@@ -23,6 +23,8 @@ struct ClassifiedChunk {
     private(set) var undated = 0
     /// The counted outcomes of each entry of the evidence, by its place.
     private var counted: [Int: OutcomeCounts] = [:]
+    /// The tokens of the evidence by its place, where rows and `pushsweep_invalid` both change.
+    private var tokens: [Int: DeviceToken] = [:]
 
     /// Judges rows, which are in the order of the evidence. `marks` are those of the side table,
     /// used where the token table has no mark column. `isExact` decides for a row that is to be
@@ -50,8 +52,7 @@ struct ClassifiedChunk {
                     changes.refused.append(RefusedRow(row: row, reason: reason, time: time))
                     continue
                 }
-                let registered = RegisteredToken(
-                    registeredAt: row.registeredAt, invalidatedAt: row.mark ?? tokenMark?.time)
+                let registered = row.judged(markedAt: tokenMark?.time)
                 let verdict = policy.verdict(on: registered, dead: time)
                 if verdict == .delete && !isExact(row) {
                     changes.refused.append(RefusedRow(row: row, reason: .inexact, time: time))
@@ -59,9 +60,11 @@ struct ClassifiedChunk {
                 }
                 verdicts.append(verdict)
                 note(policy.order(of: row.registeredAt, to: time), verdict)
-                if verdict == .delete || verdict.changesRow && layout.mark != nil {
+                let isInRow = layout.mark != nil || layout.living != nil && verdict == .mark
+                if verdict == .delete || verdict.changesRow && isInRow {
                     changes.rows.append(RowChange(verdict: verdict, row: row, time: time))
-                } else if verdict.changesRow {
+                }
+                if verdict != .delete && verdict.changesRow && layout.mark == nil {
                     needsTokenMark = true
                 }
             }
@@ -79,13 +82,22 @@ struct ClassifiedChunk {
             }
             counts += one
             if changes.rows.count > changesBefore { counted[index] = one }
+            if layout.living != nil { tokens[index] = item.token }
         }
     }
 
     /// Moves changes that the database refused, by their place, to the refused rows. A statement of
     /// the evidence counts as refused when one of its rows is.
     mutating func refuse(at places: [Int: RowRefusal]) {
-        for change in changes.refuse(at: places) {
+        let refused = changes.refuse(at: places)
+        if !tokens.isEmpty {
+            // A time without a row that is dead would tell the opposite of the row.
+            let kept = Set(changes.rows.map(\.row.evidence))
+            let dropped = Set(refused.map(\.row.evidence)).subtracting(kept)
+            let without = Set(dropped.compactMap { tokens[$0] })
+            changes.tokenMarks.removeAll { without.contains($0.token) }
+        }
+        for change in refused {
             if change.verdict.invalidates { invalidated -= 1 }
             if let one = counted[change.row.evidence] {
                 counts -= one

@@ -12,8 +12,16 @@ struct MatchedRow {
     let registeredAt: EpochMilliseconds?
     /// The mark in the row; nil without one.
     let mark: EpochMilliseconds?
+    /// Whether the row's column of two values says that it is dead; nil without such a column.
+    var isDead: Bool?
     /// The reason why the row cannot be judged or, where it is to be removed, not be restored.
     var obstacle: RowRefusal?
+
+    /// The state by which the row is judged. `time` is that of the token's mark in
+    /// `pushsweep_invalid`.
+    func judged(markedAt time: EpochMilliseconds?) -> RegisteredToken {
+        RegisteredToken(registeredAt: registeredAt, invalidatedAt: mark ?? time, isDead: isDead)
+    }
 }
 
 /// Rows found for some evidence.
@@ -33,6 +41,8 @@ struct RowLookup {
     let key: [Int]
     /// The index of the mark; nil without a column.
     let mark: Int?
+    /// The index of the column of two values; nil without one.
+    let living: Int?
     /// The index of the reason; nil without a column.
     let reason: Int?
 
@@ -72,6 +82,7 @@ struct RowLookup {
         token = place(layout.token.name)
         registration = layout.registration.map { place($0.name) }
         mark = layout.mark.map { place($0.name) }
+        living = layout.living.map { place($0.name) }
         reason = layout.reason.map { place($0) }
         exactness = wholeRows ? layout.exactness : nil
         compared = (selection?.compared ?? []).map { (place($0.column), $0.value) }
@@ -181,6 +192,7 @@ struct RowLookup {
                 layout.registration?.registration(values[start + $0])
             },
             mark: mark.flatMap { layout.mark?.mark(values[start + $0]) },
+            isDead: living.flatMap { layout.living?.isDead(values[start + $0]) },
             obstacle: obstacle(values))
     }
 

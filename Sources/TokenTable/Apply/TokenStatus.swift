@@ -4,9 +4,9 @@ import TokenHygiene
 
 /// Whether a token may be sent to, by the rows of the token table.
 package enum TokenStatus: Hashable, Sendable {
-    /// A row has it, without a mark or with a later registration.
+    /// A row has it that is not dead: without a mark, or with a later registration.
     case living
-    /// Every row that has it is marked, without a later registration.
+    /// Every row that has it is dead: marked without a later registration, or set dead by the app.
     case stale
     /// No row has it for this app and environment.
     case unknown
@@ -38,9 +38,7 @@ package struct TokenStatusLookup {
         var statuses = [TokenStatus](repeating: .unknown, count: sorted.count)
         // A token in several rows may be sent to if one of them is living.
         for row in rows where statuses[row.evidence] != .living {
-            let registered = RegisteredToken(
-                registeredAt: row.registeredAt,
-                invalidatedAt: row.mark ?? marks[sorted[row.evidence]]?.time)
+            let registered = row.judged(markedAt: marks[sorted[row.evidence]]?.time)
             statuses[row.evidence] = registered.isStale ? .stale : .living
         }
         return Dictionary(uniqueKeysWithValues: zip(sorted, statuses))

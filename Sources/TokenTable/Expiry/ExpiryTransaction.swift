@@ -90,9 +90,7 @@ struct ExpiryTransaction {
     }
 
     private func isDue(_ row: MatchedRow) -> Bool {
-        expiry.policy.isDue(
-            RegisteredToken(registeredAt: row.registeredAt, invalidatedAt: row.mark),
-            at: expiry.now)
+        expiry.policy.isDue(row.judged(markedAt: nil), at: expiry.now)
     }
 
     /// Adds the removal of a row to a set, or the row to its refused ones where it could not be
@@ -197,8 +195,7 @@ struct ExpiryTransaction {
         var kept: Set<DeviceToken> = []
         for row in found.rows {
             let item = evidence[row.evidence]
-            let registered = RegisteredToken(
-                registeredAt: row.registeredAt, invalidatedAt: item.time)
+            let registered = row.judged(markedAt: item.time)
             let isDue = expiry.policy.isDue(registered, at: expiry.now)
             if isDue && !recent.contains(judging.name(of: row)) {
                 let refused = changes.refused.count

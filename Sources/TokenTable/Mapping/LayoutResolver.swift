@@ -14,7 +14,13 @@ struct LayoutResolver {
     /// The layout, with all columns found and checked.
     func layout() throws(StoreFailure) -> TableLayout {
         let registration = try columns.time(mapping.registeredAt, setting: "registered-at")
-        let mark = try columns.time(mapping.invalidatedAt, setting: "invalidated-at")
+        let living = try columns.living(mapping.living)
+        if living != nil { try refuseSecondMark() }
+        var mark: TimeColumn?
+        if living == nil {
+            try columns.refuseFlag(as: mapping.invalidatedAt, setting: "invalidated-at")
+            mark = try columns.time(mapping.invalidatedAt, setting: "invalidated-at")
+        }
         if let mark, table.column(mark.name)?.movesItself == true {
             throw columns.refusal(
                 "column \(mark.name) sets itself to the present whenever the row changes, so a "
@@ -32,15 +38,53 @@ struct LayoutResolver {
         let environment = try columns.partition(
             mapping.environment, setting: "environment",
             values: mapping.environmentValues)
+        let platform = try platform()
         let index = table.index(
-            onToken: token.name, after: [app?.name, environment?.name].compactMap { $0 })
+            onToken: token.name,
+            after: [app?.name, environment?.name, platform?.column.name].compactMap { $0 })
         return TableLayout(
             table: table.name, key: try key(), token: token, tokenIndex: index?.name, app: app,
-            environment: environment,
-            registration: registration, registrationMovesItself: movesItself, mark: mark,
+            environment: environment, platform: platform,
+            registration: registration, registrationMovesItself: movesItself, living: living,
+            mark: mark,
             reason: mark == nil ? nil : try columns.reason(mapping.reason)?.name,
             columns: table.columns.filter { !$0.isGenerated }.map(\.name),
             exactness: exactness)
+    }
+
+    /// Refuses columns of another mark beside a column of two values, because nothing would be
+    /// written to them.
+    private func refuseSecondMark() throws(StoreFailure) {
+        for (column, setting) in [
+            (mapping.invalidatedAt.column, "invalidated-at"), (mapping.reason, "reason"),
+        ] {
+            guard case .named(let name) = column else { continue }
+            throw columns.refusal(
+                "\(setting) names column \(name.prefix(64)) although living names a column that is "
+                    + "the mark, whose time and reason go to pushsweep_invalid; remove \(setting) or "
+                    + "living under store.active-users")
+        }
+    }
+
+    /// The rows that belong to Apple's devices; nil where the settings name no platform.
+    private func platform() throws(StoreFailure) -> PlatformRows? {
+        guard let name = mapping.platform.column else { return nil }
+        let setting = "platform.column"
+        guard let value = mapping.platform.value,
+            let column = try columns.partition(.named(name), setting: setting, values: [:])
+        else {
+            throw columns.refusal(
+                "column \(name.prefix(64)) needs the value of rows to use; give it under "
+                    + "store.active-users.platform.value")
+        }
+        guard column.isInteger else { return PlatformRows(column: column, value: .text(value)) }
+        // Compared with a word, a number column converts the word to 0 and matches every 0.
+        guard let number = Int64(value) else {
+            throw columns.refusal(
+                "column \(column.name) holds whole numbers, and `\(value.prefix(40))` is none; correct "
+                    + "store.active-users.platform.value")
+        }
+        return PlatformRows(column: column, value: .integer(number))
     }
 
     /// Whether a key's own value, as read, finds its row and no other, and sorts as the index does.

@@ -17,13 +17,17 @@ package struct TableLayout: Hashable, Sendable {
     let app: PartitionColumn?
     /// The environment column, where the table has one.
     let environment: PartitionColumn?
+    /// The rows of Apple's devices, in a table that has others too.
+    var platform: PlatformRows?
     /// The column of the last registration, where the table has one.
     let registration: TimeColumn?
     /// Whether the engine sets the registration at every change of the row (ON UPDATE
     /// CURRENT_TIMESTAMP, which MariaDB before 10.10 adds to the first TIMESTAMP column by itself).
     /// A mark would then look like a registration, so changes assign the column to itself.
     let registrationMovesItself: Bool
-    /// The mark column; nil: marks go to `pushsweep_invalid`.
+    /// The column of two values that is the mark; its times go to `pushsweep_invalid`.
+    var living: LivingColumn?
+    /// The mark column; nil: the times of marks go to `pushsweep_invalid`.
     let mark: TimeColumn?
     /// The column of the mark's reason, where the table has one.
     let reason: String?
@@ -48,6 +52,12 @@ package struct TableLayout: Hashable, Sendable {
         let isInteger: Bool
     }
 
+    /// The columns that a mark sets: the two values, or time and reason; empty where all of it is in
+    /// `pushsweep_invalid`.
+    var markColumns: [String] {
+        living.map { [$0.name] } ?? [mark?.name, reason].compactMap { $0 }
+    }
+
     /// The instant stored for a mark of this time: rounded down to the precision of the mark
     /// column.
     func floor(_ time: EpochMilliseconds) -> EpochMilliseconds { mark?.floor(time) ?? time }
@@ -56,11 +66,28 @@ package struct TableLayout: Hashable, Sendable {
     ///
     /// - Throws: `configuration` where a column cannot hold the partition's value.
     package func selection(of partition: Partition) throws(StoreFailure) -> PartitionSelection {
-        try PartitionSelection(partition, app: app, environment: environment)
+        try PartitionSelection(partition, app: app, environment: environment, platform: platform)
     }
 }
 
-/// The rows of one partition, by the values of the columns that a table has for app and environment.
+/// The rows of a mixed table that belong to Apple's devices.
+package struct PlatformRows: Hashable, Sendable {
+    /// The column of the platform.
+    let column: PartitionColumn
+    /// The column's value in these rows.
+    let value: SQLValue
+
+    /// The condition as the end of a WHERE, with its values.
+    func condition(_ dialect: SQLDialect) -> (sql: String, values: [SQLValue]) {
+        (" AND \(dialect.quoted(column.name)) = ?", [value])
+    }
+
+    /// The value in messages.
+    var word: String { value.text ?? value.integer.map(String.init) ?? "" }
+}
+
+/// The rows of one partition, by the values of the columns that a table has for app, environment and
+/// platform.
 package struct PartitionSelection {
     /// The columns that the table has, with the partition's values.
     package let values: [(column: PartitionColumn, value: SQLValue)]
@@ -68,12 +95,14 @@ package struct PartitionSelection {
     /// Selects a partition of a table with these columns. Throws `configuration` where a column
     /// cannot hold the partition's value.
     package init(
-        _ partition: Partition, app: PartitionColumn?, environment: PartitionColumn?
+        _ partition: Partition, app: PartitionColumn?, environment: PartitionColumn?,
+        platform: PlatformRows? = nil
     ) throws(StoreFailure) {
         var values: [(column: PartitionColumn, value: SQLValue)] = []
         for (column, word) in [(app, partition.app), (environment, partition.environment)] {
             if let column { values.append((column, try column.value(for: word))) }
         }
+        if let platform { values.append((platform.column, platform.value)) }
         self.values = values
     }
 
@@ -115,6 +144,10 @@ extension TokenTable {
             terms += [column?.name ?? "", column.map { "\($0.storage)" } ?? ""]
         }
         terms.append(layout.reason ?? "")
+        if let platform = layout.platform { terms.append(platform.column.name) }
+        if let living = layout.living {
+            terms += [living.name, "\(living.living)", "\(living.dead)"]
+        }
         return terms
     }
 }

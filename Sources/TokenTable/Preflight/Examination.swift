@@ -66,7 +66,7 @@ extension TokenTable {
             report.findings += try rightsFindings(layout, need, server.account)
         }
         if report.firstFailure == nil { try sample(layout, into: &report) }
-        if searchesRows, let sample = report.sample, sample.total > 0 {
+        if searchesRows, let sample = report.sample, sample.total > 0 || layout.platform != nil {
             report.findings += try absentValues(layout, partitions)
         }
         if searchesRows && report.firstFailure == nil {

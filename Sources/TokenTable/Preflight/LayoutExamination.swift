@@ -16,13 +16,23 @@ struct LayoutExamination {
 
     private var layoutSummary: StoreFinding {
         let key = layout.key.map(\.name).joined(separator: ", ")
-        let parts = [
+        var parts = [
             "key \(key)", "token \(layout.token.name) (\(layout.token.encoding.rawValue))",
             "app \(layout.app?.name ?? "none")",
             "environment \(layout.environment?.name ?? "none")",
             "registered \(layout.registration?.name ?? "unknown")",
-            "mark \(layout.mark?.name ?? "in pushsweep_invalid")",
         ]
+        if let platform = layout.platform {
+            parts.insert(
+                "platform \(platform.column.name), only rows with `\(platform.word)`", at: 4)
+        }
+        if let living = layout.living {
+            parts.append(
+                "mark \(living.name) (living `\(mapping.living.living ?? "")`, dead "
+                    + "`\(mapping.living.dead ?? "")`), its time in pushsweep_invalid")
+        } else {
+            parts.append("mark \(layout.mark?.name ?? "in pushsweep_invalid")")
+        }
         return StoreFinding(.ok, "table \(layout.table): \(parts.joined(separator: ", "))")
     }
 
@@ -168,12 +178,19 @@ extension TokenTable {
                 findings += try absence(of: word, in: environment, "environment.values", layout)
             }
         }
+        if let platform = layout.platform {
+            let absent = try absence(
+                of: platform.word, in: platform.column, "platform.value", layout,
+                consequence: "no row is looked at")
+            // Without a row of the platform every app is absent too.
+            if !absent.isEmpty { return absent }
+        }
         return findings
     }
 
     private func absence(
         of word: String, in column: PartitionColumn, _ setting: String,
-        _ layout: TableLayout
+        _ layout: TableLayout, consequence: String? = nil
     ) throws(StoreFailure) -> [StoreFinding] {
         let dialect = connection.dialect
         let name = dialect.quoted(column.name)
@@ -188,6 +205,11 @@ extension TokenTable {
             }
             values.append(value)
         }
+        if let platform = layout.platform {
+            let condition = platform.condition(dialect)
+            sql += condition.sql
+            values += condition.values
+        }
         let rows = try retries.retrying("looking for rows of \(layout.table) with `\(word)`") {
             () throws(SQLFailure) in
             try connection.query("\(sql) LIMIT 1", values)
@@ -197,7 +219,8 @@ extension TokenTable {
             StoreFinding(
                 .warning,
                 "\(layout.table): no row has `\(value.text ?? value.integer.map(String.init) ?? "")` in "
-                    + "column \(column.name), so every token of `\(word)` will be unknown; compare "
+                    + "column \(column.name), so "
+                    + (consequence ?? "every token of `\(word)` will be unknown") + "; compare "
                     + "\(setting) with the table")
         ]
     }

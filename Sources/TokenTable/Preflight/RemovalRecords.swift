@@ -59,7 +59,8 @@ extension TokenTable {
         let (layout, dialect) = (try layout(), connection.dialect)
         let condition = try layout.selection(of: partition).condition(dialect)
         var marked = 0
-        if layout.mark == nil, try canReadTokenMarks() {
+        let living = layout.livingCondition(dialect)
+        if layout.markColumns.isEmpty, try canReadTokenMarks() {
             marked = try countTokenMarks(in: partition)
         }
         let sum = limit.addingReportingOverflow(marked)
@@ -73,7 +74,7 @@ extension TokenTable {
                 let range = ranges.condition(after: position, upTo: end)
                 let count = try connection.query(
                     "SELECT COUNT(*) FROM \(ranges.source) WHERE \(range.sql)" + condition.sql
-                        + layout.livingCondition(dialect), range.values + condition.values)
+                        + living.sql, range.values + condition.values + living.values)
                 return (count.scalar?.count ?? 0, end)
             }
             rows += found
@@ -85,9 +86,14 @@ extension TokenTable {
 }
 
 extension TableLayout {
-    /// The condition that excludes rows with a mark and no later registration.
-    fileprivate func livingCondition(_ dialect: SQLDialect) -> String {
-        guard let mark else { return "" }
+    /// The condition that excludes dead rows: those with a mark and no later registration, or with
+    /// the value for dead.
+    fileprivate func livingCondition(_ dialect: SQLDialect) -> (sql: String, values: [SQLValue]) {
+        if let living {
+            let name = dialect.quoted(living.name)
+            return (" AND (\(name) IS NULL OR \(name) <> ?)", [living.compared(living.dead)])
+        }
+        guard let mark else { return ("", []) }
         let name = dialect.quoted(mark.name)
         var parts = ["\(name) IS NULL"]
         switch mark.storage {
@@ -98,6 +104,6 @@ extension TableLayout {
         if let registration, registration.storage == mark.storage {
             parts.append("\(dialect.quoted(registration.name)) > \(name)")
         }
-        return " AND (\(parts.joined(separator: " OR ")))"
+        return (" AND (\(parts.joined(separator: " OR ")))", [])
     }
 }

@@ -159,7 +159,10 @@ package struct RequiredPrivileges {
 extension TableLayout {
     /// The columns that are read to judge a row, each once.
     fileprivate var judgedColumns: [String] {
-        let optional = [app?.name, environment?.name, registration?.name, mark?.name, reason]
+        let optional = [
+            app?.name, environment?.name, platform?.column.name, registration?.name, living?.name,
+            mark?.name, reason,
+        ]
         var seen: Set<String> = []
         return (key.map(\.name) + [token.name] + optional.compactMap { $0 }).filter {
             seen.insert($0).inserted
@@ -168,9 +171,8 @@ extension TableLayout {
 
     /// The columns that a mark writes; nil without a mark column.
     fileprivate var markedColumns: [String]? {
-        guard let mark else { return nil }
-        return [mark.name]
-            + [reason, registrationMovesItself ? registration?.name : nil]
-            .compactMap { $0 }
+        guard !markColumns.isEmpty else { return nil }
+        return markColumns
+            + [registrationMovesItself ? registration?.name : nil].compactMap { $0 }
     }
 }

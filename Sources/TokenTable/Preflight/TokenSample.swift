@@ -99,6 +99,8 @@ package struct TokenSample: Hashable, Sendable {
 extension TokenTable {
     /// The number of rows in the sample.
     private static let sampleSize = 1_000
+    /// How many times as many rows of a mixed table are read.
+    private static let mixedShare = 20
 
     /// Reads some rows and checks whether their tokens and times have the form that the settings
     /// state. The key is selected too, so that the engine reads rows in their stored order and not
@@ -109,18 +111,31 @@ extension TokenTable {
         if let registration = layout.registration { names.append(registration.name) }
         names += layout.key.map(\.name)
         let list = names.map(dialect.quoted).joined(separator: ", ")
-        let sql = "SELECT \(list) FROM \(layout.table.sql(dialect)) LIMIT \(Self.sampleSize)"
+        var sql = "SELECT \(list) FROM \(layout.table.sql(dialect)) LIMIT \(Self.sampleSize)"
+        var values: [SQLValue] = []
+        if let platform = layout.platform {
+            // A table with few rows of the platform is not read to its end.
+            let all = list + ", \(dialect.quoted(platform.column.name))"
+            let condition = platform.condition(dialect)
+            sql =
+                "SELECT \(list) FROM (SELECT \(all) FROM \(layout.table.sql(dialect)) "
+                + "LIMIT \(Self.sampleSize * Self.mixedShare)) AS sampled WHERE 1 = 1"
+                + condition.sql + " LIMIT \(Self.sampleSize)"
+            values = condition.values
+        }
         let rows = try retries.retrying("sampling rows of \(layout.table)") {
             () throws(SQLFailure) in
-            try connection.query(sql)
+            try connection.query(sql, values)
         }
         var sample = TokenSample()
         var misplaced = 0
+        var scattered = 0
         var unreadable = 0
         var milliseconds = 0
         for row in 0..<rows.count {
             sample.add(rows[row, 0])
             if layout.token.isMisplaced(rows[row, 0]) { misplaced += 1 }
+            if layout.token.isScattered(rows[row, 0]) { scattered += 1 }
             guard let registration = layout.registration else { continue }
             if registration.isUnreadable(rows[row, 1]) { unreadable += 1 }
             if registration.storage == .epochSeconds,
@@ -131,6 +146,9 @@ extension TokenTable {
         }
         report.sample = sample
         report.findings += Self.findings(on: sample, misplaced: misplaced, layout)
+        if scattered > 0 {
+            report.findings.append(layout.spellingFinding(scattered, of: rows.count, dialect))
+        }
         if let registration = layout.registration {
             report.findings += Self.findings(
                 unreadable: unreadable, milliseconds: milliseconds, of: rows.count, registration,
@@ -148,6 +166,8 @@ extension TokenTable {
             sample.counts[spelling].map { "\(spelling.rawValue): \($0)" }
         }.joined(separator: ", ")
         guard sample.total > 0 else {
+            // `check` looks for a row of the platform in the whole table.
+            if layout.platform != nil { return [] }
             return [
                 StoreFinding(
                     .warning,
@@ -212,5 +232,49 @@ extension TokenTable {
                         : "signals about their rows are counted as refused and change nothing; correct "
                             + "the rows"))
         ]
+    }
+}
+
+// A statement searches a token in the spellings that programs write, so that an index serves it.
+// Other spellings of the same token can be read, but no search finds them.
+
+extension TableLayout {
+    /// The finding about tokens in spellings that no search finds, with the statement that rewrites
+    /// them.
+    fileprivate func spellingFinding(
+        _ count: Int, of total: Int, _ dialect: SQLDialect
+    ) -> StoreFinding {
+        StoreFinding(
+            .refusedByCheck,
+            "column \(token.name) of \(table): \(count) of \(total) rows read have hex in groups, in "
+                + "angle brackets or in mixed case, and sweep, send and enqueue find none of their tokens; let "
+                + "the app store plain lower-case hex, then run \(normalization(dialect))")
+    }
+
+    /// The statement that rewrites hex in groups, angle brackets or mixed case as plain hex.
+    private func normalization(_ dialect: SQLDialect) -> String {
+        let name = dialect.quoted(token.name)
+        // LOWER has no effect on bytes.
+        let text =
+            dialect.engine == .mariaDB && token.isBinary ? "CONVERT(\(name) USING latin1)" : name
+        let plain = [" ", "<", ">"].reduce(text) { "REPLACE(\($0), '\($1)', '')" }
+        var assignments = ["\(name) = LOWER(\(plain))"]
+        if registrationMovesItself, let registration {
+            let column = dialect.quoted(registration.name)
+            assignments.append("\(column) = \(column)")
+        }
+        // Rows of other forms, such as shortened descriptions, stay as they are.
+        let isHex =
+            dialect.engine == .mariaDB
+            ? "\(text) NOT REGEXP '[^0-9A-Fa-f <>]'" : "\(name) NOT GLOB '*[^0-9A-Fa-f <>]*'"
+        var condition = "\(isHex) AND \(text) <> ''"
+        if let platform {
+            let word =
+                platform.column.isInteger
+                ? platform.word : "'\(platform.word.replacing("'", with: "''"))'"
+            condition += " AND \(dialect.quoted(platform.column.name)) = \(word)"
+        }
+        return "UPDATE \(table.sql(dialect)) SET \(assignments.joined(separator: ", ")) WHERE "
+            + condition
     }
 }

@@ -177,7 +177,8 @@ struct UndoTransaction {
             if let change = ChangeImages(entry, image: image, layout) {
                 changes.append(change)
             } else {
-                row.keep(layout.mark == nil && !target.isTokenMark ? .foreign : .unreadable)
+                let isForeign = layout.markColumns.isEmpty && !target.isTokenMark
+                row.keep(isForeign ? .foreign : .unreadable)
             }
         }
         row.undo(changes, registeredAt: registeredAt)
@@ -300,7 +301,7 @@ struct UndoTransaction {
     private func removeAndMark(_ undone: inout [Undone]) throws(SQLFailure) {
         var removed: [(place: Int, change: RowChange)] = []
         var marked: [RowContent: [(place: Int, change: RowChange)]] = [:]
-        let names = [layout.mark?.name, layout.reason].compactMap { $0 }
+        let names = layout.markColumns
         for (place, item) in undone.enumerated()
         where item.isChanged && !item.target.isTokenMark {
             guard let values = item.values else { continue }
@@ -343,7 +344,7 @@ struct UndoTransaction {
             action = "insert"
             image = RowImage.pair(before: nil, after: after)
         } else {
-            let names = [layout.mark?.name, layout.reason].compactMap { $0 }
+            let names = layout.markColumns
             func marks(_ content: RowContent?) -> RowContent {
                 RowContent(names, names.map { content?[$0] ?? .null })
             }

@@ -28,8 +28,15 @@ struct ChangeImages {
     /// Reads an entry; nil where the layout has no such columns or the entry cannot be read.
     init?(_ entry: UndoEntry, image: String?, _ layout: TableLayout) {
         time = entry.time
-        yieldsToRegistration = entry.action != "insert"
+        // A column of two values stays dead after a registration, so its mark is taken away.
+        yieldsToRegistration = entry.action != "insert" && layout.living == nil
         switch entry.action {
+        case "mark" where layout.living != nil:
+            guard let living = layout.living, let image,
+                let content = RowImageReader.content(image), content.columns == [living.name]
+            else { return nil }
+            after = RowContent([living.name], [living.dead])
+            before = content
         case "mark", "advance":
             guard let mark = layout.mark else { return nil }
             let columns = [mark.name, layout.reason].compactMap { $0 }
