@@ -69,12 +69,34 @@ struct ChangesTests {
             try stage.run("changes", "--since", "n0", "--format", "csv"))
         let json = Self.lines(try stage.run("changes", "--since", "n0"))
         #expect(csv.count == 4 && json.count == 3)
+        try stage.database.execute(
+            "UPDATE pushsweep_commit SET app = 'x, \"y\"\n' WHERE number = 1")
+        try stage.database.execute(
+            "UPDATE pushsweep_change SET row_key = '[\"a\",\"b c\"]' WHERE seq = 0")
+        let odd = Self.lines(
+            try stage.run("changes", "--since", "n0", "--format", "csv", "--limit", "1"))
+        #expect(odd.count == 2)
+        #expect(odd[1].contains(#","x, ""y""\n",production,mark,invalid,"[""a"",""b c""]","#))
         let names = csv[0].split(separator: ",").map(String.init)
         for (line, record) in zip(json, csv.dropFirst()) {
             let fields = record.split(separator: ",", omittingEmptySubsequences: false)
             let object = try Self.object(line)
             #expect(names.map { object[$0] ?? "" } == fields.map(String.init))
         }
+    }
+
+    @Test("a full disk ends the listing with 73")
+    func fullDisk() throws {
+        let stage = try SweepStage(.sqlite, dead: 3)
+        _ = try stage.sweep()
+        let program = RunningTool.folderOfTests.appendingPathComponent("pushsweep").path
+        let words = "\(program) changes --since n0 --config \(try stage.settings()) > /dev/full"
+        let result = try RunningTool(
+            program: URL(fileURLWithPath: "/bin/sh"), ["-c", words]
+        ).wait()
+        #expect(result.exit == 73)
+        #expect(result.error.contains("continue with the cursor of the last whole line"))
+        #expect(result.closingLine == "code=73 stage=report pending=0 applied=0 held=0 next=disk")
     }
 
     @Test("a reader that ends early ends the listing quietly")

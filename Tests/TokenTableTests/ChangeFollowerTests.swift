@@ -168,7 +168,7 @@ struct ChangeFollowerTests {
     }
 
     @Test(
-        "a follower learns that a purge took entries which it has not seen, and others continue",
+        "a follower that missed purged entries is refused with a place to continue, others go on",
         arguments: TestEngine.available)
     func purged(_ engine: TestEngine) throws {
         let database = try Self.database(engine, rows: 40)
@@ -205,10 +205,17 @@ struct ChangeFollowerTests {
         #expect(try runs(after: ChangeCursor(number: 0)) == new)
         try store.sweep("later", Self.dead(15..<16), at: now)
         #expect(try runs(after: old[9].cursor) == new + ["later"])
+        // Nothing is left, and still the counter says that there was something.
+        let all = try database.followed()
+        #expect(try store.purge(before: EpochMilliseconds(now + 86_400_000)).changes == 6)
+        let obstacle = #expect(throws: ChangeObstacle.self) { try runs(after: all[4].cursor) }
+        let last = ChangeCursor(number: 4)
+        #expect(obstacle == .purged(after: all[4].cursor, next: last))
+        #expect(try runs(after: last) == [] && runs(after: all[5].cursor) == [])
     }
 
     @Test(
-        "entries before a missing one are listed before the follower is told",
+        "entries before a missing one are listed before the loss is reported",
         arguments: TestEngine.available)
     func hole(_ engine: TestEngine) throws {
         let database = try Self.database(engine, rows: 10)

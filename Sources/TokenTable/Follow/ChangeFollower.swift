@@ -80,7 +80,7 @@ package struct ChangeFollower {
     /// - Throws: `ChangeObstacle.purged` where entries are missing, any `StoreFailure` of reading.
     package mutating func next() throws -> [FollowedChange] {
         while true {
-            if waiting.isEmpty { waiting = try numbers(after: cursor)[...] }
+            if waiting.isEmpty { waiting = try followingNumbers()[...] }
             guard let range = waiting.first else { return [] }
             if isExact, range.number > cursor.number + 1 {
                 throw ChangeObstacle.purged(after: cursor, next: .before(range.number))
@@ -142,6 +142,20 @@ package struct ChangeFollower {
     }
 
     // MARK: Reading
+
+    /// The next numbers; empty at the end.
+    private func followingNumbers() throws -> [NumberedRange] {
+        let found = try numbers(after: cursor)
+        guard found.isEmpty && isExact else { return found }
+        // A purge may have taken all numbers after the cursor. The counter tells.
+        let last = try ChangeStarts(session: session).lastNumber()
+        guard last > cursor.number else { return [] }
+        let later = try numbers(after: cursor)
+        guard !later.isEmpty else {
+            throw ChangeObstacle.purged(after: cursor, next: ChangeCursor(number: last))
+        }
+        return later
+    }
 
     /// The numbers after a cursor, in order. One statement, so one snapshot.
     private func numbers(
