@@ -160,7 +160,8 @@ struct ApplyBenchmark {
         try table.sql.begin()
         try table.sql.run(
             "INSERT INTO pushsweep_change SELECT 'run', 'feed', 0, a.id, '\(action.rawValue)', a.id, "
-                + "\(image), s.dead, 'feedback', UTC_TIMESTAMP(3) FROM \(join) \(stale)")
+                + "\(image), s.dead, 'feedback', UTC_TIMESTAMP(3), a.device_token, "
+                + "'\(action == .mark ? "invalid" : "deleted")' FROM \(join) \(stale)")
         try table.sql.run(
             action == .mark
                 ? "UPDATE \(join) SET a.invalidated_at = s.dead, a.invalid_reason = 'feedback' "

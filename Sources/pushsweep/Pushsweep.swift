@@ -18,9 +18,9 @@ struct Pushsweep: ParsableCommand {
         version: Version.text,
         subcommands: [
             SweepCommand.self, SendCommand.self, EnqueueCommand.self, ReplayCommand.self,
-            ImportCommand.self, UndoCommand.self, PurgeCommand.self, HoldsCommand.self,
-            QuarantineCommand.self,
-            CheckCommand.self, SchemaCommand.self, DemoCommand.self,
+            ImportCommand.self, UndoCommand.self, ChangesCommand.self, PurgeCommand.self,
+            HoldsCommand.self, QuarantineCommand.self, CheckCommand.self, SchemaCommand.self,
+            DemoCommand.self,
         ])
 
     /// The parser's error message, line by line. The message repeats words of the command line, and

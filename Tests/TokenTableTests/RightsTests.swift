@@ -104,6 +104,32 @@ struct RightsTests {
         }
     }
 
+    @Test("a follower needs SELECT on two tables and no other right, and a missing one is named")
+    func followerGrants() throws {
+        let database = try TokenDatabase(.mariaDB)
+        try database.createOwnSchema()
+        try Self.fill(database, "own")
+        try database.store().apply((0..<3).map { .dead($0, at: start + 60_000) })
+        let account = try Account(database)
+        try account.run([
+            "GRANT SELECT ON \(database.name).pushsweep_change TO '\(account.name)'@'%'",
+            "GRANT INSERT ON \(database.name).pushsweep_commit TO '\(account.name)'@'%'",
+        ])
+        let failure = #expect(throws: StoreFailure.self) {
+            try TokenTable(account.settings).preflightFollowing()
+        }
+        let grant = "GRANT SELECT ON `\(database.name)`.`pushsweep_commit`"
+        #expect(failure?.code == .permission && failure?.sentence.contains(grant) == true)
+        try account.run([
+            "REVOKE INSERT ON \(database.name).pushsweep_commit FROM '\(account.name)'@'%'",
+            "\(grant) TO '\(account.name)'@'%'",
+        ])
+        let store = try TokenTable(account.settings)
+        try store.preflightFollowing()
+        var follower = try ChangeFollower(store.session, from: .time(EpochMilliseconds(0)))
+        #expect(try follower.next().count == 3)
+    }
+
     @Test("grants name the account as the server sees it and end without a semicolon")
     func grantedAccount() throws {
         let database = try TokenDatabase(.mariaDB)

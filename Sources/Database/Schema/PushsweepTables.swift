@@ -89,7 +89,8 @@ extension PushsweepTable {
 
     /// The ledger, one row per changed row: the action, the before-image, and the time by the
     /// database's clock; NULL in entries of older versions. Rows that refused a change have numbers
-    /// below 0, and the reason in place of the before-image.
+    /// below 0, and the reason in place of the before-image. The row's token and its state after the
+    /// change are for followers; NULL in entries of older versions.
     package static let change = PushsweepTable(
         name: "pushsweep_change",
         columns: [
@@ -100,8 +101,25 @@ extension PushsweepTable {
             Column("row_key", "VARCHAR(2048) NOT NULL", "TEXT NOT NULL"),
             Column("before_image", "LONGTEXT NULL", "TEXT NULL"),
             column("evidence_at", time), column("source", word), column("changed_at", timeOrNull),
+            Column("token", "VARBINARY(1024) NULL", "BLOB NULL"),
+            Column("state", "VARCHAR(8) NULL", "TEXT NULL"),
         ],
         primaryKey: ["run", "feed", "part", "seq"])
+
+    /// The order in which entries of the ledger were committed: one row per transaction and part of
+    /// a feed, numbered without gaps, with the entries that it wrote. The row with number 0 is the
+    /// counter; see `ChangeOrder`.
+    package static let commit = PushsweepTable(
+        name: "pushsweep_commit",
+        columns: [
+            Column("number", "BIGINT NOT NULL", "INTEGER NOT NULL"),
+            column("run", uuid), column("feed", uuid),
+            Column("part", "SMALLINT NOT NULL DEFAULT 0", "INTEGER NOT NULL DEFAULT 0"),
+            column("app", word), column("environment", word), column("source", word),
+            column("first_seq", number), column("last_seq", number),
+            column("committed_at", time),
+        ],
+        primaryKey: ["number"])
 
     /// Marks on tokens whose table has no mark column.
     package static let invalid = PushsweepTable(
@@ -155,5 +173,7 @@ extension PushsweepTable {
         primaryKey: ["id"])
 
     /// The tables that this program keeps beside the user's.
-    package static let sideTables = [run, feed, change, invalid, lease, evidence, intake]
+    package static let sideTables = [
+        run, feed, change, commit, invalid, lease, evidence, intake,
+    ]
 }

@@ -25,11 +25,15 @@ struct ChangeLedger {
         let time: EpochMilliseconds
         /// The source of this entry's evidence, where it differs from the ledger's.
         var source: String?
+        /// The token of the row, for followers; a marked row may be gone or have another one later.
+        var token: [UInt8]?
+        /// The state of the row after the change; nil for a row that refused it.
+        var state: LedgerState?
     }
 
     private static let columns = [
         "run", "feed", "part", "seq", "action", "row_key", "before_image", "evidence_at", "source",
-        "changed_at",
+        "token", "state", "changed_at",
     ]
     /// Row counts of the multi-row inserts; a batch is split into these lengths.
     private static let lengths = [256, 64, 16, 4, 1]
@@ -55,7 +59,9 @@ struct ChangeLedger {
             before = formerMark(values)
         }
         return Entry(
-            action: action, key: key, before: before, time: change.time, source: change.source)
+            action: action, key: key, before: before, time: change.time, source: change.source,
+            token: lookup.ledgerToken(of: change.row),
+            state: change.verdict == .delete ? .deleted : .invalid)
     }
 
     /// The mark and reason that a row had; NULL for the usual row that had neither. A column of two
@@ -79,7 +85,7 @@ struct ChangeLedger {
         return Entry(
             action: "side-mark", key: RowImage.key([.bytes(change.token.bytes)]),
             before: content.map { .text(RowImage.object($0.columns, $0.values)) } ?? .null,
-            time: mark.time)
+            time: mark.time, token: change.token.bytes, state: .invalid)
     }
 
     private func entry(removing change: TokenMarkChange) -> Entry {
@@ -88,7 +94,8 @@ struct ChangeLedger {
             before: .text(
                 RowImage.pair(before: change.former.map { RowContent($0) }, after: nil)),
             time: change.former?.time ?? EpochMilliseconds(0),
-            source: change.former?.reason ?? "unknown")
+            source: change.former?.reason ?? "unknown", token: change.token.bytes,
+            state: .deleted)
     }
 
     /// Writes the entries for a set of changes, numbered from `first` on. Entries are made one by
@@ -162,6 +169,8 @@ struct ChangeLedger {
                 values.append(entry.before)
                 values.append(time.value(entry.time))
                 values.append(.text(entry.source ?? source))
+                values.append(entry.token.map(SQLValue.bytes) ?? .null)
+                values.append(entry.state.map { .text($0.rawValue) } ?? .null)
                 number += 1
             }
             let rows = repeatElement(row, count: length).joined(separator: ", ")

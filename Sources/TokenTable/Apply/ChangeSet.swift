@@ -6,7 +6,7 @@ import TokenHygiene
 // one transaction:
 //
 //   begin, lock the checkpoint and compare it -> lock rows and judge them -> change them
-//   -> ledger -> move the checkpoint -> renew the lease -> commit
+//   -> ledger -> move the checkpoint -> number the entries -> renew the lease -> commit
 //
 // It does all of this or nothing.
 
@@ -78,9 +78,13 @@ struct ChangeTransaction {
         }
     }
 
-    /// Renews the lease and commits. If only the commit is refused, the failure does not name the
-    /// row at fault; `rows` are the changed ones, as the ledger spells them.
-    func commit(entries: Int, rows: () -> [String]) throws(SQLFailure) {
+    /// Numbers the entries written (see `ChangeOrder`), renews the lease and commits. If only the
+    /// commit is refused, the failure does not name the row at fault; `rows` are the changed ones,
+    /// as the ledger spells them.
+    func commit(
+        entries: Int, written: [LedgerRange], rows: () -> [String]
+    ) throws(SQLFailure) {
+        try ChangeOrder(connection: connection).number(written)
         try lease?.renew(connection)
         do {
             try connection.commit()
@@ -91,7 +95,9 @@ struct ChangeTransaction {
     }
 
     /// The same for the changes of a set.
-    func commit(_ set: ChangeSet, entries: Int) throws(SQLFailure) {
-        try commit(entries: entries) { set.rows.map { lookup.name(of: $0.row) } }
+    func commit(_ set: ChangeSet, entries: Int, written: LedgerRange) throws(SQLFailure) {
+        try commit(entries: entries, written: [written]) {
+            set.rows.map { lookup.name(of: $0.row) }
+        }
     }
 }

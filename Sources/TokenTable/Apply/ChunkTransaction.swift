@@ -76,7 +76,11 @@ struct ChunkTransaction {
         next.rowsRefused += changes.refused.count
         next.isApplied = isLast
         try checkpoint.update(next, run: application.run, layout)
-        try transaction.commit(changes, entries: chunk.count)
+        let written = LedgerRange(
+            run: application.run, feed: application.feed, part: application.part.index,
+            partition: application.partition, source: application.source.rawValue,
+            first: progress.rowsChanged, count: changes.count)
+        try transaction.commit(changes, entries: chunk.count, written: written)
         return .committed(next, entries: chunk.count, bytes: found.bytes)
     }
 }

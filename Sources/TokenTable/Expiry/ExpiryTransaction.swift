@@ -245,7 +245,10 @@ struct ExpiryTransaction {
         try checkpoint.update(
             FeedProgress(rowsChanged: next.changes, isApplied: true), run: expiry.run, layout)
         attempting(next)
-        try transaction.commit(changes, entries: commit.entries)
+        let written = LedgerRange(
+            run: expiry.run, feed: expiry.feed, part: 0, partition: expiry.partition,
+            source: Expiry.source, first: progress.changes, count: changes.count)
+        try transaction.commit(changes, entries: commit.entries, written: written)
         return .committed(next, entries: commit.entries, bytes: commit.bytes)
     }
 

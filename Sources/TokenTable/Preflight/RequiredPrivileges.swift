@@ -62,7 +62,7 @@ package enum TableUse: Hashable, Sendable {
         switch self {
         case .read: return hasMarkColumn ? [] : [SideAccess(table: .invalid, access: .read)]
         case .apply(let policy):
-            let own = [PushsweepTable.run, .feed, .lease].map {
+            let own = [PushsweepTable.run, .feed, .lease, .commit].map {
                 SideAccess(table: $0, access: .change)
             }
             let removesMarks = policy.action == .delete && !policy.deletesAtOnce
@@ -75,13 +75,14 @@ package enum TableUse: Hashable, Sendable {
                 SideAccess(table: .feed, access: isDry ? .read : .add),
                 SideAccess(table: .change, access: isDry ? .read : .add),
             ]
+                + (isDry ? [] : [SideAccess(table: .commit, access: .change)])
                 + (actions.contains { $0.hasPrefix("side-") }
                     ? [
                         SideAccess(
                             table: .invalid, access: isDry ? .read : .change, deletes: !isDry)
                     ] : [])
         case .purge(let isDry):
-            return [PushsweepTable.run, .feed, .change].map {
+            return [PushsweepTable.run, .feed, .change, .commit].map {
                 SideAccess(table: $0, access: .read, deletes: !isDry)
             }
         }

@@ -7,7 +7,8 @@ import TokenHygiene
 // and the next purge finds it. Runs are chosen by their start, so the ledger needs no index over
 // times, which would add a cost to every change. A sender may run for months, and the clock of a
 // host may be wrong. So an entry whose own time is younger stays, and so do the entries of a feed
-// whose checkpoint has moved since. A checkpoint and a record stay as long as their entries.
+// whose checkpoint has moved since. A checkpoint and a record stay as long as their entries. The
+// numbers of transactions (see `ChangeOrder`) go last, each when none of its entries is left.
 //
 // Deleting twice has no further effect, so no checkpoint is needed here. Numbers are counted before
 // each chunk is deleted, never taken from the server's count of affected rows.
@@ -49,8 +50,43 @@ extension TokenTable {
             try dropRecord(of: run.id, &purge)
             report(purge.progress)
         }
+        if !isDry {
+            guard try dropNumbers(before: cutoff, shouldStop) else { return purge.progress }
+        }
         purge.progress.isDone = true
         return purge.progress
+    }
+
+    /// Drops the numbers of transactions before a time that have no entry left; see `ChangeOrder`.
+    /// The counter, number 0, stays.
+    ///
+    /// - Returns: false where it was stopped early.
+    private func dropNumbers(
+        before cutoff: EpochMilliseconds, _ shouldStop: () -> Bool
+    ) throws(StoreFailure) -> Bool {
+        let time = connection.dialect.ownTime("committed_at").value(cutoff)
+        var position: SQLValue? = .integer(0)
+        while let start = position {
+            guard try shouldContinue(shouldStop) else { return false }
+            position = try retries.retrying("dropping the numbers of old changes") {
+                () throws(SQLFailure) in
+                let rows = try connection.query(
+                    "SELECT c.number, EXISTS (SELECT 1 FROM pushsweep_change e WHERE "
+                        + "e.run = c.run AND e.feed = c.feed AND e.part = c.part "
+                        + "AND e.seq BETWEEN c.first_seq AND c.last_seq) FROM pushsweep_commit c "
+                        + "WHERE c.number > ? AND c.committed_at < ? ORDER BY c.number "
+                        + "LIMIT \(StatementShape.longest)", [start, time])
+                let empty = (0..<rows.count).filter { rows[$0, 1].count == 0 }.map { rows[$0, 0] }
+                if !empty.isEmpty {
+                    let padded = StatementShape.padded(empty)
+                    _ = try connection.execute(
+                        "DELETE FROM pushsweep_commit WHERE number IN "
+                            + "(\(placeholders(padded.count)))", padded)
+                }
+                return rows.count == StatementShape.longest ? rows[rows.count - 1, 0] : nil
+            }
+        }
+        return true
     }
 
     /// The terms of a purge and its progress.

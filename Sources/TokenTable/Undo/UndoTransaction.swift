@@ -107,9 +107,9 @@ struct UndoTransaction {
         if isDry {
             tally(undone, into: &next)
         } else {
-            try write(&undone, &next)
+            let written = try write(&undone, &next)
             try checkpoint.update(next, ended: next.isDone ? work.now() : nil)
-            try transaction.commit(entries: undone.count) {
+            try transaction.commit(entries: undone.count, written: written) {
                 undone.filter(\.isChanged).map(\.target.key)
             }
         }
@@ -257,9 +257,10 @@ struct UndoTransaction {
 
     // MARK: Writing
 
+    /// Makes the changes, and returns which entries of the ledger describe them.
     private func write(
         _ undone: inout [Undone], _ next: inout UndoProgress
-    ) throws(SQLFailure) {
+    ) throws(SQLFailure) -> [LedgerRange] {
         try insert(&undone)
         try removeAndMark(&undone)
         let changed = undone.filter(\.isChanged)
@@ -269,15 +270,22 @@ struct UndoTransaction {
             try invalidTokens(of: partition).write(items.compactMap(\.tokenMarkChange))
         }
         var number = next.rowsChanged
+        var written: [LedgerRange] = []
         for (part, items) in Dictionary(
             grouping: changed, by: { work.partitions.firstIndex(of: $0.target.partition) ?? 0 }
         ).sorted(by: { $0.key < $1.key }) {
             let ledger = ChangeLedger(
                 run: work.run, feed: work.run, part: part, source: "undo", lookup: lookup)
             try ledger.write(items.lazy.map(entry), from: number)
+            written.append(
+                LedgerRange(
+                    run: work.run, feed: work.run, part: part,
+                    partition: items[0].target.partition, source: "undo", first: number,
+                    count: items.count))
             number += items.count
         }
         tally(undone, into: &next)
+        return written
     }
 
     private func insert(_ undone: inout [Undone]) throws(SQLFailure) {
@@ -351,9 +359,13 @@ struct UndoTransaction {
             action = "restore"
             image = RowImage.pair(before: marks(before), after: marks(after))
         }
+        let isMark = item.target.isTokenMark
         return ChangeLedger.Entry(
             action: action, key: item.target.key, before: .text(image),
-            time: item.row.time ?? EpochMilliseconds(0))
+            time: item.row.time ?? EpochMilliseconds(0),
+            token: isMark ? item.target.token?.bytes : lookup.ledgerToken(of: after ?? before),
+            state: isMark
+                ? (after == nil ? .valid : .invalid) : lookup.ledgerState(of: after))
     }
 
     private func tally(_ undone: [Undone], into next: inout UndoProgress) {

@@ -105,7 +105,8 @@ struct PurgeCommand: ParsableCommand {
             "Drop ledger entries, feed checkpoints and run records older than policy.keep-ledger.",
         discussion: """
             Changes without entries can no longer be undone. Runs daily from cron; needs DELETE on \
-            pushsweep_change, pushsweep_feed and pushsweep_run, which no other command does.
+            pushsweep_change, pushsweep_commit, pushsweep_feed and pushsweep_run, which no other \
+            command does.
 
             \(HelpText.exitStatus)
             """)

@@ -21,6 +21,14 @@ enum StandardStreams {
     /// Set when a result could not be written, except when its reader closed the stream.
     static let resultWasLost = Atomic<Bool>(false)
 
+    /// Set when the reader of stdout has closed it.
+    private static let readerIsGone = Atomic<Bool>(false)
+
+    /// Whether more output still reaches a reader or a file.
+    static var resultIsRead: Bool {
+        !readerIsGone.load(ordering: .relaxed) && !resultWasLost.load(ordering: .relaxed)
+    }
+
     /// Writes one line to stdout with its control characters escaped, so that a line break is
     /// printed as `\n`. A closed stdout is not an error; a full disk is one.
     static func result(_ line: String) { result(printed: line.printable) }
@@ -33,8 +41,11 @@ enum StandardStreams {
     /// Writes a JSON text to stdout, on one line.
     static func result(json: String) { result(printed: json.printableJSON) }
 
-    private static func result(printed text: String) {
-        if !write(text + "\n", to: STDOUT_FILENO) {
+    private static func result(printed text: String) { result(whole: text + "\n") }
+
+    /// Writes whole lines to stdout, which have no control characters besides their line breaks.
+    static func result(whole lines: String) {
+        if !write(lines, to: STDOUT_FILENO) {
             resultWasLost.store(true, ordering: .relaxed)
         }
     }
@@ -53,7 +64,13 @@ enum StandardStreams {
         while !rest.isEmpty {
             let written = rest.withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }
             if written < 0 && errno == EINTR { continue }
-            guard written > 0 else { return errno == EPIPE }
+            guard written > 0 else {
+                if errno == EPIPE && descriptor == STDOUT_FILENO {
+                    readerIsGone.store(true, ordering: .relaxed)
+                    return true
+                }
+                return errno == EPIPE
+            }
             rest = rest.dropFirst(written)
         }
         return true

@@ -1,0 +1,100 @@
+import APNsProtocol
+import Encodings
+import TokenTable
+
+/// The formats in which changes are listed.
+package enum ChangeFormat: String, Hashable, Sendable, CaseIterable {
+    /// One JSON object per line.
+    case jsonl
+    /// Comma-separated fields (RFC 4180) with a line of names first.
+    case csv
+}
+
+/// One change as `pushsweep changes` lists it. Fields may be added, never renamed; a field without
+/// a value is left out of JSON and empty in CSV.
+package struct ChangeLine: Codable, Hashable, Sendable {
+    /// The place after this change, for `--since`.
+    package let cursor: String
+    /// The time of the change by the database's clock, RFC 3339 in UTC.
+    package let changed: String?
+    /// The app's name in the settings.
+    package let app: String
+    /// `production` or `sandbox`.
+    package let environment: String
+    /// What was done to the row, as the ledger names it.
+    package let action: String
+    /// What the row is after it: `valid`, `invalid` or `deleted`.
+    package let state: String?
+    /// The row's key as the ledger spells it.
+    package let key: String
+    /// The row's token in hex, shortened unless whole tokens were asked for.
+    package let token: String?
+    /// The time of the evidence, RFC 3339 in UTC.
+    package let evidence: String?
+    /// What the change follows from: `feedback`, a reason of APNs, `delete-after` or `undo`.
+    package let source: String
+    /// The reason of the row's mark.
+    package let reason: String?
+    /// The run that made the change.
+    package let run: String
+
+    /// Describes a change.
+    package init(_ change: FollowedChange, wholeTokens: Bool) {
+        cursor = "\(change.cursor)"
+        changed = change.changed?.rfc3339
+        app = change.app
+        environment = change.environment
+        action = change.action
+        state = change.state
+        key = change.key(wholeTokens: wholeTokens)
+        token = change.token.map { wholeTokens ? $0.hex : $0.redacted }
+        evidence = change.evidence?.rfc3339
+        source = change.source
+        reason = change.reason
+        run = change.run
+    }
+
+    /// The line in a format, with its line break. Control characters in it are escaped, so that
+    /// every change is exactly one line.
+    package func text(_ format: ChangeFormat) -> String {
+        switch format {
+        case .jsonl: jsonLine.printableJSON + "\n"
+        case .csv: Self.record(fields)
+        }
+    }
+
+    /// The first line of a format; nil where there is none.
+    package static func heading(_ format: ChangeFormat) -> String? {
+        format == .csv ? record(names) : nil
+    }
+
+    private static let names = [
+        "cursor", "changed", "app", "environment", "action", "state", "key", "token", "evidence",
+        "source", "reason", "run",
+    ]
+
+    private var fields: [String] {
+        [
+            cursor, changed ?? "", app, environment, action, state ?? "", key, token ?? "",
+            evidence ?? "", source, reason ?? "", run,
+        ]
+    }
+
+    private static func record(_ fields: [String]) -> String {
+        fields.map(field).joined(separator: ",") + "\n"
+    }
+
+    private static func field(_ text: String) -> String {
+        let text = text.printable
+        // By scalars: a quote and a combining mark after it are one Swift character.
+        let special: [Unicode.Scalar] = [",", "\"", " "]
+        guard text.unicodeScalars.contains(where: special.contains) else { return text }
+        var quoted = String.UnicodeScalarView(["\""])
+        for scalar in text.unicodeScalars {
+            if scalar == "\"" { quoted.append(scalar) }
+            quoted.append(scalar)
+        }
+        quoted.append("\"")
+        return String(quoted)
+    }
+}

@@ -1,0 +1,198 @@
+import APNsProtocol
+import Database
+import TokenHygiene
+
+// Reads the ledger in the order of commits, page by page, in memory that does not grow. It reads
+// two tables, locks nothing, and needs neither the token table nor a lock of this host: any number
+// of followers may read while runs write. `ChangeOrder` says why nothing is missed.
+//
+// Only a purge can take entries away from a follower. The numbers have no gaps and each says how
+// many entries it has, so a follower that continues from its cursor notices every missing entry.
+// One that begins at a run, at a time or at a cursor that a person wrote has no such claim: it gets
+// what the ledger still has.
+
+/// The place where a follower begins.
+package enum ChangeStart: Hashable, Sendable {
+    /// After the entries that were seen before.
+    case cursor(ChangeCursor)
+    /// At the first entry of a run, by its name or the beginning of it.
+    case run(String)
+    /// At the first transaction that was committed at this time or later, by the database's clock.
+    case time(EpochMilliseconds)
+}
+
+/// Why a follower cannot begin where it wants, or cannot continue.
+package enum ChangeObstacle: Error, Hashable, Sendable {
+    /// No run with changes begins like this.
+    case unknownRun
+    /// Several runs begin like this.
+    case severalRuns
+    /// The run's changes are of a version that did not number them.
+    case unnumberedRun
+    /// The cursor is beyond the last number, which is given.
+    case beyond(Int64)
+    /// The cursor's number belongs to another transaction here.
+    case otherTransaction
+    /// Entries after the cursor were purged; the follower can continue after the second cursor.
+    case purged(after: ChangeCursor, next: ChangeCursor)
+}
+
+/// Reads changes in the order of their commits.
+package struct ChangeFollower {
+    /// The most entries of one page.
+    private static let page = 500
+    /// The numbers that are read at once.
+    private static let numbersPerPage = 256
+
+    private let session: DatabaseSession
+    /// The place after the last entry returned.
+    package private(set) var cursor: ChangeCursor
+    /// Whether a missing entry is an obstacle.
+    private let isExact: Bool
+    /// Numbers that were read and are not finished.
+    private var waiting: ArraySlice<NumberedRange> = []
+    /// The sequence number after which entries of the first waiting number follow.
+    private var seen: Int64?
+
+    private var connection: any SQLConnection { session.connection }
+
+    /// Finds the place to begin.
+    ///
+    /// - Throws: `ChangeObstacle` for a place that is not there, any `StoreFailure` of reading.
+    package init(_ session: DatabaseSession, from start: ChangeStart) throws {
+        self.session = session
+        switch start {
+        case .cursor(let cursor):
+            self.cursor = cursor
+            isExact = cursor.check != nil
+            try begin(at: cursor)
+        case .run(let name):
+            isExact = false
+            cursor = .before(try ChangeStarts(session: session).number(ofRun: name))
+        case .time(let time):
+            isExact = false
+            cursor = .before(try ChangeStarts(session: session).number(at: time))
+        }
+    }
+
+    /// The next entries in order, at most a page of them; empty at the end.
+    ///
+    /// - Throws: `ChangeObstacle.purged` where entries are missing, any `StoreFailure` of reading.
+    package mutating func next() throws -> [FollowedChange] {
+        while true {
+            if waiting.isEmpty { waiting = try followingNumbers()[...] }
+            guard let range = waiting.first else { return [] }
+            if isExact, range.number > cursor.number + 1 {
+                throw ChangeObstacle.purged(after: cursor, next: .before(range.number))
+            }
+            let found = try entries(of: range, after: seen ?? range.first - 1)
+            let page = try advance(over: found, of: range)
+            if !page.isEmpty { return page }
+        }
+    }
+
+    /// Moves the cursor over the entries found of a number, and returns them. Entries before a
+    /// missing one are returned first.
+    private mutating func advance(
+        over found: [ArraySlice<SQLValue>], of range: NumberedRange
+    ) throws -> [FollowedChange] {
+        var expected = (seen ?? range.first - 1) + 1
+        var page: [FollowedChange] = []
+        for row in found {
+            let sequence = row[row.startIndex].integer ?? expected
+            if isExact && sequence != expected { break }
+            expected = sequence + 1
+            page.append(FollowedChange(row, in: range, connection.dialect))
+        }
+        if expected > range.last || !isExact && found.count < Self.page {
+            cursor = range.cursor(after: range.last)
+            waiting.removeFirst()
+            seen = nil
+        } else if page.isEmpty {
+            let next = found.first?.first?.integer.map { $0 - 1 } ?? range.last
+            throw ChangeObstacle.purged(after: cursor, next: range.cursor(after: next))
+        } else {
+            seen = expected - 1
+            cursor = range.cursor(after: expected - 1)
+        }
+        return page
+    }
+
+    // MARK: Beginning
+
+    /// Checks a cursor, and finds the number in which it is.
+    private mutating func begin(at cursor: ChangeCursor) throws {
+        let last = try ChangeStarts(session: session).lastNumber()
+        guard cursor.number <= last else { throw ChangeObstacle.beyond(last) }
+        guard let check = cursor.check else { return }
+        let known = try numbers(after: .before(cursor.number), limit: 1).first
+        guard let known, known.number == cursor.number else {
+            // The number was purged. Whether all of it was seen, the cursor itself says.
+            guard cursor.entries == nil else {
+                throw ChangeObstacle.purged(
+                    after: cursor, next: ChangeCursor(number: cursor.number))
+            }
+            return
+        }
+        guard known.check == check else { throw ChangeObstacle.otherTransaction }
+        guard let entries = cursor.entries else { return }
+        guard entries < known.count else { throw ChangeObstacle.otherTransaction }
+        waiting = [known]
+        seen = known.first + entries - 1
+    }
+
+    // MARK: Reading
+
+    /// The next numbers; empty at the end.
+    private func followingNumbers() throws -> [NumberedRange] {
+        let found = try numbers(after: cursor)
+        guard found.isEmpty && isExact else { return found }
+        // A purge may have taken all numbers after the cursor. The counter tells.
+        let last = try ChangeStarts(session: session).lastNumber()
+        guard last > cursor.number else { return [] }
+        let later = try numbers(after: cursor)
+        guard !later.isEmpty else {
+            throw ChangeObstacle.purged(after: cursor, next: ChangeCursor(number: last))
+        }
+        return later
+    }
+
+    /// The numbers after a cursor, in order. One statement, so one snapshot.
+    private func numbers(
+        after cursor: ChangeCursor, limit: Int = numbersPerPage
+    ) throws(StoreFailure) -> [NumberedRange] {
+        try session.retries.retrying("reading the order of changes") { () throws(SQLFailure) in
+            let rows = try connection.query(
+                "SELECT number, run, feed, part, app, environment, source, first_seq, last_seq "
+                    + "FROM pushsweep_commit WHERE number > ? ORDER BY number LIMIT \(limit)",
+                [.integer(cursor.number)])
+            try rows.require(width: 9)
+            return (0..<rows.count).map { row in
+                NumberedRange(
+                    number: rows[row, 0].integer ?? 0, run: rows[row, 1].text ?? "",
+                    feed: rows[row, 2].text ?? "", part: rows[row, 3].integer ?? 0,
+                    app: rows[row, 4].text ?? "", environment: rows[row, 5].text ?? "",
+                    source: rows[row, 6].text ?? "", first: rows[row, 7].integer ?? 0,
+                    last: rows[row, 8].integer ?? 0)
+            }
+        }
+    }
+
+    /// The next entries of a number, at most a page.
+    private func entries(
+        of range: NumberedRange, after sequence: Int64
+    ) throws(StoreFailure) -> [ArraySlice<SQLValue>] {
+        try session.retries.retrying("reading the change ledger") { () throws(SQLFailure) in
+            let rows = try connection.query(
+                "SELECT \(FollowedChange.columns) FROM pushsweep_change WHERE run = ? "
+                    + "AND feed = ? AND part = ? AND seq > ? AND seq <= ? ORDER BY seq "
+                    + "LIMIT \(Self.page)",
+                [
+                    .text(range.run), .text(range.feed), .integer(range.part),
+                    .integer(sequence), .integer(range.last),
+                ])
+            try rows.require(width: 8)
+            return (0..<rows.count).map { rows.row($0) }
+        }
+    }
+}

@@ -1,0 +1,91 @@
+import ArgumentParser
+import Operations
+
+extension ChangeFormat: ExpressibleByArgument {}
+
+/// `pushsweep changes`: lists changed rows for programs that follow.
+struct ChangesCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "changes",
+        abstract: "List the rows that runs marked, deleted and took back, each exactly once.",
+        discussion: """
+            One line per change, in the order in which the database committed them. Each line has a \
+            cursor: --since with the cursor of the last line continues after it, and no change is \
+            missed or listed twice, however the follower ended and however many hosts write. Changes \
+            that purge dropped before they were listed end the listing with 64.
+
+            Locks nothing and needs SELECT on pushsweep_change and pushsweep_commit only. \
+            docs/changes.md has the fields and a follower.
+
+            \(HelpText.exitStatus)
+            """)
+
+    @Option(
+        name: .long,
+        help: ArgumentHelp(
+            "The settings file; else $PUSHSWEEP_CONFIG, else /etc/pushsweep/pushsweep.yaml.",
+            valueName: "file"))
+    var config: String?
+
+    @Option(
+        name: .long,
+        help: ArgumentHelp(
+            "Begin at the first change of a run, by at least four characters of its name; at the "
+                + "first change committed at a time or later, 2026-11-22T10:00:00Z, or without zone "
+                + "in UTC; or after the line with a cursor.",
+            valueName: "run|time|cursor"))
+    var since: String
+
+    @Option(
+        name: .long,
+        help: ArgumentHelp(
+            "Print JSON objects, or fields separated by commas with a line of names first.",
+            valueName: "jsonl|csv"))
+    var format = ChangeFormat.jsonl
+
+    @Option(
+        name: .long,
+        help: ArgumentHelp("End after this number of changes.", valueName: "number"),
+        transform: CommandNumber.rows)
+    var limit: Int?
+
+    @Flag(name: .long, help: "Print device tokens whole; anyone who reads them can name devices.")
+    var wholeTokens = false
+
+    @Flag(name: .long, help: "Log progress to stderr, with the cursor at the end.")
+    var verbose = false
+
+    func validate() throws {
+        guard !since.isEmpty else {
+            throw ValidationError("--since is empty; give a run, a time or a cursor")
+        }
+    }
+
+    /// The options that this command shares with others. Its own `--format` has other values.
+    private var common: CommonOptions {
+        var common = CommonOptions()
+        common.config = config
+        common.format = .text
+        common.verbose = verbose
+        return common
+    }
+
+    func run() throws {
+        let common = common
+        try common.finish { context in
+            let listing = ChangeListing(
+                since: since, format: format, limit: limit, wholeTokens: wholeTokens)
+            try listing.run(common.settings(), context) { lines in
+                StandardStreams.result(whole: lines)
+                return StandardStreams.resultIsRead
+            }
+            guard !StandardStreams.resultWasLost.load(ordering: .relaxed) else {
+                throw RunFailure(
+                    .cannotCreate, .report,
+                    "writing changes to stdout failed, perhaps in the middle of a line; make room, "
+                        + "then continue with the cursor of the last whole line")
+            }
+            return .done
+        }
+    }
+}
