@@ -100,6 +100,11 @@ static inline int pushsweep_accept(int listener, struct sockaddr *peer, socklen_
     return accept4(listener, peer, length, SOCK_NONBLOCK | SOCK_CLOEXEC);
 }
 
+extern int memfd_create(const char *, unsigned int);
+static inline int pushsweep_memory_file(void) {
+    return memfd_create("pushsweep", 1U);  // MFD_CLOEXEC
+}
+
 // Memory streams.
 static inline long pushsweep_bio_contents(BIO *bio, char **start) {
     return BIO_get_mem_data(bio, start);
