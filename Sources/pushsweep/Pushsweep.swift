@@ -47,7 +47,7 @@ struct Pushsweep: ParsableCommand {
     /// none is near.
     private static func command(near words: [String]) -> String? {
         var current: any ParsableCommand.Type = Pushsweep.self
-        for word in words where word != "help" {
+        for word in words {
             let known = current.configuration.subcommands
             guard !known.isEmpty, !word.hasPrefix("-") else { return nil }
             guard let next = known.first(where: { $0.configuration.commandName == word }) else {

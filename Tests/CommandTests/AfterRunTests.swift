@@ -54,7 +54,9 @@ struct AfterRunTests {
         #expect(lines[1] + "\n" == result.output)
         #expect(!out.contains("hunter2") && !out.contains("PASSWORD"))
         // ls has its streams and the folder it reads.
-        #expect(lines.suffix(4) == ["0", "1", "2", "3"], "\(lines.suffix(6))")
+        #expect(
+            lines.suffix(5).dropFirst().elementsEqual(["0", "1", "2", "3"])
+                && Int(lines.suffix(5)[lines.count - 5]) == nil, "\(lines.suffix(6))")
     }
 
     @Test("each kind of run runs it, and a dry run does not")
@@ -62,7 +64,8 @@ struct AfterRunTests {
         let stage = try Self.stage("echo $PUSHSWEEP_KIND $PUSHSWEEP_EXIT >> $out")
         let swept = try stage.sweep()
         let run = try #require(swept.json["run"] as? String)
-        let feed = try stage.folder.write("feed", FeedbackTuple.bytes([.dead(0, at: 1_700_000_000)]))
+        let feed = try stage.folder.write(
+            "feed", FeedbackTuple.bytes([.dead(0, at: 1_700_000_000)]))
         #expect(try stage.run("undo", run).exit == 0)
         #expect(try stage.run("replay", feed).exit == 0)
         #expect(try stage.run("purge").exit == 0)
@@ -95,7 +98,7 @@ struct AfterRunTests {
         let lines = result.error.split(separator: "\n")
         #expect(lines.count == 1, "\(lines)")
         #expect(lines[0].contains("it ended with 3: last\\u{1B}[0m; "), "\(lines)")
-        try Self.name("kill -9 $$", "10s", in: stage)
+        stage.lines.limits = "hooks: {after-run: kill -9 $$}"
         #expect(try stage.sweep().error.contains("it was ended by signal 9; "))
     }
 
@@ -180,10 +183,11 @@ struct AfterRunTests {
         while try stage.states()["sent"] != 1 {}
         sender.signal(SIGTERM)
         let result = sender.wait()
-        #expect(result.exit == 0, "\(result.error)")
+        // 75 where the signal came in the middle of a claim.
+        #expect([0, 75].contains(result.exit), "\(result.error)")
         #expect(result.error.contains("told to stop, so the command was killed"))
         let out = try String(contentsOfFile: stage.folder.file("out"), encoding: .utf8)
-        #expect(out == "send 0\n")
+        #expect(out == "send \(result.exit)\n")
     }
 }
 

@@ -45,7 +45,7 @@ struct NewcomerTests {
         "a mistyped command is answered with the nearest one",
         arguments: [
             (["swep"], "sweep"), (["chekc", "--format", "json"], "check"),
-            (["holds", "lst"], "list"), (["schema", "aply"], "apply"), (["help", "undoo"], "undo"),
+            (["holds", "lst"], "list"), (["schema", "aply"], "apply"),
         ])
     func mistyped(_ words: [String], _ command: String) throws {
         let result = try RunningTool("pushsweep", words).wait()

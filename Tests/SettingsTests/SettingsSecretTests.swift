@@ -113,7 +113,9 @@ struct SettingsSecretTests {
         #expect(settings.hooks.afterRun == command)
         let origin = settings.origins.first { $0.key == "hooks.after-run" }
         #expect(origin?.shownValue == "(set)")
-        for wrong in ["\"\\u0007 f00d\"", "\"f00d\\nf00d\"", "'\(String(repeating: "f00d", count: 1025))'"] {
+        for wrong in [
+            "\"\\u0007 f00d\"", "\"f00d\\nf00d\"", "'\(String(repeating: "f00d", count: 1025))'",
+        ] {
             let problems = fixture.problems("hooks: {after-run: \(wrong)}")
             #expect(problems.count == 1)
             #expect(!problems.joined().contains("f00d"), "\(problems)")

@@ -120,6 +120,7 @@ package struct AfterRun {
             posix_spawn_file_actions_adddup2(&actions, input, STDIN_FILENO)
             posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0)
             posix_spawn_file_actions_adddup2(&actions, errors, STDERR_FILENO)
+            closeOtherFiles(&actions)
 
             var attributes = posix_spawnattr_t()
             posix_spawnattr_init(&attributes)

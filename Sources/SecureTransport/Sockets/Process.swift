@@ -78,6 +78,14 @@ package func memoryFile(_ bytes: [UInt8]) -> Int32? {
     return descriptor
 }
 
+/// Lets a program that is started with these actions inherit its three standard streams only, and
+/// none of the files that the caller of this process left open.
+///
+/// Source: posix_spawn_file_actions_addclosefrom_np(3).
+package func closeOtherFiles(_ actions: inout posix_spawn_file_actions_t) {
+    _ = pushsweep_close_others(&actions)
+}
+
 private let ignored: Void = {
     signal(SIGPIPE, SIG_IGN)
 }()

@@ -84,6 +84,7 @@ package enum TableUse: Hashable, Sendable {
                 SideAccess(table: .feed, access: isDry ? .read : .add),
                 SideAccess(table: .change, access: isDry ? .read : .add),
             ]
+                + (isDry ? [] : [SideAccess(table: .lease, access: .change)])
                 + (actions.contains { $0.hasPrefix("side-") }
                     ? [
                         SideAccess(

@@ -70,7 +70,8 @@ struct CheckCommand: ParsableCommand {
             }
             let status = ExitStatus(rawValue: report.exit) ?? .invariant
             if status != .done {
-                StandardStreams.story(ClosingCounts(held: report.held).closingLine(status, stage: "check"))
+                StandardStreams.story(
+                    ClosingCounts(held: report.held).closingLine(status, stage: "check"))
             }
             return status
         }
