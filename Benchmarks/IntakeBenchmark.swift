@@ -41,7 +41,9 @@ struct IntakeBenchmark {
 
         """.write(toFile: settings, atomically: true, encoding: .utf8)
         let loaded = try Settings.load(configFile: settings, environment: [:])
-        _ = try SchemaWork(settings: loaded, upgrade: false, dryRun: false).run()
+        _ = try SchemaWork(
+            settings: loaded, creatingTokens: true, upgrade: false, dryRun: false
+        ).run()
         var ours: [Double] = []
         var jq: [Double] = []
         var wc: [Double] = []

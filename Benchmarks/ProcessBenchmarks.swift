@@ -67,8 +67,8 @@ struct ProcessBenchmarks {
 
         """.write(toFile: settings, atomically: true, encoding: .utf8)
         let work = SchemaWork(
-            settings: try Settings.load(configFile: settings, environment: [:]), upgrade: false,
-            dryRun: false)
+            settings: try Settings.load(configFile: settings, environment: [:]),
+            creatingTokens: true, upgrade: false, dryRun: false)
         _ = try work.run()
         let finished = try FinishedProcess(
             "pushsweep", ["sweep", "--config", settings, "--format", "json"])

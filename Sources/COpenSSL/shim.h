@@ -14,6 +14,7 @@
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 #include <sys/eventfd.h>
+#include <spawn.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 
@@ -98,6 +99,15 @@ static inline int pushsweep_forbid_dumps(void) {
 extern int accept4(int, struct sockaddr *, socklen_t *, int);
 static inline int pushsweep_accept(int listener, struct sockaddr *peer, socklen_t *length) {
     return accept4(listener, peer, length, SOCK_NONBLOCK | SOCK_CLOEXEC);
+}
+
+extern int posix_spawn_file_actions_addclosefrom_np(posix_spawn_file_actions_t *, int);
+static inline int pushsweep_close_others(posix_spawn_file_actions_t *actions) {
+    return posix_spawn_file_actions_addclosefrom_np(actions, 3);
+}
+extern int memfd_create(const char *, unsigned int);
+static inline int pushsweep_memory_file(void) {
+    return memfd_create("pushsweep", 1U);  // MFD_CLOEXEC
 }
 
 // Memory streams.

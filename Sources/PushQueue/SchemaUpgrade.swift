@@ -5,12 +5,15 @@ extension TokenTable {
     /// What is missing in this database. Existing tables of tokens and notifications are the user's:
     /// only `upgrading` adds the columns and indexes that make marks and lookups good. The queue is
     /// missing only where the mapping wants one, or with `upgrading`. Empty when nothing is.
+    ///
+    /// - Throws: `configuration` where the token table is missing, unless `creatingTokens`; any
+    ///   failure of a query.
     package func missingSchema(
-        upgrading: Bool
+        upgrading: Bool, creatingTokens: Bool = true
     ) throws(StoreFailure) -> SchemaScript {
         SchemaScript(
-            statements: try missingTokenSchema(upgrading) + missingQueueSchema(upgrading)
-                + missingSideTables())
+            statements: try missingTokenSchema(upgrading, creatingTokens)
+                + missingQueueSchema(upgrading) + missingSideTables())
     }
 
     /// The statement for the queue, or for the index that separates its open rows from closed ones.
@@ -35,7 +38,9 @@ extension TokenTable {
         return [PushsweepTable.pushQueue.creation(of: index, on: name, dialect)]
     }
 
-    private func missingTokenSchema(_ upgrading: Bool) throws(StoreFailure) -> [String] {
+    private func missingTokenSchema(
+        _ upgrading: Bool, _ creating: Bool
+    ) throws(StoreFailure) -> [String] {
         let dialect = connection.dialect
         let name = try TableName(settings.mapping.table)
         let mapping = settings.mapping
@@ -58,6 +63,15 @@ extension TokenTable {
                 statements.append(PushsweepTable.activeUsers.creation(of: index, on: name, dialect))
             }
         } else {
+            // A mistyped name looks like a missing table, and an empty table that no program fills
+            // would pass every later check.
+            guard creating else {
+                throw StoreFailure(
+                    .configuration,
+                    "looking for the token table: \(settings.location) has no table \(name) that the "
+                        + "account may see; correct store.active-users.table, or create the table "
+                        + "with `pushsweep schema apply --create-token-table`")
+            }
             statements += PushsweepTable.activeUsers.creation(dialect, named: name)
         }
         return statements
@@ -91,8 +105,10 @@ extension TokenTable {
     /// - Throws: `permission` where the account may not change the schema; statements before the
     ///   refused one remain in effect (servers commit each by itself).
     @discardableResult
-    package func applySchema(upgrading: Bool) throws(StoreFailure) -> SchemaScript {
-        let script = try missingSchema(upgrading: upgrading)
+    package func applySchema(
+        upgrading: Bool, creatingTokens: Bool = true
+    ) throws(StoreFailure) -> SchemaScript {
+        let script = try missingSchema(upgrading: upgrading, creatingTokens: creatingTokens)
         for statement in script.statements {
             let subject = statement.split(separator: "(").first ?? ""
             let doing = "changing the schema (\(subject.prefix(80)))"

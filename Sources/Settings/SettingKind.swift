@@ -14,8 +14,9 @@ enum SettingKind: Sendable, Equatable {
     case appleIdentifier
     /// A host name or address without scheme and port.
     case host
-    /// An http or https address.
-    case webAddress
+    /// A command for the shell, one line of at most 4096 characters. It may hold an address that is
+    /// secret, so it is never shown.
+    case command
     /// A path; relative ones start at the folder of the settings file.
     case path
     /// A whole number in a range.
@@ -59,7 +60,7 @@ enum SettingKind: Sendable, Equatable {
             "word of at most \(SettingText.longestShort) letters, digits, `.`, `-`, `_`"
         case .appleIdentifier: "10 capital letters and digits"
         case .host: "host name or address"
-        case .webAddress: "http or https address"
+        case .command: "shell command of at most \(SettingText.longestCommand) characters"
         case .path: "path"
         case .integer(1...65_535): "port, 1 to 65535"
         case .integer(let range): "whole number, \(range.lowerBound) to \(range.upperBound)"
@@ -140,7 +141,7 @@ enum SettingValue: Sendable, Equatable {
     /// The value as `pushsweep check` prints it and as a file may hold it.
     func shown(_ kind: SettingKind) -> String {
         switch self {
-        case .text(let text): kind == .webAddress ? SettingText.origin(text) : text
+        case .text(let text): kind == .command ? "(set)" : text
         case .number(let number):
             if case .size = kind { SettingSize.text(number) } else { String(number) }
         case .percent(let percent):
@@ -185,7 +186,7 @@ extension SettingType where Value == String {
     static var shortName: Self { Self(.shortName) }
     static var appleIdentifier: Self { Self(.appleIdentifier) }
     static var host: Self { Self(.host) }
-    static var webAddress: Self { Self(.webAddress) }
+    static var command: Self { Self(.command) }
     static var path: Self { Self(.path) }
     static var table: Self { Self(.table) }
     static var column: Self { Self(.column) }

@@ -30,7 +30,10 @@ struct SettingParser {
 
     private func word(_ text: String, _ kind: SettingKind) throws(SettingRefusal) -> SettingValue {
         let isShort = kind == .shortText || kind == .shortName
-        let longest = isShort ? SettingText.longestShort : SettingText.longest
+        let longest =
+            isShort
+            ? SettingText.longestShort
+            : kind == .command ? SettingText.longestCommand : SettingText.longest
         guard text.unicodeScalars.count <= longest else {
             throw SettingRefusal("must be at most \(longest) characters long")
         }
@@ -41,10 +44,8 @@ struct SettingParser {
             throw refusal("must be 10 capital letters and digits, such as ABC123DEFG", text)
         case .host where !PlainText.isHost(text):
             throw refusal("must be a host name or an address without scheme and port", text)
-        case .webAddress where !isWebAddress(text):
-            // The text is not quoted, because it may hold a password.
-            throw SettingRefusal(
-                "must be an address that starts with https:// or http://, without a password")
+        case .command where text.allSatisfy { $0 == " " }:
+            throw SettingRefusal("is empty")
         case .choice(let words) where !words.contains(text):
             throw refusal("must be \(words.joined(separator: " or "))", text)
         case .table:
@@ -170,14 +171,6 @@ struct SettingParser {
         throw refusal("must be UTC or an offset from -14:00 to +14:00, such as +02:00", text)
     }
 
-    private func isWebAddress(_ text: String) -> Bool {
-        guard let rest = text.droppingPrefix("https://") ?? text.droppingPrefix("http://") else {
-            return false
-        }
-        let authority = rest.prefix { $0 != "/" && $0 != "?" && $0 != "#" }
-        return !authority.isEmpty && !authority.contains("@") && !text.contains(" ")
-    }
-
     private func checkIdentifier(_ text: some StringProtocol) throws(SettingRefusal) {
         // 64 characters is the longest identifier of MySQL and MariaDB.
         guard (1...64).contains(text.unicodeScalars.count), text.first != " ", text.last != " "
@@ -189,7 +182,11 @@ struct SettingParser {
     }
 
     private func shown(_ text: String, _ kind: SettingKind) -> String {
-        kind == .storeAddress || kind == .webAddress ? "the address" : SettingText.quoted(text)
+        switch kind {
+        case .storeAddress: "the address"
+        case .command: "the command; put several lines into a file and name that"
+        default: SettingText.quoted(text)
+        }
     }
 }
 
@@ -200,6 +197,8 @@ package enum SettingText {
     /// Longest name of an app, and longest value of its column, in characters: the limit of our own
     /// tables.
     static let longestShort = 64
+    /// Longest command for the shell, in characters.
+    static let longestCommand = 4_096
 
     /// Whether a text can be a name: see `SettingKind.name`.
     static func isName(_ text: some StringProtocol) -> Bool {
@@ -215,14 +214,6 @@ package enum SettingText {
                 PlainText.isAlphanumeric($0)
                     && !(UInt8(ascii: "a")...UInt8(ascii: "z")).contains($0)
             }
-    }
-
-    /// A web address without its path and query, which identify the client at ping services.
-    static func origin(_ address: String) -> String {
-        guard let scheme = address.firstRange(of: "://") else { return "..." }
-        let authority = address[scheme.upperBound...].prefix { !"/?#".contains($0) }
-        let shown = address[..<authority.endIndex]
-        return shown.endIndex == address.endIndex ? address : "\(shown)/..."
     }
 
     /// Bad input in quotes for a message: one line of at most 45 characters, with control

@@ -99,12 +99,6 @@ package struct SettingRule: Sendable {
     /// Whether only the environment may hold it.
     var isEnvironmentOnly: Bool { kind.isSecret }
 
-    /// Whether the setting has an effect in this version. A setting without one is read and checked
-    /// too, so that a file can be written for a later version.
-    package var isInForce: Bool {
-        !SettingsTable.groupsNotInForce.contains { key == $0 || key.hasPrefix($0 + ".") }
-    }
-
     /// Whether it belongs to each app.
     var isPerApp: Bool { key.hasPrefix("apps[].") }
 

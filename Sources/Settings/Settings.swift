@@ -26,6 +26,8 @@ package struct Settings: Sendable, Equatable {
     package internal(set) var guardLimits = GuardLimits()
     /// The outputs besides stdout and stderr.
     package internal(set) var report = Report()
+    /// Commands to run.
+    package internal(set) var hooks = Hooks()
     /// The origin of each value, in the order of the table, without the groups that an app does not
     /// have.
     package internal(set) var origins: [SettingOrigin] = []
@@ -96,8 +98,6 @@ package struct Settings: Sendable, Equatable {
         package internal(set) var feedback: Feedback?
         /// HTTP/2 gateway; nil for an app that sends nothing by HTTP/2.
         package internal(set) var provider: Provider?
-        /// Binary gateway; nil for an app that has none.
-        package internal(set) var binary: Binary?
     }
 
     /// Environment of APNs. A token is valid in one of them only.
@@ -158,16 +158,6 @@ package struct Settings: Sendable, Equatable {
         package internal(set) var ca: String?
         /// Connections to keep open.
         package internal(set) var connections = 0
-    }
-
-    /// A gateway with the binary interface.
-    package struct Binary: Sendable, Equatable {
-        /// Host to connect to.
-        package internal(set) var host = ""
-        /// Port to connect to.
-        package internal(set) var port = 0
-        /// PEM file of authorities; nil for the system's.
-        package internal(set) var ca: String?
     }
 
     /// The action for stale rows.
@@ -244,8 +234,14 @@ package struct Settings: Sendable, Equatable {
     package struct Report: Sendable, Equatable {
         /// File of metrics, replaced whole.
         package internal(set) var metricsFile: String?
-        /// Address to ping.
-        package internal(set) var healthcheckURL: String?
+    }
+
+    /// The command after each run.
+    package struct Hooks: Sendable, Equatable {
+        /// The command for `/bin/sh -c`; nil: nothing is run.
+        package internal(set) var afterRun: String?
+        /// Longest time of the command.
+        package internal(set) var timeout = Duration.zero
     }
 }
 

@@ -98,6 +98,10 @@ extension SettingsDocument {
     static func unknown(_ word: String, below key: String, _ tree: SettingsTree) -> String {
         let location = key.isEmpty ? "" : " in \(key)"
         let start = "unknown key \(SettingText.quoted(word))\(location)"
+        let group = key.isEmpty ? "" : (key.hasPrefix("apps[") ? "apps[]" : key) + "."
+        if let why = SettingsTable.withdrawn[group + word] {
+            return "\(group)\(word) is refused: \(why)"
+        }
         if word == "<<" {
             return "\(start); merge keys are not read, use an alias for a whole value"
         }
@@ -158,10 +162,10 @@ extension YamlError {
 }
 
 /// Finds the name that a mistyped one probably means.
-enum NearestName {
+package enum NearestName {
     /// The candidate with the fewest edits, the first of equals; nil when nothing is near: when
     /// more than a third of the longer name would have to change.
-    static func find(_ name: String, in candidates: some Sequence<String>) -> String? {
+    package static func find(_ name: String, in candidates: some Sequence<String>) -> String? {
         // No name is that long, and the cost grows with the square of the length.
         guard name.utf8.count <= 200 else { return nil }
         var best: (distance: Int, name: String)?

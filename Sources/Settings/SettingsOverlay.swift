@@ -71,7 +71,7 @@ struct SettingsVariables {
     static func ours(_ environment: [String: String]) -> [String: String] {
         environment.filter { name, _ in
             name.hasPrefix("PUSHSWEEP_") && name != SettingsFile.variable
-                && !name.hasPrefix("PUSHSWEEP_TEST_")
+                && !name.hasPrefix("PUSHSWEEP_TEST_") && HookVariable(rawValue: name) == nil
         }
     }
 
@@ -103,7 +103,22 @@ struct SettingsVariables {
         }
     }
 
+    /// The sentence about a variable of a setting that older versions had.
+    private static func withdrawn(_ name: String) -> String? {
+        for (key, why) in SettingsTable.withdrawn {
+            let parts = key.split(separator: ".").map(SettingRule.variableWord)
+            let isSame =
+                parts[0] == "APPS__"
+                ? name.hasPrefix("PUSHSWEEP_APPS_")
+                    && name.split(separator: "_").dropLast().last.map(String.init) == parts[1]
+                : name == SettingRule.variable(forKey: key)
+            if isSame { return "\(key) is refused: \(why)" }
+        }
+        return nil
+    }
+
     private func unknown(_ name: String) -> String {
+        if let why = Self.withdrawn(name) { return why }
         // The common prefix does not show similarity.
         let start = "PUSHSWEEP_"
         let known = keys.keys.sorted().map { String($0.dropFirst(start.count)) }
@@ -119,6 +134,25 @@ extension SettingsDocument {
     func word(_ key: String) -> String? {
         guard case .text(let text, _)? = values[key]?.content else { return nil }
         return text
+    }
+}
+
+/// The variables that the command of `hooks.after-run` gets. They set nothing, so that it can start
+/// `pushsweep`.
+package enum HookVariable: String, Sendable {
+    /// The exit code of the run.
+    case exit = "PUSHSWEEP_EXIT"
+    /// The kind of run, such as `sweep`.
+    case kind = "PUSHSWEEP_KIND"
+    /// The name of the run; absent for a purge.
+    case run = "PUSHSWEEP_RUN"
+}
+
+extension Settings {
+    /// The variables of an environment without those of settings that are secret.
+    package static func withoutSecrets(_ environment: [String: String]) -> [String: String] {
+        let secrets = SettingsTable.rules.filter(\.isEnvironmentOnly).compactMap(\.variable)
+        return environment.filter { !secrets.contains($0.key) }
     }
 }
 

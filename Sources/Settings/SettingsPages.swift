@@ -20,6 +20,7 @@ extension SettingsTable {
             ("throttle.", "Pauses and early ends"),
             ("evidence.", "Reports of other senders"), ("send.", "Sending"),
             ("guard.", "When a removal is held"), ("report.", "Reports"),
+            ("hooks.", "Commands after a run"),
         ]
         return titles.map { prefix, title in
             let longer = titles.map(\.0).filter { $0 != prefix && $0.hasPrefix(prefix) }
@@ -38,7 +39,6 @@ extension SettingsTable {
             facts.append("default: \(rule.fallback.words)")
         }
         if rule.isEnvironmentOnly { facts.append("secret, from the environment only") }
-        if !rule.isInForce { facts.append("**not in force yet**") }
         var text = "- `\(rule.key)`: \(facts.joined(separator: "; ")).  \n  \(rule.summary)"
         if let variable = rule.variable { text += "  \n  `\(variable)`" }
         return text + "\n"
@@ -70,7 +70,7 @@ extension SettingsTable {
           the table has no such column.
         - A default that is found in the table comes from its columns and keys. Where these do not
           decide, as whole numbers may be seconds or milliseconds, the setting is required.
-        - A group of an app (`certificate`, `token-key`, `feedback`, `provider`, `binary`) that is
+        - A group of an app (`certificate`, `token-key`, `feedback`, `provider`) that is
           left out does not exist, and its defaults do not apply.
         - Zones are `UTC`, `Z` or a fixed offset. A zone such as Europe/Berlin is refused: an hour
           repeats there each year, and a time in it cannot be compared.
@@ -80,8 +80,8 @@ extension SettingsTable {
         - `<NAME>` in a variable is the app's name in capitals, with `_` for all but letters and
           digits. Where two apps get the same word, the environment follows: `CHAT_SANDBOX`.
           Variables override the apps of the file and cannot add one.
-        - A setting marked as not in force yet is read and checked, and has no effect in this version.
-        - Variables that start with `PUSHSWEEP_TEST_` belong to the tests and are ignored.
+        - Variables that start with `PUSHSWEEP_TEST_` belong to the tests and are ignored. So are
+          `PUSHSWEEP_EXIT`, `PUSHSWEEP_KIND` and `PUSHSWEEP_RUN`, which [hooks](hooks.md) get.
 
         """
 }
@@ -135,8 +135,7 @@ extension SettingsTable {
         let isFirstOfItem = groups.last?.hasSuffix("[]") == true && rule.key == "apps[].name"
         let indent = indentation(Array(groups))
         let dash = isFirstOfItem ? String(indent.dropLast(2)) + "- " : indent
-        let comment =
-            "\(indent)# \(rule.summary)" + (rule.isInForce ? "" : " Not in force yet.")
+        let comment = "\(indent)# \(rule.summary)"
         switch rule.sample {
         case .written(let value): return [comment, "\(dash)\(name): \(quoted(value))"]
         case .comment(let value): return [comment, "\(indent)#\(name): \(quoted(value))"]

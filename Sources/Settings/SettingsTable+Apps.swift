@@ -11,7 +11,6 @@ extension SettingsTable {
     private static let tokenKey = group("token-key", \.tokenKey, Settings.TokenKey())
     private static let feedback = group("feedback", \.feedback, Settings.Feedback())
     private static let provider = group("provider", \.provider, Settings.Provider())
-    private static let binary = group("binary", \.binary, Settings.Binary())
 
     @SettingRows private static var identity: [SettingRule] {
         app(
@@ -94,16 +93,6 @@ extension SettingsTable {
         provider(
             "apps[].provider.connections", .integer(1...64), .text("2"), \.connections,
             "Connections to keep open.")
-        binary(
-            "apps[].binary.host", .host, .required, \.host, sample: .comment("gateway.example.net"),
-            "Gateway with the old binary interface.")
-        binary(
-            "apps[].binary.port", .integer(1...65_535), .text("2195"), \.port,
-            "Port of the gateway.")
-        binary(
-            "apps[].binary.ca", .path, .systemAuthorities, \.ca,
-            sample: .comment("gateway-ca.pem"),
-            "PEM file of the authorities that may sign the gateway's certificate.")
     }
 
     private static func group<Group: Sendable>(

@@ -20,11 +20,14 @@
 package enum SettingsTable {
     /// All rows in the order of all output.
     static let rules: [SettingRule] =
-        general + store + apps + policy + throttle + evidence + sending + limits + report
+        general + store + apps + policy + throttle + evidence + sending + limits + report + hooks
 
-    /// Groups and settings that no code uses yet. Remove one here when code uses it.
-    static let groupsNotInForce = [
-        "apps[].binary", "report.healthcheck-url",
+    /// Settings and groups that older versions read without any effect, each with the sentence that
+    /// refuses it. A variable of the same name is refused too.
+    static let withdrawn = [
+        "apps[].binary": "this version does not speak the binary interface; remove it",
+        "report.healthcheck-url":
+            "this version pings no address; use hooks.after-run: curl -fsS ADDRESS",
     ]
 
     /// The row of a key, with `[]` or the name of an app in brackets; nil where the table has no
@@ -145,9 +148,16 @@ package enum SettingsTable {
             sample: .comment("pushsweep.prom"),
             "Metrics of the last runs for the node exporter's text file collector; replaced whole by each run."
         )
+    }
+
+    @SettingRows private static var hooks: [SettingRule] {
         setting(
-            "report.healthcheck-url", .webAddress, .absent("no ping"), \.report.healthcheckURL,
-            sample: .comment("https://ping.example.net/pushsweep"),
-            "Address to ping at the start and the end of each run; its path counts as secret.")
+            "hooks.after-run", .command, .absent("nothing is run"), \.hooks.afterRun,
+            sample: .comment("curl -fsS -m 5 https://ping.example.net/$PUSHSWEEP_EXIT"),
+            "Command for /bin/sh after each run, with the run's JSON report on standard input; never shown."
+        )
+        setting(
+            "hooks.timeout", .duration(100...3_600_000), .text("10s"), \.hooks.timeout,
+            "Time after which the command is killed with all that it started.")
     }
 }

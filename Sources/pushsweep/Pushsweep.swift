@@ -2,6 +2,7 @@ import ArgumentParser
 import Glibc
 import Operations
 import SecureTransport
+import Settings
 
 /// The command: parses the command line and passes it to one file per subcommand.
 @main
@@ -37,8 +38,25 @@ struct Pushsweep: ParsableCommand {
                 said = error
             }
         }
-        return fullMessage(for: said).split(separator: "\n", omittingEmptySubsequences: false)
+        var lines = fullMessage(for: said).split(separator: "\n", omittingEmptySubsequences: false)
             .map(String.init)
+        if let command = command(near: words) { lines[0] += "; did you mean '\(command)'?" }
+        return lines
+    }
+
+    /// The command that a mistyped one among the words probably means; nil when each is known, or
+    /// none is near.
+    private static func command(near words: [String]) -> String? {
+        var current: any ParsableCommand.Type = Pushsweep.self
+        for word in words {
+            let known = current.configuration.subcommands
+            guard !known.isEmpty, !word.hasPrefix("-") else { return nil }
+            guard let next = known.first(where: { $0.configuration.commandName == word }) else {
+                return NearestName.find(word, in: known.compactMap { $0.configuration.commandName })
+            }
+            current = next
+        }
+        return nil
     }
 
     /// Runs the command line. A mistake in it ends with the closing line too.

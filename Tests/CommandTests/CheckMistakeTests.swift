@@ -29,16 +29,47 @@ struct CheckMistakeTests {
         }
     }
 
-    @Test("a setting that no version uses yet is a warning, also one of an app")
-    func idleSettings() throws {
+    @Test("settings that older versions ignored are refused with what to do")
+    func withdrawnSettings() throws {
         let stage = try SweepStage(feeds: [])
         stage.lines.certificate += "\n    binary: {host: gateway.example.net}"
         stage.lines.limits = "report: {healthcheck-url: \"https://example.net/ping\"}"
-        let result = try stage.run("check")
-        for key in ["apps[chat].binary.host", "report.healthcheck-url"] {
-            let warning = "\(key) is set, but nothing uses it in this version"
-            #expect(result.output.contains(warning), "\(result.output)")
+        for result in [try stage.run("check"), try stage.run("sweep")] {
+            #expect(result.exit == 78)
+            for part in [
+                "apps[].binary is refused: this version does not speak the binary interface",
+                "report.healthcheck-url is refused", "use hooks.after-run: curl",
+            ] {
+                #expect(result.error.contains(part), "\(result.error)")
+            }
         }
+        let plain = try SweepStage(feeds: [])
+        for (name, key) in [
+            ("PUSHSWEEP_REPORT_HEALTHCHECK_URL", "report.healthcheck-url"),
+            ("PUSHSWEEP_APPS_CHAT_BINARY_HOST", "apps[].binary"),
+        ] {
+            let result = try plain.run("check", environment: [name: "x"])
+            #expect(result.exit == 78)
+            #expect(result.error.contains("\(key) is refused: "), "\(result.error)")
+        }
+    }
+
+    @Test("check shows findings before settings, and ends with 3 where something is held")
+    func held() throws {
+        let stage = try SweepStage(
+            feeds: [.tuples((0..<200).map { .dead($0, at: 1_700_000_000) })])
+        try stage.database.register(0..<200, at: 1_600_000_000_000)
+        #expect(try stage.run("sweep").exit == 3)
+        let check = try stage.run("check")
+        #expect(check.exit == 3, "\(check.error)")
+        #expect(check.closingLine.hasPrefix("code=3 stage=check pending=0 applied=0 held=1 "))
+        let sections = check.output.split(separator: "\n").filter { !$0.hasPrefix(" ") }
+        #expect(sections == ["findings:", "certificates:", "settings:"])
+        let json = try stage.run("check", "--format", "json").json
+        #expect(json["held"] as? Int == 1 && json["exit"] as? Int == 3)
+        // A failure is more urgent.
+        try stage.database.execute("DROP TABLE active_users")
+        #expect(try stage.run("check").exit == 78)
     }
 
     @Test("the error about a file that is not a database names store.url")

@@ -79,11 +79,15 @@ struct HostileFolderTests {
         let settings = try folder.write(
             "pushsweep.yaml",
             "state: \(state)\napps: [{name: a, topic: com.example.a, environment: production}]\n")
-        #expect(try Tool.pushsweep("schema", "apply", "--config", settings).exit == 0)
+        #expect(
+            try Tool.pushsweep(
+                "schema", "apply", "--create-token-table", "--config", settings
+            ).exit == 0)
         own(state, somebody)
         let before = try files(below: state)
         for command in [
             ["enqueue", "--alert", "x", "--user", "u"], ["undo", "--list"], ["schema", "apply"],
+            ["schema", "apply", "--create-token-table"],
             ["check"],
         ] {
             let result = try RunningTool("pushsweep", command + ["--config", settings]).wait()

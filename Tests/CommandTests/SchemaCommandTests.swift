@@ -1,3 +1,4 @@
+import Glibc
 import TestSupport
 import Testing
 
@@ -29,5 +30,41 @@ struct SchemaCommandTests {
         #expect(try stage.run("schema", "apply").output == "nothing is missing\n")
         let again = try stage.run("schema", "apply", "--format", "json").json["statements"]
         #expect((again as? [String]) == [])
+    }
+
+    @Test(
+        "schema apply makes a token table only if it is asked to", arguments: TestEngine.available)
+    func tokenTable(_ engine: TestEngine) throws {
+        let stage = try SweepStage(engine)
+        let plain = stage.lines.store
+        stage.lines.store += "\n  active-users: {table: activ_users}"
+        for words in [["schema", "apply"], ["schema", "apply", "--dry-run"]] {
+            let refused = try stage.start(words).wait()
+            #expect(refused.exit == 78 && refused.output.isEmpty)
+            for part in ["activ_users", "store.active-users.table", "--create-token-table"] {
+                #expect(refused.error.contains(part), "\(refused.error)")
+            }
+        }
+        #expect(try stage.run("check").exit == 78)
+        let made = try stage.run("schema", "apply", "--create-token-table")
+        #expect(made.exit == 0 && made.output.contains("activ_users"), "\(made.error)")
+        let check = try stage.run("check")
+        #expect(check.exit == 0)
+        #expect(check.output.contains("warning: database: activ_users has no rows"))
+        stage.lines.store = plain
+        let again = try stage.run("schema", "apply", "--create-token-table")
+        #expect(again.output == "nothing is missing\n")
+    }
+
+    @Test("schema apply makes no SQLite file unless it is asked to make a token table")
+    func file() throws {
+        let stage = try SweepStage(feeds: [])
+        let path = stage.folder.file("new/tokens.sqlite")
+        stage.lines.store = "url: sqlite://\(path)"
+        let refused = try stage.run("schema", "apply")
+        #expect(refused.exit == 78 && refused.error.contains("--create-token-table"))
+        #expect(access(stage.folder.file("new"), F_OK) != 0)
+        #expect(try stage.run("schema", "apply", "--create-token-table").exit == 0)
+        #expect(access(path, F_OK) == 0)
     }
 }

@@ -53,22 +53,6 @@ struct SettingsDocumentationTests {
         for rule in rules { #expect(rule.summary.hasSuffix("."), "\(rule.key)") }
     }
 
-    @Test("the reference and the example name settings that are not in force yet")
-    func notInForce() {
-        let idle = SettingsTable.rules.filter { !$0.isInForce }
-        for group in SettingsTable.groupsNotInForce {
-            #expect(
-                idle.contains { $0.key == group || $0.key.hasPrefix(group + ".") },
-                "\(group) has no settings")
-        }
-        #expect(SettingsTable.rules.contains { $0.key == "policy.action" && $0.isInForce })
-        let reference = SettingsTable.reference()
-        #expect(reference.ranges(of: "**not in force yet**").count == idle.count)
-        #expect(
-            SettingsTable.sampleFile().ranges(of: "Not in force yet.").count
-                == idle.count { !$0.isEnvironmentOnly })
-    }
-
     @Test("the example is a valid file as it is")
     func sample() throws {
         try fixture.write("hunter2\n", to: "db-password")
@@ -91,7 +75,6 @@ struct SettingsDocumentationTests {
         }
         #expect(written.map(\.key) == keys)
         #expect(settings.apps[0].tokenKey?.keyIdentifier == "ABC123DEFG")
-        #expect(settings.apps[0].binary?.port == 2195)
         #expect(settings.store.activeUsers.invalidatedAt.type == .datetime)
     }
 

@@ -22,7 +22,6 @@ struct SettingsFieldTests {
         app.tokenKey = Settings.TokenKey()
         app.feedback = Settings.Feedback()
         app.provider = Settings.Provider()
-        app.binary = Settings.Binary()
         var empty = Settings()
         empty.apps = [app]
         let before = leaves(empty)
@@ -42,7 +41,6 @@ struct SettingsFieldTests {
         case .choice(let words): words.last ?? ""
         case .zone: "+02:00"
         case .appleIdentifier: "ABC123DEFG"
-        case .webAddress: "https://example.net"
         case .path: "/x"
         case .storeAddress: "sqlite:///x"
         case .servers: "mysql://h/p"

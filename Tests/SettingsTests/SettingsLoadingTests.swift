@@ -124,7 +124,6 @@ struct SettingsLoadingTests {
             origins["apps[chat].feedback.host"]?.origin
                 == .environment("PUSHSWEEP_APPS_CHAT_FEEDBACK_HOST"))
         #expect(origins["apps[chat].feedback.max-bytes"]?.shownValue == "1GiB")
-        #expect(origins["apps[chat].binary.host"] == nil)
     }
 
     @Test("origins come in the order of the table, app after app")
@@ -137,7 +136,7 @@ struct SettingsLoadingTests {
             """)
         let keys = settings.origins.map(\.key)
         #expect(keys.first == "state")
-        #expect(keys.last == "report.healthcheck-url")
+        #expect(keys.last == "hooks.timeout")
         #expect(
             keys.filter { $0.hasPrefix("apps") } == [
                 "apps[b].name", "apps[b].topic", "apps[b].environment", "apps[b].value",

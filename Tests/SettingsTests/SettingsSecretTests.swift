@@ -106,17 +106,35 @@ struct SettingsSecretTests {
         #expect(fixture.problems(wrong).count == 2)
     }
 
-    @Test("a ping address shows its host only, because its path is secret")
-    func pingAddress() throws {
-        let text = "report: {healthcheck-url: 'https://ping.example.net/f00d?x=1'}"
-        let settings = try fixture.load(text)
-        #expect(settings.report.healthcheckURL == "https://ping.example.net/f00d?x=1")
-        let origin = settings.origins.first { $0.key == "report.healthcheck-url" }
-        #expect(origin?.shownValue == "https://ping.example.net/...")
-        #expect(SettingText.origin("https://h?x=f00d") == "https://h/...")
-        #expect(SettingText.origin("https://h") == "https://h")
-        let wrong = fixture.problems("report: {healthcheck-url: 'https://u:f00d@h/'}")
-        #expect(wrong.count == 1)
-        #expect(!wrong.joined().contains("f00d"))
+    @Test("a command is never shown, because it may hold a secret address")
+    func command() throws {
+        let command = "curl https://ping.example.net/f00d"
+        let settings = try fixture.load("hooks: {after-run: '\(command)'}")
+        #expect(settings.hooks.afterRun == command)
+        let origin = settings.origins.first { $0.key == "hooks.after-run" }
+        #expect(origin?.shownValue == "(set)")
+        for wrong in [
+            "\"\\u0007 f00d\"", "\"f00d\\nf00d\"", "'\(String(repeating: "f00d", count: 1025))'",
+        ] {
+            let problems = fixture.problems("hooks: {after-run: \(wrong)}")
+            #expect(problems.count == 1)
+            #expect(!problems.joined().contains("f00d"), "\(problems)")
+        }
+        for empty in ["''", "'  '", "~"] {
+            #expect(fixture.problems("hooks: {after-run: \(empty)}").count == 1)
+        }
+        #expect(fixture.problems("hooks: {after-run: x, timeout: 0s}").count == 1)
+    }
+
+    @Test("the variables of a hook set nothing, and the environment of a hook has no password")
+    func hookVariables() throws {
+        let environment = [
+            "PUSHSWEEP_EXIT": "0", "PUSHSWEEP_KIND": "sweep", "PUSHSWEEP_RUN": "r",
+            "PUSHSWEEP_STORE_PASSWORD": "hunter2", "PATH": "/bin",
+        ]
+        #expect(try fixture.load("", environment: environment).store.password != nil)
+        let passed = Settings.withoutSecrets(environment)
+        #expect(passed.count == environment.count - 1)
+        #expect(!passed.values.contains("hunter2"))
     }
 }

@@ -143,7 +143,8 @@ package struct StoreFailure: Error, Hashable, Sendable, CustomStringConvertible 
     /// Numbers below 1000 are those of SQLite.
     private static func cure(of code: Int) -> String? {
         switch code {
-        case noDatabaseFile: "make it with `pushsweep schema apply`, or correct store.url"
+        case noDatabaseFile:
+            "make it with `pushsweep schema apply --create-token-table`, or correct store.url"
         case 26: "correct store.url, or move the file away"
         case 1044, 1049:
             "correct the database name in store.url, or give the account rights on it"

@@ -99,6 +99,35 @@ package struct PushsweepTable: Hashable, Sendable {
     }
 }
 
+extension PushsweepTable {
+    /// The table as a server would describe it after its creation under another name, with columns
+    /// renamed, of other types, or added. `types` and `names` go by the column's own name here. With
+    /// a `key` that is the primary key.
+    package func described(
+        as table: TableName, names: [String: String], types: [String: String],
+        adding: [(name: String, type: String)], key: [String]?
+    ) -> CatalogTable {
+        let own = columns.map {
+            (name: names[$0.name] ?? $0.name, type: types[$0.name] ?? $0.server)
+        }
+        let keys = key ?? primaryKey.map { names[$0] ?? $0 }
+        let absent = (key ?? []).filter { name in !(own + adding).contains { $0.name == name } }
+        let all = own + adding + absent.map { (name: $0, type: "BIGINT NOT NULL") }
+        return CatalogTable(
+            name: table, canonicalName: table.name,
+            columns: all.map { column in
+                let kind = column.type.prefix { $0.isLetter }.lowercased()
+                let size = column.type.split(separator: "(").dropFirst().first
+                    .flatMap { Int($0.prefix { $0.isNumber }) }
+                return CatalogColumn(
+                    name: column.name, type: kind, length: size, collation: "utf8mb4_bin",
+                    fraction: kind == "datetime" ? size ?? 0 : 0,
+                    isNullable: !column.type.contains("NOT NULL"),
+                    isPrimary: keys.contains(column.name), isGenerated: false, movesItself: false)
+            }, indexes: [])
+    }
+}
+
 // The storage of times in the side tables, and the reading of the database's clock.
 
 extension SQLDialect {

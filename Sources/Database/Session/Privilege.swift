@@ -122,10 +122,15 @@ extension Privilege {
     /// spells it: the last `@` separates the host, names may contain others. Without closing
     /// semicolon.
     package func grant(to user: String) -> String {
+        "GRANT \(privileges) ON \(table) TO \(Self.account(user))"
+    }
+
+    /// The account in SQL. Without a host it may come from every host.
+    package static func account(_ user: String) -> String {
         let at = user.unicodeScalars.lastIndex(of: "@")
         let name = at.map { String(user.unicodeScalars[..<$0]) } ?? user
         let host = at.map { String(user.unicodeScalars[$0...].dropFirst()) } ?? "%"
-        return "GRANT \(privileges) ON \(table) TO \(Self.literal(name))@\(Self.literal(host))"
+        return "\(literal(name))@\(literal(host))"
     }
 
     /// A text in quotes; escaped by scalars, because a combining mark may follow a quote.

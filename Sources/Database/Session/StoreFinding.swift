@@ -18,12 +18,17 @@ package struct StoreFinding: Hashable, Sendable, CustomStringConvertible {
     package let sentence: String
     /// A clause after the sentence that names the command which tells more; see `StoreFailure.hint`.
     package let hint: String
+    /// The GRANT statement that removes the obstacle; nil where no single one does.
+    package let grant: String?
 
     /// States a finding.
-    package init(_ severity: Severity, _ sentence: String, hint: String = "") {
+    package init(
+        _ severity: Severity, _ sentence: String, hint: String = "", grant: String? = nil
+    ) {
         self.severity = severity
         self.sentence = sentence
         self.hint = hint
+        self.grant = grant
     }
 
     /// The finding that a failure amounts to.

@@ -125,6 +125,16 @@ package enum TimeColumnType: String, Hashable, Sendable, CaseIterable {
     case epochMilliseconds = "epoch-milliseconds"
 }
 
+extension TimeColumnType {
+    /// A type of a server's column that holds such times.
+    package var serverType: String {
+        switch self {
+        case .datetime: "DATETIME(3) NULL"
+        case .epochSeconds, .epochMilliseconds: "BIGINT NULL"
+        }
+    }
+}
+
 /// The table and columns of the notifications to send, as far as the settings name them; the rest
 /// is detected in the database. The defaults fit the PushChat tables and the schema of `schema
 /// print`. Names of apps and environments are spelled as in the token table.

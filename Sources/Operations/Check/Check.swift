@@ -53,11 +53,6 @@ package struct Check {
             report.note(
                 "settings", .warning, "no app is named, so there is nothing to sweep or to send")
         }
-        for setting in settings.origins where setting.origin != .builtIn {
-            guard let rule = SettingsTable.rule(setting.key), !rule.isInForce else { continue }
-            report.note(
-                "settings", .warning, "\(setting.key) is set, but nothing uses it in this version")
-        }
         if settings.policy.deleteAfter != nil && settings.policy.action == .mark {
             report.note(
                 "settings", .warning,
@@ -197,6 +192,7 @@ package struct Check {
                 "feed \(feed.id) of \(feed.partition), \(feed.bytes.counting("byte")), is "
                     + "\(feed.state.rawValue)" + (feed.cause.map { ": \($0)" } ?? "")
                     + "; " + (feed.state == .held ? held : waiting))
+            if feed.state == .held { report.noteHeld() }
         }
         let doubtful = try journal.quarantinedFeeds()
         if !doubtful.isEmpty {

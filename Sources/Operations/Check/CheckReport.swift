@@ -57,6 +57,8 @@ package struct CheckReport: PrintedLines, Codable, Hashable, Sendable {
     package var findings: [Finding] = []
     /// The exact GRANT statements that the account needs.
     package var grants: [String] = []
+    /// Number of held feeds in the journals that could be read.
+    package private(set) var held = 0
     /// The exit code.
     package var exit: Int32 = 0
 
@@ -65,6 +67,16 @@ package struct CheckReport: PrintedLines, Codable, Hashable, Sendable {
 
     mutating func note(_ area: String, _ severity: Severity, _ message: String) {
         findings.append(Finding(area: area, severity: severity, message: message, exit: 0))
+    }
+
+    /// Counts a held feed: a person has to decide about it.
+    mutating func noteHeld() {
+        held += 1
+        end(with: .held)
+    }
+
+    private mutating func end(with status: ExitStatus) {
+        exit = ExitStatus.worse(ExitStatus(rawValue: exit) ?? .invariant, status).rawValue
     }
 
     mutating func fail(_ area: String, _ failure: RunFailure) {
@@ -76,16 +88,16 @@ package struct CheckReport: PrintedLines, Codable, Hashable, Sendable {
         let finding = Finding(
             area: area, severity: .failure, message: message, exit: status.rawValue)
         if !findings.contains(finding) { findings.append(finding) }
-        exit = ExitStatus.worse(ExitStatus(rawValue: exit) ?? .invariant, status).rawValue
+        end(with: status)
     }
 
-    /// The report as text for people.
+    /// The report as text for people: what has to be done first, the settings last.
     package var lines: [String] {
-        var lines = ["settings:"]
-        let width = settings.map(\.key.count).max() ?? 0
-        for setting in settings {
-            let gap = String(repeating: " ", count: width - setting.key.count)
-            lines.append("  \(setting.key)\(gap)  \(setting.value)  (\(setting.origin))")
+        var lines = ["findings:"]
+        lines += findings.map { "  \($0.severity.rawValue): \($0.area): \($0.message)" }
+        if !grants.isEmpty {
+            lines.append("grants the account needs:")
+            lines += grants.map { "  \($0);" }
         }
         if !certificates.isEmpty { lines.append("certificates:") }
         for certificate in certificates {
@@ -93,11 +105,11 @@ package struct CheckReport: PrintedLines, Codable, Hashable, Sendable {
                 "  \(certificate.app)/\(certificate.environment): \(certificate.subject), valid to "
                     + "\(certificate.expires), issued by \(certificate.issuer)")
         }
-        lines.append("findings:")
-        lines += findings.map { "  \($0.severity.rawValue): \($0.area): \($0.message)" }
-        if !grants.isEmpty {
-            lines.append("grants the account needs:")
-            lines += grants.map { "  \($0);" }
+        lines.append("settings:")
+        let width = settings.map(\.key.count).max() ?? 0
+        for setting in settings {
+            let gap = String(repeating: " ", count: width - setting.key.count)
+            lines.append("  \(setting.key)\(gap)  \(setting.value)  (\(setting.origin))")
         }
         return lines
     }

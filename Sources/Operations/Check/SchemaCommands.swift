@@ -7,12 +7,15 @@ import TokenTable
 /// Creates the tables that the token database lacks.
 package struct SchemaWork {
     private let settings: Settings
+    private let creatingTokens: Bool
     private let upgrade: Bool
     private let dryRun: Bool
 
-    /// Prepares the work. `upgrade` allows changes to an existing token table.
-    package init(settings: Settings, upgrade: Bool, dryRun: Bool) {
+    /// Prepares the work. `creatingTokens` creates a token table that is missing, `upgrade` allows
+    /// changes to an existing one.
+    package init(settings: Settings, creatingTokens: Bool, upgrade: Bool, dryRun: Bool) {
         self.settings = settings
+        self.creatingTokens = creatingTokens
         self.upgrade = upgrade
         self.dryRun = dryRun
     }
@@ -21,11 +24,17 @@ package struct SchemaWork {
     package func run() throws(RunFailure) -> SchemaScript {
         do {
             let store = StoreSettings(settings)
-            if !dryRun { try makeFolder(of: store.location) }
-            let tokens = try TokenTable(store, creatingFile: !dryRun)
+            // A new file of SQLite would have a new token table.
+            let creatingFile = creatingTokens && !dryRun
+            if creatingFile {
+                try makeFolder(of: store.location)
+            } else {
+                try settings.ensureOwnStore()
+            }
+            let tokens = try TokenTable(store, creatingFile: creatingFile)
             return dryRun
-                ? try tokens.missingSchema(upgrading: upgrade)
-                : try tokens.applySchema(upgrading: upgrade)
+                ? try tokens.missingSchema(upgrading: upgrade, creatingTokens: creatingTokens)
+                : try tokens.applySchema(upgrading: upgrade, creatingTokens: creatingTokens)
         } catch {
             throw .wrapping(error, at: .store)
         }

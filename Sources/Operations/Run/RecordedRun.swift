@@ -58,6 +58,7 @@ extension RecordedRun {
             outcome.fail(.wrapping(error, at: .state))
         }
         outcome.stamp(at: context.now())
+        outcome.kind = kind
         return outcome
     }
 

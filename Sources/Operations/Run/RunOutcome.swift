@@ -75,6 +75,8 @@ package protocol JournalPage: Sendable {
 package struct RunOutcome<Report: RunReport>: Sendable {
     /// The report for scripts and people.
     package var report: Report
+    /// The kind of run, as the records name it; empty for a run that leaves no record.
+    package internal(set) var kind = ""
     /// The failures, in order.
     package private(set) var failures: [RunFailure] = []
     /// The exit codes of results that are no failures: a hold, quarantined bytes, evidence that

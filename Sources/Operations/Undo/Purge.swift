@@ -37,6 +37,22 @@ package struct PurgeReport: PrintedLines, Codable, Hashable, Sendable {
     }
 }
 
+/// The report of a purge that failed, for the command of `hooks.after-run`.
+package struct FailedPurge: Encodable, Sendable {
+    private let exit: Int32
+    private let problems: [RunProblem]
+
+    /// Makes the report of a failure.
+    package init(_ failure: RunFailure) {
+        exit = failure.exit.rawValue
+        problems = [
+            RunProblem(
+                stage: failure.stage.rawValue, message: failure.description,
+                why: failure.reason?.rawValue)
+        ]
+    }
+}
+
 /// Deletes old records.
 package struct Purge {
     /// Deletes the records of runs that began longer ago than the retention period of the settings.

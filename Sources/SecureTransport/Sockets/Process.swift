@@ -56,6 +56,36 @@ package final class WorkerThread: Sendable {
     }
 }
 
+/// A file in memory with these bytes, to be read from its beginning; nil when the system has no
+/// descriptor or memory left. The caller closes it. Other programs get it only as one of their
+/// standard streams. A reader that stops early, or never reads, disturbs nobody.
+///
+/// Source: memfd_create(2).
+package func memoryFile(_ bytes: [UInt8]) -> Int32? {
+    let descriptor = pushsweep_memory_file()
+    guard descriptor >= 0 else { return nil }
+    var rest = bytes[...]
+    while !rest.isEmpty {
+        let written = rest.withUnsafeBytes { write(descriptor, $0.baseAddress, $0.count) }
+        if written < 0 && errno == EINTR { continue }
+        guard written > 0 else {
+            close(descriptor)
+            return nil
+        }
+        rest = rest.dropFirst(written)
+    }
+    lseek(descriptor, 0, SEEK_SET)
+    return descriptor
+}
+
+/// Lets a program that is started with these actions inherit its three standard streams only, and
+/// none of the files that the caller of this process left open.
+///
+/// Source: posix_spawn_file_actions_addclosefrom_np(3).
+package func closeOtherFiles(_ actions: inout posix_spawn_file_actions_t) {
+    _ = pushsweep_close_others(&actions)
+}
+
 private let ignored: Void = {
     signal(SIGPIPE, SIG_IGN)
 }()

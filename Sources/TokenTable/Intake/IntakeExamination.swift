@@ -4,15 +4,22 @@ import TokenHygiene
 // What taking in the reports of other senders needs, apart from the rest: a sweep whose account lacks
 // these rights reads its gateways all the same.
 
+extension RequiredPrivileges {
+    /// The rights of an account that takes reports in, or imports a file.
+    package static func intake(database: String, _ dialect: SQLDialect) -> RequiredPrivileges {
+        let maker = PrivilegeMaker(database, dialect)
+        return RequiredPrivileges(rights: [
+            maker.sideTable(.evidence, .read), maker.deleting(from: .evidence),
+            maker.sideTable(.intake, .change),
+        ])
+    }
+}
+
 extension TokenTable {
     /// The rights for the reports of other senders; nil for a file, where its mode decides.
     private var intakePrivileges: RequiredPrivileges? {
         guard case .server(let server) = settings.location else { return nil }
-        let maker = PrivilegeMaker(server.database, connection.dialect)
-        return RequiredPrivileges(rights: [
-            maker.sideTable(.evidence, .read), maker.deleting(from: .evidence),
-            maker.sideTable(.intake, .add),
-        ])
+        return .intake(database: server.database, connection.dialect)
     }
 
     /// The GRANT statements that an account (`name` or `name@host`) needs to take reports, without

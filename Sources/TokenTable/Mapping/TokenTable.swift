@@ -59,7 +59,7 @@ package final class TokenTable {
     package func catalogTable() throws(StoreFailure) -> CatalogTable {
         try session.catalogTable(
             TableName(settings.mapping.table), setting: "store.active-users.table",
-            cure: "run `pushsweep schema apply`")
+            cure: "create it with `pushsweep schema apply --create-token-table`")
     }
 }
 

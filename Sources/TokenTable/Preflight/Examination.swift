@@ -14,6 +14,19 @@ package struct StoreReport: Hashable, Sendable {
     package var firstFailure: StoreFailure? {
         findings.lazy.compactMap(\.failure).first
     }
+
+    /// The same, but all rights that are missing in one failure, so that nobody has to run a command
+    /// again for each of them.
+    var failure: StoreFailure? {
+        let lacking = findings.filter { $0.failure != nil && $0.grant != nil }
+        guard let first = firstFailure, lacking.count > 1, lacking[0].failure == first else {
+            return firstFailure
+        }
+        return StoreFailure(
+            .permission,
+            "checking the rights of the account: it lacks \(lacking.count); run "
+                + lacking.compactMap(\.grant).joined(separator: "; "))
+    }
 }
 
 // Reading a feed empties it, so the database must be known to accept the changes before the first
@@ -31,7 +44,7 @@ extension TokenTable {
         _ need: TableUse, partitions: [Partition] = []
     ) throws(StoreFailure) -> StoreReport {
         let report = try examine(need, partitions: partitions, searchesRows: false)
-        if let failure = report.firstFailure { throw failure }
+        if let failure = report.failure { throw failure }
         return report
     }
 
@@ -153,7 +166,7 @@ extension TokenTable {
                     .failure(.configuration),
                     "\(fault); run `pushsweep schema apply` with an account that may create tables, then "
                         + "grant this account its rights on them",
-                    hint: ": `pushsweep check` prints the statements")
+                    hint: ": `pushsweep check --grants` prints the statements")
             }
     }
 
@@ -192,11 +205,11 @@ extension TokenTable {
                     findings.append(StoreFinding(error))
                     continue
                 }
+                let grant = right.grant(to: account)
                 findings.append(
                     StoreFinding(
                         .failure(.permission),
-                        "\(doing): the account lacks this right; run "
-                            + right.grant(to: account)))
+                        "\(doing): the account lacks this right; run \(grant)", grant: grant))
             }
         }
         if findings.isEmpty {

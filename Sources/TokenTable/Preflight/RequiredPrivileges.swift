@@ -56,6 +56,15 @@ package enum TableUse: Hashable, Sendable {
         }
     }
 
+    /// The undo of all that runs under a policy change in a table. It knows no ledger, so it needs at
+    /// least what the undo of one run needs.
+    package static func undoing(_ policy: RemovalPolicy, in layout: TableLayout) -> TableUse {
+        var actions: Set = ["mark", "advance", "restore"]
+        if layout.mark == nil { actions.formUnion(["side-mark", "side-restore"]) }
+        if policy.action == .delete { actions.formUnion(["delete", "insert"]) }
+        return .undo(actions: actions, isDry: false)
+    }
+
     /// The side tables of the use, in the order in which they are checked. A token table with a mark
     /// column does not need `pushsweep_invalid`.
     func sideTables(hasMarkColumn: Bool) -> [SideAccess] {
@@ -75,7 +84,12 @@ package enum TableUse: Hashable, Sendable {
                 SideAccess(table: .feed, access: isDry ? .read : .add),
                 SideAccess(table: .change, access: isDry ? .read : .add),
             ]
-                + (isDry ? [] : [SideAccess(table: .commit, access: .change)])
+                + (isDry
+                    ? []
+                    : [
+                        SideAccess(table: .lease, access: .change),
+                        SideAccess(table: .commit, access: .change),
+                    ])
                 + (actions.contains { $0.hasPrefix("side-") }
                     ? [
                         SideAccess(
@@ -116,7 +130,7 @@ package struct RequiredPrivileges {
 
     /// The plan for a use of the token table. `database` holds the tables without a qualified name.
     /// `readsTokenMarks` states whether a run that only reads may use `pushsweep_invalid`.
-    init(
+    package init(
         _ need: TableUse, _ layout: TableLayout, _ dialect: SQLDialect, database: String,
         readsTokenMarks: Bool
     ) {
@@ -158,6 +172,29 @@ package struct RequiredPrivileges {
 }
 
 extension TableLayout {
+    /// The layout that a server's table would have if it was created with the columns of the
+    /// settings: for grants to an account that may not read the table yet.
+    ///
+    /// - Throws: `configuration` where the settings contradict themselves.
+    package static func planned(_ mapping: TableMapping) throws(StoreFailure) -> TableLayout {
+        var names = ["device_token": mapping.token]
+        for (own, column) in [
+            ("app_id", mapping.app), ("environment", mapping.environment),
+            ("registered_at", mapping.registeredAt.column),
+            ("invalidated_at", mapping.invalidatedAt.column), ("invalid_reason", mapping.reason),
+        ] {
+            names[own] = column.name
+        }
+        var types: [String: String] = [:]
+        if mapping.encoding == .hex { types["device_token"] = "VARCHAR(200) NOT NULL" }
+        types["registered_at"] = mapping.registeredAt.type?.serverType
+        types["invalidated_at"] = mapping.invalidatedAt.type?.serverType
+        let table = PushsweepTable.activeUsers.described(
+            as: try TableName(mapping.table), names: names, types: types, adding: [],
+            key: mapping.key)
+        return try LayoutResolver(mapping: mapping, table: table, dialect: .mariaDB).layout()
+    }
+
     /// The columns that are read to judge a row, each once.
     fileprivate var judgedColumns: [String] {
         let optional = [

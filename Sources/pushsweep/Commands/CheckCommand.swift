@@ -18,6 +18,11 @@ struct CheckCommand: ParsableCommand {
             With --example it reads no settings and examines nothing: it prints a settings file \
             with every setting and its help text.
 
+            With --grants it prints SQL that makes the account of the settings, or the account USER, \
+            and gives it its rights, job by job. That needs no connection and no rights: where the \
+            tables cannot be read, the columns are those of the settings. Leave out the jobs that \
+            the account does not do.
+
             \(HelpText.exitStatus)
             """)
 
@@ -28,6 +33,23 @@ struct CheckCommand: ParsableCommand {
         help: "Print a settings file with every setting, as YAML; read and check nothing.")
     var example = false
 
+    @Flag(
+        name: .long,
+        help: "Print the statements that make the account and give it its rights, as SQL.")
+    var grants = false
+
+    @Argument(help: "With --grants: the account, as name or name@host.")
+    var user: String?
+
+    func validate() throws {
+        if example && grants { throw ValidationError("--example goes without --grants") }
+        guard let user else { return }
+        guard grants else { throw ValidationError("an account goes with --grants only") }
+        guard let first = user.first, first != "@" else {
+            throw ValidationError("the account needs a name, as name or name@host")
+        }
+    }
+
     func run() throws {
         try common.finish { context in
             if example {
@@ -37,6 +59,10 @@ struct CheckCommand: ParsableCommand {
                     ).map(String.init))
                 return .done
             }
+            if grants {
+                common.print(try GrantReport(common.settings(), user: user))
+                return .done
+            }
             let report = Check.run(try common.settings(), context)
             common.print(report)
             for finding in report.findings where finding.severity == .failure {
@@ -44,7 +70,8 @@ struct CheckCommand: ParsableCommand {
             }
             let status = ExitStatus(rawValue: report.exit) ?? .invariant
             if status != .done {
-                StandardStreams.story(ClosingCounts().closingLine(status, stage: "check"))
+                StandardStreams.story(
+                    ClosingCounts(held: report.held).closingLine(status, stage: "check"))
             }
             return status
         }

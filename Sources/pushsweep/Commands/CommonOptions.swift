@@ -88,9 +88,11 @@ struct CommonOptions: ParsableArguments {
 
     /// Prints the end of a run: the result, the failures and the closing line. A text result is
     /// printed only when `isWanted`, with --verbose, on a terminal, or for an exit code other than
-    /// 0. Returns the exit code.
+    /// 0. Then the command of `hooks.after-run` is run; the run has given up its locks before.
+    /// Returns the exit code.
     func print<Report>(
-        _ outcome: RunOutcome<Report>, _ context: RunContext, isWanted: Bool = false
+        _ outcome: RunOutcome<Report>, _ context: RunContext, _ settings: Settings,
+        isWanted: Bool = false
     ) -> ExitStatus {
         switch format {
         case .json: StandardStreams.result(json: outcome.report.jsonLine)
@@ -100,6 +102,10 @@ struct CommonOptions: ParsableArguments {
             }
         }
         for failure in outcome.failures { context.log.error("\(failure)") }
+        if let hook = AfterRun(settings) {
+            StopSignals.runHasEnded()
+            hook.inform(outcome, context)
+        }
         if let line = outcome.closingLine { StandardStreams.story(line) }
         return outcome.exit
     }

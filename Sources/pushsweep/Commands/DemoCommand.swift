@@ -18,7 +18,14 @@ struct DemoCommand: ParsableCommand {
             \(HelpText.exitStatus)
             """)
 
-    // The common options do not apply: the demo has its own settings, and no output as JSON.
+    // The other common options do not apply: the demo has its own settings.
+    @Option(
+        name: .long,
+        help: ArgumentHelp(
+            "Print the demonstration as text, or the report of each run as one line of JSON.",
+            valueName: "text|json"))
+    var format = OutputFormat.text
+
     @Flag(name: .long, help: CommonOptions.verboseHelp) var verbose = false
 
     @Flag(name: .long, help: "Keep the folder with certificates, settings, database and journal.")
@@ -27,7 +34,7 @@ struct DemoCommand: ParsableCommand {
     private var common: CommonOptions {
         var common = CommonOptions()
         common.config = nil
-        common.format = .text
+        common.format = format
         common.verbose = verbose
         return common
     }
@@ -43,9 +50,11 @@ struct DemoCommand: ParsableCommand {
             defer {
                 if !keep { try? FileManager.default.removeItem(atPath: folder) }
             }
-            let demo = try Demo(folder: folder, context: context)
+            let isJSON = format == .json
+            let demo = try Demo(folder: folder, context: context, isJSON: isJSON)
             let status = try demo.play()
-            if keep { StandardStreams.result(["", "kept: \(folder)"]) }
+            if keep && isJSON { StandardStreams.story("kept: \(folder)") }
+            if keep && !isJSON { StandardStreams.result(["", "kept: \(folder)"]) }
             return status
         }
     }

@@ -96,7 +96,7 @@ struct HoldsCommand: ParsableCommand {
                 let settings = try throttle.over(common.settings())
                 var plan = SweepPlan(releasing: digest, settings: settings)
                 plan.metrics = MetricsPlan(settings)
-                return common.print(Sweep.run(plan, context), context)
+                return common.print(Sweep.run(plan, context), context, settings)
             }
         }
     }

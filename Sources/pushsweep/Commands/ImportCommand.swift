@@ -95,7 +95,7 @@ struct ImportCommand: ParsableCommand {
                 app: app, environment: environment, again: again, settings: settings,
                 dryRun: dryRun)
             plan.metrics = MetricsPlan(settings, dryRun: dryRun)
-            return common.print(Sweep.run(plan, context), context, isWanted: true)
+            return common.print(Sweep.run(plan, context), context, settings, isWanted: true)
         }
     }
 }

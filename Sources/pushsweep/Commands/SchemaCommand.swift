@@ -43,8 +43,9 @@ struct SchemaCommand: ParsableCommand {
             commandName: "apply",
             abstract: "Add what is missing to the token database, and print the statements.",
             discussion: """
-                Creates the tables that pushsweep keeps beside yours, and active_users if it is \
-                missing. Creates push_queue if it is missing and an app has a provider or the settings \
+                Creates the tables that pushsweep keeps beside yours. Without the token table it \
+                creates nothing and ends with 78, because the name in the settings may be mistyped; \
+                --create-token-table creates that table too. Creates push_queue if it is missing and an app has a provider or the settings \
                 name store.push-queue.table. Existing tables do not change without --upgrade. With it \
                 the token table gains missing columns and the missing index, the queue the index that \
                 finds open rows, and push_queue is created without a provider too. A second run does \
@@ -57,6 +58,11 @@ struct SchemaCommand: ParsableCommand {
 
         @Flag(
             name: .long,
+            help: "Create the token table too, under the name in the settings, if it is missing.")
+        var createTokenTable = false
+
+        @Flag(
+            name: .long,
             help: "Add missing columns and the token index to an existing token table too.")
         var upgrade = false
 
@@ -66,7 +72,8 @@ struct SchemaCommand: ParsableCommand {
         func run() throws {
             try common.finish { _ in
                 let work = SchemaWork(
-                    settings: try common.settings(), upgrade: upgrade, dryRun: dryRun)
+                    settings: try common.settings(), creatingTokens: createTokenTable,
+                    upgrade: upgrade, dryRun: dryRun)
                 let report = SchemaReport(try work.run(), executed: !dryRun)
                 common.print(report)
                 return .done

@@ -66,7 +66,8 @@ struct SendCommand: ParsableCommand {
             plan.rate = rate
             plan.follows = follow
             plan.dryRun = dryRun
-            return common.print(Send.run(plan, context), context, isWanted: dryRun)
+            return common.print(
+                Send.run(plan, context), context, settings, isWanted: dryRun)
         }
     }
 }

@@ -41,7 +41,7 @@ struct SweepCommand: ParsableCommand {
             let settings = try throttle.over(common.settings())
             var plan = try SweepPlan(sweeping: settings, apps: app, dryRun: dryRun, context)
             plan.metrics = MetricsPlan(settings, dryRun: dryRun)
-            return common.print(Sweep.run(plan, context), context)
+            return common.print(Sweep.run(plan, context), context, settings)
         }
     }
 }
@@ -99,7 +99,7 @@ struct ReplayCommand: ParsableCommand {
                 replaying: file, feed: feed, app: app, environment: environment,
                 settings: settings, dryRun: dryRun)
             plan.metrics = MetricsPlan(settings, dryRun: dryRun)
-            return common.print(Sweep.run(plan, context), context)
+            return common.print(Sweep.run(plan, context), context, settings)
         }
     }
 }

@@ -1,6 +1,7 @@
 import APNsProtocol
 import ArgumentParser
 import Database
+import Encodings
 import Operations
 import Settings
 import TokenHygiene
@@ -83,7 +84,7 @@ struct UndoCommand: ParsableCommand {
             return common.print(
                 Undo.run(
                     settings, wish, dryRun: dryRun, MetricsPlan(settings, dryRun: dryRun), context),
-                context, isWanted: true)
+                context, settings, isWanted: true)
         }
     }
 
@@ -120,11 +121,29 @@ struct PurgeCommand: ParsableCommand {
 
     func run() throws {
         try common.finish { context in
-            let report = try Purge.run(
-                throttle.over(common.settings()), dryRun: dryRun, context)
-            let isWanted = common.verbose || dryRun || StandardStreams.outputIsTerminal
-            if common.format == .json || isWanted { common.print(report) }
-            return .done
+            let settings = try throttle.over(common.settings())
+            let result = Result { () throws(RunFailure) in
+                try Purge.run(settings, dryRun: dryRun, context)
+            }
+            switch result {
+            case .success(let report):
+                let isWanted = common.verbose || dryRun || StandardStreams.outputIsTerminal
+                if common.format == .json || isWanted { common.print(report) }
+                inform(settings, .done, report.jsonLine, context)
+                return .done
+            case .failure(let failure):
+                inform(settings, failure.exit, FailedPurge(failure).jsonLine, context)
+                throw failure
+            }
         }
+    }
+
+    /// Runs the command of `hooks.after-run`; a purge has no record, and so no name.
+    private func inform(
+        _ settings: Settings, _ exit: ExitStatus, _ report: String, _ context: RunContext
+    ) {
+        guard !dryRun, let hook = AfterRun(settings) else { return }
+        StopSignals.runHasEnded()
+        hook.inform("purge", nil, exit: exit, report, context)
     }
 }

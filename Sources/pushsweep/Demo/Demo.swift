@@ -3,6 +3,7 @@
 
 import APNsProtocol
 import APNsSimulator
+import Encodings
 import Foundation
 import Operations
 import Settings
@@ -12,6 +13,8 @@ import TokenTable
 /// Runs the demonstration.
 struct Demo {
     let context: RunContext
+    /// Whether the reports of the runs are printed as JSON, and nothing else.
+    let isJSON: Bool
     let now: EpochMilliseconds
     let provider: ProviderGateway
     let settings: Settings
@@ -19,8 +22,9 @@ struct Demo {
 
     /// Makes certificates, starts the gateways with their lists and answers, and writes the
     /// settings.
-    init(folder: String, context: RunContext) throws {
+    init(folder: String, context: RunContext, isJSON: Bool) throws {
         self.context = context
+        self.isJSON = isJSON
         now = context.now()
         let certificates = try SimulatorCertificates(directory: folder + "/certificates")
         let now = now
@@ -91,18 +95,39 @@ struct Demo {
     private func sweep() -> ExitStatus {
         do {
             let plan = try SweepPlan(sweeping: settings, apps: [], dryRun: false, context)
-            let outcome = Sweep.run(plan, context)
-            for line in outcome.report.text.split(separator: "\n") { say("   " + line) }
-            for failure in outcome.failures { say("   error: \(failure)") }
-            return outcome.exit
+            return tell(Sweep.run(plan, context))
         } catch {
-            say("   error: \(error)")
-            return error.exit
+            return tell(error)
         }
     }
 
-    func say(_ line: String) { StandardStreams.result(line) }
+    /// Prints the end of a run, and returns its exit status.
+    func tell(_ outcome: RunOutcome<some RunReport>) -> ExitStatus {
+        report(outcome.report, outcome.report.text.split(separator: "\n").map(String.init))
+        for failure in outcome.failures { _ = tell(failure) }
+        return outcome.exit
+    }
 
-    /// Prints an empty line and a line of text.
-    func headline(_ line: String) { StandardStreams.result(["", line]) }
+    /// Prints a failure, and returns its exit status.
+    func tell(_ failure: RunFailure) -> ExitStatus {
+        say("   error: \(failure)")
+        if isJSON { context.log.error("\(failure)") }
+        return failure.exit
+    }
+
+    /// Prints a report as JSON, or its lines.
+    func report(_ report: some Encodable, _ lines: [String]) {
+        if isJSON { StandardStreams.result(json: report.jsonLine) }
+        for line in lines { say("   " + line) }
+    }
+
+    /// Prints a line of text, unless the output is JSON.
+    func say(_ line: String) {
+        if !isJSON { StandardStreams.result(line) }
+    }
+
+    /// Prints an empty line and a line of text, unless the output is JSON.
+    func headline(_ line: String) {
+        if !isJSON { StandardStreams.result(["", line]) }
+    }
 }

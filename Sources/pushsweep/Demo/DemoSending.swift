@@ -32,10 +32,10 @@ extension Demo {
             say("   It takes every notification but that for \(device.token), gone since \(time).")
         }
         headline("7. pushsweep enqueue, for \(queued.map(\.user).joined(separator: ", "))")
-        let report = try Enqueue.run(
+        let queue = try Enqueue.run(
             Enqueue.Content(payload: Array(#"{"aps":{"alert":"Hello"}}"#.utf8), from: "the demo"),
             to: .tokens(queued.map(\.token.hex)), app: nil, environment: nil, settings, context)
-        say("   \(report.app)/\(report.environment): queued \(report.queued)")
+        report(queue, ["\(queue.app)/\(queue.environment): queued \(queue.queued)"])
 
         headline("8. pushsweep send")
         let status = send()
@@ -51,13 +51,9 @@ extension Demo {
 
     private func send() -> ExitStatus {
         do {
-            let outcome = Send.run(try SendPlan(settings, apps: [], context), context)
-            for line in outcome.report.text.split(separator: "\n") { say("   " + line) }
-            for failure in outcome.failures { say("   error: \(failure)") }
-            return outcome.exit
+            return tell(Send.run(try SendPlan(settings, apps: [], context), context))
         } catch {
-            say("   error: \(error)")
-            return error.exit
+            return tell(error)
         }
     }
 }

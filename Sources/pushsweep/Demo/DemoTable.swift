@@ -11,7 +11,8 @@ struct DemoTable {
 
     /// Creates the schema as `pushsweep schema apply` does, and opens the file.
     init(_ settings: Settings, now: EpochMilliseconds) throws {
-        _ = try SchemaWork(settings: settings, upgrade: false, dryRun: false).run()
+        _ = try SchemaWork(settings: settings, creatingTokens: true, upgrade: false, dryRun: false)
+            .run()
         let store = StoreSettings(settings)
         guard case .sqlite(let path) = store.location else {
             preconditionFailure("the demo's store is a file")

@@ -5,6 +5,7 @@
 import Glibc
 import Operations
 import SecureTransport
+import Synchronization
 
 /// Turns stop signals into the interrupt that every wait of the run watches.
 enum StopSignals {
@@ -13,6 +14,12 @@ enum StopSignals {
 
     // Set once, before the handlers are installed, and only read afterwards.
     nonisolated(unsafe) private static var interrupt: Interrupt?
+
+    private static let isOver = Atomic<Bool>(false)
+
+    /// Says that the run is recorded and its result printed. From then on a stop signal ends the
+    /// process no longer: what follows has its own limit of time, and the exit code is known.
+    static func runHasEnded() { isOver.store(true, ordering: .relaxed) }
 
     /// Whether the caller wants a signal ignored, as nohup(1) does with SIGHUP.
     private static func isIgnored(_ number: Int32) -> Bool {
@@ -41,6 +48,7 @@ enum StopSignals {
         _ = try WorkerThread {
             _ = made.wait(until: .never)
             _ = never.wait(until: .in(longestShutdown))
+            guard !isOver.load(ordering: .relaxed) else { return }
             StandardStreams.story(
                 "pushsweep: error: told to stop, but the database or gateway did not answer in "
                     + "time; what was read is in the journal, run again to continue")

@@ -48,7 +48,10 @@ struct BareEnvironmentTests {
         let made = try SweepStage(schema: false)
         let file = made.folder.file("tokens.sqlite")
         made.lines.store = "url: sqlite://\(file)"
-        #expect(try made.start(["schema", "apply"], under: open).wait().exit == 0)
+        #expect(
+            try made.start(
+                ["schema", "apply", "--create-token-table"], under: open
+            ).wait().exit == 0)
         #expect(try mode(of: file) == 0o600)
     }
 

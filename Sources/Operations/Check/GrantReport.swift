@@ -1,0 +1,61 @@
+import Database
+import PushQueue
+import Settings
+import TokenHygiene
+
+/// The statements that make an account of the token database and give it its rights: one JSON object
+/// for scripts. Fields may be added, never renamed.
+package struct GrantReport: PrintedLines, Codable, Hashable, Sendable {
+    /// The statements for one job.
+    package struct Job: Codable, Hashable, Sendable {
+        /// The job, such as `undo`.
+        package let job: String
+        /// The statements in order, without closing semicolons.
+        package let statements: [String]
+    }
+
+    /// The account; empty for SQLite, where the mode of the file decides.
+    package private(set) var account = ""
+    /// Why the columns come from the settings and not from the tables; nil where they come from the
+    /// tables.
+    package private(set) var reason: String?
+    /// The jobs with their statements.
+    package private(set) var jobs: [Job] = []
+    /// The exit code.
+    package var exit: Int32 = 0
+
+    /// Makes the statements for the token database of the settings, and for `user` in place of the
+    /// account in its address. It needs no connection.
+    ///
+    /// - Throws: exit 78 where the settings contradict themselves.
+    package init(_ settings: Settings, user: String?) throws(RunFailure) {
+        do {
+            let policy = RemovalPolicy(settings.policy)
+            guard let grants = try AccountGrants(StoreSettings(settings), policy, user: user)
+            else { return }
+            account = grants.account
+            reason = grants.reason
+            jobs = grants.jobs.map { Job(job: $0.name, statements: $0.statements) }
+        } catch {
+            throw .wrapping(error, at: .store)
+        }
+    }
+
+    /// The statements as SQL, with comments.
+    package var lines: [String] {
+        guard !jobs.isEmpty else {
+            return ["-- SQLite has no accounts: the mode and the owner of the file decide"]
+        }
+        var lines: [String] = []
+        if let reason {
+            lines += [
+                "-- The columns are those of the settings and of `pushsweep schema print`, because the",
+                "-- table could not be read: \(reason)",
+            ]
+        }
+        for job in jobs {
+            lines += ["", "-- \(job.job)"] + job.statements.map { "\($0);" }
+        }
+        return lines
+    }
+}

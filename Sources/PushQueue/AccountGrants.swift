@@ -1,0 +1,132 @@
+// The statements that make an account and give it its rights. They are needed before the account
+// exists, so they must not depend on what it may read. Where the tables can be read their columns
+// count, else those of the settings, in a table as `schema print` shows it.
+
+import Database
+import TokenHygiene
+import TokenTable
+
+/// The statements for an account of the token database, one list for each job.
+package struct AccountGrants {
+    /// The account, `name` or `name@host`.
+    package let account: String
+    /// Why columns come from the settings; nil where they come from the tables themselves.
+    package private(set) var reason: String?
+    /// The jobs with their statements in order, without closing semicolons.
+    package private(set) var jobs: [(name: String, statements: [String])] = []
+
+    private let settings: StoreSettings
+    private let database: String
+
+    /// Makes the statements for `user`, or for the account of the settings. Nil for SQLite, where
+    /// the file's mode decides.
+    ///
+    /// - Throws: `configuration` where the settings contradict themselves.
+    package init?(
+        _ settings: StoreSettings, _ policy: RemovalPolicy, user: String?
+    ) throws(StoreFailure) {
+        guard case .server(let server) = settings.location else { return nil }
+        account = user ?? server.user
+        self.settings = settings
+        database = server.database
+        var store: TokenTable?
+        let tokens: TableLayout
+        do {
+            let opened = try TokenTable(settings, pacing: Pacing(tries: 1))
+            tokens = try opened.layout()
+            store = opened
+        } catch {
+            reason = error.sentence
+            tokens = try .planned(settings.mapping)
+        }
+        let queue = try queueLayout(store)
+        add("an account", ["CREATE USER IF NOT EXISTS \(sqlAccount) IDENTIFIED BY 'PASSWORD'"])
+        add("sweep, replay, holds release", rights(.apply(policy), tokens))
+        add(
+            "sweep and import of reports of other senders",
+            RequiredPrivileges.intake(database: database, .mariaDB).grants(to: account))
+        add("send, besides those of sweep", rights(.send, queue, nil))
+        let users = try userColumn(store).map { (table: tokens.table, column: $0) }
+        add("enqueue", rights(.enqueue, queue, users))
+        add("undo", rights(.undoing(policy, in: tokens), tokens))
+        // A purge finds its table by the layout of the token table.
+        add("purge", rights(.read, tokens) + rights(.purge(isDry: false), tokens))
+        add("schema apply, rather for another account", schemaRights(tokens.table, queue.table))
+    }
+
+    private var sqlAccount: String { Privilege.account(account) }
+
+    private mutating func add(_ name: String, _ statements: [String]) {
+        jobs.append((name, statements))
+    }
+
+    private func rights(_ use: TableUse, _ layout: TableLayout) -> [String] {
+        RequiredPrivileges(use, layout, .mariaDB, database: database, readsTokenMarks: true)
+            .grants(to: account)
+    }
+
+    private func rights(
+        _ use: QueueUse, _ layout: QueueLayout, _ users: (table: TableName, column: String)?
+    ) -> [String] {
+        RequiredPrivileges(use, layout, .mariaDB, database: database, users: users)
+            .grants(to: account)
+    }
+
+    /// The queue as it is, or as the settings describe it.
+    private func queueLayout(_ store: TokenTable?) throws(StoreFailure) -> QueueLayout {
+        if let store, let layout = try? store.queueLayout() { return layout }
+        return try .planned(settings.queue, settings.mapping.environmentValues)
+    }
+
+    private func userColumn(_ store: TokenTable?) throws(StoreFailure) -> String? {
+        if let store { return try store.userColumn()?.name }
+        return settings.mapping.user.map { $0.name } ?? "user_id"
+    }
+
+    /// MySQL wants INSERT for ALTER TABLE too.
+    private func schemaRights(_ tables: TableName...) -> [String] {
+        let schemas = Set(tables.map { $0.schema ?? database } + [database]).sorted()
+        return schemas.map { schema in
+            Privilege(
+                purpose: "change the schema of",
+                privileges: "SELECT, INSERT, CREATE, ALTER, INDEX",
+                table: "\(SQLDialect.mariaDB.quoted(schema)).*", probe: ""
+            ).grant(to: account)
+        }
+    }
+}
+
+extension QueueLayout {
+    /// The layout that a server's queue would have if it was created with the columns of the
+    /// settings.
+    fileprivate static func planned(
+        _ mapping: QueueMapping, _ environmentValues: [String: String]
+    ) throws(StoreFailure) -> QueueLayout {
+        let time = mapping.timeType?.serverType
+        var names = ["device_token": mapping.token, "payload": mapping.payload]
+        for (own, column) in [
+            ("app_id", mapping.app), ("environment", mapping.environment),
+            ("push_type", mapping.pushType), ("priority", mapping.priority),
+            ("expiration", mapping.expiration), ("collapse_id", mapping.collapseID),
+            ("state", mapping.state), ("attempts", mapping.attempts), ("reason", mapping.reason),
+            ("not_before", mapping.notBefore), ("answered_at", mapping.answeredAt),
+        ] {
+            names[own] = column.name
+        }
+        names["queued_at"] = mapping.queuedAt?.name
+        var types: [String: String] = [:]
+        if mapping.encoding == .hex { types["device_token"] = "VARCHAR(200) NOT NULL" }
+        for column in ["queued_at", "not_before", "answered_at"] { types[column] = time }
+        var added: [(name: String, type: String)] = []
+        if case .named(let name) = mapping.sentAt {
+            added.append((name, time ?? TimeColumnType.datetime.serverType))
+        }
+        let table = PushsweepTable.pushQueue.described(
+            as: try TableName(mapping.table, setting: "store.push-queue.table"), names: names,
+            types: types, adding: added, key: mapping.key.map { [$0] })
+        return try QueueResolver(
+            mapping: mapping, environmentValues: environmentValues, table: table,
+            dialect: .mariaDB
+        ).layout()
+    }
+}
