@@ -130,6 +130,22 @@ struct LivingColumnTests {
     }
 
     @Test(
+        "a follower gets each change of a row once, with the state that the column has then",
+        arguments: LivingCase.all)
+    func followed(_ column: LivingCase) throws {
+        let stage = try LivingStage(column)
+        let store = try stage.store()
+        try store.sweep("one", stage.evidence())
+        _ = try store.undo(.run("one"), as: "u1")
+        var follower = try ChangeFollower(store.session, from: .time(EpochMilliseconds(0)))
+        var states: [String] = []
+        while case let page = try follower.next(), !page.isEmpty {
+            states += page.compactMap(\.state)
+        }
+        #expect(states == ["invalid", "invalid", "valid", "valid"])
+    }
+
+    @Test(
         "a row that the app sets living again is living, until later evidence",
         arguments: LivingCase.all)
     func revived(_ column: LivingCase) throws {

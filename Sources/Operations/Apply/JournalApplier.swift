@@ -77,6 +77,15 @@ struct JournalApplier {
         entry.rowsChanged = known.rowsChanged
     }
 
+    /// The partition of a feed as the rows of the table name it.
+    private func partition(of feed: CapturedFeed) throws(RunFailure) -> Partition {
+        if let partition = plan.partitions[feed.partition] { return partition }
+        throw RunFailure(
+            .configuration, .settings,
+            "applying feed \(feed.id): the settings no longer name \(feed.partition); name it again "
+                + "under apps, then run again")
+    }
+
     private func apply(
         _ feed: CapturedFeed, into entry: inout FeedReport
     ) throws -> ExitStatus {
@@ -99,12 +108,7 @@ struct JournalApplier {
             entry.state = nil
             return .quarantined
         }
-        guard let partition = plan.partitions[feed.partition] else {
-            throw RunFailure(
-                .configuration, .settings,
-                "applying feed \(feed.id): the settings no longer name \(feed.partition); name it "
-                    + "again under apps, then run again")
-        }
+        let partition = try partition(of: feed)
         refusals.names = nil
         let (judged, hold) = try judge(decoded, in: partition)
         if let hold {

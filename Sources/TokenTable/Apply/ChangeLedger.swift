@@ -85,7 +85,7 @@ struct ChangeLedger {
         return Entry(
             action: "side-mark", key: RowImage.key([.bytes(change.token.bytes)]),
             before: content.map { .text(RowImage.object($0.columns, $0.values)) } ?? .null,
-            time: mark.time, token: change.token.bytes, state: .invalid)
+            time: mark.time, token: change.token.bytes, state: lookup.tokenMarkState(.invalid))
     }
 
     private func entry(removing change: TokenMarkChange) -> Entry {
@@ -95,7 +95,7 @@ struct ChangeLedger {
                 RowImage.pair(before: change.former.map { RowContent($0) }, after: nil)),
             time: change.former?.time ?? EpochMilliseconds(0),
             source: change.former?.reason ?? "unknown", token: change.token.bytes,
-            state: .deleted)
+            state: lookup.tokenMarkState(.deleted))
     }
 
     /// Writes the entries for a set of changes, numbered from `first` on. Entries are made one by

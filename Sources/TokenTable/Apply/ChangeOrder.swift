@@ -134,10 +134,19 @@ extension RowLookup {
         return token.bytes
     }
 
+    /// The state for an entry about a mark in `pushsweep_invalid`; nil where the row's own entry has
+    /// it, because a column of the row says whether it is living.
+    func tokenMarkState(_ state: LedgerState) -> LedgerState? {
+        layout.living == nil ? state : nil
+    }
+
     /// The state of a row with this content; nil stands for no row. A registration after the mark
     /// makes the row valid again.
     func ledgerState(of content: RowContent?) -> LedgerState {
         guard let content else { return .deleted }
+        if let living = layout.living {
+            return content[living.name].map(living.isDead) == true ? .invalid : .valid
+        }
         guard let column = layout.mark, let value = content[column.name],
             let mark = column.mark(column.asRead(value))
         else { return .valid }

@@ -92,23 +92,26 @@ package struct ChangeFollower {
     }
 
     /// Moves the cursor over the entries found of a number, and returns them. Entries before a
-    /// missing one are returned first.
+    /// missing one are returned first. Entries without a state only accompany others: they keep the
+    /// time of a mark in a column of two values.
     private mutating func advance(
         over found: [ArraySlice<SQLValue>], of range: NumberedRange
     ) throws -> [FollowedChange] {
-        var expected = (seen ?? range.first - 1) + 1
+        let first = (seen ?? range.first - 1) + 1
+        var expected = first
         var page: [FollowedChange] = []
         for row in found {
             let sequence = row[row.startIndex].integer ?? expected
             if isExact && sequence != expected { break }
             expected = sequence + 1
-            page.append(FollowedChange(row, in: range, connection.dialect))
+            let change = FollowedChange(row, in: range, connection.dialect)
+            if change.state != nil { page.append(change) }
         }
         if expected > range.last || !isExact && found.count < Self.page {
             cursor = range.cursor(after: range.last)
             waiting.removeFirst()
             seen = nil
-        } else if page.isEmpty {
+        } else if expected == first {
             let next = found.first?.first?.integer.map { $0 - 1 } ?? range.last
             throw ChangeObstacle.purged(after: cursor, next: range.cursor(after: next))
         } else {

@@ -15,8 +15,8 @@ package struct FollowedChange: Sendable {
     /// What was done, as the ledger names it: `mark`, `advance`, `delete`, `side-mark`, `insert`,
     /// `restore` or `side-restore`.
     package let action: String
-    /// The state of the row after the change: `valid`, `invalid` or `deleted`; nil in entries of
-    /// versions that did not store it.
+    /// The state of the row after the change: `valid`, `invalid` or `deleted`; nil in entries that
+    /// only accompany another one.
     package let state: String?
     /// The row's token; nil where the row has none that can be read.
     package let token: DeviceToken?

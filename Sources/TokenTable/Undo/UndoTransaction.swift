@@ -365,7 +365,8 @@ struct UndoTransaction {
             time: item.row.time ?? EpochMilliseconds(0),
             token: isMark ? item.target.token?.bytes : lookup.ledgerToken(of: after ?? before),
             state: isMark
-                ? (after == nil ? .valid : .invalid) : lookup.ledgerState(of: after))
+                ? lookup.tokenMarkState(after == nil ? .valid : .invalid)
+                : lookup.ledgerState(of: after))
     }
 
     private func tally(_ undone: [Undone], into next: inout UndoProgress) {
