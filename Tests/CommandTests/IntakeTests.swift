@@ -336,6 +336,18 @@ struct ImportTests {
         #expect(try stage.marked == 1)
     }
 
+    @Test("a mapping that fits no line, or means nothing, is named")
+    func wrongMapping() throws {
+        let stage = try IntakeStage(.sqlite)
+        let path = try stage.folder.write("push.log", "{\"device\":\"c9d4\"}\n")
+        let none = try stage.run("import", path, "--format", "jsonl")
+        #expect(none.exit == 0)
+        #expect(none.error.contains("none of 1 line says that a token is dead; check --map"))
+        let bad = try stage.run("import", path, "--format", "jsonl", "--map", "tokn=.device")
+        #expect(bad.exit == 64)
+        #expect(bad.error.contains("'tokn=.device' is not FIELD=PATH"), "\(bad.error)")
+    }
+
     @Test("a dry run of an import says what would change and keeps nothing")
     func dryRun() throws {
         let stage = try IntakeStage(.sqlite)

@@ -121,6 +121,13 @@ struct ReportIntake {
             return (try journal.confirmIntake(draft, at: context.now()), capture.counts)
         }
         var counts = capture.counts
+        if counts.reports > 0, counts.other == counts.reports {
+            context.log.warning(
+                """
+                \(file.path): none of \(counts.reports.counting("line")) says that a token is dead; \
+                check --map and --format
+                """)
+        }
         guard counts.evidence > 0 || counts.quarantined > 0 else { return ([], counts) }
         let name = file.again ? draft.name : Self.name(digest)
         try journal.renameIntake(draft.name, to: name)

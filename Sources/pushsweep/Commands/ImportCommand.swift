@@ -60,9 +60,16 @@ struct ImportCommand: ParsableCommand {
     @Option(
         name: .long,
         help: ArgumentHelp(
-            "The fields, such as token=.device,time=.timestamp,status=.status,reason=.reason.",
-            valueName: "field=path,..."))
-    var map: FieldMap = .standard
+            "The fields, such as token=.device,time=.timestamp,status=.status,reason=.reason; without it the columns of pushsweep_evidence.",
+            valueName: "field=path,..."),
+        transform: { text in
+            do throws(FieldMapRefusal) {
+                return try FieldMap(text)
+            } catch {
+                throw ValidationError("\(error)")
+            }
+        })
+    var map: FieldMap?
 
     @Option(
         name: .long,
@@ -91,7 +98,7 @@ struct ImportCommand: ParsableCommand {
             let settings = try throttle.over(common.settings())
             var plan = try SweepPlan(
                 importing: file,
-                layout: ReportLayout(format: format, map: map, unit: timeUnit),
+                layout: ReportLayout(format: format, map: map ?? .standard, unit: timeUnit),
                 app: app, environment: environment, again: again, settings: settings,
                 dryRun: dryRun)
             plan.metrics = MetricsPlan(settings, dryRun: dryRun)
@@ -103,14 +110,3 @@ struct ImportCommand: ParsableCommand {
 extension ReportFormat: ExpressibleByArgument {}
 
 extension ReportTimeUnit: ExpressibleByArgument {}
-
-extension FieldMap: ExpressibleByArgument {
-    /// The fields of our own table.
-    public var defaultValueDescription: String { "the columns of pushsweep_evidence" }
-
-    /// Parses the value of `--map`; nil for a mapping that cannot be used.
-    public init?(argument: String) {
-        guard let map = try? FieldMap(argument) else { return nil }
-        self = map
-    }
-}
