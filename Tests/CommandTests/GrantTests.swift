@@ -45,7 +45,7 @@ struct GrantTests {
             """, "o'neil@10.%")
         #expect(grants.result.exit == 0, "\(grants.result.error)")
         #expect((grants.result.json["reason"] as? String ?? "").contains("127.0.0.1:1"))
-        #expect(grants.jobs.count == 7)
+        #expect(grants.jobs.count == 8)
         #expect(
             grants.statements("an account") == [
                 "CREATE USER IF NOT EXISTS 'o''neil'@'10.%' IDENTIFIED BY 'PASSWORD'"
@@ -129,7 +129,7 @@ struct GrantTests {
         #expect(undone.exit == 0, "\(undone.error)")
         let purge = try stage.run("purge")
         #expect(
-            purge.exit == 77 && purge.error.components(separatedBy: "GRANT DELETE").count == 4,
+            purge.exit == 77 && purge.error.components(separatedBy: "GRANT DELETE").count == 5,
             "\(purge.error)")
         try become("purge")
         let purged = try stage.run("purge")
