@@ -153,7 +153,10 @@ package struct ReportLines {
             numbers[field] = names.firstIndex(of: key)
         }
         guard numbers[.token] != nil else {
-            let known = names.prefix(20).map { String(decoding: $0.prefix(64), as: UTF8.self) }
+            // Without a line of names the first line has a token, which no message may contain.
+            let known = names.prefix(20).map { name in
+                String(decoding: name.prefix(12), as: UTF8.self) + (name.count > 12 ? "…" : "")
+            }
             throw FieldMapRefusal(
                 description: "the first line names no column "
                     + "\(layout.map.paths[.token]?.text ?? ""); it names "
@@ -237,11 +240,11 @@ package struct ReportLines {
         switch value {
         case nil, .empty: return nil
         case .text(let digits), .number(let digits):
-            guard let number = Int(String(decoding: digits, as: UTF8.self)),
-                (100...999).contains(number)
-            else { throw .field("status", expected: "a number from 100 to 999") }
+            guard let number = Int(String(decoding: digits, as: UTF8.self)) else {
+                throw .field("status", expected: "a whole number")
+            }
             return number
-        case .other: throw .field("status", expected: "a number from 100 to 999")
+        case .other: throw .field("status", expected: "a whole number")
         }
     }
 

@@ -41,6 +41,9 @@ package enum UnusableReport: Error, Hashable, Sendable, CustomStringConvertible 
     case token(DeviceTokenRefusal)
     /// The report has no time.
     case missingTime
+    /// The reason is outside Apple's list, so its timestamp may mean anything, and there is no time
+    /// of sending.
+    case foreignReason
     /// The time cannot be true.
     case time(EvidenceRejection, EpochMilliseconds)
     /// The reason belongs to another status.
@@ -57,6 +60,9 @@ package enum UnusableReport: Error, Hashable, Sendable, CustomStringConvertible 
         case .missingTime:
             "it has no time: give the timestamp of the 410 or the time of sending, or set "
                 + "evidence.missing-time: received"
+        case .foreignReason:
+            "its reason is none of Apple's, so its timestamp does not count: correct the reason, or "
+                + "give the time of sending"
         case .time(.tooEarly, let time) where time.rawValue > 0 && time.rawValue < 100_000_000_000:
             "its time is \(time.rawValue) ms, before June 2009: it seems to be in seconds"
         case .time(let rejection, _): "it has \(rejection)"
@@ -114,7 +120,7 @@ package struct ReportReader: Hashable, Sendable {
         var timestamp = report.timestamp
         if case .other = reason { timestamp = nil }
         guard let time = timestamp ?? report.sentAt ?? (mayUseArrival ? report.receivedAt : nil)
-        else { throw .missingTime }
+        else { throw report.timestamp == nil ? .missingTime : .foreignReason }
         if let rejection = bounds.rejection(of: time) { throw .time(rejection, time) }
         return .evidence(token, reason == .expiredToken ? .expiredToken : .unregistered, time)
     }

@@ -109,6 +109,8 @@ struct EvidenceDocumentTests {
         try stage.database.execute(insert.replacingOccurrences(of: ";\n", with: ""))
         try Self.expectMark(stage, "SQL on \(engine)")
 
+        // Its expression is that of servers, where rpush keeps its table.
+        guard engine == .mariaDB else { return }
         let rpush = try Self.stage(engine)
         try rpush.database.execute(
             "CREATE TABLE rpush_notifications (id BIGINT PRIMARY KEY, device_token VARCHAR(64), "

@@ -336,6 +336,24 @@ struct ImportTests {
         #expect(try stage.marked == 1)
     }
 
+    @Test("no message contains a whole token, also where one is in the wrong place")
+    func noTokens() throws {
+        let stage = try IntakeStage(.sqlite)
+        let list = try stage.folder.write("dead.csv", "\(hex(0)),1\n\(hex(1)),2\n")
+        let headless = try stage.run("import", list, "--format", "csv", "--map", "token=token")
+        #expect(headless.exit == 64)
+        #expect(!headless.error.contains(hex(0)), "\(headless.error)")
+        try stage.report("chat", app: hex(2))
+        try stage.report(hex(3) + "\n\n")
+        let swept = try stage.run("sweep", "--format", "json")
+        #expect(swept.exit == 65)
+        // A row is one line of the quarantine, whatever it contains.
+        #expect(swept.app()["quarantined"] as? Int == 2, "\(swept.output)")
+        let listed = try stage.run("quarantine", "list")
+        #expect(listed.output.contains("the settings name no app"))
+        #expect(!listed.output.contains(hex(2)) && !swept.output.contains(hex(2)))
+    }
+
     @Test("a mapping that fits no line, or means nothing, is named")
     func wrongMapping() throws {
         let stage = try IntakeStage(.sqlite)

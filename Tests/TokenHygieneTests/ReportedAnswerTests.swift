@@ -55,6 +55,9 @@ struct ReportedAnswerTests {
             try reader.read(report(410, "Gone", sent: sent))
                 == .evidence(token, .unregistered, sent))
         #expect(throws: UnusableReport.missingTime) { try reader.read(report(410, time: nil)) }
+        #expect(throws: UnusableReport.foreignReason) { try reader.read(report(410, "Gone")) }
+        // A network without an answer is logged as 0 or -1.
+        #expect(try reader.read(report(0)) == .nothing && reader.read(report(-1)) == .nothing)
         let lenient = ReportReader(now: Self.now, mayUseArrival: true)
         #expect(
             try lenient.read(report(410, time: nil)) == .evidence(token, .unregistered, Self.now))

@@ -86,6 +86,17 @@ struct EvidenceIntakeTests {
         // The killed import of another host must not count what the first one has counted.
         #expect(try intake.resolve(name, run: "killed") == .void)
         #expect(try intake.resolve(name, run: "first") == .taken)
+        // An answer to the claim that got lost is no other import.
+        for operation in 1...3 {
+            let again = UUID().uuidString.lowercased()
+            #expect(try intake.resolve(again, run: "killed") == .void)
+            let connection = FaultyConnection(
+                database.driver(), [.init(operation: operation, isExecuted: true, kind: .lost)])
+            let faulty = EvidenceIntake(
+                try TokenTable(database.settings, connection, Pacing(sleep: { _ in })))
+            #expect(try faulty.claim(again, run: "first", reports: 1), "operation \(operation)")
+            #expect(try intake.resolve(again, run: "first") == .taken)
+        }
     }
 
     @Test(

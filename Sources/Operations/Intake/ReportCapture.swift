@@ -102,6 +102,14 @@ struct ReportCapture {
     /// Adds a report that is unusable for another reason than its content.
     mutating func refuse(_ text: [UInt8], _ reason: String) throws {
         counts.quarantined += 1
+        // One line each, whatever a row contains.
+        let text = text.flatMap { byte -> [UInt8] in
+            switch byte {
+            case UInt8(ascii: "\n"): Array("\\n".utf8)
+            case UInt8(ascii: "\r"): Array("\\r".utf8)
+            default: [byte]
+            }
+        }
         if placesNoted < Self.placesNamed {
             places.append(
                 Quarantined(

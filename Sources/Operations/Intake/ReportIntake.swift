@@ -83,11 +83,17 @@ struct ReportIntake {
         guard plan.partitions[row.partition] != nil else {
             return try capture.refuse(
                 Array(row.line.utf8),
-                "\(place): the settings name no app \(row.partition); name it under apps, or "
-                    + "correct the sender")
+                "\(place): the settings name no app \(Self.short(row.partition.app)) in environment "
+                    + "\(Self.short(row.partition.environment)); name it under apps or correct the "
+                    + "sender, then report the token again")
         }
         try capture.add(
             row.report.map { $0 }, about: row.partition, text: Array(row.line.utf8), place: place)
+    }
+
+    /// A name that may be a token in the wrong column.
+    private static func short(_ name: String) -> String {
+        name.count > 20 ? name.prefix(12) + "…" : name
     }
 
     private func newCapture(_ intake: OpenIntake, from label: String) -> ReportCapture {

@@ -93,11 +93,12 @@ package struct Sweep: RecordedRun {
         _ opened: OpenedJournal, _ store: TokenTable, _ lease: Lease?
     ) throws {
         let journal = opened.journal
-        if !plan.dryRun { try reportIntake(journal, store).settleOpenIntakes() }
+        let takesReports = settleIntakes(journal, store)
+        if case .reports = plan.work, !takesReports { return }
         let applier = JournalApplier(
             journal: journal, store: store, plan: plan, context: context, run: run,
             started: started, lease: lease, isTrial: plan.isTrial)
-        isWhole = try applyPlanned(opened, applier)
+        isWhole = try applyPlanned(opened, applier, takesReports: takesReports)
         if isWhole { applyAbandonedSenders(store, lease) }
         if isWhole && !context.interrupt.isTripped { removeExpired(store, lease) }
     }
@@ -136,7 +137,7 @@ package struct Sweep: RecordedRun {
 
     /// Processes every gateway and pending feed of the plan; false when the run has to end before.
     private mutating func applyPlanned(
-        _ opened: OpenedJournal, _ applier: JournalApplier
+        _ opened: OpenedJournal, _ applier: JournalApplier, takesReports: Bool
     ) throws -> Bool {
         let journal = applier.journal
         switch plan.work {
@@ -144,7 +145,7 @@ package struct Sweep: RecordedRun {
             // Every run processes held feeds again until a person has decided about them.
             for feed in try journal.feeds(.held) + journal.feeds(.pending)
             where apply(feed, with: applier, resumed: true) { return false }
-            guard takeReports(opened, applier) else { return false }
+            if takesReports { guard takeReports(opened, applier) else { return false } }
             let collector = FeedCollector(journal: journal, context: context, run: run)
             for source in sources where try sweep(source, collector, applier) {
                 return source.partition == sources.last?.partition
@@ -174,6 +175,21 @@ package struct Sweep: RecordedRun {
         ReportIntake(journal: journal, store: store, plan: plan, context: context, run: run)
     }
 
+    /// Decides what an earlier run left open between journal and table; false where that failed, so
+    /// that no more may be taken. The rest of the run does not depend on it.
+    private mutating func settleIntakes(
+        _ journal: EvidenceJournal, _ store: TokenTable
+    ) -> Bool {
+        guard !plan.dryRun else { return true }
+        do {
+            try reportIntake(journal, store).settleOpenIntakes()
+            return true
+        } catch {
+            outcome.fail(.wrapping(error, at: .store))
+            return false
+        }
+    }
+
     /// Takes the reports of other senders and applies them; false when the run has to end before the
     /// gateways are read. A missing right concerns the reports alone.
     private mutating func takeReports(
@@ -198,7 +214,8 @@ package struct Sweep: RecordedRun {
         } catch {
             let failure = RunFailure.wrapping(error, at: .store)
             outcome.fail(failure)
-            return failure.exit == .permission || failure.exit == .configuration
+            // A row that another session locks is no reason to leave a gateway unread.
+            return [.permission, .configuration, .pending].contains(failure.exit)
         }
     }
 
@@ -222,7 +239,8 @@ package struct Sweep: RecordedRun {
     private mutating func countFollowers(in journal: EvidenceJournal) throws {
         let released = Set(outcome.report.apps.compactMap(\.feed))
         var waiting: [Partition: Int] = [:]
-        for feed in try journal.feeds(.pending) where !released.contains(feed.id) {
+        for feed in try journal.feeds(.pending)
+        where !released.contains(feed.id) && feed.kind != .unusable {
             let books = try FeedDecoding.decode(feed, in: journal, sorting: false).books
             waiting[feed.partition, default: 0] += books.tuples - books.quarantined
         }
