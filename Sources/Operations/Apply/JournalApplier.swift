@@ -86,6 +86,24 @@ struct JournalApplier {
                 + "under apps, then run again")
     }
 
+    /// Throws unless all of a feed was applied and every byte and tuple is accounted for.
+    private func ensureWhole(
+        _ feed: CapturedFeed, _ judged: FeedProgress, _ books: FeedAccounting
+    ) throws(RunFailure) {
+        guard judged.isApplied else {
+            throw RunFailure(
+                .pending, .apply,
+                "applying feed \(feed.id): stopped after \(judged.counts.total) of "
+                    + "\(books.tuples - books.quarantined) tuples; run again to continue")
+        }
+        if let imbalance = books.imbalance {
+            throw RunFailure(
+                .invariant, .apply,
+                "accounting for feed \(feed.id): \(imbalance); the feed stays in the journal, "
+                    + "please report this")
+        }
+    }
+
     private func apply(
         _ feed: CapturedFeed, into entry: inout FeedReport
     ) throws -> ExitStatus {
@@ -130,18 +148,7 @@ struct JournalApplier {
             entry.state = nil
             return .worse(guarded, .following(decoded.end, feed.captureEnd, books))
         }
-        guard judged.isApplied else {
-            throw RunFailure(
-                .pending, .apply,
-                "applying feed \(feed.id): stopped after \(judged.counts.total) of "
-                    + "\(books.tuples - books.quarantined) tuples; run again to continue")
-        }
-        if let imbalance = books.imbalance {
-            throw RunFailure(
-                .invariant, .apply,
-                "accounting for feed \(feed.id): \(imbalance); the feed stays in the journal, "
-                    + "please report this")
-        }
+        try ensureWhole(feed, judged, books)
         try journal.close(feed.id, as: .applied, at: context.now())
         entry.refusals = refusals.names
         entry.state = FeedState.applied.rawValue

@@ -42,12 +42,7 @@ package struct SweepReport: RunReport, Codable, Hashable {
     /// Adds the counts of more reports of other senders.
     mutating func add(_ counts: IntakeReport) {
         var sum = intake ?? IntakeReport()
-        sum.reports += counts.reports
-        sum.evidence += counts.evidence
-        sum.suspects += counts.suspects
-        sum.other += counts.other
-        sum.quarantined += counts.quarantined
-        sum.waiting = counts.waiting ?? sum.waiting
+        sum += counts
         intake = sum
     }
 

@@ -20,12 +20,7 @@ struct ChangesCommand: ParsableCommand {
             \(HelpText.exitStatus)
             """)
 
-    @Option(
-        name: .long,
-        help: ArgumentHelp(
-            "The settings file; else $PUSHSWEEP_CONFIG, else /etc/pushsweep/pushsweep.yaml.",
-            valueName: "file"))
-    var config: String?
+    @OptionGroup var options: FileOptions
 
     @Option(
         name: .long,
@@ -52,26 +47,14 @@ struct ChangesCommand: ParsableCommand {
     @Flag(name: .long, help: "Print device tokens whole; anyone who reads them can name devices.")
     var wholeTokens = false
 
-    @Flag(name: .long, help: "Log progress to stderr, with the cursor at the end.")
-    var verbose = false
-
     func validate() throws {
         guard !since.isEmpty else {
             throw ValidationError("--since is empty; give a run, a time or a cursor")
         }
     }
 
-    /// The options that this command shares with others. Its own `--format` has other values.
-    private var common: CommonOptions {
-        var common = CommonOptions()
-        common.config = config
-        common.format = .text
-        common.verbose = verbose
-        return common
-    }
-
     func run() throws {
-        let common = common
+        let common = options.common()
         try common.finish { context in
             let listing = ChangeListing(
                 since: since, format: format, limit: limit, wholeTokens: wholeTokens)

@@ -111,6 +111,27 @@ struct CommonOptions: ParsableArguments {
     }
 }
 
+/// The options of a command whose `--format` is not that of a result.
+struct FileOptions: ParsableArguments {
+    @Option(
+        name: .long,
+        help: ArgumentHelp(
+            "The settings file; else $PUSHSWEEP_CONFIG, else /etc/pushsweep/pushsweep.yaml.",
+            valueName: "file"))
+    var config: String?
+
+    @Flag(name: .long, help: CommonOptions.verboseHelp) var verbose = false
+
+    /// The common options with a format for the result.
+    func common(_ format: OutputFormat = .text) -> CommonOptions {
+        var common = CommonOptions()
+        common.config = config
+        common.format = format
+        common.verbose = verbose
+        return common
+    }
+}
+
 /// The options of runs that change many rows, for pauses and for the time budget.
 struct ThrottleOptions: ParsableArguments {
     @Option(

@@ -25,20 +25,13 @@ struct ImportCommand: ParsableCommand {
             \(HelpText.exitStatus)
             """)
 
-    @Option(
-        name: .long,
-        help: ArgumentHelp(
-            "The settings file; else $PUSHSWEEP_CONFIG, else /etc/pushsweep/pushsweep.yaml.",
-            valueName: "file"))
-    var config: String?
+    @OptionGroup var options: FileOptions
 
     @Option(
         name: .long,
         help: ArgumentHelp(
             "Print the result as text or as one JSON object.", valueName: "text|json"))
     var report = OutputFormat.text
-
-    @Flag(name: .long, help: CommonOptions.verboseHelp) var verbose = false
 
     @Argument(help: "The file, or - for standard input.")
     var file: String
@@ -84,16 +77,9 @@ struct ImportCommand: ParsableCommand {
 
     @OptionGroup(title: "Throttle options") var throttle: ThrottleOptions
 
-    /// The common options, whose `--format` is the form of the file here.
-    private var common: CommonOptions {
-        var common = CommonOptions()
-        common.config = config
-        common.format = report
-        common.verbose = verbose
-        return common
-    }
-
     func run() throws {
+        // `--format` is the form of the file here.
+        let common = options.common(report)
         try common.finish { context in
             let settings = try throttle.over(common.settings())
             var plan = try SweepPlan(
