@@ -140,7 +140,9 @@ struct SettingPlace<Part>: Sendable {
         _ field: any WritableKeyPath<Part, Value> & Sendable, sample: SettingRule.Sample? = nil,
         _ summary: String
     ) -> SettingRule {
-        rule(key, type, fallback, sample, summary) { part, value in part[keyPath: field] = value }
+        rule(key, type, fallback, sample: sample, summary: summary) { part, value in
+            part[keyPath: field] = value
+        }
     }
 
     /// The same of a setting that may have no value; its field is nil then.
@@ -149,13 +151,15 @@ struct SettingPlace<Part>: Sendable {
         _ field: any WritableKeyPath<Part, Value?> & Sendable, sample: SettingRule.Sample? = nil,
         _ summary: String
     ) -> SettingRule {
-        rule(key, type, fallback, sample, summary) { part, value in part[keyPath: field] = value }
+        rule(key, type, fallback, sample: sample, summary: summary) { part, value in
+            part[keyPath: field] = value
+        }
     }
 
     private func rule<Value: Sendable>(
         _ key: String, _ type: SettingType<Value>, _ fallback: SettingRule.Fallback,
-        _ sample: SettingRule.Sample?, _ summary: String,
-        _ set: @escaping @Sendable (inout Part, Value) -> Void
+        sample: SettingRule.Sample?, summary: String,
+        set: @escaping @Sendable (inout Part, Value) -> Void
     ) -> SettingRule {
         SettingRule(key, type.kind, fallback, sample: sample, summary, in: optionalGroup) {
             value, settings, app in

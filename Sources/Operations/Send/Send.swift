@@ -152,9 +152,10 @@ package struct Send: RecordedRun {
             case .success(let provider):
                 jobs.append(
                     try SendJob(
-                        app, plan, context, PushQueue(store, lease), provider,
-                        AnswerCapture(
-                            journal, run: run, partition: app.partition, source: provider.name)))
+                        app, plan, queue: PushQueue(store, lease), provider: provider,
+                        answers: AnswerCapture(
+                            journal, run: run, partition: app.partition, source: provider.name),
+                        context))
             }
         }
     }

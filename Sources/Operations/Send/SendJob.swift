@@ -42,8 +42,8 @@ final class SendJob {
 
     /// Opens the provider's connections; `answers` keeps what 410s say.
     init(
-        _ app: ProviderTarget, _ plan: SendPlan, _ context: RunContext, _ queue: PushQueue,
-        _ provider: ProviderPlan, _ answers: AnswerCapture
+        _ app: ProviderTarget, _ plan: SendPlan, queue: PushQueue, provider: ProviderPlan,
+        answers: AnswerCapture, _ context: RunContext
     ) throws {
         self.app = app
         self.plan = plan

@@ -49,8 +49,10 @@ struct SendLoadTests {
         let queue = try PushQueue(
             TokenTable(plan.store), QueueLease(run: "load", host: "test", seconds: 120))
         let job = try SendJob(
-            app, plan, context, queue, try app.provider.get(),
-            AnswerCapture(journal, run: "load", partition: app.partition, source: "test"))
+            app, plan, queue: queue, provider: try app.provider.get(),
+            answers: AnswerCapture(
+                journal, run: "load", partition: app.partition, source: "test"),
+            context)
         while case .paused = try job.drain() {}
         try job.finish()
         #expect(job.entry.sent == rows, "\(job.entry)")
