@@ -159,6 +159,31 @@ struct IntakeTests {
     }
 
     @Test(
+        "a quarantined row comes back by export and import, also where its token is raw bytes",
+        arguments: TestEngine.available)
+    func comesBack(_ engine: TestEngine) throws {
+        let stage = try IntakeStage(engine)
+        let token = try #require(DeviceToken([UInt8](repeating: 0xC9, count: 32)))
+        try stage.database.register(token, at: 1_600_000_000_000)
+        try stage.database.register(0..<1, at: 1_600_000_000_000)
+        try stage.database.execute(
+            "INSERT INTO pushsweep_evidence (app, device_token, timestamp_ms) VALUES (?, ?, ?)",
+            [.text("chat"), .bytes(token.bytes), .integer(1_700_000_000_000)])
+        try stage.database.execute(
+            "INSERT INTO pushsweep_evidence (app, device_token, sent_at) VALUES (?, ?, ?)",
+            [.text("typo"), .text(hex(0)), .text("2023-11-14 22:13:20.000")])
+        let swept = try stage.run("sweep", "--format", "json")
+        #expect(swept.exit == 65)
+        #expect(try stage.marked == 0)
+        let feed = try #require(swept.app()["feed"] as? String)
+        let rows = stage.folder.file("rows.jsonl")
+        #expect(try stage.run("quarantine", "export", feed, rows).exit == 0)
+        let imported = try stage.run("import", rows, "--format", "jsonl")
+        #expect(imported.exit == 0, "\(imported.error)\(imported.output)")
+        #expect(try stage.marked == 2)
+    }
+
+    @Test(
         "the time of arrival counts for a report without a time only if the settings allow it",
         arguments: TestEngine.available)
     func arrival(_ engine: TestEngine) throws {

@@ -85,7 +85,7 @@ struct ReportIntake {
                 Array(row.line.utf8),
                 "\(place): the settings name no app \(Self.short(row.partition.app)) in environment "
                     + "\(Self.short(row.partition.environment)); name it under apps or correct the "
-                    + "sender, then report the token again")
+                    + "sender, then export this feed and import it")
         }
         try capture.add(
             row.report.map { $0 }, about: row.partition, text: Array(row.line.utf8), place: place)

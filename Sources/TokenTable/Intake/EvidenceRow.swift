@@ -1,5 +1,6 @@
 import APNsProtocol
 import Database
+import Encodings
 import TokenHygiene
 
 /// One row of `pushsweep_evidence`.
@@ -10,7 +11,8 @@ package struct EvidenceRow: Hashable, Sendable {
     package let partition: Partition
     /// The report, or why the row is none.
     package let report: Result<ReportedAnswer, UnusableReport>
-    /// The columns as one line of text, for the quarantine.
+    /// The columns as one JSON object, for the quarantine. `pushsweep import` reads it as it is, so
+    /// a corrected row can come back.
     package let line: String
 }
 
@@ -20,16 +22,39 @@ extension EvidenceRow {
         let values = Array(values)
         id = values[0].integer ?? 0
         partition = Partition(app: values[1].shown, environment: values[2].shown)
-        let names = [
-            "app", "environment", "device_token", "status", "reason", "timestamp_ms", "sent_at",
-            "created_at",
-        ]
-        line = zip(names, values.dropFirst()).map { "\($0)=\($1.shown)" }.joined(separator: " ")
+        line = Self.json(values, dialect)
         do throws(UnusableReport) {
             report = .success(try Self.report(values, dialect))
         } catch {
             report = .failure(error)
         }
+    }
+
+    /// Times are milliseconds, as an import takes them by default. Bytes that are no text are hex,
+    /// which is a spelling of a token.
+    private static func json(_ values: [SQLValue], _ dialect: SQLDialect) -> String {
+        let names = [
+            "app", "environment", "device_token", "status", "reason", "timestamp_ms", "sent_at",
+            "created_at",
+        ]
+        var json: [UInt8] = []
+        for (name, value) in zip(names, values.dropFirst()) {
+            json.append(UInt8(ascii: json.isEmpty ? "{" : ","))
+            JSONText.append(name, to: &json)
+            json.append(UInt8(ascii: ":"))
+            let isTime = name.hasSuffix("_at")
+            if isTime, let time = dialect.ownTime(name).mark(value) {
+                json.append(contentsOf: "\(time.rawValue)".utf8)
+            } else if value == .null {
+                json.append(contentsOf: "null".utf8)
+            } else if let number = value.integer {
+                json.append(contentsOf: "\(number)".utf8)
+            } else {
+                JSONText.append(value.shown, to: &json)
+            }
+        }
+        json.append(UInt8(ascii: "}"))
+        return String(decoding: json, as: UTF8.self)
     }
 
     private static func report(
@@ -82,7 +107,8 @@ extension SQLValue {
         case .unsigned(let number): "\(number)"
         case .real(let number): "\(number)"
         case .text(let text): text
-        case .bytes(let bytes), .rawText(let bytes): String(decoding: bytes, as: UTF8.self)
+        case .bytes(let bytes), .rawText(let bytes):
+            String(validating: bytes, as: UTF8.self) ?? Hex.text(bytes)
         case .wallClock(let clock): clock.text(fraction: 3)
         }
     }
