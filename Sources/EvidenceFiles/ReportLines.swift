@@ -120,6 +120,12 @@ package struct ReportLines {
     private mutating func read(
         _ record: FileRecord, _ body: (ReportLine) throws -> Void
     ) throws {
+        var record = record
+        // A byte order mark, as some editors and spreadsheets write it.
+        if record.line == 1, record.bytes.starts(with: [0xEF, 0xBB, 0xBF]) {
+            record = FileRecord(
+                line: 1, bytes: Array(record.bytes.dropFirst(3)), isCut: record.isCut)
+        }
         if layout.format == .csv, columns == nil {
             let isHeader = try readColumns(of: record)
             guard !isHeader else { return }
@@ -131,9 +137,7 @@ package struct ReportLines {
 
     /// Finds the columns by the first record; true when it is the line of names.
     private mutating func readColumns(of first: FileRecord) throws(FieldMapRefusal) -> Bool {
-        var bytes = first.bytes
-        // A byte order mark, as spreadsheets write it.
-        if bytes.starts(with: [0xEF, 0xBB, 0xBF]) { bytes.removeFirst(3) }
+        let bytes = first.bytes
         let separator = CSVFields.separator(in: bytes)
         var numbers: [ReportField: Int] = [:]
         for (field, path) in layout.map.paths {
@@ -144,6 +148,11 @@ package struct ReportLines {
             }
         }
         guard numbers.isEmpty else {
+            guard numbers.count == layout.map.paths.count else {
+                throw FieldMapRefusal(
+                    description: "it mixes columns by number, which need no line of names, with "
+                        + "columns by name")
+            }
             columns = (separator, numbers)
             return false
         }
@@ -152,14 +161,16 @@ package struct ReportLines {
             guard case .key(let key) = path.steps[0], path.steps.count == 1 else { continue }
             numbers[field] = names.firstIndex(of: key)
         }
-        guard numbers[.token] != nil else {
+        // A column that is mapped and not there would turn every line into one about nothing.
+        let wanted = layout.map == .standard ? [.token] : Array(layout.map.paths.keys)
+        if let missing = wanted.first(where: { numbers[$0] == nil }) {
             // Without a line of names the first line has a token, which no message may contain.
             let known = names.prefix(20).map { name in
                 String(decoding: name.prefix(12), as: UTF8.self) + (name.count > 12 ? "…" : "")
             }
             throw FieldMapRefusal(
                 description: "the first line names no column "
-                    + "\(layout.map.paths[.token]?.text ?? ""); it names "
+                    + "\(layout.map.paths[missing]?.text ?? ""); it names "
                     + known.joined(separator: ", "))
         }
         columns = (separator, numbers)

@@ -137,6 +137,24 @@ struct ReportLinesTests {
         #expect(try lines[0].report.get()?.token == Array("c9d4".utf8))
     }
 
+    @Test("passes over a byte order mark, and refuses a map that cannot fit")
+    func markAndMap() throws {
+        let jsonl = ReportLayout(format: .jsonl, map: try map("token=.device"))
+        let marked = try read("\u{FEFF}{\"device\":\"c9\"}\n", jsonl)
+        #expect(try marked[0].report.get()?.token == Array("c9".utf8))
+        let numbered = ReportLayout(format: .csv, map: try map("token=1"))
+        #expect(try read("\u{FEFF}c9\n", numbered)[0].report.get()?.token == Array("c9".utf8))
+        for (text, cause) in [
+            ("token=1,time=when", "mixes"), ("token=token,status=st", "column st"),
+        ] {
+            let layout = ReportLayout(format: .csv, map: try map(text))
+            let refusal = #expect(throws: FieldMapRefusal.self) {
+                try read("token,status\nc9,410\n", layout)
+            }
+            #expect("\(try #require(refusal))".contains(cause))
+        }
+    }
+
     @Test("names the columns of a CSV file that lacks the mapped one")
     func missingColumn() throws {
         let layout = ReportLayout(format: .csv, map: try map("token=device"))
