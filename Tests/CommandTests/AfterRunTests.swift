@@ -180,7 +180,8 @@ struct AfterRunTests {
         try stage.database.register(.numbered(1), at: 1_600_000_000_000)
         try stage.queue(1...1)
         let sender = try stage.start(["send", "--follow", "--verbose"])
-        while try stage.states()["sent"] != 1 {}
+        let deadline = ContinuousClock.now + .seconds(60)
+        while try stage.states()["sent"] != 1, ContinuousClock.now < deadline {}
         sender.signal(SIGTERM)
         let result = sender.wait()
         // 75 where the signal came in the middle of a claim.
