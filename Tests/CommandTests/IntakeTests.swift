@@ -146,6 +146,7 @@ struct IntakeTests {
         #expect(try stage.marked == 1)
         let intake = try #require(result.json["intake"] as? [String: Any])
         #expect(intake["quarantined"] as? Int == 5)
+        #expect(intake["reports"] as? Int == 6 && intake["evidence"] as? Int == 1)
         let apps = try #require(result.json["apps"] as? [[String: Any]])
         #expect(apps.contains { $0["quarantined"] as? Int == 5 })
         let shown = try stage.run("quarantine", "list")

@@ -65,12 +65,17 @@ struct ReportCapture {
                 if bytes[key, default: []].count >= Self.room { try write(key) }
             }
         } catch let refusal as UnusableReport {
-            try refuse(text, "\(place): \(refusal)")
+            try quarantine(text, "\(place): \(refusal)")
         }
     }
 
     /// Adds a report that is unusable for another reason than its content.
     mutating func refuse(_ text: [UInt8], _ reason: String) throws {
+        counts.reports += 1
+        try quarantine(text, reason)
+    }
+
+    private mutating func quarantine(_ text: [UInt8], _ reason: String) throws {
         counts.quarantined += 1
         // One line each, whatever a row contains.
         let text = text.flatMap { byte -> [UInt8] in

@@ -93,7 +93,8 @@ struct ReportIntake {
 
     /// A name that may be a token in the wrong column.
     private static func short(_ name: String) -> String {
-        name.count > 20 ? name.prefix(12) + "…" : name
+        if name.isEmpty { return "''" }
+        return name.count > 20 ? name.prefix(12) + "…" : name
     }
 
     private func newCapture(_ intake: OpenIntake, from label: String) -> ReportCapture {
