@@ -99,14 +99,14 @@ package struct ReportLines {
         }
     }
 
-    /// Ends the file and passes its last record to `body`.
+    /// Ends the file and passes its last records to `body`.
     ///
     /// - Throws: as `take`.
     package mutating func finish(_ body: (ReportLine) throws -> Void) throws {
         try gunzip?.finish()
-        var last: FileRecord?
-        splitter.finish { last = $0 }
-        if let last { try read(last, body) }
+        var last: [FileRecord] = []
+        splitter.finish { last.append($0) }
+        for record in last { try read(record, body) }
     }
 
     private mutating func split(

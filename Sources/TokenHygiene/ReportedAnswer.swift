@@ -125,3 +125,30 @@ package struct ReportReader: Hashable, Sendable {
         return .evidence(token, reason == .expiredToken ? .expiredToken : .unregistered, time)
     }
 }
+
+/// How many reports of other senders were read, by what they mean.
+package struct ReportCounts: Codable, Hashable, Sendable {
+    /// Rows or lines that were read: the sum of the next four.
+    package var reports = 0
+    /// Reports of a 410: evidence.
+    package var evidence = 0
+    /// Reports that call a token bad (400 BadDeviceToken, DeviceTokenNotForTopic). They are never a
+    /// reason to remove a row.
+    package var suspects = 0
+    /// Answers and lines that say nothing about a token.
+    package var other = 0
+    /// Reports that cannot be used.
+    package var quarantined = 0
+
+    /// Makes counts of nothing.
+    package init() {}
+
+    /// Adds the counts of more reports.
+    package static func += (left: inout ReportCounts, right: ReportCounts) {
+        left.reports += right.reports
+        left.evidence += right.evidence
+        left.suspects += right.suspects
+        left.other += right.other
+        left.quarantined += right.quarantined
+    }
+}

@@ -59,6 +59,23 @@ final class IntakeStage {
         get throws { try database.count("SELECT COUNT(*) FROM pushsweep_evidence") }
     }
 
+    /// Lets the server close the connections of the runs; returns how many.
+    func cutOff() throws -> Int {
+        let others =
+            "SELECT ID FROM information_schema.PROCESSLIST WHERE DB = '\(database.name)' AND ID <> "
+            + "CONNECTION_ID()"
+        var count = 0
+        for row in try database.texts(others) {
+            do {
+                try database.execute("KILL CONNECTION \(row[0])")
+                count += 1
+            } catch {
+                // It closed by itself meanwhile.
+            }
+        }
+        return count
+    }
+
     /// Number of feeds in a host's journal whose reports may still be in the table.
     func openFeeds(_ host: String) throws -> Int {
         let path = folder.file("state-\(host)") + "/journal.sqlite"
@@ -240,7 +257,7 @@ struct IntakeTests {
         #expect(sentences.contains("pushsweep_intake"), "\(sentences)")
         for grant in try store.intakeGrants(user: "\(name)@%") { try admin.run(grant) }
         let intake = EvidenceIntake(try TokenTable(settings))
-        #expect(try intake.take(as: "name", run: "run") { _ in } == 1)
+        #expect(try intake.take(as: "name", run: "run") { _ in ReportCounts() } == 1)
     }
 
     @Test(
@@ -269,12 +286,13 @@ struct IntakeKillTests {
     private static let kills = Int(Environment.number("PUSHSWEEP_TEST_KILLS") ?? 60) / 2
 
     @Test(
-        "two hosts that are killed at random moments count each report once",
+        "killed and cut off, two hosts count each report once, and a follower sees each change once",
         arguments: TestEngine.available)
     func randomKills(_ engine: TestEngine) throws {
         var random = SeededGenerator("intake kills on \(engine)")
         let stage = try IntakeStage(engine)
-        var (reported, cut) = (0, 0)
+        var follower = ChangeReader(stage: stage)
+        var (reported, open, cutOff) = (0, 0, 0)
         let batch = 400
         let clock = ContinuousClock.now
         #expect(try stage.run("sweep").exit == 0)
@@ -287,23 +305,30 @@ struct IntakeKillTests {
             if engine == .mariaDB { try slow.begin() }
             for number in 0..<batch / 2 { try stage.report(hex(reported + number), on: slow) }
             for number in batch / 2..<batch { try stage.report(hex(reported + number)) }
+            try stage.report(hex(reported), status: 400, reason: "BadDeviceToken")
             let host = round % 2 == 0 ? "one" : "two"
+            let reading = try follower.start()
             let run = try stage.start(["sweep"], host: host)
             if engine == .mariaDB { try slow.commit() }
-            let (seconds, attoseconds) =
-                (length * Double.random(in: 0.2...1.6, using: &random)).components
-            var pause = timespec(
-                tv_sec: Int(seconds), tv_nsec: Int(attoseconds / 1_000_000_000))
-            nanosleep(&pause, nil)
-            run.signal(SIGKILL)
+            Self.pause(length * Double.random(in: 0.2...1.6, using: &random))
+            // A connection that the server closes may have committed without an answer.
+            if engine == .mariaDB, round % 3 == 0, try stage.cutOff() > 0 {
+                cutOff += 1
+            } else {
+                run.signal(SIGKILL)
+            }
             _ = run.wait()
             reported += batch
-            if try stage.openFeeds(host) > 0 { cut += 1 }
+            if try stage.openFeeds(host) > 0 { open += 1 }
+            reading.signal(SIGKILL)
+            try follower.take(reading.wait())
             // A killed run's lease ends by itself; until then the other host ends with 4.
             try stage.database.execute("UPDATE pushsweep_lease SET owner = NULL, expires_at = NULL")
         }
-        print("intake kills on \(engine): \(cut) of \(Self.kills) between journal and table")
-        if Self.kills >= 100 { #expect(cut > 0) }
+        print(
+            "intake kills on \(engine): \(open) of \(Self.kills) between journal and table, \(cutOff) "
+                + "connections cut")
+        if Self.kills >= 100 { #expect(open > 0) }
         for host in ["one", "two", "one"] {
             let result = try stage.run("sweep", "--format", "json", host: host)
             #expect(result.exit == 0, "seed \(random.seed): \(result.error)")
@@ -312,6 +337,45 @@ struct IntakeKillTests {
         #expect(try stage.marked == reported, "seed \(random.seed)")
         #expect(try stage.sum("applied") == reported, "seed \(random.seed)")
         #expect(try stage.sum("already") == 0, "seed \(random.seed)")
+        // The counts of killed runs are exact too.
+        for (column, expected) in [
+            ("reports", reported + Self.kills), ("evidence", reported), ("suspects", Self.kills),
+        ] {
+            let sum = "SELECT SUM(\(column)) FROM pushsweep_intake WHERE state = 'taken'"
+            #expect(try stage.database.count(sum) == expected, "seed \(random.seed) \(column)")
+        }
+        let rest = try follower.start()
+        try follower.take(rest.wait())
+        #expect(follower.tokens.count == reported, "seed \(random.seed)")
+        #expect(Set(follower.tokens).count == reported, "seed \(random.seed)")
+    }
+
+    private static func pause(_ duration: Duration) {
+        let (seconds, attoseconds) = duration.components
+        var pause = timespec(tv_sec: Int(seconds), tv_nsec: Int(attoseconds / 1_000_000_000))
+        nanosleep(&pause, nil)
+    }
+}
+
+/// A follower that remembers the cursor of the last whole line.
+private struct ChangeReader {
+    let stage: IntakeStage
+    private var cursor = "n0"
+    private(set) var tokens: [String] = []
+
+    init(stage: IntakeStage) { self.stage = stage }
+
+    func start() throws -> RunningTool {
+        try stage.start(["changes", "--since", cursor, "--whole-tokens"], host: "follower")
+    }
+
+    mutating func take(_ result: ToolResult) throws {
+        guard let end = result.output.lastIndex(of: "\n") else { return }
+        for line in result.output[..<end].split(separator: "\n") {
+            let change = try JSONDecoder().decode([String: String].self, from: Data(line.utf8))
+            tokens.append(try #require(change["token"]))
+            cursor = try #require(change["cursor"])
+        }
     }
 }
 

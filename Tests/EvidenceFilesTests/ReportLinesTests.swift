@@ -129,6 +129,34 @@ struct ReportLinesTests {
         #expect(try lines[1].report.get()?.token == Array("c9d5".utf8))
     }
 
+    @Test(
+        "a quote that is there by mistake spoils its own line and no other",
+        arguments: [
+            "\"open,1700000000\n", "\"c8d0\"x,1700000000\n", "\"a\nb\"x,1700000000\n",
+            "c8d0,\"1700000000\n", "\"" + String(repeating: "x", count: 700) + "\n",
+        ], [2, 300, 4_096])
+    func strayQuote(_ line: String, _ after: Int) throws {
+        let layout = ReportLayout(
+            format: .csv, map: try map("token=token,time=time"), unit: .seconds)
+        let good = (0..<after).map { "c9d4,\(1_700_000_000 + $0)\n" }.joined()
+        let closed = "c9d5,\"1700000001\"\n"
+        for tail in ["", closed, closed + good] {
+            for piece in [7, 65_536] {
+                let lines = try read(
+                    "token,time\nc9d3,1699999999\n" + line + good + tail, layout, piece: piece)
+                let tokens = lines.compactMap { try? $0.report.get()?.token }
+                let usable = tokens.filter { $0.starts(with: "c9d".utf8) }
+                let expected =
+                    1 + after + (tail.isEmpty ? 0 : 1) + (tail.count > closed.count ? after : 0)
+                #expect(usable.count == expected, "\(line.prefix(20)) \(tail.count) \(piece)")
+                #expect(tokens.last == Array((tail == closed ? "c9d5" : "c9d4").utf8))
+                let breaks = (line + good + tail).count { $0 == "\n" }
+                #expect(lines.last?.record.line == 2 + breaks)
+                #expect(lines.contains { (try? $0.report.get()) == nil })
+            }
+        }
+    }
+
     @Test("counts columns by number in a CSV file without names")
     func numberedColumns() throws {
         let layout = ReportLayout(format: .csv, map: try map("token=2,time=1"))
@@ -201,9 +229,12 @@ struct GunzipTests {
     @Test("expands gzip of several members as it is read, and gives the content")
     func members() throws {
         let texts = ["{\"device\":\"c9\"}\n", "{\"device\":\"c8\"}\n{\"device\":\"c7\"}"]
+        // gzip itself passes over zeros after a member, as tapes leave them.
+        let zeros = [UInt8](repeating: 0, count: 513)
         let bytes = try gzip(texts[0]) + gzip(texts[1])
+        let padded = try gzip(texts[0]) + zeros + gzip(texts[1]) + zeros
         let layout = ReportLayout(format: .jsonl, map: try FieldMap("token=.device"))
-        for piece in [2, 10, 10_000] {
+        for (bytes, piece) in [(bytes, 2), (bytes, 10), (padded, 10), (padded, 10_000)] {
             let (lines, content) = try read(bytes, layout, piece: piece)
             #expect(lines.count == 3)
             #expect(content == Array(texts.joined().utf8))

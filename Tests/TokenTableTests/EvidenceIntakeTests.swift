@@ -2,6 +2,7 @@ import Database
 import Foundation
 import TestSupport
 import Testing
+import TokenHygiene
 import TokenTable
 
 @Suite("Taking reports out of the table")
@@ -15,6 +16,12 @@ struct EvidenceIntakeTests {
                 [.text("\(number)")])
         }
         return database
+    }
+
+    private static func counts(_ number: Int) -> ReportCounts {
+        var counts = ReportCounts()
+        (counts.reports, counts.suspects, counts.other) = (number, 1, number - 1)
+        return counts
     }
 
     private static func waiting(_ database: TokenDatabase) throws -> Int {
@@ -41,7 +48,10 @@ struct EvidenceIntakeTests {
                 let name = UUID().uuidString.lowercased()
                 var kept = 0
                 let result = Result {
-                    try intake.take(as: name, run: "run") { kept += $0.count }
+                    try intake.take(as: name, run: "run") {
+                        kept += $0.count
+                        return Self.counts(kept)
+                    }
                 }
                 if case .success(let count) = result {
                     #expect(count == 3 && kept == 3)
@@ -52,7 +62,10 @@ struct EvidenceIntakeTests {
                 let rest = try Self.waiting(database)
                 #expect(
                     rest == (state == .taken ? 0 : 3), "operation \(operation) \(isExecuted)")
-                if state == .taken { #expect(kept == 3) }
+                if state == .taken {
+                    #expect(kept == 3)
+                    #expect(try asked.counts(of: name) == Self.counts(3))
+                }
                 #expect(try asked.resolve(name, run: "run") == state)
                 if state == .taken { taken += 1 } else { void += 1 }
             }
@@ -69,7 +82,9 @@ struct EvidenceIntakeTests {
         let intake = EvidenceIntake(try database.store())
         let name = UUID().uuidString.lowercased()
         #expect(try intake.resolve(name, run: "run") == .void)
-        #expect(throws: StoreFailure.self) { try intake.take(as: name, run: "run") { _ in } }
+        #expect(throws: StoreFailure.self) {
+            try intake.take(as: name, run: "run") { _ in Self.counts(1) }
+        }
         #expect(try Self.waiting(database) == 1)
     }
 
@@ -81,11 +96,12 @@ struct EvidenceIntakeTests {
         let intake = EvidenceIntake(try database.store())
         let name = UUID().uuidString.lowercased()
         #expect(try intake.resolve(name, run: "killed") == .void)
-        #expect(try intake.claim(name, run: "first", reports: 5))
-        #expect(try !intake.claim(name, run: "second", reports: 5))
+        #expect(try intake.claim(name, run: "first", Self.counts(5)))
+        #expect(try !intake.claim(name, run: "second", Self.counts(5)))
         // The killed import of another host must not count what the first one has counted.
         #expect(try intake.resolve(name, run: "killed") == .void)
         #expect(try intake.resolve(name, run: "first") == .taken)
+        #expect(try intake.counts(of: name) == Self.counts(5))
         // An answer to the claim that got lost is no other import.
         for operation in 1...3 {
             let again = UUID().uuidString.lowercased()
@@ -94,7 +110,7 @@ struct EvidenceIntakeTests {
                 database.driver(), [.init(operation: operation, isExecuted: true, kind: .lost)])
             let faulty = EvidenceIntake(
                 try TokenTable(database.settings, connection, Pacing(sleep: { _ in })))
-            #expect(try faulty.claim(again, run: "first", reports: 1), "operation \(operation)")
+            #expect(try faulty.claim(again, run: "first", Self.counts(1)), "operation \(operation)")
             #expect(try intake.resolve(again, run: "first") == .taken)
         }
     }

@@ -168,7 +168,8 @@ extension PushsweepTable {
         columns: [
             column("id", uuid), column("run", uuid), column("source", word),
             Column("state", "VARCHAR(8) NOT NULL", "TEXT NOT NULL"), column("reports", number),
-            column("taken_at", time),
+            column("taken_at", time), column("evidence", number), column("suspects", number),
+            column("other", number), column("quarantined", number),
         ],
         primaryKey: ["id"])
 

@@ -1,39 +1,46 @@
-/// What became of the reports of other senders: part of the reports of sweeps and imports. Fields may
-/// be added, never renamed.
+import TokenHygiene
+
+/// What became of the reports of other senders: part of the reports of sweeps and imports. The entries
+/// of `apps` account for the evidence in them. Fields may be added, never renamed.
 package struct IntakeReport: Codable, Hashable, Sendable {
-    /// Rows or lines that were read: the sum of the next four.
-    package var reports = 0
-    /// Reports of a 410: evidence, which the entries of `apps` account for.
-    package var evidence = 0
-    /// Reports that call a token bad (400 BadDeviceToken, DeviceTokenNotForTopic). They are never a
-    /// reason to remove a row.
-    package var suspects = 0
-    /// Answers and lines that say nothing about a token.
-    package var other = 0
-    /// Reports that cannot be used.
-    package var quarantined = 0
+    /// The counts by what the reports mean.
+    package var counts = ReportCounts()
     /// Rows that still wait, in a dry run; absent otherwise.
     package var waiting: Int?
     /// Whether the same content was imported before, so that nothing of it was taken.
     package var known: Bool?
 
-    /// Makes counts of nothing.
-    package init() {}
+    private enum CodingKeys: CodingKey { case waiting, known }
+
+    /// Makes the report of some reports.
+    package init(_ counts: ReportCounts = ReportCounts()) { self.counts = counts }
+
+    /// Reads one object, as `encode` writes it.
+    package init(from decoder: any Decoder) throws {
+        counts = try ReportCounts(from: decoder)
+        let object = try decoder.container(keyedBy: CodingKeys.self)
+        waiting = try object.decodeIfPresent(Int.self, forKey: .waiting)
+        known = try object.decodeIfPresent(Bool.self, forKey: .known)
+    }
+
+    /// Writes one object with the fields of the counts.
+    package func encode(to encoder: any Encoder) throws {
+        try counts.encode(to: encoder)
+        var object = encoder.container(keyedBy: CodingKeys.self)
+        try object.encodeIfPresent(waiting, forKey: .waiting)
+        try object.encodeIfPresent(known, forKey: .known)
+    }
 
     /// The counts as text for people.
     var line: String {
-        "reports of other senders: \(reports), of which \(evidence) call a token dead, "
-            + "\(suspects) suspect one, \(other) say nothing about one, "
-            + "\(quarantined) quarantined"
+        "reports of other senders: \(counts.reports), of which \(counts.evidence) call a token dead, "
+            + "\(counts.suspects) suspect one, \(counts.other) say nothing about one, "
+            + "\(counts.quarantined) quarantined"
     }
 
     /// Adds the counts of more reports.
     static func += (left: inout IntakeReport, right: IntakeReport) {
-        left.reports += right.reports
-        left.evidence += right.evidence
-        left.suspects += right.suspects
-        left.other += right.other
-        left.quarantined += right.quarantined
+        left.counts += right.counts
         left.waiting = right.waiting ?? left.waiting
     }
 }

@@ -23,17 +23,24 @@ struct ReportIntake {
 
     private var table: EvidenceIntake { EvidenceIntake(store) }
 
-    /// Decides what an earlier run left open. Returns the names of feeds that are pending now.
+    /// Decides what an earlier run left open. Returns the counts of what is taken by it, which no
+    /// report has yet; nil where nothing was open.
     ///
     /// - Throws: failures of the journal and of the database. Then the question stays open, and
     ///   nothing else may be taken.
-    func settleOpenIntakes() throws {
+    func settleOpenIntakes() throws -> ReportCounts? {
+        var sum: ReportCounts?
         for intake in try journal.openIntakes() {
             switch try table.resolve(intake.name, run: intake.run) {
-            case .taken: _ = try journal.confirmIntake(intake, at: context.now())
+            case .taken:
+                let counts = try table.counts(of: intake.name)
+                _ = try journal.confirmIntake(intake, at: context.now())
+                sum = sum ?? ReportCounts()
+                sum? += counts
             case .void: try journal.dropIntake(intake)
             }
         }
+        return sum
     }
 
     // MARK: Rows of the table
@@ -42,7 +49,7 @@ struct ReportIntake {
     func hasTable() throws -> Bool { try table.visibility() == .readable }
 
     /// Takes the next rows. Returns the names of their feeds, and the counts; nil when no row waits.
-    func takeRows() throws -> (feeds: [String], counts: IntakeReport)? {
+    func takeRows() throws -> (feeds: [String], counts: ReportCounts)? {
         let intake = OpenIntake(name: UUID().uuidString.lowercased(), run: run)
         try journal.folder.ensureRoom()
         var capture = newCapture(intake, from: "pushsweep_evidence")
@@ -50,18 +57,18 @@ struct ReportIntake {
             let taken = try table.take(as: intake.name, run: run) { rows in
                 for row in rows { try add(row, to: &capture) }
                 try capture.flush()
+                return capture.counts
             }
             guard taken > 0 else { return nil }
         } catch {
-            // It is unknown how far it came. The answer may have to wait for the next run.
-            try settleOpenIntakes()
+            // It is unknown how far it came. The next run asks, and counts what was taken.
             throw error
         }
         return (try journal.confirmIntake(intake, at: context.now()), capture.counts)
     }
 
     /// Copies the rows that wait into the journal of a trial and takes none.
-    func previewRows() throws -> (feeds: [String], counts: IntakeReport)? {
+    func previewRows() throws -> (feeds: [String], report: IntakeReport)? {
         let intake = OpenIntake(name: UUID().uuidString.lowercased(), run: run)
         var capture = newCapture(intake, from: "pushsweep_evidence")
         var last = Int64.min
@@ -73,9 +80,9 @@ struct ReportIntake {
             last = end
         }
         guard capture.counts.reports > 0 else { return nil }
-        var counts = capture.counts
-        counts.waiting = counts.reports
-        return (try journal.confirmIntake(intake, at: context.now()), counts)
+        var report = IntakeReport(capture.counts)
+        report.waiting = capture.counts.reports
+        return (try journal.confirmIntake(intake, at: context.now()), report)
     }
 
     private func add(_ row: EvidenceRow, to capture: inout ReportCapture) throws {
@@ -109,7 +116,7 @@ struct ReportIntake {
     /// content, read in the same way for the same app, is taken once.
     ///
     /// - Throws: usage for a file that cannot be opened or read; then nothing of it is taken.
-    func take(_ file: SweepPlan.ReportFile) throws -> (feeds: [String], counts: IntakeReport) {
+    func take(_ file: SweepPlan.ReportFile) throws -> (feeds: [String], report: IntakeReport) {
         // The final name follows from the content, which is known only after its last byte.
         let draft = OpenIntake(name: UUID().uuidString.lowercased(), run: run)
         try journal.folder.ensureRoom()
@@ -125,9 +132,10 @@ struct ReportIntake {
         }
         context.progress.clear()
         if plan.dryRun {
-            return (try journal.confirmIntake(draft, at: context.now()), capture.counts)
+            let feeds = try journal.confirmIntake(draft, at: context.now())
+            return (feeds, IntakeReport(capture.counts))
         }
-        var counts = capture.counts
+        let counts = capture.counts
         if counts.reports > 0, counts.other == counts.reports {
             context.log.warning(
                 """
@@ -135,22 +143,24 @@ struct ReportIntake {
                 check --map and --format
                 """)
         }
-        guard counts.evidence > 0 || counts.quarantined > 0 else { return ([], counts) }
+        guard counts.evidence > 0 || counts.quarantined > 0 else {
+            return ([], IntakeReport(counts))
+        }
         let name = file.again ? draft.name : Self.name(digest)
         try journal.renameIntake(draft.name, to: name)
         let intake = OpenIntake(name: name, run: run)
-        guard try table.claim(name, run: run, reports: counts.reports) else {
+        guard try table.claim(name, run: run, counts) else {
             try journal.dropIntake(intake)
-            counts = IntakeReport()
-            counts.known = true
+            var report = IntakeReport()
+            report.known = true
             context.log.notice(
                 """
                 \(file.path): the same content was imported before, so nothing of it is taken; \
                 --again takes it once more
                 """)
-            return ([], counts)
+            return ([], report)
         }
-        return (try journal.confirmIntake(intake, at: context.now()), counts)
+        return (try journal.confirmIntake(intake, at: context.now()), IntakeReport(counts))
     }
 
     /// A UUID of the first half of a digest.

@@ -158,7 +158,7 @@ package struct Sweep: RecordedRun {
             try apply(journal.feed(feed), with: applier, resumed: true)
         case .reports(let file):
             let taken = try reportIntake(journal, applier.store).take(file)
-            outcome.report.intake = taken.counts
+            outcome.report.add(taken.report)
             for feed in taken.feeds
             where try apply(journal.feed(feed), with: applier, resumed: false) { return false }
         case .answers: break  // A sender applies them as they come.
@@ -182,7 +182,9 @@ package struct Sweep: RecordedRun {
     ) -> Bool {
         guard !plan.dryRun else { return true }
         do {
-            try reportIntake(journal, store).settleOpenIntakes()
+            if let counts = try reportIntake(journal, store).settleOpenIntakes() {
+                outcome.report.add(IntakeReport(counts))
+            }
             return true
         } catch {
             outcome.fail(.wrapping(error, at: .store))
@@ -203,7 +205,7 @@ package struct Sweep: RecordedRun {
                 return true
             }
             while !context.interrupt.isTripped, let taken = try intake.takeRows() {
-                outcome.report.add(taken.counts)
+                outcome.report.add(IntakeReport(taken.counts))
                 for feed in taken.feeds
                 where try apply(applier.journal.feed(feed), with: applier, resumed: false) {
                     return false
@@ -226,7 +228,7 @@ package struct Sweep: RecordedRun {
         let trial = try TrialFolder(in: opened.folder)
         let journal = try EvidenceJournal(in: trial.folder)
         guard let preview = try reportIntake(journal, applier.store).previewRows() else { return }
-        outcome.report.add(preview.counts)
+        outcome.report.add(preview.report)
         let judge = JournalApplier(
             journal: journal, store: applier.store, plan: plan, context: context, run: run,
             started: started, isTrial: true)

@@ -39,10 +39,10 @@ package struct SweepReport: RunReport, Codable, Hashable {
         self.started = started.rfc3339
     }
 
-    /// Adds the counts of more reports of other senders.
-    mutating func add(_ counts: IntakeReport) {
-        var sum = intake ?? IntakeReport()
-        sum += counts
+    /// Adds more reports of other senders.
+    mutating func add(_ reports: IntakeReport) {
+        guard var sum = intake else { return intake = reports }
+        sum += reports
         intake = sum
     }
 

@@ -73,21 +73,24 @@ package struct EvidenceIntake {
         }
     }
 
-    /// Takes rows under a name: passes them to `keep`, which makes them durable, and deletes them.
-    /// Returns how many; 0 when none waits.
+    /// Takes rows under a name: passes them to `keep`, which makes them durable and returns the counts
+    /// so far, and deletes them. Returns how many; 0 when none waits. The counts are entered under the
+    /// name.
     ///
     /// - Throws: any failure. Then it is unknown whether the rows changed hands; ask with `resolve`.
     ///   The errors of `keep`; then they did not.
     package func take(
-        as name: String, run: String, limit: Int = mostRows, keep: ([EvidenceRow]) throws -> Void
+        as name: String, run: String, limit: Int = mostRows,
+        keep: ([EvidenceRow]) throws -> ReportCounts
     ) throws -> Int {
         do {
             let ids = try connection.query(
                 "SELECT id FROM pushsweep_evidence ORDER BY id LIMIT \(limit)")
             guard ids.count > 0 else { return 0 }
             try connection.begin()
-            try insert(name, run: run, source: "table", state: "taken", reports: ids.count)
+            try insert(name, run: run, source: "table", state: "taken", ReportCounts())
             var taken = 0
+            var counts = ReportCounts()
             for start in stride(from: 0, to: ids.count, by: StatementShape.longest) {
                 let some = (start..<min(start + StatementShape.longest, ids.count)).map {
                     ids[$0, 0]
@@ -98,12 +101,15 @@ package struct EvidenceIntake {
                         "SELECT \(Self.columns) FROM pushsweep_evidence WHERE id IN \(list)"
                             + connection.dialect.rowLock, some))
                 guard !found.isEmpty else { continue }
-                try keep(found)
+                counts = try keep(found)
                 _ = try connection.execute(
                     "DELETE FROM pushsweep_evidence WHERE id IN "
                         + "(\(placeholders(found.count)))", found.map { .integer($0.id) })
                 taken += found.count
             }
+            _ = try connection.execute(
+                "UPDATE pushsweep_intake SET \(Self.assignments) WHERE id = ?",
+                Self.values(counts) + [.text(name)])
             try connection.commit()
             return taken
         } catch let failure as SQLFailure {
@@ -129,7 +135,7 @@ package struct EvidenceIntake {
             }
             if let state = try state(of: name, for: run) { return state }
             do throws(SQLFailure) {
-                try insert(name, run: run, source: "table", state: "void", reports: 0)
+                try insert(name, run: run, source: "table", state: "void", ReportCounts())
                 return .void
             } catch {
                 // The name was inserted meanwhile.
@@ -141,6 +147,25 @@ package struct EvidenceIntake {
         }
     }
 
+    /// The counts of an intake that was taken.
+    ///
+    /// - Throws: any failure of a query.
+    package func counts(of name: String) throws(StoreFailure) -> ReportCounts {
+        try session.retries.retrying("reading the counts of intake \(name)") {
+            () throws(SQLFailure) in
+            let found = try connection.query(
+                "SELECT \(Self.counted) FROM pushsweep_intake WHERE id = ?", [.text(name)])
+            var counts = ReportCounts()
+            guard found.count > 0 else { return counts }
+            counts.reports = found[0, 0].count ?? 0
+            counts.evidence = found[0, 1].count ?? 0
+            counts.suspects = found[0, 2].count ?? 0
+            counts.other = found[0, 3].count ?? 0
+            counts.quarantined = found[0, 4].count ?? 0
+            return counts
+        }
+    }
+
     /// Enters the name of an imported content. Nothing is deleted anywhere, so a name that a killed
     /// import made void is taken after all.
     ///
@@ -148,7 +173,7 @@ package struct EvidenceIntake {
     /// - Throws: any failure; then it is unknown whether the name is taken. The same import asks
     ///   again.
     package func claim(
-        _ name: String, run: String, reports: Int
+        _ name: String, run: String, _ counts: ReportCounts
     ) throws(StoreFailure) -> Bool {
         try session.retries.retrying("entering the import \(name)") { () throws(SQLFailure) in
             switch try owner(of: name) {
@@ -157,12 +182,12 @@ package struct EvidenceIntake {
                 let now = connection.dialect.now
                 // The answer to an earlier try may have been lost, so the row decides.
                 return try connection.changesRow(
-                    "UPDATE pushsweep_intake SET state = 'taken', run = ?, reports = ?, taken_at = "
-                        + "\(now) WHERE id = ? AND state = 'void' AND run = ?",
-                    [.text(run), .integer(Int64(reports)), .text(name), .text(owner)]
+                    "UPDATE pushsweep_intake SET state = 'taken', run = ?, \(Self.assignments), "
+                        + "taken_at = \(now) WHERE id = ? AND state = 'void' AND run = ?",
+                    [.text(run)] + Self.values(counts) + [.text(name), .text(owner)]
                 ) { () throws(SQLFailure) in try state(of: name, for: run) == .taken }
             case nil:
-                try insert(name, run: run, source: "import", state: "taken", reports: reports)
+                try insert(name, run: run, source: "import", state: "taken", counts)
                 return true
             }
         }
@@ -185,12 +210,22 @@ package struct EvidenceIntake {
     }
 
     private func insert(
-        _ name: String, run: String, source: String, state: String, reports: Int
+        _ name: String, run: String, source: String, state: String, _ counts: ReportCounts
     ) throws(SQLFailure) {
         _ = try connection.execute(
-            "INSERT INTO pushsweep_intake (id, run, source, state, reports, taken_at) VALUES "
-                + "(?, ?, ?, ?, ?, \(connection.dialect.now))",
-            [.text(name), .text(run), .text(source), .text(state), .integer(Int64(reports))])
+            "INSERT INTO pushsweep_intake (id, run, source, state, taken_at, \(Self.counted)) VALUES "
+                + "(?, ?, ?, ?, \(connection.dialect.now), ?, ?, ?, ?, ?)",
+            [.text(name), .text(run), .text(source), .text(state)] + Self.values(counts))
+    }
+
+    private static let counted = "reports, evidence, suspects, other, quarantined"
+    private static let assignments =
+        "reports = ?, evidence = ?, suspects = ?, other = ?, quarantined = ?"
+
+    private static func values(_ counts: ReportCounts) -> [SQLValue] {
+        [counts.reports, counts.evidence, counts.suspects, counts.other, counts.quarantined].map {
+            .integer(Int64($0))
+        }
     }
 
     private func rows(_ found: SQLRows) throws(SQLFailure) -> [EvidenceRow] {
