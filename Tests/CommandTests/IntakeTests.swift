@@ -473,6 +473,22 @@ struct ImportTests {
         #expect(try stage.marked == 1)
     }
 
+    @Test("an import reads the bytes of a feedback list too, as a replay does")
+    func feedback() throws {
+        let stage = try IntakeStage(.sqlite)
+        try stage.database.register(0..<2, at: 1_600_000_000_000)
+        let bytes = FeedbackTuple.bytes([.dead(0, at: 1_700_000_000)])
+        let file = try stage.folder.write("feed", bytes)
+        let imported = try stage.run("import", file, "--format", "feedback", "--report", "json")
+        #expect(imported.exit == 0, "\(imported.error)")
+        #expect(try stage.marked == 1)
+        #expect(try stage.run("import", file, "--format", "feedback").exit == 0)
+        #expect(try stage.sum("applied") == 1)
+        let refused = try stage.run(
+            "import", file, "--format", "feedback", "--map", "token=.device")
+        #expect(refused.exit == 64 && refused.error.contains("are for jsonl and csv"))
+    }
+
     @Test(
         "an import of what cannot be read ends with 64 and says what to do",
         arguments: [

@@ -13,10 +13,11 @@ struct FeedFile {
     ///
     /// - Returns: the feed's name.
     func capture(in journal: EvidenceJournal, run: String, _ context: RunContext) throws -> String {
-        guard let file = FileHandle(forReadingAtPath: path) else {
+        let isInput = path == "-"
+        guard let file = isInput ? .standardInput : FileHandle(forReadingAtPath: path) else {
             throw unusable(String(cString: strerror(errno)))
         }
-        defer { try? file.close() }
+        defer { if !isInput { try? file.close() } }
         // A folder can be opened like a file, but its first read fails without a clear message.
         var facts = stat()
         if fstat(file.fileDescriptor, &facts) == 0, facts.st_mode & S_IFMT == S_IFDIR {
@@ -24,7 +25,8 @@ struct FeedFile {
         }
         try journal.folder.ensureRoom()
         let capture = try journal.beginFeed(
-            run: run, partition: partition, source: path, at: context.now())
+            run: run, partition: partition, source: isInput ? "standard input" : path,
+            at: context.now())
         do {
             while let bytes = try read(file), !bytes.isEmpty {
                 try bytes.withUnsafeBytes { try capture.append($0) }

@@ -1,6 +1,7 @@
 import ArgumentParser
 import EvidenceFiles
 import Operations
+import Settings
 
 /// `pushsweep import`: applies the 410 answers in a log or export of another sender.
 struct ImportCommand: ParsableCommand {
@@ -19,8 +20,10 @@ struct ImportCommand: ParsableCommand {
             time of sending, which counts where time is missing), status and reason. Where neither \
             status nor reason is mapped, every line is taken for a dead token.
 
-            A file may be compressed with gzip. The same content is imported once, whatever its \
-            file is called.
+            --format feedback reads the raw bytes of a feedback list, as `replay` does.
+
+            A log may be compressed with gzip. Its content is imported once, whatever its file is \
+            called.
 
             \(HelpText.exitStatus)
             """)
@@ -36,8 +39,12 @@ struct ImportCommand: ParsableCommand {
     @Argument(help: "The file, or - for standard input.")
     var file: String
 
-    @Option(name: .long, help: "The form of the file: jsonl or csv.")
-    var format: ReportFormat
+    @Option(
+        name: .long,
+        help: ArgumentHelp(
+            "The form of the file: lines of JSON, CSV, or the bytes of a feedback list.",
+            valueName: "jsonl|csv|feedback"))
+    var format: ImportFormat
 
     @Option(
         name: .long,
@@ -77,22 +84,40 @@ struct ImportCommand: ParsableCommand {
 
     @OptionGroup(title: "Throttle options") var throttle: ThrottleOptions
 
+    func validate() throws {
+        guard format == .feedback else { return }
+        if map != nil || timeUnit != .milliseconds || again {
+            throw ValidationError("--map, --time-unit and --again are for jsonl and csv")
+        }
+    }
+
     func run() throws {
         // `--format` is the form of the file here.
         let common = options.common(report)
         try common.finish { context in
             let settings = try throttle.over(common.settings())
-            var plan = try SweepPlan(
-                importing: file,
-                layout: ReportLayout(format: format, map: map ?? .standard, unit: timeUnit),
-                app: app, environment: environment, again: again, settings: settings,
-                dryRun: dryRun)
+            var plan = try plan(settings)
             plan.metrics = MetricsPlan(settings, dryRun: dryRun)
             return common.print(Sweep.run(plan, context), context, settings, isWanted: true)
         }
     }
+
+    private func plan(_ settings: Settings) throws -> SweepPlan {
+        guard let form = ReportFormat(rawValue: format.rawValue) else {
+            return try SweepPlan(
+                replaying: file, feed: nil, app: app, environment: environment, settings: settings,
+                dryRun: dryRun)
+        }
+        return try SweepPlan(
+            importing: file,
+            layout: ReportLayout(format: form, map: map ?? .standard, unit: timeUnit),
+            app: app, environment: environment, again: again, settings: settings, dryRun: dryRun)
+    }
 }
 
-extension ReportFormat: ExpressibleByArgument {}
+/// The forms of files that `import` reads.
+enum ImportFormat: String, ExpressibleByArgument, CaseIterable {
+    case jsonl, csv, feedback
+}
 
 extension ReportTimeUnit: ExpressibleByArgument {}
