@@ -4,43 +4,12 @@ import Foundation
 import TestSupport
 import Testing
 
-/// A fenced block of a document: the word after its fence, a name, and its lines.
-private struct Block {
-    let language: String
-    let name: String
-    let text: String
-
+extension DocumentBlock {
     /// The blocks of docs/evidence.md.
-    static func all() throws -> [Block] {
-        let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
-            .deletingLastPathComponent().deletingLastPathComponent()
-        let text = try String(
-            contentsOf: root.appending(path: "docs/evidence.md"), encoding: .utf8)
-        var blocks: [Block] = []
-        var lines: [Substring]?
-        var head: [Substring] = []
-        for line in text.split(separator: "\n", omittingEmptySubsequences: false) {
-            if line.hasPrefix("```") {
-                if let content = lines {
-                    blocks.append(
-                        Block(
-                            language: String(head.first ?? ""),
-                            name: head.count > 1 ? String(head[1]) : "",
-                            text: content.joined(separator: "\n") + "\n"))
-                    lines = nil
-                } else {
-                    head = line.dropFirst(3).split(separator: " ")
-                    lines = []
-                }
-            } else {
-                lines?.append(line)
-            }
-        }
-        return blocks
-    }
+    fileprivate static func all() throws -> [DocumentBlock] { try all(of: "docs/evidence.md") }
 
     /// The first block in a language.
-    static func first(_ language: String) throws -> String {
+    fileprivate static func first(_ language: String) throws -> String {
         try #require(try all().first { $0.language == language && $0.name.isEmpty }).text
     }
 }
@@ -66,14 +35,14 @@ struct EvidenceDocumentTests {
 
     @Test("each import recipe marks the token of its sample")
     func recipes() throws {
-        let blocks = try Block.all()
+        let blocks = try DocumentBlock.all()
         var tried = 0
         for (number, block) in blocks.enumerated() where !block.name.isEmpty {
             guard block.name != "rpush" else { continue }
             let stage = try Self.stage()
             let path = try stage.folder.write(block.name, block.text)
             let command = blocks[number + 1].text.replacingOccurrences(of: "\n", with: "")
-            var words = try Self.words(command)
+            var words = DocumentBlock.words(command)
             #expect(words.removeFirst() == "pushsweep")
             words = words.map { $0 == block.name ? path : $0 }
             let result = try stage.start(words).wait()
@@ -84,27 +53,11 @@ struct EvidenceDocumentTests {
         #expect(tried == 3)
     }
 
-    /// The words of a shell command with double quotes.
-    private static func words(_ command: String) throws -> [String] {
-        var words: [String] = [""]
-        var isQuoted = false
-        for character in command {
-            if character == "\"" {
-                isQuoted.toggle()
-            } else if character == " ", !isQuoted {
-                words.append("")
-            } else {
-                words[words.count - 1].append(character)
-            }
-        }
-        return words.filter { !$0.isEmpty }
-    }
-
     @Test("the SQL example and that for rpush report a dead token", arguments: TestEngine.available)
     func sql(_ engine: TestEngine) throws {
         let stage = try Self.stage(engine)
         let insert = try #require(
-            try Block.all().first { $0.text.hasPrefix("INSERT INTO pushsweep_evidence") }
+            try DocumentBlock.all().first { $0.text.hasPrefix("INSERT INTO pushsweep_evidence") }
         ).text
         try stage.database.execute(insert.replacingOccurrences(of: ";\n", with: ""))
         try Self.expectMark(stage, "SQL on \(engine)")
@@ -124,7 +77,7 @@ struct EvidenceDocumentTests {
                     .integer(Int64(code)), .text(code == 410 ? "Unregistered" : "BadDeviceToken"),
                 ])
         }
-        let select = try #require(try Block.all().first { $0.name == "rpush" }).text
+        let select = try #require(try DocumentBlock.all().first { $0.name == "rpush" }).text
         try rpush.database.execute(select.replacingOccurrences(of: ";\n", with: ""))
         #expect(try rpush.waiting == 2)
         try Self.expectMark(rpush, "rpush on \(engine)")
@@ -147,7 +100,7 @@ struct EvidenceDocumentTests {
         let stage = try Self.stage()
         guard case .sqlite(let path) = stage.database.settings.location else { return }
         let call = "report($report, '\(Self.hex)', 410, '\(Self.body)');\n"
-        let script = try stage.folder.write("report.php", try Block.first("php") + call)
+        let script = try stage.folder.write("report.php", try DocumentBlock.first("php") + call)
         let result = try RunningTool(
             program: URL(fileURLWithPath: ForeignProgram.php.rawValue), [script],
             environment: ["PUSH_DSN": "sqlite:\(path)"]
@@ -173,7 +126,7 @@ struct EvidenceDocumentTests {
             report(Stub(), "\(Self.hex)", 410, '\(Self.body)')
 
             """
-        let script = try stage.folder.write("report.py", try Block.first("python") + stub)
+        let script = try stage.folder.write("report.py", try DocumentBlock.first("python") + stub)
         let result = try ForeignProgram.python.run([script])
         #expect(result.exit == 0, "\(result.error)")
         try Self.insert(result.output, into: stage)
@@ -195,7 +148,7 @@ struct EvidenceDocumentTests {
             report(Stub.new, "\(Self.hex)", 410, '\(Self.body)')
 
             """
-        let script = try stage.folder.write("report.rb", try Block.first("ruby") + stub)
+        let script = try stage.folder.write("report.rb", try DocumentBlock.first("ruby") + stub)
         let result = try ForeignProgram.ruby.run([script])
         #expect(result.exit == 0, "\(result.error)")
         try Self.insert(result.output, into: stage)
@@ -213,7 +166,7 @@ struct EvidenceDocumentTests {
             } }, '\(Self.hex)', 410, '\(Self.body)');
 
             """
-        let script = try stage.folder.write("report.js", try Block.first("js") + stub)
+        let script = try stage.folder.write("report.js", try DocumentBlock.first("js") + stub)
         let result = try ForeignProgram.node.run([script])
         #expect(result.exit == 0, "\(result.error)")
         try Self.insert(result.output, into: stage)
@@ -223,7 +176,7 @@ struct EvidenceDocumentTests {
     @Test("the Go example parses", .enabled(if: ForeignProgram.gofmt.isInstalled))
     func go() throws {
         let folder = try TemporaryFolder()
-        let file = try folder.write("report.go", try Block.first("go"))
+        let file = try folder.write("report.go", try DocumentBlock.first("go"))
         let result = try ForeignProgram.gofmt.run(["-l", file])
         #expect(result.exit == 0 && result.output.isEmpty, "\(result.error)\(result.output)")
     }

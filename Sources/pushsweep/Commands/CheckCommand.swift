@@ -3,6 +3,9 @@ import Glibc
 import Operations
 import Settings
 
+/// The names that `--example` takes.
+extension SettingsExample: ExpressibleByArgument {}
+
 /// `pushsweep check`: tests what a sweep or a sender needs, and changes no feed and no row.
 struct CheckCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
@@ -15,8 +18,9 @@ struct CheckCommand: ParsableCommand {
             row and never connects to a gateway: a connection would clear the list of a feedback \
             gateway.
 
-            With --example it reads no settings and examines nothing: it prints a settings file \
-            with every setting and its help text.
+            With --example it reads no settings and examines nothing: it prints a short settings \
+            file, with --example=NAME that of a recipe in docs/recipes, with --all one with every \
+            setting and its help text.
 
             With --grants it prints SQL that makes the account of the settings, or the account USER, \
             and gives it its rights, job by job. That needs no connection and no rights: where the \
@@ -28,10 +32,15 @@ struct CheckCommand: ParsableCommand {
 
     @OptionGroup var common: CommonOptions
 
-    @Flag(
-        name: .long,
-        help: "Print a settings file with every setting, as YAML; read and check nothing.")
-    var example = false
+    @Option(
+        name: .long, defaultAsFlag: SettingsExample.short, parsing: .next,
+        help: ArgumentHelp(
+            "Print a settings file to start from, as YAML; read and check nothing.",
+            valueName: "name"))
+    var example: SettingsExample?
+
+    @Flag(name: .long, help: "With --example: print every setting.")
+    var all = false
 
     @Flag(
         name: .long,
@@ -42,7 +51,12 @@ struct CheckCommand: ParsableCommand {
     var user: String?
 
     func validate() throws {
-        if example && grants { throw ValidationError("--example goes without --grants") }
+        if example != nil && grants {
+            throw ValidationError("--example goes without --grants")
+        }
+        guard !all || example == .short else {
+            throw ValidationError("--all goes with --example, and without a name")
+        }
         guard let user else { return }
         guard grants else { throw ValidationError("an account goes with --grants only") }
         guard let first = user.first, first != "@" else {
@@ -52,9 +66,10 @@ struct CheckCommand: ParsableCommand {
 
     func run() throws {
         try common.finish { context in
-            if example {
+            if let example {
+                let file = all ? SettingsTable.sampleFile() : example.text
                 StandardStreams.result(
-                    SettingsTable.sampleFile().dropLast().split(
+                    file.dropLast().split(
                         separator: "\n", omittingEmptySubsequences: false
                     ).map(String.init))
                 return .done

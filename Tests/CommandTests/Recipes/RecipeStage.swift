@@ -1,0 +1,130 @@
+import APNsProtocol
+import APNsSimulator
+import Database
+import Foundation
+import SecureTransport
+import TestSupport
+import Testing
+
+/// A page of `docs/recipes` as a reader follows it: the page's tables in a database of its own, the
+/// page's settings file word for word, and the page's commands. Addresses, ports, passwords and
+/// authorities come from variables; the files that the settings name lie beside them.
+final class RecipeStage {
+    /// The token of the pages' examples.
+    static let hex = "c9d4c07cfbbc26d6ef87a44d53e169831096a5d5fd82547556659dddf715defc"
+
+    let database: TokenDatabase
+    let folder: TemporaryFolder
+    let blocks: [DocumentBlock]
+    /// The results of the commands that ran, oldest first.
+    private(set) var results: [ToolResult] = []
+    /// More variables for each command.
+    var environment: [String: String] = [:]
+    /// The settings file.
+    var settings: String
+
+    /// Makes the page's tables and its settings file.
+    init(_ page: String, _ engine: TestEngine) throws {
+        blocks = try DocumentBlock.all(of: "docs/recipes/\(page).md")
+        database = try TokenDatabase(engine)
+        folder = try TemporaryFolder()
+        settings = try #require(blocks.first { $0.language == "yaml" }).text
+        let own = engine == .mariaDB ? "mariadb" : "sqlite"
+        for block in blocks where block.language == "sql" && block.name == own {
+            for statement in block.statements { try database.sql.run(statement) }
+        }
+        try folder.write("db-password", (database.settings.password ?? "unused") + "\n")
+        switch database.settings.location {
+        case .sqlite(let path): environment["PUSHSWEEP_STORE_URL"] = "sqlite://\(path)"
+        case .server(let server):
+            guard case .tcp(let host, let port) = server.address,
+                let ca = MariaDBServer.fromEnvironment?.ca
+            else { throw TestFailure("the test server is reached over TCP") }
+            environment["PUSHSWEEP_STORE_URL"] =
+                "mysql://\(server.user)@\(host):\(port)/\(server.database)"
+            environment["PUSHSWEEP_STORE_TLS_CA"] = ca
+        }
+        environment["PUSHSWEEP_STATE"] = folder.file("state")
+    }
+
+    /// Runs a command of `pushsweep` with the page's settings.
+    @discardableResult
+    func run(_ words: [String]) throws -> ToolResult {
+        let file = try folder.write("pushsweep.yaml", settings)
+        return try RunningTool(
+            "pushsweep", words + ["--config", file], environment: environment
+        ).wait()
+    }
+
+    /// Runs the commands and the statements of one section in their order. Each command must end as
+    /// its comment says. Returns what was printed.
+    @discardableResult
+    func follow(_ section: String) throws -> String {
+        var printed = ""
+        let own = blocks.filter { $0.section == section && ["sh", "sql"].contains($0.language) }
+        #expect(!own.isEmpty, "the page has no section \(section)")
+        for block in own where block.language == "sql" {
+            #expect(block.name.isEmpty)
+        }
+        for block in own {
+            if block.language == "sql" {
+                for statement in block.statements { try database.sql.run(statement) }
+                continue
+            }
+            for (words, exit) in block.commands {
+                let result = try run(shell: words)
+                results.append(result)
+                printed += result.output + result.error
+                #expect(
+                    result.exit == exit,
+                    "\(words.joined(separator: " ")): \(result.error)\(result.output)")
+            }
+        }
+        return printed
+    }
+
+    private func run(shell words: [String]) throws -> ToolResult {
+        if words.first == "pushsweep" { return try run(Array(words.dropFirst())) }
+        // The reader is in the folder of the settings file.
+        return try RunningTool(
+            program: URL(fileURLWithPath: "/bin/sh"),
+            ["-c", "cd '\(folder.path)' && \(words.joined(separator: " "))"]
+        ).wait()
+    }
+
+    /// Starts a gateway for the apps of the settings, which answers 410 to some tokens.
+    func provider(
+        _ apps: [String], dead: [DeviceToken], certificate: Bool = false
+    ) throws -> ProviderGateway {
+        let certificates = try SweepStage.certificates.get()
+        let key = try SigningKey()
+        try folder.write("AuthKey_ABC123DEFG.p8", try key.pem())
+        var script = ProviderScript()
+        for token in dead {
+            script.tokens[token] = .reply(
+                ScriptedReply(.unregistered, timestamp: 1_700_000_000_123))
+        }
+        let gateway = try ProviderGateway(
+            certificates: certificates,
+            rules: ProviderRules(
+                authentication: certificate
+                    ? .certificate
+                    : .token([
+                        "ABC123DEFG": .init(key: key.verificationKey, teamID: "DEF123GHIJ")
+                    ]), script: script))
+        for app in apps {
+            let prefix =
+                "PUSHSWEEP_APPS_" + app.uppercased().replacingOccurrences(of: "-", with: "_")
+            environment[prefix + "_PROVIDER_HOST"] = "127.0.0.1"
+            environment[prefix + "_PROVIDER_PORT"] = "\(gateway.port)"
+            environment[prefix + "_PROVIDER_CA"] = certificates.authority
+        }
+        return gateway
+    }
+
+    /// The number of rows with a mark in `pushsweep_invalid`.
+    var marked: Int { get throws { try database.count("SELECT COUNT(*) FROM pushsweep_invalid") } }
+}
+
+/// Tokens as the tables of other projects hold them.
+func hexToken(_ number: Int) -> String { DeviceToken.numbered(number).hex }

@@ -1,0 +1,341 @@
+import APNsProtocol
+import APNsSimulator
+import Foundation
+import TestSupport
+import Testing
+
+@Suite("The recipes, each run from its page")
+struct RecipeTests {
+    private static let hex = RecipeStage.hex
+
+    @Test(
+        "django: active says who is dead, and a row that Django sets active again stays so",
+        arguments: TestEngine.available)
+    func django(_ engine: TestEngine) throws {
+        let stage = try RecipeStage("django", engine)
+        let rows = [
+            ("old", Self.hex, "2020-01-01 00:00:00", 1), ("other", hexToken(1), "2020-01-01 00:00:00", 1),
+            ("inactive", hexToken(2), "2020-01-01 00:00:00", 0),
+        ]
+        for (name, token, created, active) in rows {
+            try stage.database.execute(
+                "INSERT INTO push_notifications_apnsdevice (name, registration_id, date_created, active) "
+                    + "VALUES (?, ?, ?, ?)",
+                [.text(name), .text(token), .text(created), .integer(Int64(active))])
+        }
+        let living = "SELECT name FROM push_notifications_apnsdevice WHERE active = 1 ORDER BY name"
+        try stage.follow("First run")
+        try stage.follow("Evidence")
+        #expect(try stage.database.texts(living) == [["other"]])
+        #expect(try stage.marked == 1)
+
+        try stage.database.execute(
+            "UPDATE push_notifications_apnsdevice SET active = 1 WHERE name = 'old'")
+        try stage.follow("Evidence")
+        #expect(try stage.database.texts(living) == [["old"], ["other"]], "no later evidence")
+    }
+
+    @Test(
+        "laravel: the listener's row deletes the token of a device that did not come back",
+        .enabled(if: ForeignProgram.php.isInstalled), arguments: TestEngine.available)
+    func laravel(_ engine: TestEngine) throws {
+        let stage = try RecipeStage("laravel", engine)
+        for (token, platform, updated) in [
+            (Self.hex, "ios", "2020-01-01 00:00:00"), (hexToken(1), "ios", "2020-01-01 00:00:00"),
+            (hexToken(2), "android", "2020-01-01 00:00:00"),
+            (hexToken(3), "ios", "2037-01-01 00:00:00"),
+        ] {
+            try stage.database.execute(
+                "INSERT INTO device_tokens (user_id, token, platform, updated_at) VALUES (1, ?, ?, ?)",
+                [.text(token), .text(platform), .text(updated)])
+        }
+        try stage.follow("First run")
+
+        let listener = try #require(stage.blocks.first { $0.language == "php" }).text
+        let stub = """
+
+            namespace Illuminate\\Notifications\\Events;
+            class NotificationFailed { public function __construct(public array $data) {} }
+            namespace Illuminate\\Support\\Facades;
+            class DB {
+                static function table($name) { return new self; }
+                function insert($row) { echo json_encode($row), "\\n"; }
+            }
+            namespace App;
+            foreach ([['\(Self.hex)', 'Unregistered'], ['\(hexToken(1))', 'BadDeviceToken'],
+                      ['\(hexToken(2))', 'Unregistered'], ['\(hexToken(3))', 'ExpiredToken']] as [$token, $reason]) {
+                (new Listeners\\ReportDeadToken)->handle(
+                    new \\Illuminate\\Notifications\\Events\\NotificationFailed(
+                        ['id' => 'x', 'token' => $token, 'error' => $reason]));
+            }
+
+            """
+        let script = try stage.folder.write("listener.php", listener + stub)
+        let result = try ForeignProgram.php.run([script])
+        #expect(result.exit == 0, "\(result.error)\(result.output)")
+        let lines = result.output.split(separator: "\n")
+        #expect(lines.count == 3)
+        for line in lines {
+            let row = try #require(
+                try JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any])
+            try stage.database.execute(
+                "INSERT INTO pushsweep_evidence (app, device_token, status, reason, timestamp_ms) "
+                    + "VALUES (?, ?, ?, ?, ?)",
+                [
+                    .text(try #require(row["app"] as? String)),
+                    .text(try #require(row["device_token"] as? String)),
+                    .integer(Int64(try #require(row["status"] as? Int))),
+                    .text(try #require(row["reason"] as? String)),
+                    .integer(Int64(try #require(row["timestamp_ms"] as? Int))),
+                ])
+        }
+        try stage.follow("Sweep")
+        #expect(
+            try stage.database.texts("SELECT token FROM device_tokens ORDER BY id").map { $0[0] }
+                == [hexToken(1), hexToken(2), hexToken(3)])
+        #expect(try stage.run(["undo", "--since", "2000-01-01T00:00:00Z"]).exit == 0)
+        #expect(try stage.database.count("SELECT COUNT(*) FROM device_tokens") == 4)
+    }
+
+    @Test(
+        "node: failures of node-apn mark the installation, and the sender's query leaves it out",
+        .enabled(if: ForeignProgram.node.isInstalled), arguments: TestEngine.available)
+    func node(_ engine: TestEngine) throws {
+        let stage = try RecipeStage("node", engine)
+        for (id, token, type, app) in [
+            ("a", Self.hex, "ios", "com.example.chat"), ("b", hexToken(1), "ios", "com.example.chat"),
+            ("c", Self.hex, "ios", "com.example.other"), ("d", Self.hex, "android", "com.example.chat"),
+            ("e", nil, "ios", "com.example.chat"),
+        ] {
+            try stage.database.execute(
+                "INSERT INTO installations (objectId, installationId, deviceToken, deviceType, "
+                    + "appIdentifier, createdAt, updatedAt) VALUES (?, ?, ?, ?, ?, ?, ?)",
+                [
+                    .text(id), .text(id), token.map { .text($0) } ?? .null, .text(type), .text(app),
+                    .text("2020-01-01 00:00:00.000"), .text("2020-01-01 00:00:00.000"),
+                ])
+        }
+        try stage.follow("First run")
+        let sender = try #require(stage.blocks.first { $0.language == "js" }).text
+        let stub = """
+
+            reportFailed({ execute: async (sql, values) => console.log(JSON.stringify(values)) }, [
+              { device: '\(Self.hex)', status: '410', response: { reason: 'Unregistered', timestamp: 1700000000123 } },
+              { device: '\(hexToken(1))', status: 400, response: { reason: 'BadDeviceToken' } },
+              { device: '\(hexToken(1))', error: new Error('connection') },
+            ]);
+
+            """
+        let script = try stage.folder.write("sender.js", sender + stub)
+        let result = try ForeignProgram.node.run([script])
+        #expect(result.exit == 0, "\(result.error)")
+        let lines = result.output.split(separator: "\n")
+        #expect(lines.count == 2)
+        for line in lines {
+            let row = try #require(
+                try JSONSerialization.jsonObject(with: Data(line.utf8)) as? [Any])
+            try stage.database.execute(
+                "INSERT INTO pushsweep_evidence (app, device_token, status, reason, timestamp_ms) "
+                    + "VALUES (?, ?, ?, ?, ?)",
+                [
+                    .text(try #require(row[0] as? String)), .text(try #require(row[1] as? String)),
+                    .integer(Int64(try #require(row[2] as? Int))),
+                    .text(try #require(row[3] as? String)),
+                    (row[4] as? Int).map { .integer(Int64($0)) } ?? .null,
+                ])
+        }
+        try stage.follow("Sweep")
+        #expect(try stage.marked == 1)
+        #expect(
+            try stage.database.texts("SELECT app FROM pushsweep_invalid")
+                == [["com.example.chat"]])
+        guard engine == .mariaDB else { return }
+        let query = try #require(stage.blocks.first { $0.name == "sender" }).statements[0]
+        #expect(try stage.database.texts(query).contains([hexToken(1)]))
+    }
+
+    @Test(
+        "private-gateway: a new table, and the list of the gateway by a PKCS#12 certificate",
+        arguments: TestEngine.available)
+    func privateGateway(_ engine: TestEngine) throws {
+        let stage = try RecipeStage("private-gateway", engine)
+        let certificates = try SweepStage.certificates.get()
+        let gateway = try FeedbackGateway(
+            certificates: certificates, feeds: [.tuples([.dead(1, at: 1_700_000_000)])],
+            behaviour: FeedbackBehaviour())
+        for (from, to) in [
+            (certificates.clientPKCS12, "chat.p12"), (certificates.authority, "gateway-ca.pem"),
+            (certificates.clientPassphraseFile, "chat-passphrase"),
+        ] {
+            try stage.folder.write(to, try Data(contentsOf: URL(fileURLWithPath: from)))
+        }
+        stage.environment["PUSHSWEEP_APPS_CHAT_FEEDBACK_HOST"] = "127.0.0.1"
+        stage.environment["PUSHSWEEP_APPS_CHAT_FEEDBACK_PORT"] = "\(gateway.port)"
+        try stage.follow("First run")
+        try stage.database.register(0..<3, at: 1_600_000_000_000)
+        try stage.follow("Sweep")
+        #expect(
+            try stage.database.count(
+                "SELECT COUNT(*) FROM active_users WHERE invalidated_at IS NOT NULL") == 1)
+    }
+}
+
+@Suite(
+    "The recipes for tables that only a server has",
+    .enabled(
+        if: MariaDBServer.fromEnvironment != nil, Comment(rawValue: MariaDBServer.absence)))
+struct ServerRecipeTests {
+    private static let hex = RecipeStage.hex
+
+    @Test("pushchat: the two tables stay as they are, with the sender kept or replaced")
+    func pushchat() throws {
+        let stage = try RecipeStage("pushchat", .mariaDB)
+        let gateway = try stage.provider(["pushchat"], dead: [.numbered(2)])
+        let columns =
+            "SELECT table_name, column_name, column_type FROM information_schema.columns "
+            + "WHERE table_schema = DATABASE() AND table_name IN ('active_users', 'push_queue') "
+            + "ORDER BY 1, 2"
+        let before = try stage.database.texts(columns)
+        let tokens = [hexToken(1), hexToken(2).uppercased(), Self.hex, "0"]
+        for (number, token) in tokens.enumerated() {
+            try stage.database.execute(
+                "INSERT INTO active_users VALUES (?, ?, 'n', 'room', '127.0.0.1')",
+                [.text("udid\(number)"), .text(token)])
+            try stage.database.execute(
+                "INSERT INTO push_queue (device_token, payload, time_queued) VALUES (?, ?, NOW())",
+                [.text(token), .text(#"{"aps":{"alert":"hello"}}"#)])
+        }
+        let printed = try stage.follow("First run")
+        #expect(printed.contains("registered unknown"), "\(printed)")
+        try stage.follow("Replace push.php")
+        #expect(gateway.log.requestsByToken.count == 3)
+        #expect(
+            try stage.database.count("SELECT COUNT(*) FROM push_queue WHERE time_sent IS NOT NULL")
+                == 2)
+        #expect(try stage.marked == 1)
+
+        stage.settings = stage.settings.split(separator: "\n").filter {
+            !$0.contains("token-key") && !$0.contains("provider")
+        }.joined(separator: "\n")
+        try stage.follow("Keep another sender")
+        #expect(try stage.marked == 2)
+        #expect(try stage.database.texts(columns) == before)
+        try stage.database.sql.run("UPDATE push_queue SET time_sent = NULL")
+        let query = try #require(stage.blocks.first { $0.name == "sender" }).statements[0]
+        #expect(
+            try stage.database.texts(query).map { $0[1] }.sorted() == ["0", hexToken(1)].sorted())
+    }
+
+    @Test("pushchat: with the added time a user who joins again is kept")
+    func pushchatComesBack() throws {
+        let stage = try RecipeStage("pushchat", .mariaDB)
+        _ = try stage.provider(["pushchat"], dead: [])
+        let join = "INSERT INTO active_users (udid, device_token, nickname, secret_code, ip_address) "
+            + "VALUES ('u', '\(Self.hex)', 'n', 'room', '127.0.0.1')"
+        try stage.database.sql.run(join)
+        try stage.follow("First run")
+        let time = try #require(stage.blocks.first { $0.name == "time" }).statements[0]
+        try stage.database.sql.run(time)
+        let now = Int64(Date().timeIntervalSince1970 * 1_000)
+        let evidence = "INSERT INTO pushsweep_evidence (app, device_token, timestamp_ms) "
+            + "VALUES ('pushchat', '\(Self.hex)', ?)"
+        try stage.database.execute(
+            "UPDATE active_users SET registered_at = registered_at - INTERVAL 1 DAY")
+        try stage.database.execute(evidence, [.integer(now - 60_000)])
+        #expect(try stage.run(["sweep"]).exit == 0)
+        #expect(try stage.marked == 1)
+        try stage.database.sql.run("DELETE FROM active_users WHERE udid = 'u'")
+        try stage.database.sql.run(join)
+        try stage.database.execute(evidence, [.integer(now - 30_000)])
+        let again = try stage.run(["sweep", "--format", "json"])
+        #expect(again.exit == 0)
+        #expect(again.app()["newer"] as? Int == 1 || again.output.contains("\"newer\":1"), "\(again.output)")
+        _ = try stage.run(["enqueue", "--user", "u", "--alert", "hello"])
+        let sent = try stage.run(["send", "--format", "json"])
+        #expect(sent.app()["sent"] as? Int == 1, "\(sent.output)\(sent.error)")
+    }
+
+    @Test("server-density: check prints the page's statement, and the certificate's steps work")
+    func serverDensity() throws {
+        let stage = try RecipeStage("server-density", .mariaDB)
+        let certificates = try SweepStage.certificates.get()
+        for (from, to) in [
+            (certificates.clientPKCS12, "apns.p12"),
+            (certificates.clientPassphraseFile, "apns-passphrase"),
+        ] {
+            try stage.folder.write(to, try Data(contentsOf: URL(fileURLWithPath: from)))
+        }
+        let gateway = try stage.provider(["chat"], dead: [.numbered(2)], certificate: true)
+        for number in 1...2 {
+            let hex = hexToken(number)
+            let groups = stride(from: 0, to: hex.count, by: 8).map { place in
+                String(hex.dropFirst(place).prefix(8))
+            }
+            try stage.database.execute(
+                "INSERT INTO devices (user_id, device_token, created_at) "
+                    + "VALUES (?, ?, '2020-01-01 00:00:00')",
+                [.integer(Int64(number)), .text(groups.joined(separator: " "))])
+        }
+        try stage.follow("Certificate")
+        let printed = try stage.follow("First run")
+        let statement = try #require(
+            stage.blocks.first { $0.section == "Rewrite the tokens" && $0.language == "sql" }
+        ).statements[0]
+        let words = statement.split(whereSeparator: \.isWhitespace).joined(separator: " ")
+        #expect(
+            printed.split(whereSeparator: \.isWhitespace).joined(separator: " ").contains(words),
+            "\(printed)")
+        try stage.follow("Rewrite the tokens")
+        try stage.follow("Send")
+        #expect(gateway.log.requestsByToken.count == 2)
+        #expect(try stage.marked == 1)
+
+        // The same certificate as PKCS#12, without the steps.
+        stage.settings = stage.settings.replacingOccurrences(
+            of: "{file: apns.pem}",
+            with: try Self.codeSpan("certificate: ", in: "docs/recipes/server-density.md"))
+        let check = try stage.run(["check"])
+        #expect(check.exit == 0, "\(check.error)\(check.output)")
+    }
+
+    /// The rest of the first code span of a page that starts with a text.
+    private static func codeSpan(_ start: String, in page: String) throws -> String {
+        let text = try String(contentsOf: DocumentBlock.path(page), encoding: .utf8)
+        let place = try #require(text.range(of: "`" + start)).upperBound
+        return String(text[place...].prefix { $0 != "`" })
+    }
+
+    @Test("rpush: failed notifications and feedback become marks in the application's table")
+    func rpush() throws {
+        let stage = try RecipeStage("rpush", .mariaDB)
+        for (token, platform) in [
+            (Self.hex, "ios"), (hexToken(1), "ios"), (hexToken(2), "ios"), (hexToken(3), "android"),
+        ] {
+            try stage.database.execute(
+                "INSERT INTO devices (user_id, platform, token, created_at, updated_at) "
+                    + "VALUES (1, ?, ?, '2020-01-01', '2020-01-01')",
+                [.text(platform), .text(token)])
+        }
+        try stage.follow("First run")
+        try stage.database.execute(
+            "INSERT INTO rpush_notifications (device_token, failed, error_code, error_description, "
+                + "created_at, updated_at, type, app_id) "
+                + "VALUES (?, 1, 410, 'Unregistered', '2023-11-14', '2023-11-14', 'x', 1)",
+            [.text(Self.hex)])
+        for token in [hexToken(1), hexToken(3)] {
+            try stage.database.execute(
+                "INSERT INTO rpush_feedback (device_token, failed_at, created_at, updated_at) "
+                    + "VALUES (?, '2023-11-14 22:13:20', '2023-11-14', '2023-11-14')",
+                [.text(token)])
+        }
+        let notifications = try #require(
+            try DocumentBlock.all(of: "docs/evidence.md").first { $0.name == "rpush" })
+        for statement in notifications.statements { try stage.database.sql.run(statement) }
+        try stage.follow("Evidence from rpush_feedback")
+        let scope = try #require(stage.blocks.first { $0.language == "ruby" }).text
+        let clause = try #require(scope.split(separator: "\"").dropFirst().first)
+        #expect(
+            try stage.database.texts("SELECT token FROM devices WHERE \(clause) ORDER BY id")
+                == [[hexToken(2)], [hexToken(3)]])
+    }
+}
