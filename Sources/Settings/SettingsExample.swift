@@ -72,6 +72,8 @@ package enum SettingsExample: String, Sendable, CaseIterable {
 
     private static let pushchatText = """
         \(database)
+          active-users:
+            token: {longest: 32}   # device_token has room for 64 hex digits
           push-queue:
             zone: "+00:00"         # the zone of NOW() in time_queued and time_sent
         apps:
@@ -86,6 +88,7 @@ package enum SettingsExample: String, Sendable, CaseIterable {
         \(database)
           active-users:
             table: devices
+            token: {longest: 32}   # device_token has room for 64 hex digits
             registered-at: created_at
         apps:
           - name: chat

@@ -130,8 +130,11 @@ struct SettingsResolver {
     {
         switch rule.fallback {
         case .text(let text) where rule.kind == .optionalColumn:
-            // Settings about a column declare that the column exists.
-            let isExpected = isGroupPresent(String(key.dropLast(".column".count)))
+            // Settings about a column declare that the column exists. A column without such settings
+            // has no group of its own.
+            let isExpected =
+                key.hasSuffix(".column")
+                && isGroupPresent(String(key.dropLast(".column".count)))
             return .column(isExpected ? .named(text) : .detect(text))
         case .text(let text): return try parser.value(text, rule.kind)
         case .absent, .detected: return nil

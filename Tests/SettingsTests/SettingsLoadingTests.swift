@@ -273,4 +273,14 @@ struct SettingsLoadingTests {
         let isInProportion = try (1...3).contains { _ in try time(800) < time(50) * 80 }
         #expect(isInProportion)
     }
+
+    @Test("a setting of the queue says nothing about the queue's optional columns")
+    func queueColumns() throws {
+        let settings = try fixture.load("store: {push-queue: {zone: \"+02:00\"}}")
+        for (key, column) in [
+            ("reason", settings.store.pushQueue.reason), ("state", settings.store.pushQueue.state),
+        ] {
+            #expect(column == .detect(key), "\(key)")
+        }
+    }
 }

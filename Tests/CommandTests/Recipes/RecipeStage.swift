@@ -22,6 +22,7 @@ final class RecipeStage {
     var environment: [String: String] = [:]
     /// The settings file.
     var settings: String
+    private var gateways: [ProviderGateway] = []
 
     /// Makes the page's tables and its settings file.
     init(_ page: String, _ engine: TestEngine) throws {
@@ -56,16 +57,16 @@ final class RecipeStage {
         ).wait()
     }
 
-    /// Runs the commands and the statements of one section in their order. Each command must end as
+    /// Runs the commands and the statements of one section in their order, without blocks that have
+    /// a name. Each command must end as
     /// its comment says. Returns what was printed.
     @discardableResult
     func follow(_ section: String) throws -> String {
         var printed = ""
-        let own = blocks.filter { $0.section == section && ["sh", "sql"].contains($0.language) }
-        #expect(!own.isEmpty, "the page has no section \(section)")
-        for block in own where block.language == "sql" {
-            #expect(block.name.isEmpty)
+        let own = blocks.filter {
+            $0.section == section && ["sh", "sql"].contains($0.language) && $0.name.isEmpty
         }
+        #expect(!own.isEmpty, "the page has no section \(section)")
         for block in own {
             if block.language == "sql" {
                 for statement in block.statements { try database.sql.run(statement) }
@@ -84,7 +85,13 @@ final class RecipeStage {
     }
 
     private func run(shell words: [String]) throws -> ToolResult {
-        if words.first == "pushsweep" { return try run(Array(words.dropFirst())) }
+        if words.first == "pushsweep" {
+            return try run(
+                words.dropFirst().map { word in
+                    guard let block = blocks.first(where: { $0.name == word }) else { return word }
+                    return try folder.write(word, block.text)
+                })
+        }
         // The reader is in the folder of the settings file.
         return try RunningTool(
             program: URL(fileURLWithPath: "/bin/sh"),
@@ -92,7 +99,9 @@ final class RecipeStage {
         ).wait()
     }
 
-    /// Starts a gateway for the apps of the settings, which answers 410 to some tokens.
+    /// Starts a gateway for the apps of the settings, which answers 410 to some tokens. It lives as
+    /// long as the stage.
+    @discardableResult
     func provider(
         _ apps: [String], dead: [DeviceToken], certificate: Bool = false
     ) throws -> ProviderGateway {
@@ -112,6 +121,7 @@ final class RecipeStage {
                     : .token([
                         "ABC123DEFG": .init(key: key.verificationKey, teamID: "DEF123GHIJ")
                     ]), script: script))
+        gateways.append(gateway)
         for app in apps {
             let prefix =
                 "PUSHSWEEP_APPS_" + app.uppercased().replacingOccurrences(of: "-", with: "_")

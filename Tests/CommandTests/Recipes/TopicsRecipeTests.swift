@@ -10,7 +10,6 @@ struct TopicsRecipeTests {
         "chat", "chat-voip", "chat-complication", "chat-activity", "chat-widgets",
     ]
 
-
     @Test(
         "each topic is sent with its own suffix, and a 410 touches its own row only",
         arguments: TestEngine.available, [false, true])
@@ -51,7 +50,7 @@ struct TopicsRecipeTests {
         arguments: TestEngine.available)
     func guards(_ engine: TestEngine) throws {
         let stage = try RecipeStage("topics", engine)
-        _ = try stage.provider(Self.apps, dead: [])
+        try stage.provider(Self.apps, dead: [])
         try stage.follow("First run")
         func report(_ app: String, _ numbers: Range<Int>) throws {
             for number in numbers {
