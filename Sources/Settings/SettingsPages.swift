@@ -53,7 +53,8 @@ extension SettingsTable {
         variable `PUSHSWEEP_CONFIG`, else `/etc/pushsweep/pushsweep.yaml`. Only the last may be
         missing; then the defaults apply: a SQLite database in the state folder, and no apps.
         Variables override the file. `pushsweep check` prints every setting with its origin, and
-        `pushsweep check --example` prints a file with all of them as a start.
+        `pushsweep check --example` prints a short file as a start, with `--all` one with all of them,
+        and with `--example=NAME` the file of one of the [recipes](recipes/README.md).
 
         - A key that is not listed here is an error, and so are a wrong type, a value out of range,
           a key given twice, and an unknown variable that starts with `PUSHSWEEP_`. All mistakes are

@@ -24,7 +24,9 @@ struct SettingsExampleTests {
             text.replaceSubrange(start..<end, with: example.text)
             try text.write(to: place, atomically: true, encoding: .utf8)
         }
-        #expect(try String(contentsOf: place, encoding: .utf8).contains("```yaml\n\(example.text)```\n"))
+        #expect(
+            try String(contentsOf: place, encoding: .utf8).contains("```yaml\n\(example.text)```\n")
+        )
         #expect(text.contains("`pushsweep check --example=\(example.rawValue)` prints this file:"))
         #expect(text.ranges(of: "```yaml").count == 1, "a page has one settings file")
     }

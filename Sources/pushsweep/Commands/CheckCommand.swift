@@ -3,9 +3,6 @@ import Glibc
 import Operations
 import Settings
 
-/// The names that `--example` takes.
-extension SettingsExample: ExpressibleByArgument {}
-
 /// `pushsweep check`: tests what a sweep or a sender needs, and changes no feed and no row.
 struct CheckCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
@@ -32,12 +29,18 @@ struct CheckCommand: ParsableCommand {
 
     @OptionGroup var common: CommonOptions
 
+    // A name is text here, because the parser takes the default for a name that it cannot read.
     @Option(
-        name: .long, defaultAsFlag: SettingsExample.short, parsing: .next,
+        name: .long, defaultAsFlag: SettingsExample.short.rawValue, parsing: .next,
         help: ArgumentHelp(
-            "Print a settings file to start from, as YAML; read and check nothing.",
-            valueName: "name"))
-    var example: SettingsExample?
+            "Print a settings file to start from, as YAML; read and check nothing. "
+                + "Names: \(CheckCommand.exampleNames).", valueName: "name"),
+        completion: .list(SettingsExample.allCases.map(\.rawValue)))
+    var example: String?
+
+    /// The names that `--example` takes.
+    private static let exampleNames = SettingsExample.allCases.map(\.rawValue).joined(
+        separator: ", ")
 
     @Flag(name: .long, help: "With --example: print every setting.")
     var all = false
@@ -54,7 +57,11 @@ struct CheckCommand: ParsableCommand {
         if example != nil && grants {
             throw ValidationError("--example goes without --grants")
         }
-        guard !all || example == .short else {
+        if let example, SettingsExample(rawValue: example) == nil {
+            throw ValidationError(
+                "there is no example '\(example)'; the names are \(Self.exampleNames)")
+        }
+        guard !all || example == SettingsExample.short.rawValue else {
             throw ValidationError("--all goes with --example, and without a name")
         }
         guard let user else { return }
@@ -66,7 +73,7 @@ struct CheckCommand: ParsableCommand {
 
     func run() throws {
         try common.finish { context in
-            if let example {
+            if let example = example.flatMap(SettingsExample.init(rawValue:)) {
                 let file = all ? SettingsTable.sampleFile() : example.text
                 StandardStreams.result(
                     file.dropLast().split(

@@ -38,11 +38,16 @@ struct TopicsRecipeTests {
         #expect(gateway.log.requestsByToken.count == 2)
         #expect(try stage.database.texts(marks) == [["chat-voip"], ["chat-voip"]])
 
-        // A push type of another topic is refused before it is on the wire.
-        let wrong = try stage.run([
-            "enqueue", "--app", "chat-voip", "--user", "ben", "--alert", "wrong type",
+        // A certificate names its topics, so the simulator knows that an alert's topic is not one.
+        guard certificate else { return }
+        try stage.database.register(
+            .numbered(9), at: 1_600_000_000_000, app: "chat-voip", user: "cho")
+        let queued = try stage.run([
+            "enqueue", "--app", "chat-voip", "--user", "cho", "--alert", "another type",
         ])
-        #expect(wrong.exit != 0, "\(wrong.output)")
+        #expect(queued.exit == 0, "\(queued.error)")
+        let refused = try stage.run(["send"])
+        #expect(refused.exit == 78 && refused.error.contains("opic"), "\(refused.error)")
     }
 
     @Test(
@@ -85,7 +90,8 @@ struct TopicsRecipeTests {
     private static func useCertificate(_ stage: RecipeStage) throws {
         let certificates = try SweepStage.certificates.get()
         for (from, to) in [
-            (certificates.certificate(.client), "chat.pem"), (certificates.key(.client), "chat.key"),
+            (certificates.certificate(.client), "chat.pem"),
+            (certificates.key(.client), "chat.key"),
         ] {
             try stage.folder.write(to, try Data(contentsOf: URL(fileURLWithPath: from)))
         }
