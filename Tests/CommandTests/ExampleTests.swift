@@ -27,7 +27,8 @@ struct ExampleTests {
         #expect(try printed("--example", example.rawValue) == example.text)
     }
 
-    @Test("an unknown name is refused with all names", arguments: ["chat", "Django", "../pushchat"])
+    @Test(
+        "an unknown name is refused with all names", arguments: ["chat", "Django", "../pushchat"])
     func unknown(_ name: String) throws {
         let result = try Tool.pushsweep("check", "--example=\(name)")
         #expect(result.exit == 64)

@@ -132,6 +132,17 @@ final class RecipeStage {
         return gateway
     }
 
+    /// Inserts the row that a stub of a page's sender printed: app, token, status, reason, time.
+    func insert(_ row: [Any?]) throws {
+        try database.execute(
+            "INSERT INTO pushsweep_evidence (app, device_token, status, reason, timestamp_ms) "
+                + "VALUES (?, ?, ?, ?, ?)",
+            row.map { value in
+                if let number = value as? Int { return .integer(Int64(number)) }
+                return (value as? String).map(SQLValue.text) ?? .null
+            })
+    }
+
     /// The number of rows with a mark in `pushsweep_invalid`.
     var marked: Int { get throws { try database.count("SELECT COUNT(*) FROM pushsweep_invalid") } }
 }
