@@ -132,6 +132,23 @@ final class RecipeStage {
         return gateway
     }
 
+    /// Starts a feedback gateway for an app of the settings, and writes the files that the recipe of
+    /// the private gateway names.
+    func feedback(_ app: String, _ tuples: [FeedbackTuple]) throws -> FeedbackGateway {
+        let certificates = try SweepStage.certificates.get()
+        for (from, to) in [
+            (certificates.clientPKCS12, "chat.p12"), (certificates.authority, "gateway-ca.pem"),
+            (certificates.clientPassphraseFile, "chat-passphrase"),
+        ] {
+            try folder.write(to, try Data(contentsOf: URL(fileURLWithPath: from)))
+        }
+        let gateway = try FeedbackGateway(
+            certificates: certificates, feeds: [.tuples(tuples)], behaviour: FeedbackBehaviour())
+        environment["PUSHSWEEP_APPS_\(app.uppercased())_FEEDBACK_HOST"] = "127.0.0.1"
+        environment["PUSHSWEEP_APPS_\(app.uppercased())_FEEDBACK_PORT"] = "\(gateway.port)"
+        return gateway
+    }
+
     /// Inserts the row that a stub of a page's sender printed: app, token, status, reason, time.
     func insert(_ row: [Any?]) throws {
         try database.execute(

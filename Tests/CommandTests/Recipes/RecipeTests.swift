@@ -147,18 +147,8 @@ struct RecipeTests {
         arguments: TestEngine.available)
     func privateGateway(_ engine: TestEngine) throws {
         let stage = try RecipeStage("private-gateway", engine)
-        let certificates = try SweepStage.certificates.get()
-        let gateway = try FeedbackGateway(
-            certificates: certificates, feeds: [.tuples([.dead(1, at: 1_700_000_000)])],
-            behaviour: FeedbackBehaviour())
-        for (from, to) in [
-            (certificates.clientPKCS12, "chat.p12"), (certificates.authority, "gateway-ca.pem"),
-            (certificates.clientPassphraseFile, "chat-passphrase"),
-        ] {
-            try stage.folder.write(to, try Data(contentsOf: URL(fileURLWithPath: from)))
-        }
-        stage.environment["PUSHSWEEP_APPS_CHAT_FEEDBACK_HOST"] = "127.0.0.1"
-        stage.environment["PUSHSWEEP_APPS_CHAT_FEEDBACK_PORT"] = "\(gateway.port)"
+        let gateway = try stage.feedback("chat", [FeedbackTuple.dead(1, at: 1_700_000_000)])
+        defer { gateway.stop() }
         try stage.follow("First run")
         try stage.database.register(0..<3, at: 1_600_000_000_000)
         try stage.follow("Sweep")

@@ -96,7 +96,38 @@ struct ServerRecipeTests {
         let again = try stage.run(["sweep", "--format", "json"])
         #expect(again.exit == 0)
         #expect(again.app()["newer"] as? Int == 1, "\(again.output)")
-        #expect(try send()["sent"] as? Int == 1)
+        let query = try #require(
+            stage.blocks.first { $0.name == "sender-with-time" }?.statements.first)
+        try stage.database.sql.run("SET time_zone = '+00:00'")
+        try stage.database.sql.run("UPDATE push_queue SET time_sent = NULL")
+        #expect(try !stage.database.texts(query).isEmpty)
+        try stage.database.sql.run("UPDATE active_users SET registered_at = '2020-01-01'")
+        #expect(try stage.database.texts(query).isEmpty)
+        try rejoin()
+        #expect(try send()["sent"] as? Int ?? 0 > 0)
+    }
+
+    @Test("pushchat: the list of a private gateway marks tokens of the unchanged table")
+    func pushchatGateway() throws {
+        let stage = try RecipeStage("pushchat", .mariaDB)
+        let gateway = try stage.feedback(
+            "pushchat", [FeedbackTuple.dead(1, at: 1_700_000_000)])
+        defer { gateway.stop() }
+        let other = try RecipeStage("private-gateway", .mariaDB).settings
+        let lines = other.split(separator: "\n").filter {
+            $0.contains("certificate:") || $0.contains("feedback:")
+        }
+        stage.settings =
+            (stage.settings.split(separator: "\n").filter {
+                !$0.contains("token-key") && !$0.contains("provider")
+            } + lines).joined(separator: "\n")
+        try stage.database.execute(
+            "INSERT INTO active_users VALUES ('u', ?, 'n', 'room', '127.0.0.1')",
+            [.text(hexToken(1))])
+        #expect(try stage.run(["schema", "apply"]).exit == 0)
+        let result = try stage.run(["sweep"])
+        #expect(result.exit == 0, "\(result.error)")
+        #expect(try stage.marked == 1)
     }
 
     @Test("pushchat: delete only marks without the time, unless the settings allow more")
