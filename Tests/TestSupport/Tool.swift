@@ -88,11 +88,15 @@ package final class RunningTool: @unchecked Sendable {
         let deadline = ContinuousClock.now + .seconds(20)
         while ContinuousClock.now < deadline {
             let isOver = !process.isRunning
-            if self.text("err").contains(text) { return true }
+            if errorSoFar.contains(text) { return true }
             if isOver { return false }
+            usleep(5_000)
         }
         return false
     }
+
+    /// What the program has written to stderr.
+    package var errorSoFar: String { text("err") }
 
     /// Waits for the first whole line on stdout; nil when the program ends without one.
     package func firstLine() -> String? {

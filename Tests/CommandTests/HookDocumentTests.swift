@@ -1,0 +1,118 @@
+import APNsProtocol
+import Foundation
+import TestSupport
+import Testing
+
+/// A web server that writes each request's method, path and body to stderr, a line each.
+private final class Listener {
+    private static let script = """
+        import http.server, sys
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_POST(self):
+                body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+                print(self.command, self.path, body.decode(), file=sys.stderr, flush=True)
+                self.send_response(200)
+                self.end_headers()
+            do_GET = do_POST
+            def log_message(self, *words): pass
+        server = http.server.HTTPServer(("127.0.0.1", 0), Handler)
+        print("port", server.server_port, "open", file=sys.stderr, flush=True)
+        server.serve_forever()
+        """
+    private let tool: RunningTool
+    let port: String
+
+    init() throws {
+        tool = try RunningTool(
+            program: URL(fileURLWithPath: "/usr/bin/python3"), ["-c", Self.script])
+        guard tool.awaitError("open\n") else { throw CocoaError(.fileReadUnknown) }
+        port = String(tool.errorSoFar.split(separator: " ")[1])
+    }
+
+    /// The requests so far, once there are some; waits for them.
+    func requests(_ text: String) -> [String] {
+        guard tool.awaitError(text) else { return [] }
+        return tool.errorSoFar.split(separator: "\n").dropFirst().map(String.init)
+    }
+
+    deinit {
+        tool.signal(SIGKILL)
+        _ = tool.wait()
+    }
+}
+
+@Suite("The document about commands after a run")
+struct HookDocumentTests {
+    private static func block(_ name: String) throws -> String {
+        try #require(try DocumentBlock.all(of: "docs/hooks.md").first { $0.name == name }).text
+    }
+
+    private static let environment = [
+        "PATH": "\(RunningTool.folderOfTests.path):/usr/bin:/bin"
+    ]
+
+    @Test("the ping tells the exit code")
+    func ping() throws {
+        let listener = try Listener()
+        let stage = try SweepStage(.sqlite, dead: 3)
+        let line = try Self.block("ping").replacing(
+            "https://ping.example.net", with: "http://127.0.0.1:\(listener.port)")
+        stage.lines.limits = "\(SweepStage.anyNumber)\n\(line)"
+        let result = try stage.start(["sweep"], environment: Self.environment).wait()
+        #expect(result.exit == 0 && result.error.isEmpty, "\(result.error)")
+        #expect(listener.requests("/ID/") == ["GET /ID/0 "])
+    }
+
+    @Test("the chat hears of a run that needs a person, and of no other")
+    func chat() throws {
+        let listener = try Listener()
+        let stage = try SweepStage(.sqlite, dead: 3)
+        let address = try stage.folder.write(
+            "chat.curl", "url = \"http://127.0.0.1:\(listener.port)/hooks/SECRET\"\n")
+        let script = try stage.folder.write(
+            "after-run",
+            try Self.block("chat").replacing("/etc/pushsweep/chat.curl", with: address))
+        stage.lines.limits = "\(SweepStage.anyNumber)\nhooks: {after-run: sh \(script)}"
+        let good = try stage.start(["sweep"], environment: Self.environment).wait()
+        #expect(good.exit == 0 && good.error.isEmpty, "\(good.error)")
+        let feed = try stage.folder.write("feed", [UInt8](repeating: 0xFF, count: 100))
+        let bad = try stage.start(["replay", feed], environment: Self.environment).wait()
+        #expect(bad.exit == 65)
+        let requests = listener.requests("/hooks/")
+        #expect(requests.count == 1)
+        let body = try #require(requests.first?.split(separator: " ", maxSplits: 2).last)
+        let message = try JSONDecoder().decode([String: String].self, from: Data(body.utf8))
+        #expect(
+            message["text"]?.contains(/pushsweep replay on \S+ ended with 65 \(run \S{36}\)/)
+                == true,
+            "\(body)")
+    }
+
+    @Test("another store forgets each dead token, also when its command fails once")
+    func forget() throws {
+        let stage = try SweepStage(.sqlite, dead: 3)
+        let forgotten = stage.folder.file("forgotten")
+        let forget = try stage.folder.write(
+            "forget-tokens",
+            """
+            [ -e \(forgotten).once ] || { touch \(forgotten).once; exit 1; }
+            for token; do echo $token >> \(forgotten); done
+            """)
+        let script = try stage.folder.write(
+            "after-run",
+            try Self.block("forget")
+                .replacing("/var/lib/pushsweep/forgotten", with: stage.folder.file("place"))
+                .replacing("/usr/local/bin/forget-tokens", with: "sh \(forget)"))
+        stage.lines.limits = "\(SweepStage.anyNumber)\nhooks: {after-run: sh \(script)}"
+        var environment = Self.environment
+        environment["PUSHSWEEP_CONFIG"] = try stage.settings()
+        let first = try stage.start(["sweep"], environment: environment).wait()
+        #expect(first.exit == 0 && first.error.contains("hooks.after-run"), "\(first.error)")
+        for _ in 0..<2 {
+            let next = try stage.start(["sweep"], environment: environment).wait()
+            #expect(next.exit == 0 && next.error.isEmpty, "\(next.error)")
+        }
+        let lines = try String(contentsOfFile: forgotten, encoding: .utf8).split(separator: "\n")
+        #expect(lines.map(String.init) == (0..<3).map { DeviceToken.numbered($0).hex })
+    }
+}
