@@ -75,6 +75,26 @@ package struct SQLDialect: Hashable, Sendable {
     }
 }
 
+extension SQLDialect {
+    /// A statement that inserts a row, or adds its numbers to those of the row with the same key. It
+    /// needs INSERT and UPDATE.
+    package func accumulation(_ table: String, key: [String], sums: [String]) -> String {
+        let all = key + sums
+        let insert =
+            "INSERT INTO \(table) (\(all.joined(separator: ", "))) VALUES "
+            + "(\(placeholders(all.count)))"
+        switch engine {
+        case .mariaDB:
+            let assignments = sums.map { "\($0) = \($0) + VALUES(\($0))" }
+            return "\(insert) ON DUPLICATE KEY UPDATE \(assignments.joined(separator: ", "))"
+        case .sqlite:
+            let assignments = sums.map { "\($0) = \(table).\($0) + excluded.\($0)" }
+            return "\(insert) ON CONFLICT (\(key.joined(separator: ", "))) DO UPDATE SET "
+                + assignments.joined(separator: ", ")
+        }
+    }
+}
+
 /// `?, ?, …`: `count` parameters, at least one.
 package func placeholders(_ count: Int) -> String {
     repeatElement("?", count: count).joined(separator: ", ")

@@ -173,8 +173,20 @@ extension PushsweepTable {
         ],
         primaryKey: ["id"])
 
+    /// What became of the evidence, by day in UTC, app, environment and source. A purge enters the
+    /// counts of each checkpoint that it drops, so the history of audits outlives the records.
+    package static let day = PushsweepTable(
+        name: "pushsweep_day",
+        columns: [
+            Column("day", "CHAR(10) CHARACTER SET ascii COLLATE ascii_bin NOT NULL", "TEXT NOT NULL"),
+            column("app", word), column("environment", word), column("source", word),
+            column("applied", number), column("already", number), column("newer", number),
+            column("unknown_tokens", number), column("refused", number),
+        ],
+        primaryKey: ["day", "app", "environment", "source"])
+
     /// The tables that this program keeps beside the user's.
     package static let sideTables = [
-        run, feed, change, commit, invalid, lease, evidence, intake,
+        run, feed, change, commit, invalid, lease, evidence, intake, day,
     ]
 }

@@ -98,7 +98,7 @@ package enum TableUse: Hashable, Sendable {
         case .purge(let isDry):
             return [PushsweepTable.run, .feed, .change, .commit].map {
                 SideAccess(table: $0, access: .read, deletes: !isDry)
-            }
+            } + (isDry ? [] : [SideAccess(table: .day, access: .change)])
         }
     }
 

@@ -206,9 +206,11 @@ extension TokenTable {
         try retries.retrying(doing) { () throws(SQLFailure) in
             try connection.begin()
             for row in 0..<rows.count {
+                let checkpoint = [rows[row, 0], rows[row, 1], .text(run)]
+                try EvidenceHistory.keep(checkpoint, on: connection)
                 _ = try connection.execute(
                     "DELETE FROM pushsweep_feed WHERE feed = ? AND part = ? AND run = ?",
-                    [rows[row, 0], rows[row, 1], .text(run)])
+                    checkpoint)
             }
             if !stays {
                 _ = try connection.execute("DELETE FROM pushsweep_run WHERE id = ?", [.text(run)])

@@ -107,7 +107,7 @@ struct PurgeCommand: ParsableCommand {
         discussion: """
             Changes without entries can no longer be undone. Runs daily from cron; needs DELETE on \
             pushsweep_change, pushsweep_commit, pushsweep_feed and pushsweep_run, which no other \
-            command does.
+            command does. The daily totals of what it drops stay in pushsweep_day, for audits.
 
             \(HelpText.exitStatus)
             """)

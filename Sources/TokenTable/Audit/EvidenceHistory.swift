@@ -1,0 +1,95 @@
+// What became of the evidence, day by day. The checkpoints of feeds say it for as long as they are
+// kept, at least 30 days. A purge adds the counts of each checkpoint to `pushsweep_day` in the
+// transaction that drops it, so each feed is in exactly one of the two, and their sum is the history.
+//
+// The day is that of the last change of the feed by the database's clock, in UTC; in checkpoints of
+// older versions, which have no such time, the day on which their run began.
+
+import APNsProtocol
+import Database
+import TokenHygiene
+
+/// What became of the evidence of one day, app, environment and source.
+package struct DayOfEvidence: Hashable, Sendable {
+    /// The day in UTC, `2026-11-23`.
+    package let day: String
+    /// The app and environment.
+    package let partition: Partition
+    /// `feedback`, a reason of APNs, `delete-after` or `undo`.
+    package let source: String
+    /// The tuples by outcome.
+    package let counts: OutcomeCounts
+}
+
+/// Reads and keeps the daily totals.
+package struct EvidenceHistory {
+    private static let outcomes = ["applied", "already", "newer", "unknown_tokens", "refused"]
+    private static let day = "SUBSTR(COALESCE(f.changed_at, r.started), 1, 10)"
+
+    private let session: DatabaseSession
+
+    /// Reads the database of a token table.
+    package init(_ table: TokenTable) { session = table.session }
+
+    /// The totals of all days from `first` to `last`, oldest first. Both are days in UTC. Empty
+    /// tables of an account that may not read them count as nothing; see `isReadable`.
+    ///
+    /// - Throws: any failure of reading.
+    package func days(from first: String, to last: String) throws(StoreFailure) -> [DayOfEvidence] {
+        let sums = Self.outcomes.map { "SUM(\($0))" }.joined(separator: ", ")
+        let columns = Self.outcomes.map { "f.\($0)" }.joined(separator: ", ")
+        let kept =
+            try session.canRead(PushsweepTable.day.name, "day")
+            ? "UNION ALL SELECT day, app, environment, source, "
+                + "\(Self.outcomes.joined(separator: ", ")) FROM pushsweep_day" : ""
+        let sql =
+            "SELECT day, app, environment, source, \(sums) FROM (SELECT \(Self.day) AS day, f.app, "
+            + "f.environment, f.source, \(columns) FROM pushsweep_feed f LEFT JOIN pushsweep_run r "
+            + "ON r.id = f.run \(kept)) AS totals WHERE day >= ? AND day <= ? "
+            + "GROUP BY day, app, environment, source ORDER BY day, app, environment, source"
+        return try session.retries.retrying("reading the history of evidence") {
+            () throws(SQLFailure) in
+            let rows = try session.connection.query(sql, [.text(first), .text(last)])
+            try rows.require(width: 9)
+            return (0..<rows.count).map { row in
+                DayOfEvidence(
+                    day: rows[row, 0].text ?? "",
+                    partition: Partition(
+                        app: rows[row, 1].text ?? "", environment: rows[row, 2].text ?? ""),
+                    source: rows[row, 3].text ?? "",
+                    counts: OutcomeCounts(
+                        applied: rows[row, 4].count ?? 0, already: rows[row, 5].count ?? 0,
+                        newer: rows[row, 6].count ?? 0, unknown: rows[row, 7].count ?? 0,
+                        refused: rows[row, 8].count ?? 0))
+            }
+        }
+    }
+
+    /// Whether the account may read the checkpoints, from which the history is summed.
+    ///
+    /// - Throws: any failure of a query but a missing right.
+    package func isReadable() throws(StoreFailure) -> Bool {
+        guard try session.canRead(PushsweepTable.feed.name, "app, changed_at") else { return false }
+        return try session.canRead(PushsweepTable.run.name, "id, started")
+    }
+
+    /// Adds the counts of a checkpoint (feed, part and run) to its day, within the transaction that
+    /// drops it. A checkpoint that another purge has dropped meanwhile adds nothing.
+    static func keep(
+        _ checkpoint: [SQLValue], on connection: any SQLConnection
+    ) throws(SQLFailure) {
+        let columns = outcomes.map { "f.\($0)" }.joined(separator: ", ")
+        let rows = try connection.query(
+            "SELECT \(day), f.app, f.environment, f.source, \(columns) FROM pushsweep_feed f "
+                + "LEFT JOIN pushsweep_run r ON r.id = f.run WHERE f.feed = ? AND f.part = ? "
+                + "AND f.run = ?" + connection.dialect.rowLock, checkpoint)
+        guard rows.count > 0 else { return }
+        try rows.require(width: 9)
+        var values = Array(rows.row(0))
+        if values[0].text == nil { values[0] = .text("") }
+        _ = try connection.execute(
+            connection.dialect.accumulation(
+                "pushsweep_day", key: ["day", "app", "environment", "source"], sums: outcomes),
+            values)
+    }
+}
