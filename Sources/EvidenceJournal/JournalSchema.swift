@@ -51,6 +51,9 @@ enum JournalSchema {
                     CREATE INDEX feed_intake ON feed (intake) WHERE intake IS NOT NULL;
                     """)
         }
+        migrator.registerMigration("6 who runs") { db in
+            try db.execute(sql: "ALTER TABLE run ADD COLUMN operator TEXT")
+        }
         return migrator
     }
 }

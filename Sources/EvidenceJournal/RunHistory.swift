@@ -12,6 +12,8 @@ package struct RunEntry: Hashable, Sendable {
     package let started: EpochMilliseconds
     /// The time at which it ended; nil for a run that is alive or was killed.
     package let ended: EpochMilliseconds?
+    /// The person or service that ran it; nil in records of older versions.
+    package let `operator`: String?
     /// Its exit code; nil until it has ended.
     package let exit: Int32?
     /// Its report as one JSON object, whether or not the run printed it.
@@ -21,12 +23,12 @@ package struct RunEntry: Hashable, Sendable {
 extension EvidenceJournal {
     /// Records that a run begins.
     package func beginRun(
-        _ id: String, kind: String, at now: EpochMilliseconds
+        _ id: String, kind: String, by operator: String = "", at now: EpochMilliseconds
     ) throws(JournalFailure) {
         try perform("recording the start of run \(id)") { db in
             try db.execute(
-                sql: "INSERT INTO run (id, kind, started) VALUES (?, ?, ?)",
-                arguments: [id, kind, now.rawValue])
+                sql: "INSERT INTO run (id, kind, operator, started) VALUES (?, ?, ?, ?)",
+                arguments: [id, kind, `operator`, now.rawValue])
         }
     }
 
@@ -111,6 +113,6 @@ extension RunEntry {
             id: try row.value("id"), kind: try row.value("kind"),
             started: EpochMilliseconds(try row.value("started")),
             ended: try row.optional("ended").map { EpochMilliseconds($0) },
-            exit: try row.optional("exit"), summary: try row.optional("summary"))
+            operator: try row.optional("operator"), exit: try row.optional("exit"), summary: try row.optional("summary"))
     }
 }

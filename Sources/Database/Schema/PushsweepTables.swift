@@ -53,6 +53,7 @@ extension PushsweepTable {
             Column("host", "VARCHAR(255) NOT NULL", "TEXT NOT NULL"),
             Column("counts", "LONGTEXT NULL", "TEXT NULL"),
             Column("guard_result", "VARCHAR(255) NULL", "TEXT NULL"),
+            Column("operator", "VARCHAR(255) NULL", "TEXT NULL"),
         ],
         primaryKey: ["id"])
 
@@ -178,7 +179,8 @@ extension PushsweepTable {
     package static let day = PushsweepTable(
         name: "pushsweep_day",
         columns: [
-            Column("day", "CHAR(10) CHARACTER SET ascii COLLATE ascii_bin NOT NULL", "TEXT NOT NULL"),
+            Column(
+                "day", "CHAR(10) CHARACTER SET ascii COLLATE ascii_bin NOT NULL", "TEXT NOT NULL"),
             column("app", word), column("environment", word), column("source", word),
             column("applied", number), column("already", number), column("newer", number),
             column("unknown_tokens", number), column("refused", number),

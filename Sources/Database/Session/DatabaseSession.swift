@@ -155,6 +155,8 @@ package struct RunRecord: Hashable, Sendable {
     package let ended: EpochMilliseconds?
     /// The name of the host.
     package let host: String
+    /// The person or service that runs it; nil in records of older versions.
+    package let `operator`: String?
     /// The report's numbers as JSON; nil before there are any.
     package let counts: String?
     /// The guard's result in one word; nil where the guard was not used.
@@ -163,13 +165,15 @@ package struct RunRecord: Hashable, Sendable {
     /// Makes a record; by default of a run that has not ended.
     package init(
         id: String, kind: String, started: EpochMilliseconds, ended: EpochMilliseconds? = nil,
-        host: String, counts: String? = nil, guardResult: String? = nil
+        host: String, operator: String? = nil, counts: String? = nil,
+        guardResult: String? = nil
     ) {
         self.id = id
         self.kind = kind
         self.started = started
         self.ended = ended
         self.host = host
+        self.operator = `operator`
         self.counts = counts
         self.guardResult = guardResult
     }
@@ -181,13 +185,14 @@ extension DatabaseSession {
         let time = connection.dialect.ownTime("started")
         let sql = connection.dialect.upsert(
             "pushsweep_run", key: ["id"],
-            columns: ["kind", "started", "ended", "host", "counts", "guard_result"])
+            columns: ["kind", "started", "ended", "host", "operator", "counts", "guard_result"])
         try retries.retrying("recording run \(run.id)") { () throws(SQLFailure) in
             _ = try connection.execute(
                 sql,
                 [
                     .text(run.id), .text(run.kind), time.value(run.started),
                     run.ended.map(time.value) ?? .null, .text(run.host),
+                    run.operator.map(SQLValue.text) ?? .null,
                     run.counts.map(SQLValue.text) ?? .null,
                     run.guardResult.map(SQLValue.text) ?? .null,
                 ])

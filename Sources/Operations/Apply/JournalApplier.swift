@@ -223,6 +223,7 @@ struct JournalApplier {
             try store.session.record(
                 RunRecord(
                     id: run, kind: plan.work.kind, started: started, host: context.host,
+                    operator: context.operator,
                     guardResult: opinions.summary))
         }
         if let hold { return (FeedProgress(), hold) }

@@ -109,7 +109,7 @@ package struct Holds {
         _ hold: Hold, because reason: String, _ context: RunContext
     ) throws -> DiscardReport {
         let run = UUID().uuidString.lowercased()
-        try main.beginRun(run, kind: "discard", at: context.now())
+        try main.beginRun(run, kind: "discard", by: context.operator, at: context.now())
         for feed in hold.feeds {
             try hold.journal.close(feed.id, as: .discarded, cause: reason, at: context.now())
         }

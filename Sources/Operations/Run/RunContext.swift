@@ -20,18 +20,22 @@ package struct RunContext: Sendable {
     package let progress: any ProgressDisplay
     /// The name of this host, for records.
     package let host: String
+    /// The person or service that runs the job, for records.
+    package let `operator`: String
 
     /// Bundles the parts that a job uses.
     package init(
         now: @escaping @Sendable () -> EpochMilliseconds = { .current }, interrupt: Interrupt,
         log: Logger, progress: any ProgressDisplay = NoProgress(),
-        host: String = ProcessInfo.processInfo.hostName
+        host: String = ProcessInfo.processInfo.hostName,
+        operator: String = RunOperator.current(ProcessInfo.processInfo.environment).description
     ) {
         self.now = now
         self.interrupt = interrupt
         self.log = log
         self.progress = progress
         self.host = host
+        self.operator = `operator`
     }
 }
 

@@ -267,7 +267,7 @@ package struct Sweep: RecordedRun {
             try store.session.record(
                 RunRecord(
                     id: run, kind: plan.work.kind, started: started, ended: context.now(),
-                    host: context.host, counts: outcome.report.jsonLine,
+                    host: context.host, operator: context.operator, counts: outcome.report.jsonLine,
                     guardResult: outcome.report.guardResult))
         } catch {
             context.log.warning("\(error)")

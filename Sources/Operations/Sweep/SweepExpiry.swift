@@ -87,7 +87,9 @@ struct SweepExpiry {
         into entry: inout SweepReport.Removal, _ enter: (SweepReport.Removal) -> Void
     ) throws {
         try store.session.record(
-            RunRecord(id: run, kind: plan.work.kind, started: started, host: context.host))
+            RunRecord(
+                id: run, kind: plan.work.kind, started: started, host: context.host,
+                operator: context.operator))
         defer {
             context.progress.clear()
             enter(entry)

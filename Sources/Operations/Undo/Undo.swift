@@ -78,7 +78,8 @@ package struct Undo: RecordedRun {
         }
         let selection = try selection(in: store)
         var record = RunRecord(
-            id: outcome.report.run, kind: "undo", started: context.now(), host: context.host)
+            id: outcome.report.run, kind: "undo", started: context.now(), host: context.host,
+            operator: context.operator)
         if !dryRun, let begun = try store.unfinishedUndo(of: selection) {
             record = begun
             outcome.report.run = begun.id

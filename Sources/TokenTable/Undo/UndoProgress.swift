@@ -109,11 +109,12 @@ struct UndoCheckpoint {
     /// Inserts the run's record.
     func insert(_ record: RunRecord, _ progress: UndoProgress) throws(SQLFailure) {
         _ = try connection.execute(
-            "INSERT INTO pushsweep_run (id, kind, started, host, counts) "
-                + "VALUES (?, 'undo', ?, ?, ?)",
+            "INSERT INTO pushsweep_run (id, kind, started, host, operator, counts) "
+                + "VALUES (?, 'undo', ?, ?, ?, ?)",
             [
                 .text(record.id), dialect.ownTime("started").value(record.started),
-                .text(record.host), .text(progress.json),
+                .text(record.host), record.operator.map(SQLValue.text) ?? .null,
+                .text(progress.json),
             ])
     }
 
