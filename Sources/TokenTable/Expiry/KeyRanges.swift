@@ -21,11 +21,17 @@ struct KeyRanges {
     private let table: TableName
     private let hint: String
     private let connection: any SQLConnection
+    /// The most rows of a range.
+    private let span: Int
     private var dialect: SQLDialect { connection.dialect }
 
     /// Prepares the reading along the index that makes the key unique.
-    init(_ layout: TableLayout, _ catalog: CatalogTable, _ connection: any SQLConnection) {
+    init(
+        _ layout: TableLayout, _ catalog: CatalogTable, _ connection: any SQLConnection,
+        span: Int = KeyRanges.span
+    ) {
         self.connection = connection
+        self.span = span
         table = layout.table
         let names = Dictionary(
             layout.key.map { ($0.name.lowercased(), $0.name) },
@@ -46,7 +52,7 @@ struct KeyRanges {
         let range = condition(after: position, upTo: nil)
         let rows = try connection.query(
             "SELECT \(list) FROM \(source) WHERE \(range.sql) ORDER BY \(list) "
-                + "LIMIT 1 OFFSET \(Self.span - 1)", range.values)
+                + "LIMIT 1 OFFSET \(span - 1)", range.values)
         guard rows.count > 0 else { return nil }
         try rows.require(width: columns.count)
         return Array(rows.row(0))
@@ -58,6 +64,11 @@ struct KeyRanges {
     /// The columns of the order, as an SQL list.
     var list: String { columns.map(dialect.quoted).joined(separator: ", ") }
 
+    /// A column with its table's name, so that a statement may join other tables.
+    private func name(_ column: String) -> String {
+        "\(table.sql(dialect)).\(dialect.quoted(column))"
+    }
+
     /// The condition that selects a range, with its values.
     func condition(
         after position: [SQLValue], upTo end: [SQLValue]?
@@ -65,7 +76,7 @@ struct KeyRanges {
         var (parts, values): ([String], [SQLValue]) = ([], [])
         if position.isEmpty {
             // SQLite allows a key to be NULL; such a row cannot be named.
-            parts += columns.map { "\(dialect.quoted($0)) IS NOT NULL" }
+            parts += columns.map { "\(name($0)) IS NOT NULL" }
         } else {
             let bound = comparison(">", ">", position)
             parts.append(bound.sql)
@@ -84,11 +95,12 @@ struct KeyRanges {
     private func comparison(
         _ sign: String, _ last: String, _ key: [SQLValue]
     ) -> (sql: String, values: [SQLValue]) {
-        if columns.count == 1 { return ("\(dialect.quoted(columns[0])) \(last) ?", key) }
+        if columns.count == 1 { return ("\(name(columns[0])) \(last) ?", key) }
         if dialect.engine == .sqlite {
+            let list = columns.map(name).joined(separator: ", ")
             return ("(\(list)) \(last) (\(placeholders(key.count)))", key)
         }
-        let names = columns.map(dialect.quoted)
+        let names = columns.map(name)
         let steps = names.indices.map { place in
             (names[..<place].map { "\($0) = ?" }
                 + ["\(names[place]) \(place == names.count - 1 ? last : sign) ?"])

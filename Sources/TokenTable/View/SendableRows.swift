@@ -33,13 +33,13 @@ package struct SendableRows {
         platform + tokenTerms + mark
     }
 
-    private func column(_ name: String) -> String {
+    func column(_ name: String) -> String {
         "\(layout.table.sql(dialect)).\(dialect.quoted(name))"
     }
 
     // MARK: Platform and column of two values
 
-    private var platform: [String] {
+    var platform: [String] {
         guard let platform = layout.platform else { return [] }
         let name = column(platform.column.name)
         guard let word = platform.value.text else {
@@ -63,7 +63,7 @@ package struct SendableRows {
         return "(\(name) = \(literal) AND \(bytes(name)) = \(bytes(literal)))"
     }
 
-    private func living(_ living: LivingColumn) -> String {
+    func living(_ living: LivingColumn) -> String {
         let name = column(living.name)
         let isDead: String
         switch living.compared(living.dead) {
@@ -77,7 +77,7 @@ package struct SendableRows {
 
     // MARK: Token
 
-    private var tokenTerms: [String] {
+    var tokenTerms: [String] {
         let name = column(layout.token.name)
         switch (layout.token.encoding, dialect.engine) {
         case (.binary, .mariaDB): return ["OCTET_LENGTH(\(name)) > 0"]
@@ -104,7 +104,7 @@ package struct SendableRows {
     }
 
     /// The column of hex as text.
-    private var serverText: String {
+    var serverText: String {
         let name = column(layout.token.name)
         return layout.token.isBinary ? "CONVERT(\(name) USING latin1)" : name
     }
@@ -139,7 +139,7 @@ package struct SendableRows {
         return ["(\(parts.joined(separator: " OR ")))"]
     }
 
-    private func instant(_ column: TimeColumn) -> InstantExpression {
+    func instant(_ column: TimeColumn) -> InstantExpression {
         InstantExpression(
             column: column, name: self.column(column.name),
             isTimestamp: table.column(column.name)?.type == "timestamp", dialect: dialect)
@@ -169,7 +169,7 @@ package struct SendableRows {
         return sql + ")"
     }
 
-    private var besideToken: String {
+    var besideToken: String {
         let name = column(layout.token.name)
         switch (layout.token.encoding, dialect.engine) {
         case (.binary, _): return "pushsweep_invalid.token = \(name)"
@@ -182,7 +182,7 @@ package struct SendableRows {
         }
     }
 
-    private func beside(_ own: String, is word: Word) -> String {
+    func beside(_ own: String, is word: Word) -> String {
         let own = "pushsweep_invalid.\(own)"
         switch word {
         case .constant(let word): return "\(own) = \(dialect.literal(word))"

@@ -30,15 +30,7 @@ extension TokenTable {
                 .configuration,
                 "making the view \(view): that is the name of the token table; choose another")
         }
-        var sideMarks: (app: SendableRows.Word, environment: SendableRows.Word)?
-        if try countsSideMarks(layout) {
-            sideMarks = (
-                try word(of: layout.app, "app", partitions.map(\.app)),
-                try word(of: layout.environment, "environment", partitions.map(\.environment))
-            )
-        }
-        let rows = SendableRows(
-            layout: layout, table: try catalogTable(), dialect: dialect, sideMarks: sideMarks)
+        let rows = try sendableRows(partitions, countingSideMarks: try countsSideMarks(layout))
         let table = layout.table.sql(dialect)
         let condition = rows.terms
         let select =
@@ -55,9 +47,26 @@ extension TokenTable {
         return SendableView(statements: statements, condition: condition)
     }
 
+    /// The rules for the rows of these partitions, with marks in `pushsweep_invalid` or without.
+    func sendableRows(
+        _ partitions: [Partition], countingSideMarks: Bool
+    ) throws(StoreFailure) -> SendableRows {
+        let layout = try layout()
+        var sideMarks: (app: SendableRows.Word, environment: SendableRows.Word)?
+        if countingSideMarks {
+            sideMarks = (
+                try word(of: layout.app, "app", partitions.map(\.app)),
+                try word(of: layout.environment, "environment", partitions.map(\.environment))
+            )
+        }
+        return SendableRows(
+            layout: layout, table: try catalogTable(), dialect: connection.dialect,
+            sideMarks: sideMarks)
+    }
+
     /// Whether marks in `pushsweep_invalid` count: where the table has no mark, or has got one after
     /// marks were set there.
-    private func countsSideMarks(_ layout: TableLayout) throws(StoreFailure) -> Bool {
+    func countsSideMarks(_ layout: TableLayout) throws(StoreFailure) -> Bool {
         if layout.living != nil { return false }
         guard layout.mark != nil else { return true }
         guard try canReadTokenMarks() else { return false }
