@@ -54,7 +54,7 @@ extension ProviderPlan {
         guard let close = session.closed else {
             throw TransportFailure(
                 .timedOut(.handshake),
-                "HTTP/2 with \(session.peer): no SETTINGS within \(time); check that an HTTP/2 server "
+                "HTTP/2 with \(session.peer): no SETTINGS within \(time.components.seconds) s; check that an HTTP/2 server "
                     + "listens at that port")
         }
         throw close.failure ?? TransportFailure(.closedEarly, close.description)
