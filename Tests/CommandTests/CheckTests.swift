@@ -19,7 +19,7 @@ struct CheckTests {
     }
 
     @Test(
-        "check for a sender examines provider and queue, lists all grants, connects nowhere",
+        "check for a sender examines provider and queue, lists all grants, sends no request",
         arguments: TestEngine.available)
     func sender(_ engine: TestEngine) throws {
         let stage = try SendStage(engine)

@@ -15,9 +15,15 @@ private let somebody: uid_t = 65_534
 struct HostileFolderTests {
     /// Every command that has to do with the state folder.
     static let commands = [
-        ["sweep"], ["sweep", "--dry-run"], ["send"], ["purge"], ["holds", "list"],
-        ["quarantine", "list"], ["undo", "--since", "2026-01-01T00:00:00Z"], ["check"],
-        ["replay", "/nonexistent/feed"],
+        ["sweep"], ["sweep", "--dry-run"], ["send"], ["send", "--dry-run"], ["purge"],
+        ["purge", "--dry-run"], ["holds", "list"], ["holds", "show", "some-feed"],
+        ["holds", "release", String(repeating: "a", count: 64)],
+        ["holds", "discard", String(repeating: "a", count: 64)], ["quarantine", "list"],
+        ["quarantine", "show", "some-feed"], ["quarantine", "export", "some-feed", "/nonexistent/x"],
+        ["undo", "--since", "2026-01-01T00:00:00Z"], ["undo", "some-run"],
+        ["undo", "--dry-run", "some-run"], ["check"], ["replay", "/nonexistent/feed"],
+        ["replay", "--feed", "some-feed"],
+        ["import", "/nonexistent/log", "--format", "jsonl", "--app", "chat"],
     ]
 
     /// A stage on which a first sweep and a first sender have run.

@@ -48,17 +48,17 @@ package struct ProgressLine: Hashable, Sendable {
     /// The amount per second; nil at the beginning.
     var rate: Double?
 
-    /// The line in at most so many columns. Where there is little room, first the total, then the
-    /// end of the phrase is left out; the count, the rate and the remaining time stay.
+    /// The line in at most so many columns. Where there is little room, the unit goes, numbers are
+    /// rounded and the end of the phrase is left out; the share, the rate and the remaining time stay.
     package func text(columns: Int) -> String {
         let name = phrase.printable
-        let whole = name + ": " + ([amount] + pace).joined(separator: ", ")
+        let whole = name + ": " + ([amount] + pace(Self.exact)).joined(separator: ", ")
         if whole.count <= columns { return whole }
-        let short = ([shortAmount] + pace).joined(separator: ", ")
-        let room = columns - short.count - 2
-        guard room > 0 else { return String(short.prefix(max(0, columns))) }
-        let start = name.count <= room ? name : name.prefix(room - 1) + "…"
-        return "\(start): \(short)"
+        let start = name.split(separator: " (").first.map(String.init) ?? name
+        let rest = ": " + ([shortAmount] + pace(Self.rounded)).joined(separator: ", ")
+        let room = columns - rest.count
+        guard room > 1 else { return String(rest.dropFirst(2).prefix(max(0, columns))) }
+        return (start.count <= room ? start : start.prefix(room - 1) + "…") + rest
     }
 
     private var share: Int? {
@@ -69,20 +69,33 @@ package struct ProgressLine: Hashable, Sendable {
         share.map { "\(count) of \(total ?? 0) (\($0) %)" } ?? "\(count)"
     }
 
-    private var shortAmount: String { share.map { "\(count) (\($0) %)" } ?? "\(count)" }
+    private var shortAmount: String {
+        share.map { "\($0) %" } ?? Self.rounded(Double(count))
+    }
 
     /// The rate, and the remaining time where the total is known.
-    private var pace: [String] {
+    private func pace(_ spelled: (Double) -> String) -> [String] {
         guard let rate else { return [] }
-        let speed = rate >= 10 || rate == 0 ? "\(Int(rate.rounded()))/s" : Self.tenths(rate) + "/s"
+        let speed = spelled(rate) + "/s"
         guard share != nil, let total, rate > 0, total >= count else { return [speed] }
         let seconds = (Double(total - count) / rate).rounded(.up)
         return [speed, "\(Self.clock(Int(min(seconds, 359_999)))) left"]
     }
 
-    private static func tenths(_ rate: Double) -> String {
-        let tenths = Int((rate * 10).rounded())
+    /// A number with one decimal below 10.
+    private static func exact(_ number: Double) -> String {
+        guard number < 10, number > 0 else { return "\(Int(number.rounded()))" }
+        let tenths = Int((number * 10).rounded())
         return "\(tenths / 10).\(tenths % 10)"
+    }
+
+    /// The same with `k` for thousands and `M` for millions.
+    private static func rounded(_ number: Double) -> String {
+        switch number {
+        case ..<10_000: exact(number)
+        case ..<10_000_000: exact(number / 1_000) + "k"
+        default: exact(number / 1_000_000) + "M"
+        }
     }
 
     /// Seconds as `0:07`, `12:34` or `3:04:05`.
