@@ -20,7 +20,8 @@ extension FeedbackReader {
         return TransportFailure(
             .wrongProtocol,
             "reading \(host):\(port): the server speaks HTTP/2, as providers do, and not the feedback "
-                + "protocol; give its address to provider, or correct the host and the port of feedback")
+                + "protocol; give its address to provider, or correct the host and the port of feedback"
+        )
     }
 
     /// Whether a feedback gateway with an empty list would hardly end so.

@@ -97,7 +97,9 @@ package struct FeedbackReader: Sendable {
                 handover.giveBack(buffer)
             case .end(let reading):
                 socket.join()
-                guard let failure = http2Server(after: reading, start: start) else { return reading }
+                guard let failure = http2Server(after: reading, start: start) else {
+                    return reading
+                }
                 if case .captured(let end, let bytes) = reading, bytes > 0 {
                     return .misdirected(failure, end, bytes: bytes)
                 }

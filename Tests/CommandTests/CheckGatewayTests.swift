@@ -30,9 +30,11 @@ struct CheckGatewayTests {
         let result = try check(withProvider("port: 1"))
         #expect(result.exit == 69)
         let failure = try #require(failures(result, "provider").first)
-        #expect(failure.hasPrefix("69 chat/production: connecting to 127.0.0.1:1: connection refused"))
-        #expect(failure.hasSuffix(
-            "(apps[chat/production].provider.host, apps[chat/production].provider.port)"))
+        #expect(
+            failure.hasPrefix("69 chat/production: connecting to 127.0.0.1:1: connection refused"))
+        #expect(
+            failure.hasSuffix(
+                "(apps[chat/production].provider.host, apps[chat/production].provider.port)"))
     }
 
     @Test("a provider of an unknown authority, or of another name, ends check and send with 78")
@@ -42,7 +44,8 @@ struct CheckGatewayTests {
         let certificates = try SweepStage.certificates.get()
         let wrong = try stage.folder.write(
             "wrong.yaml",
-            good.replacing("ca: \(certificates.authority)", with: "ca: \(certificates.foreignAuthority)"))
+            good.replacing(
+                "ca: \(certificates.authority)", with: "ca: \(certificates.foreignAuthority)"))
         let result = try Tool.pushsweep("check", "--format", "json", "--config", wrong)
         #expect(result.exit == 78)
         let failure = try #require(failures(result, "provider").first)
@@ -169,15 +172,19 @@ struct CheckEncryptionTests {
                     + "certificate in store.tls.ca\n"), "\(result.error)")
     }
 
-    @Test("a server without TLS leads to a certificate or store.tls.mode, before the password is sent")
+    @Test(
+        "a server without TLS leads to a certificate or store.tls.mode, before the password is sent"
+    )
     func plaintext() throws {
         let stage = try SweepStage(.mariaDB, feeds: [])
         let server = try SilentServer(saying: MySQLPacket.greeting(offersTLS: false))
-        stage.lines.store = stage.lines.store.replacing(/localhost:\d+/, with: "127.0.0.1:\(server.port)")
+        stage.lines.store = stage.lines.store.replacing(
+            /localhost:\d+/, with: "127.0.0.1:\(server.port)")
         let result = try stage.run("check")
         #expect(result.exit == 78, "\(result.error)")
         #expect(
-            result.error.contains("no credentials were sent; give the server a certificate (ssl_cert"),
+            result.error.contains(
+                "no credentials were sent; give the server a certificate (ssl_cert"),
             "\(result.error)")
         #expect(result.error.contains("store.tls.mode: off"))
     }
@@ -187,12 +194,15 @@ struct CheckEncryptionTests {
         let stage = try SweepStage(.mariaDB, feeds: [])
         let certificates = try SweepStage.certificates.get()
         let server = try EncryptedGreeter(
-            showing: .wrongHostServer, of: certificates, greeting: MySQLPacket.greeting(offersTLS: true))
+            showing: .wrongHostServer, of: certificates,
+            greeting: MySQLPacket.greeting(offersTLS: true))
         stage.lines.store = stage.lines.store
             .replacing(/localhost:\d+/, with: "127.0.0.1:\(server.port)")
             .replacing(/tls: .*/, with: "tls: {ca: \(server.authority)}")
         let result = try stage.run("check")
         #expect(result.exit == 78, "\(result.error)")
-        #expect(result.error.contains("write the name of the server's certificate into store.url"), "\(result.error)")
+        #expect(
+            result.error.contains("write the host name of the server's certificate into store.url"),
+            "\(result.error)")
     }
 }

@@ -62,6 +62,10 @@ struct CheckTests {
         let stage = try SendStage()
         let pem = String(decoding: try SigningKey().pem(), as: UTF8.self)
         let key = try stage.folder.write("AuthKey.p8", pem, mode: 0o600)
+        let gateway = try ProviderGateway(
+            certificates: SweepStage.certificates.get(),
+            rules: ProviderRules(authentication: .token([:])))
+        stage.port = gateway.port
         let settings = try stage.settings()
         let text = try String(contentsOfFile: settings, encoding: .utf8).replacing(
             "    provider:",

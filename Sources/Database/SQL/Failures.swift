@@ -186,16 +186,20 @@ package struct StoreFailure: Error, Hashable, Sendable, CustomStringConvertible 
     /// The setting that cures a TLS error, by the words of OpenSSL and of the client library.
     private static func cureOfTLS(_ message: String) -> String {
         if ["SSL is required", "without encryption"].contains(where: message.contains) {
-            return "give the server a certificate (ssl_cert, ssl_key), or write store.tls.mode: off "
+            return
+                "give the server a certificate (ssl_cert, ssl_key), or write store.tls.mode: off "
                 + "where only trusted hosts see the connection"
         }
-        if ["hostname", "Hostname", "host name", "IP address"].contains(where: message.contains) {
-            return "write the name of the server's certificate into store.url"
+        // libmariadb's sentence is the last one: it checks the name itself, the chain OpenSSL.
+        let ofName = ["hostname", "Hostname", "IP address", "Validation of SSL server certificate"]
+        if ofName.contains(where: message.contains) {
+            return "write the host name of the server's certificate into store.url"
         }
         if ["self-signed", "self signed", "unable to get", "unknown ca"].contains(
             where: message.contains)
         {
-            return "name the file of the authority that signed the server's certificate in store.tls.ca"
+            return
+                "name the file of the authority that signed the server's certificate in store.tls.ca"
         }
         return "check the host name in store.url, the authority in store.tls.ca and the server's "
             + "certificate"

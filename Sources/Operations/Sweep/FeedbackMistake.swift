@@ -23,7 +23,8 @@ extension Settings.App {
             guard let provider = app.provider, provider.host.lowercased() == host,
                 provider.port == feedback.port
             else { continue }
-            return "\(key) is \(address), and apps[\(app.partition)].provider has the same address; one "
+            return
+                "\(key) is \(address), and apps[\(app.partition)].provider has the same address; one "
                 + "port speaks one protocol: correct the port of one of them"
         }
         return nil

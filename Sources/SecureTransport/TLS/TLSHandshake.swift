@@ -252,7 +252,9 @@ final class HandshakeNotes {
 }
 
 private func noteVerification(_ verified: Int32, _ store: OpaquePointer?) -> Int32 {
-    guard let notes = HandshakeNotes.of(pushsweep_store_get_app_data(store)) else { return verified }
+    guard let notes = HandshakeNotes.of(pushsweep_store_get_app_data(store)) else {
+        return verified
+    }
     if verified == 0 {
         notes.note(store)
         return verified
