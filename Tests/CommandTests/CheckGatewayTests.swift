@@ -144,6 +144,10 @@ struct CheckGatewayTests {
         let failure = try #require(failures(result, "certificate").first)
         #expect(failure.contains("is for com.example.chat, and the topic is com.example.other"))
         #expect(failure.contains("apps[chat/production].topic"))
+        // Apple's suffixes belong to the same app.
+        let calls = try stage.folder.write(
+            "calls.yaml", text.replacing("com.example.other", with: "com.example.chat.voip"))
+        #expect(try Tool.pushsweep("check", "--config", calls).exit == 0)
         // A private gateway may know its clients by other names.
         let sweeper = try SweepStage(feeds: [])
         let other = try String(contentsOfFile: sweeper.settings(), encoding: .utf8)

@@ -50,10 +50,15 @@ extension Check {
         }
     }
 
-    /// Compares the topics that the certificate names with that of the app. A private feedback
-    /// gateway may know its clients by other names, APNs does not.
+    /// Compares the topics that the certificate names with that of the app. A certificate for an app is
+    /// also one for its topics with a suffix of Apple's. A private feedback gateway may know its clients
+    /// by other names, APNs does not.
     private mutating func examineTopic(_ app: Settings.App, _ identity: TLSIdentity) {
-        guard !identity.topics.isEmpty, !identity.topics.contains(app.topic) else { return }
+        let suffixes = PushType.allCases.map(\.topicSuffix)
+        let isNamed = identity.topics.contains { topic in
+            suffixes.contains { app.topic == topic + $0 }
+        }
+        guard !identity.topics.isEmpty, !isNamed else { return }
         let key = "apps[\(app.partition)]"
         let sentence =
             "comparing the certificate with \(key).topic: \(app.certificate?.file ?? "") is for "
