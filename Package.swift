@@ -85,7 +85,7 @@ let package = Package(
             swiftSettings: strict),
         .target(
             name: "PushQueue",
-            dependencies: ["APNsProtocol", "Database", "TokenHygiene", "TokenTable"],
+            dependencies: ["APNsProtocol", "Database", "Encodings", "TokenHygiene", "TokenTable"],
             swiftSettings: strict),
         .target(
             name: "Settings", dependencies: ["Database", "SecureTransport", yams],
@@ -181,7 +181,7 @@ let package = Package(
         .testTarget(
             name: "TokenTableTests",
             dependencies: [
-                "APNsProtocol", "APNsSimulator", "TokenHygiene", "Database", "PushQueue",
+                "APNsProtocol", "APNsSimulator", "Encodings", "TokenHygiene", "Database", "PushQueue",
                 "TokenTable", "TestSupport",
             ],
             swiftSettings: strict),

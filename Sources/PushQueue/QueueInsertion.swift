@@ -1,5 +1,6 @@
 import APNsProtocol
 import Database
+import Encodings
 import TokenHygiene
 import TokenTable
 
@@ -188,6 +189,23 @@ struct QueueInsert {
                 "queueing a notification in \(layout.table): the payload is not UTF-8, which the "
                     + "text column \(layout.payload) cannot hold; correct the payload")
         }
+        // The escapes are sent as they are stored.
+        let size = stored(notification.payload).text?.utf8.count ?? notification.payload.count
+        let limit = (notification.pushType.flatMap(PushType.init) ?? .alert).payloadLimit
+        guard size <= limit || size == notification.payload.count else {
+            throw StoreFailure(
+                .configuration,
+                "queueing a notification in \(layout.table): column \(layout.payload) cannot hold all "
+                    + "characters of the payload, and with escapes in their place it has \(size) bytes, "
+                    + "of which APNs takes \(limit); shorten it, or convert the column to utf8mb4")
+        }
+    }
+
+    /// The payload as a value of its column.
+    private func stored(_ payload: [UInt8]) -> SQLValue {
+        if layout.payloadIsBinary { return .bytes(payload) }
+        let text = String(decoding: payload, as: UTF8.self)
+        return .text(layout.lastCharacter.map { JSONText.escaping(above: $0, in: text) } ?? text)
     }
 
     /// The INSERT statement for some rows.
@@ -205,10 +223,7 @@ struct QueueInsert {
         for notification in notifications {
             values += partition.values.map(\.value)
             values.append(layout.token.stored(notification.token))
-            values.append(
-                layout.payloadIsBinary
-                    ? .bytes(notification.payload)
-                    : .text(String(decoding: notification.payload, as: UTF8.self)))
+            values.append(stored(notification.payload))
             func add(_ column: String?, _ value: SQLValue?) {
                 if column != nil { values.append(value ?? .null) }
             }

@@ -16,6 +16,21 @@ extension TokenTable {
                 + missingQueueSchema(upgrading) + missingSideTables())
     }
 
+    /// What is missing in this database with `upgrading`, and then the triggers that write the time of
+    /// each registration, where a column has it. The second part says what an application can do in
+    /// place of the triggers, in lines.
+    ///
+    /// - Throws: `configuration` where the token table is missing; any failure of a query.
+    package func upgradeScript() throws(StoreFailure) -> (script: SchemaScript, notes: [String]) {
+        let missing = try missingSchema(upgrading: true, creatingTokens: false)
+        let added = settings.mapping.additions(to: try catalogTable()).map(\.name)
+        guard let triggers = try registrationTriggers(adding: added) else { return (missing, []) }
+        return (
+            SchemaScript(statements: missing.statements + triggers.statements),
+            triggers.alternatives
+        )
+    }
+
     /// The statement for the queue, or for the index that separates its open rows from closed ones.
     private func missingQueueSchema(_ upgrading: Bool) throws(StoreFailure) -> [String] {
         let dialect = connection.dialect
@@ -50,8 +65,7 @@ extension TokenTable {
         var statements: [String] = []
         if let existing {
             guard upgrading else { return [] }
-            for column in PushsweepTable.additions where existing.column(column.name) == nil {
-                guard mapping.isDetected(column.name) else { continue }
+            for column in mapping.additions(to: existing) {
                 statements.append(
                     PushsweepTable.activeUsers.addition(of: column, to: name, dialect))
             }
@@ -130,6 +144,11 @@ extension TokenTable {
 }
 
 extension TableMapping {
+    /// The columns that an upgrade adds to a table.
+    fileprivate func additions(to table: CatalogTable) -> [PushsweepTable.Column] {
+        PushsweepTable.additions.filter { table.column($0.name) == nil && isDetected($0.name) }
+    }
+
     /// Whether the settings leave this column's name to detection.
     fileprivate func isDetected(_ name: String) -> Bool {
         // With a column of two values the time and the reason of a mark are in pushsweep_invalid.

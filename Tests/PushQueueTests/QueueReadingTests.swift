@@ -115,4 +115,46 @@ struct QueueReadingTests {
         let claim = try #require(try stage.queue().claim())
         #expect(claim.notifications.map(\.token) == [.numbered(1)])
     }
+
+    @Test(
+        "a payload goes into a column of any character set with the meaning that it had",
+        .enabled(if: MariaDBServer.fromEnvironment != nil, Comment(rawValue: MariaDBServer.absence)),
+        arguments: [
+            ("latin1", true), ("ascii", true), ("cp1251", true), ("utf8mb3", true),
+            ("utf8mb4", false), ("utf16", false),
+        ])
+    func characterSets(_ set: String, _ isEscaped: Bool) throws {
+        let stage = try QueueStage(QueueCase(engine: .mariaDB, tables: .tutorial))
+        try stage.database.execute(
+            "ALTER TABLE push_queue MODIFY payload VARCHAR(256) CHARACTER SET \(set) NOT NULL")
+        try stage.register(1..<2)
+        let text = "{\"aps\":{\"alert\":\"\u{E9}\u{20AC}\u{65E5}\u{1F600}\u{1F468}\u{200D}\u{1F469} \\\" ?\"}}"
+        try stage.database.store().enqueue(
+            [NewNotification(token: .numbered(1), payload: Array(text.utf8))], for: chat)
+        let claim = try #require(try stage.queue().claim())
+        let sent = try #require(claim.notifications.first).payload
+        let meaning = { (bytes: [UInt8]) in
+            try JSONDecoder().decode([String: [String: String]].self, from: Data(bytes))
+        }
+        #expect(try meaning(sent) == meaning(Array(text.utf8)))
+        #expect((sent == Array(text.utf8)) != isEscaped)
+        #expect(String(decoding: sent, as: UTF8.self).contains("\\ud83d\\ude00") == isEscaped)
+    }
+
+    @Test(
+        "a payload that is too long with its escapes is refused before it is queued",
+        .enabled(if: MariaDBServer.fromEnvironment != nil, Comment(rawValue: MariaDBServer.absence)))
+    func tooLongWithEscapes() throws {
+        let stage = try QueueStage(QueueCase(engine: .mariaDB, tables: .tutorial))
+        try stage.database.execute(
+            "ALTER TABLE push_queue MODIFY payload VARCHAR(9000) CHARACTER SET latin1 NOT NULL")
+        let text = "{\"aps\":{\"alert\":\"\(String(repeating: "\u{1F600}", count: 400))\"}}"
+        let failure = #expect(throws: StoreFailure.self) {
+            try stage.database.store().enqueue(
+                [NewNotification(token: .numbered(1), payload: Array(text.utf8))], for: chat)
+        }
+        #expect(failure?.code == .configuration)
+        #expect(failure?.sentence.contains("with escapes") == true)
+        #expect(try stage.database.count("SELECT COUNT(*) FROM push_queue") == 0)
+    }
 }

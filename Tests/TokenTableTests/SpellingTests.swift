@@ -1,5 +1,7 @@
 import APNsProtocol
 import Database
+import Encodings
+import Foundation
 import TestSupport
 import Testing
 import TokenHygiene
@@ -214,5 +216,93 @@ struct SpellingTests {
                 == 1)
         #expect(
             try database.count("SELECT COUNT(*) FROM devices WHERE device_token LIKE '% %'") == 2)
+    }
+
+    /// Spellings that no search finds, by name.
+    static let odd: [(String, @Sendable (DeviceToken) -> String)] = [
+        ("apns:", { "apns:" + $0.hex.uppercased() }),
+        ("ios", { "ios" + $0.hex }),
+        ("it's|", { "it's|" + $0.hex }),
+        ("hex in groups", { "[" + $0.hex.prefix(32) + "-" + $0.hex.suffix(32) + "]" }),
+        ("Base64", { Data($0.bytes).base64EncodedString() }),
+        (
+            "Base64",
+            {
+                var text: [UInt8] = []
+                Base64URL.encode($0.bytes, into: &text)
+                return String(decoding: text, as: UTF8.self)
+            }
+        ),
+    ]
+
+    @Test(
+        "check refuses prefixes, brackets and Base64, and its statement rewrites them and nothing else",
+        arguments: hexColumns, odd.indices)
+    func oddSpellings(_ column: (TestEngine, String), _ spelling: Int) throws {
+        let (engine, type) = column
+        let (name, spell) = Self.odd[spelling]
+        let database = try TokenDatabase(engine)
+        try database.createSideTables()
+        try database.execute(
+            "CREATE TABLE devices (id INTEGER PRIMARY KEY, device_token \(type))")
+        // Bytes that need every character of both alphabets.
+        let token = DeviceToken((0..<32).map { UInt8(truncatingIfNeeded: $0 * 73 + 251) }) ?? Self.token
+        let strangers = [
+            "cX9-_a:APA91b" + String(repeating: "Ab1-", count: 35), "ExponentPushToken[abcdefghij]",
+            String(repeating: "APA91bE_", count: 19), "apns:none", "",
+            "c9d4c07c-fbbc-26d6-ef87-a44d53e16983", DeviceToken.numbered(1).hex,
+            DeviceToken.numbered(2).hex, DeviceToken.numbered(3).hex, DeviceToken.numbered(4).hex,
+            DeviceToken.numbered(5).hex, DeviceToken.numbered(6).hex, DeviceToken.numbered(7).hex,
+        ]
+        for (id, text) in ([spell(token)] + strangers).enumerated() {
+            try database.execute(
+                "INSERT INTO devices VALUES (\(id), ?)",
+                [type == "VARBINARY(200)" ? .bytes(Array(text.utf8)) : .text(text)])
+        }
+        let store = try database.store {
+            $0.table = "devices"
+            $0.encoding = .hex
+        }
+        let evidence = [TokenEvidence(token: token, time: EpochMilliseconds(start))]
+        #expect(try store.classify(evidence).counts == OutcomeCounts(unknown: 1))
+        let refusals = try store.examine(.read).findings.filter { $0.severity == .refusedByCheck }
+        let refusal = try #require(refusals.first)
+        #expect(refusals.count == 1 && refusal.sentence.contains("1 of 14 rows read"))
+        #expect(refusal.sentence.contains(name), "\(refusal)")
+        #expect(!refusal.sentence.contains(token.hex.prefix(12)))
+        let statement = try #require(refusal.sentence.firstRange(of: "UPDATE "))
+        try database.execute(String(refusal.sentence[statement.lowerBound...]))
+        #expect(try store.examine(.read).passesCheck)
+        #expect(try store.classify(evidence).counts == OutcomeCounts(applied: 1))
+        for (id, text) in strangers.enumerated() {
+            #expect(
+                try database.count(
+                    "SELECT COUNT(*) FROM devices WHERE id = \(id + 1) AND device_token = ?",
+                    [type == "VARBINARY(200)" ? .bytes(Array(text.utf8)) : .text(text)]) == 1, "\(text)")
+        }
+    }
+
+    @Test(
+        "check names how Base64 in a column of bytes becomes bytes", arguments: TestEngine.available)
+    func base64AsBytes(_ engine: TestEngine) throws {
+        let database = try TokenDatabase(engine)
+        try database.createSideTables()
+        try database.execute(
+            "CREATE TABLE devices (id INTEGER PRIMARY KEY, device_token "
+                + "\(engine == .mariaDB ? "VARBINARY(100)" : "BLOB"))")
+        let text = Data(Self.token.bytes).base64EncodedString()
+        try database.execute("INSERT INTO devices VALUES (1, ?)", [.bytes(Array(text.utf8))])
+        let store = try database.store { $0.table = "devices" }
+        let refusal = try #require(
+            try store.examine(.read).findings.first { $0.severity == .refusedByCheck })
+        guard engine == .mariaDB else {
+            #expect(refusal.sentence.contains("SQLite has no function"))
+            return
+        }
+        let statement = try #require(refusal.sentence.firstRange(of: "UPDATE "))
+        try database.execute(String(refusal.sentence[statement.lowerBound...]))
+        #expect(
+            try store.classify([TokenEvidence(token: Self.token, time: EpochMilliseconds(start))])
+                .counts == OutcomeCounts(applied: 1))
     }
 }

@@ -14,7 +14,7 @@ package struct LivingColumn: Hashable, Sendable {
     /// Whether the column has the type BIT, which is read as bytes and compared as a number.
     let isBits: Bool
     /// Whether the column's collation treats upper and lower case as equal.
-    let ignoresCase: Bool
+    package let ignoresCase: Bool
 
     /// Whether a stored value is that of a dead row.
     package func isDead(_ value: SQLValue) -> Bool { folded(value) == folded(dead) }

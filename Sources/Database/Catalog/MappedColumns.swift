@@ -21,7 +21,7 @@ package struct TokenColumn: Hashable, Sendable {
 
     /// Whether hex text may be stored as text or as bytes, which are never equal: a column of
     /// SQLite that is not declared to hold text keeps the bound type.
-    var mixesTextAndBytes = false
+    package var mixesTextAndBytes = false
 
     /// The number of values by which a token is searched, 1 to 4.
     package var spellings: Int {
@@ -96,7 +96,7 @@ package struct PartitionColumn: Hashable, Sendable {
     /// reading.
     package let isExact: Bool
     /// The column's value for a word of the settings, where they differ.
-    let values: [String: String]
+    package let values: [String: String]
 
     /// The column's value for an app or environment of the settings. Throws `configuration` for a
     /// word where the column holds numbers.

@@ -31,6 +31,8 @@ package struct TableReach: Hashable, Sendable {
         package let name: String
         /// `INSERT`, `UPDATE` or `DELETE`.
         package let event: String
+        /// Its statements as SQL; empty where the account may not see them.
+        package let body: String
     }
 
     /// The foreign keys of other tables that refer to this one.
@@ -56,18 +58,21 @@ extension Catalog {
         }
     }
 
-    private func triggers(of name: TableName) throws(SQLFailure) -> [TableReach.Trigger] {
+    /// The triggers that run when rows of a table change. Throws any failure of the query.
+    package func triggers(of name: TableName) throws(SQLFailure) -> [TableReach.Trigger] {
         let rows: SQLRows
         switch connection.dialect.engine {
         case .mariaDB:
             rows = try connection.query(
                 """
-                SELECT TRIGGER_NAME, EVENT_MANIPULATION FROM information_schema.TRIGGERS \
+                SELECT TRIGGER_NAME, EVENT_MANIPULATION, ACTION_STATEMENT \
+                FROM information_schema.TRIGGERS \
                 WHERE EVENT_OBJECT_SCHEMA = COALESCE(?, DATABASE()) AND EVENT_OBJECT_TABLE = ?
                 """, [name.schema.map(SQLValue.text) ?? .null, .text(name.name)])
             return (0..<rows.count).map {
                 TableReach.Trigger(
-                    name: rows[$0, 0].text ?? "", event: (rows[$0, 1].text ?? "").uppercased())
+                    name: rows[$0, 0].text ?? "", event: (rows[$0, 1].text ?? "").uppercased(),
+                    body: rows[$0, 2].text ?? "")
             }
         case .sqlite:
             let schema = connection.dialect.quoted(name.schema ?? "main")
@@ -77,7 +82,8 @@ extension Catalog {
             return (0..<rows.count).map {
                 TableReach.Trigger(
                     name: rows[$0, 0].text ?? "",
-                    event: Self.event(ofTrigger: rows[$0, 1].text ?? ""))
+                    event: Self.event(ofTrigger: rows[$0, 1].text ?? ""),
+                    body: rows[$0, 1].text ?? "")
             }
         }
     }

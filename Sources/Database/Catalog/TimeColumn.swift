@@ -33,6 +33,12 @@ package struct TimeColumn: Hashable, Sendable {
     /// The storage of its instants.
     package let storage: Storage
 
+    /// Describes a column; the database's own are found by `ColumnResolver`.
+    package init(name: String, storage: Storage) {
+        self.name = name
+        self.storage = storage
+    }
+
     /// The lowest plausible number of milliseconds: smaller ones are from before March 1973 and
     /// count as seconds.
     package static let leastMilliseconds: Int64 = 100_000_000_000

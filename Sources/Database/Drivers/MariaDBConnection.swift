@@ -147,19 +147,22 @@ package final class MariaDBConnection: SQLConnection {
     package static let strictMode =
         "STRICT_TRANS_TABLES,STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION,ERROR_FOR_DIVISION_BY_ZERO,"
         + lenientMode
+    /// The variable that is set in every session of this program.
+    package static let ownMark = "@pushsweep"
     /// The SQL mode that changes a value that does not fit, for rows that are compared afterwards.
     package static let lenientMode = "NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES"
 
     /// READ COMMITTED, so that FOR UPDATE takes no gap locks, which would block registrations of
     /// other tokens. Times are in UTC. A value that does not fit is an error, never shortened. A
     /// row whose number is 0 is inserted with 0, and a row with a date that does not exist is
-    /// restored with that date.
+    /// restored with that date. The variable keeps triggers of `schema print --upgrade` from taking
+    /// a change of this program for a registration.
     private func prepareSession() throws(SQLFailure) {
         try run(
             """
             SET SESSION time_zone = '+00:00', sql_mode = '\(Self.strictMode)', \
             sql_safe_updates = 1, autocommit = 1, \
-            innodb_lock_wait_timeout = \(settings.timeouts.lockWait)
+            innodb_lock_wait_timeout = \(settings.timeouts.lockWait), \(Self.ownMark) = 1
             """)
         try run("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
         mostBytes = try query("SELECT @@max_allowed_packet").scalar?.count ?? 1_048_576

@@ -1,3 +1,5 @@
+import Encodings
+
 /// The differences between the engines. The store writes everything else once, in SQL that MariaDB
 /// 10.6, MySQL 8, Galera, Spider, TiDB and Vitess all run.
 package struct SQLDialect: Hashable, Sendable {
@@ -45,6 +47,15 @@ package struct SQLDialect: Hashable, Sendable {
         }
         quoted.append(quote)
         return String(quoted)
+    }
+
+    /// A text as an SQL literal, for statements that are printed.
+    package func literal(_ text: String) -> String {
+        // Whether a backslash escapes depends on the session that runs the statement.
+        guard engine == .mariaDB, text.contains("\\") else {
+            return "'\(text.replacing("'", with: "''"))'"
+        }
+        return "CONVERT(x'\(Hex.text(Array(text.utf8)))' USING utf8mb4)"
     }
 
     /// The hint after a table's name that makes a server use an index; empty for SQLite and where

@@ -67,6 +67,50 @@ package struct SchemaWork {
     }
 }
 
+/// The statements that `schema print` takes from the token database, which it reads and never
+/// changes.
+package enum SchemaPrinting {
+    /// The statements for an existing token table: missing columns and indexes, missing tables of this
+    /// program, and what writes the time of a registration.
+    ///
+    /// - Throws: exit 78 where the table does not fit the settings; any failure of the database.
+    package static func upgrade(_ settings: Settings) throws(RunFailure) -> SchemaReport {
+        try reading(settings) { (tokens: TokenTable) throws(StoreFailure) in
+            let upgrade = try tokens.upgradeScript()
+            return SchemaReport(upgrade.script, executed: false, notes: upgrade.notes)
+        }
+    }
+
+    /// The view of sendable rows under a name, with its condition for a sender without the view.
+    ///
+    /// - Throws: exit 78 where the table does not fit the settings; any failure of the database.
+    package static func view(
+        named name: String, _ settings: Settings
+    ) throws(RunFailure) -> SchemaReport {
+        try reading(settings) { (tokens: TokenTable) throws(StoreFailure) in
+            let view = try tokens.sendableView(
+                named: name, partitions: settings.apps.map(\.storedPartition))
+            return SchemaReport(
+                SchemaScript(statements: view.statements), executed: false,
+                notes: ["A sender without the view adds this to the WHERE of its SELECT:", "AND"]
+                    + view.condition.enumerated().map {
+                        ($0.offset == 0 ? "  " : "  AND ") + $0.element
+                    }, condition: view.condition.joined(separator: " AND "))
+        }
+    }
+
+    private static func reading(
+        _ settings: Settings, _ read: (TokenTable) throws(StoreFailure) -> SchemaReport
+    ) throws(RunFailure) -> SchemaReport {
+        do {
+            try settings.ensureOwnStore()
+            return try read(TokenTable(StoreSettings(settings)))
+        } catch {
+            throw .wrapping(error, at: .store)
+        }
+    }
+}
+
 /// The statements of `pushsweep schema`: one JSON object for scripts. Fields may be added, never
 /// renamed.
 package struct SchemaReport: PrintedLines, Codable, Hashable, Sendable {
@@ -74,21 +118,30 @@ package struct SchemaReport: PrintedLines, Codable, Hashable, Sendable {
     package let executed: Bool
     /// The statements in order, without closing semicolons.
     package let statements: [String]
+    /// What to do besides, or in place of the statements, in lines.
+    package let notes: [String]
+    /// The condition of sendable rows; nil without a view.
+    package let condition: String?
     /// The exit code.
     package var exit: Int32 = 0
 
     /// Makes the report of a script.
-    package init(_ script: SchemaScript, executed: Bool) {
+    package init(
+        _ script: SchemaScript, executed: Bool, notes: [String] = [], condition: String? = nil
+    ) {
         self.executed = executed
         statements = script.statements
+        self.notes = notes
+        self.condition = condition
     }
 
     /// The statements as text, which a database client can also read.
     package var lines: [String] {
-        statements.isEmpty
-            ? ["nothing is missing"]
+        let comments = notes.isEmpty ? [] : notes.map { "-- \($0)" }
+        return statements.isEmpty
+            ? ["nothing is missing"] + comments
             : SchemaScript(statements: statements).text.split(
                 separator: "\n", omittingEmptySubsequences: false
-            ).map(String.init)
+            ).map(String.init) + comments
     }
 }

@@ -84,6 +84,7 @@ extension TokenTable {
         }
         if searchesRows && report.firstFailure == nil {
             report.findings += try refusalFindings(layout)
+            report.findings += try registrationFindings(layout)
         }
         return report
     }

@@ -129,12 +129,12 @@ struct LayoutExamination {
                 "rows are deleted although their device may have come back"
             case .apply(let policy) where policy.action == .delete:
                 "nothing is deleted, only marked"
-            default: "a device that came back after a signal looks like one that did not"
+            default: layout.lostReturn(under: mapping)
             }
         let cure =
             mapping.registeredAt.column == .absent
             ? "name one under store.active-users.registered-at"
-            : "`pushsweep schema apply --upgrade` adds one"
+            : "`pushsweep schema print --upgrade` prints a column and the triggers that write it"
         return StoreFinding(
             .warning,
             "\(layout.table) has no column for the time of registration: \(consequence); "

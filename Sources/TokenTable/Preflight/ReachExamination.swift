@@ -106,7 +106,7 @@ extension TokenTable {
                     "removing a row of \(table.name) runs triggers: "
                         + "\(triggers.map(\.name).sorted().joined(separator: ", ")); \(cure)"))
         }
-        let inserting = reach.triggers.filter { $0.event == "INSERT" }.map(\.name).sorted()
+        let inserting = reach.foreign("INSERT")
         if !inserting.isEmpty {
             findings.append(
                 StoreFinding(
@@ -138,11 +138,21 @@ extension TokenTable {
     }
 
     private func triggerWarning(_ reach: TableReach, _ table: CatalogTable) -> StoreFinding? {
-        let triggers = reach.triggers.filter { $0.event == "UPDATE" }.map(\.name).sorted()
+        let triggers = reach.foreign("UPDATE")
         guard !triggers.isEmpty else { return nil }
         return StoreFinding(
             .warning,
             "marking a row of \(table.name) runs triggers: \(triggers.joined(separator: ", ")); what they "
                 + "write elsewhere is not undone, and rows they refuse are left and named")
+    }
+}
+
+extension TableReach {
+    /// The names of the triggers for an event, without those that `schema print --upgrade` makes:
+    /// they do nothing when this program changes a row.
+    fileprivate func foreign(_ event: String) -> [String] {
+        triggers.filter {
+            $0.event == event && !$0.name.hasPrefix(RegistrationTriggers.prefix)
+        }.map(\.name).sorted()
     }
 }

@@ -26,7 +26,7 @@ package struct TokenSample: Hashable, Sendable {
         case truncatedDescription = "truncated description"
         /// An odd number of hex digits.
         case oddLength = "odd length"
-        /// A text that could be base64.
+        /// Base64 of as many bytes as a token has.
         case base64Like = "base64-like"
         /// Any other value.
         case other
@@ -57,7 +57,8 @@ package struct TokenSample: Hashable, Sendable {
         case .bytes(let bytes):
             if bytes.isEmpty { return .blank }
             let isHexText = bytes.count >= 32 && bytes.allSatisfy { Hex.value(of: $0) != nil }
-            return isHexText ? spelling(ofText: bytes) : .bytes
+            return isHexText || UnfindableSpelling.isBase64(bytes)
+                ? spelling(ofText: bytes) : .bytes
         case .null: return .blank
         default: return .other
         }
@@ -73,26 +74,13 @@ package struct TokenSample: Hashable, Sendable {
             case .truncatedDescription: return .truncatedDescription
             case .oddLength: return .oddLength
             case .notHex:
-                let isBase64 =
-                    text.count >= 16 && text.count % 4 == 0
-                    && text.allSatisfy { isBase64Character($0) }
-                return isBase64 ? .base64Like : .other
+                return UnfindableSpelling.isBase64(text) ? .base64Like : .other
             }
         }
         if text.contains(where: { Hex.value(of: $0) == nil }) { return .grouped }
         let hasUpper = text.contains { (UInt8(ascii: "A")...UInt8(ascii: "F")).contains($0) }
         let hasLower = text.contains { (UInt8(ascii: "a")...UInt8(ascii: "f")).contains($0) }
         return hasUpper ? (hasLower ? .mixedHex : .upperHex) : .lowerHex
-    }
-
-    private static func isBase64Character(_ byte: UInt8) -> Bool {
-        switch byte {
-        case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "z"),
-            UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "+"), UInt8(ascii: "/"),
-            UInt8(ascii: "="), UInt8(ascii: "-"), UInt8(ascii: "_"):
-            true
-        default: false
-        }
     }
 }
 
@@ -129,13 +117,15 @@ extension TokenTable {
         }
         var sample = TokenSample()
         var misplaced = 0
-        var scattered = 0
+        var unfindable: [UnfindableSpelling: Int] = [:]
         var unreadable = 0
         var milliseconds = 0
         for row in 0..<rows.count {
             sample.add(rows[row, 0])
             if layout.token.isMisplaced(rows[row, 0]) { misplaced += 1 }
-            if layout.token.isScattered(rows[row, 0]) { scattered += 1 }
+            if let spelling = layout.token.unfindableSpelling(of: rows[row, 0]) {
+                unfindable[spelling, default: 0] += 1
+            }
             guard let registration = layout.registration else { continue }
             if registration.isUnreadable(rows[row, 1]) { unreadable += 1 }
             if registration.storage == .epochSeconds,
@@ -146,9 +136,8 @@ extension TokenTable {
         }
         report.sample = sample
         report.findings += Self.findings(on: sample, misplaced: misplaced, layout)
-        if scattered > 0 {
-            report.findings.append(layout.spellingFinding(scattered, of: rows.count, dialect))
-        }
+        report.findings += layout.spellingFindings(
+            unfindable, of: rows.count, try catalogTable(), dialect)
         if let registration = layout.registration {
             report.findings += Self.findings(
                 unreadable: unreadable, milliseconds: milliseconds, of: rows.count, registration,
@@ -232,49 +221,5 @@ extension TokenTable {
                         : "signals about their rows are counted as refused and change nothing; correct "
                             + "the rows"))
         ]
-    }
-}
-
-// A statement searches a token in the spellings that programs write, so that an index serves it.
-// Other spellings of the same token can be read, but no search finds them.
-
-extension TableLayout {
-    /// The finding about tokens in spellings that no search finds, with the statement that rewrites
-    /// them.
-    fileprivate func spellingFinding(
-        _ count: Int, of total: Int, _ dialect: SQLDialect
-    ) -> StoreFinding {
-        StoreFinding(
-            .refusedByCheck,
-            "column \(token.name) of \(table): \(count) of \(total) rows read have hex in groups, in "
-                + "angle brackets or in mixed case, and sweep, send and enqueue find none of their tokens; let "
-                + "the app store plain lower-case hex, then run \(normalization(dialect))")
-    }
-
-    /// The statement that rewrites hex in groups, angle brackets or mixed case as plain hex.
-    private func normalization(_ dialect: SQLDialect) -> String {
-        let name = dialect.quoted(token.name)
-        // LOWER has no effect on bytes.
-        let text =
-            dialect.engine == .mariaDB && token.isBinary ? "CONVERT(\(name) USING latin1)" : name
-        let plain = [" ", "<", ">"].reduce(text) { "REPLACE(\($0), '\($1)', '')" }
-        var assignments = ["\(name) = LOWER(\(plain))"]
-        if registrationMovesItself, let registration {
-            let column = dialect.quoted(registration.name)
-            assignments.append("\(column) = \(column)")
-        }
-        // Rows of other forms, such as shortened descriptions, stay as they are.
-        let isHex =
-            dialect.engine == .mariaDB
-            ? "\(text) NOT REGEXP '[^0-9A-Fa-f <>]'" : "\(name) NOT GLOB '*[^0-9A-Fa-f <>]*'"
-        var condition = "\(isHex) AND \(text) <> ''"
-        if let platform {
-            let word =
-                platform.column.isInteger
-                ? platform.word : "'\(platform.word.replacing("'", with: "''"))'"
-            condition += " AND \(dialect.quoted(platform.column.name)) = \(word)"
-        }
-        return "UPDATE \(table.sql(dialect)) SET \(assignments.joined(separator: ", ")) WHERE "
-            + condition
     }
 }

@@ -1,6 +1,8 @@
 import ArgumentParser
 import Database
 import Operations
+import Settings
+import TokenTable
 
 /// `pushsweep schema`: the tables of the token database.
 struct SchemaCommand: ParsableCommand {
@@ -10,12 +12,22 @@ struct SchemaCommand: ParsableCommand {
         discussion: HelpText.exitStatus,
         subcommands: [Print.self, Apply.self])
 
-    /// `pushsweep schema print`: prints the statements without a connection to the database.
+    /// `pushsweep schema print`: prints statements and executes none.
     struct Print: ParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "print",
-            abstract: "Print the statements for the whole schema; connects to nothing.",
-            discussion: HelpText.exitStatus)
+            abstract: "Print the statements for the whole schema, for an upgrade, or for a view.",
+            discussion: """
+                Without --upgrade and --view it prints the whole schema, and connects to nothing. With \
+                one of them it reads the columns of the token table and executes no statement: the \
+                account needs the right to read the table.
+
+                --upgrade prints what an existing token table lacks, and triggers that write the time \
+                of each registration, for applications that do not. --view prints a view of the rows \
+                that may be sent to, and its condition for senders without the view.
+
+                \(HelpText.exitStatus)
+                """)
 
         @OptionGroup var common: CommonOptions
 
@@ -24,16 +36,41 @@ struct SchemaCommand: ParsableCommand {
             help: "Only the tables that pushsweep keeps beside yours, not active_users.")
         var sideTables = false
 
+        @Flag(
+            name: .long,
+            help: "What the existing token table lacks, and triggers for the registration time.")
+        var upgrade = false
+
+        @Flag(name: .long, help: "A view of the rows that may be sent to.")
+        var view = false
+
+        @Option(name: .long, help: ArgumentHelp("The name of the view.", valueName: "name"))
+        var viewName = SendableView.usualName
+
+        func validate() throws {
+            guard [sideTables, upgrade, view].count(where: { $0 }) <= 1 else {
+                throw ValidationError("give one of --side-tables, --upgrade and --view")
+            }
+            guard view || viewName == SendableView.usualName else {
+                throw ValidationError("--view-name is the name of the view; give --view too")
+            }
+        }
+
         func run() throws {
             try common.finish { _ in
-                let location = try common.settings().store.location
-                let script =
-                    sideTables
-                    ? SchemaScript.sideTables(for: location) : SchemaScript.whole(for: location)
-                let report = SchemaReport(script, executed: false)
-                common.print(report)
+                common.print(try report(common.settings()))
                 return .done
             }
+        }
+
+        private func report(_ settings: Settings) throws(RunFailure) -> SchemaReport {
+            if upgrade { return try SchemaPrinting.upgrade(settings) }
+            if view { return try SchemaPrinting.view(named: viewName, settings) }
+            let location = settings.store.location
+            return SchemaReport(
+                sideTables
+                    ? SchemaScript.sideTables(for: location) : SchemaScript.whole(for: location),
+                executed: false)
         }
     }
 

@@ -97,6 +97,7 @@ struct TableCourse {
             }
             try sweep(step, store, &random, &tally)
         }
+        try expectView(store)
         if policy.deletesAfter != nil { try expire(store, &random, &tally) }
         try takeBack(store, &random, &tally)
     }
@@ -111,6 +112,24 @@ struct TableCourse {
             toHold: proposal, after: RemovalHistory()
         ) { try store.livingRows(in: partition, atMost: $0) }
         findings.expect(cause != nil, "a feed of unknown tokens was not held")
+    }
+
+    /// The view has the tokens that a sender may send to, and no other.
+    private func expectView(_ store: TokenTable) throws {
+        for statement in try store.sendableView(partitions: [partition]).statements {
+            try database.sql.run(statement)
+        }
+        defer { try? database.sql.run("DROP VIEW \(SendableView.usualName)") }
+        let tokens = (0..<14).map { DeviceToken.numbered($0) }
+        let statuses = try store.tokenStatuses(in: partition).statuses(of: tokens)
+        let living = Set(statuses.filter { $0.value == .living }.keys)
+        let shown = try Set(
+            database.sql.query("SELECT number FROM \(SendableView.usualName)").numbers)
+        let found = Set(
+            rows.filter { $0.isOurs && shown.contains($0.number) }.compactMap(\.token))
+        findings.expect(
+            found == living,
+            "the view lacks \(living.subtracting(found)) and has \(found.subtracting(living))")
     }
 
     // MARK: Steps
@@ -375,4 +394,9 @@ struct TableCourse {
         try findings.expect(
             database.count("SELECT COUNT(*) FROM pushsweep_change") == 0, "a purge left entries")
     }
+}
+
+extension SQLRows {
+    /// The first column of all rows, as numbers.
+    fileprivate var numbers: [Int] { (0..<count).compactMap { self[$0, 0].count } }
 }

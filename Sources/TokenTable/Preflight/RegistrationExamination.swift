@@ -1,0 +1,127 @@
+import APNsProtocol
+import Database
+import TokenHygiene
+
+// A device that came back is kept because its registration is later than the evidence. That holds
+// only if something writes the time at every registration: the application, the database by itself,
+// or a trigger. What the application does is not in the catalog. So the examination looks at what
+// the time looks like: whether rows have one, whether the newest is of these days, and whether the
+// column's name says that the time is set once.
+
+extension TokenTable {
+    /// The days after which the newest registration of a table is suspicious.
+    private static let usualAge: Int64 = 30
+    /// The number of rows that are read at the end of the key.
+    private static let newestRows = 200
+
+    /// Warnings where nothing seems to write the time of a registration. Reads the first rows, those
+    /// with the highest keys where the key is one number, and the end of an index on the column.
+    func registrationFindings(_ layout: TableLayout) throws(StoreFailure) -> [StoreFinding] {
+        guard let column = layout.registration else { return [] }
+        let triggers = try retries.retrying("reading the triggers of \(layout.table)") {
+            () throws(SQLFailure) in
+            try Catalog(connection: connection).triggers(of: layout.table)
+        }
+        let writer = triggers.first {
+            $0.event == "UPDATE" && $0.body.lowercased().contains(column.name.lowercased())
+        }
+        if let writer {
+            return [
+                StoreFinding(
+                    .ok,
+                    "trigger \(writer.name) of \(layout.table) writes \(column.name) when a device "
+                        + "registers again")
+            ]
+        }
+        if layout.registrationMovesItself { return [] }
+        let consequence = layout.lostReturn(under: settings.mapping)
+        let cure = "write the time at each registration, or run what `pushsweep schema print --upgrade` prints"
+        if column.isSetOnce {
+            return [
+                StoreFinding(
+                    .warning,
+                    "column \(column.name) of \(layout.table) is named as a time that is set once, and "
+                        + "nothing in the database moves it: unless the application does, or deletes "
+                        + "and inserts the row, \(consequence); \(cure)")
+            ]
+        }
+        let times = try registrations(layout, column)
+        guard times.rows > 0 else { return [] }
+        guard let newest = times.newest else {
+            return [
+                StoreFinding(
+                    .warning,
+                    "column \(column.name) of \(layout.table) is empty in all \(times.rows) rows read, so "
+                        + "nothing seems to write it: \(consequence); \(cure)")
+            ]
+        }
+        let days = (try session.databaseTime().rawValue - newest.rawValue) / 86_400_000
+        guard days > Self.usualAge else { return [] }
+        return [
+            StoreFinding(
+                .warning,
+                "the newest \(column.name) among \(times.rows) rows read of \(layout.table) is \(days) days "
+                    + "old: if devices still register, nothing writes it, and \(consequence); \(cure)")
+        ]
+    }
+
+    /// The number of rows read, and the newest registration among them.
+    private func registrations(
+        _ layout: TableLayout, _ column: TimeColumn
+    ) throws(StoreFailure) -> (rows: Int, newest: EpochMilliseconds?) {
+        let dialect = connection.dialect
+        let table = layout.table.sql(dialect)
+        let name = dialect.quoted(column.name)
+        let key = dialect.quoted(layout.key[0].name)
+        var queries = ["SELECT \(name), \(key) FROM \(table) LIMIT \(Self.newestRows)"]
+        let indexes = try catalogTable().indexes
+        let isOrdered =
+            layout.key.count == 1 && layout.key[0].isInteger
+            && (connection.dialect.engine == .sqlite
+                || indexes.contains {
+                    $0.columns.first?.lowercased() == layout.key[0].name.lowercased()
+                })
+        if isOrdered {
+            queries.append(
+                "SELECT \(name), \(key) FROM \(table) ORDER BY \(key) DESC LIMIT \(Self.newestRows)")
+        }
+        if indexes.contains(where: { $0.columns.first?.lowercased() == column.name.lowercased() }) {
+            queries.append("SELECT \(name) FROM \(table) ORDER BY \(name) DESC LIMIT 1")
+        }
+        var values: [SQLValue] = []
+        for sql in queries {
+            let rows = try retries.retrying("reading registrations of \(layout.table)") {
+                () throws(SQLFailure) in try connection.query(sql)
+            }
+            values += (0..<rows.count).map { rows[$0, 0] }
+        }
+        let known = values.compactMap { column.isUnreadable($0) ? nil : column.registration($0) }
+        return (values.count, known.max())
+    }
+}
+
+extension TimeColumn {
+    /// Whether the name says that the time is set when the row is made and never again.
+    fileprivate var isSetOnce: Bool {
+        let name = name.lowercased()
+        return ["creat", "insert", "added", "joined", "first"].contains { name.contains($0) }
+    }
+}
+
+extension TableLayout {
+    /// What happens to a device that registers again where no time shows it, as the end of a
+    /// sentence.
+    func lostReturn(under mapping: TableMapping) -> String {
+        let returned = "a device that registers again with the same token"
+        if let living {
+            return "\(returned) can be marked by an older signal, and stays so until the application "
+                + "sets \(living.name) to `\(mapping.living.living ?? "")`"
+        }
+        if let mark {
+            return "\(returned), or with another one in the same row, stays marked until the "
+                + "application empties \(mark.name) or deletes the row and inserts it again"
+        }
+        return "\(returned) stays marked, also if its row is deleted and inserted again, until an undo "
+            + "takes the mark out of pushsweep_invalid"
+    }
+}

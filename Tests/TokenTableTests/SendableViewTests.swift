@@ -1,0 +1,207 @@
+import APNsProtocol
+import TestSupport
+import Testing
+import TokenHygiene
+
+@testable import Database
+@testable import PushQueue
+@testable import TokenTable
+
+/// The random tables compare the view with the sender too; these are the shapes that they lack.
+@Suite("The view of sendable rows")
+struct SendableViewTests {
+    private static let tokens = (0..<12).map { DeviceToken.numbered($0) }
+
+    /// The tokens of the view in a partition, and those of a SELECT with the condition, which are the
+    /// same.
+    private static func shown(
+        _ database: TokenDatabase, _ store: TokenTable, where condition: String = "1 = 1",
+        partitions: [Partition] = [chat]
+    ) throws -> Set<DeviceToken> {
+        let view = try store.sendableView(named: "may_send", partitions: partitions)
+        for statement in view.statements { try database.sql.run(statement) }
+        let layout = try store.layout()
+        func tokens(_ source: String) throws -> Set<DeviceToken> {
+            let rows = try database.sql.query("SELECT device_token FROM \(source)")
+            return Set((0..<rows.count).compactMap { layout.token.token(rows[$0, 0]) })
+        }
+        let seen = try tokens("may_send WHERE \(condition)")
+        let direct = try tokens(
+            "active_users WHERE \(condition) AND \(view.condition.joined(separator: " AND "))")
+        #expect(seen == direct)
+        return seen
+    }
+
+    private static func sendable(
+        _ store: TokenTable, _ partition: Partition = chat
+    ) throws -> Set<DeviceToken> {
+        Set(
+            try store.tokenStatuses(in: partition).statuses(of: tokens).filter {
+                $0.value == .living
+            }.keys)
+    }
+
+    @Test("a column of two values decides alone", arguments: LivingCase.all)
+    func living(_ column: LivingCase) throws {
+        let database = try TokenDatabase(column.engine)
+        try database.createOwnSchema()
+        try database.execute("ALTER TABLE active_users ADD active \(column.type)")
+        try database.register(0..<12, at: start)
+        for number in 0..<9 {
+            try database.execute(
+                "UPDATE active_users SET active = "
+                    + column.literal(number % 3 == 0 ? column.dead : column.living)
+                    + ", invalidated_at = '2024-05-01 00:00:00' WHERE device_token = ?",
+                [.bytes(Self.tokens[number].bytes)])
+        }
+        let store = try database.store {
+            $0.living = LivingMapping(column: "active", living: column.living, dead: column.dead)
+        }
+        let shown = try Self.shown(database, store)
+        #expect(shown.count == 9)
+        #expect(try shown == Self.sendable(store))
+    }
+
+    @Test(
+        "rows of other platforms are left out, and values of apps and environments are the table's",
+        arguments: TestEngine.available, [true, false])
+    func words(_ engine: TestEngine, _ marksInRow: Bool) throws {
+        let database = try TokenDatabase(engine)
+        try database.createOwnSchema()
+        try database.execute("ALTER TABLE active_users ADD platform VARCHAR(20)")
+        for number in 0..<12 {
+            try database.register(
+                Self.tokens[number], at: start, app: number < 6 ? "7" : "8",
+                environment: number % 2 == 0 ? "prod" : "it's dev")
+        }
+        try database.execute(
+            "UPDATE active_users SET platform = CASE WHEN id % 5 = 0 THEN 'it''s' "
+                + "WHEN id % 5 = 1 THEN 'IT''S' ELSE 'it''s' END")
+        let store = try database.store {
+            $0.platform = PlatformMapping(column: "platform", value: "it's")
+            $0.environmentValues = ["production": "prod", "sandbox": "it's dev"]
+            if !marksInRow {
+                $0.invalidatedAt.column = .absent
+                $0.reason = .absent
+            }
+        }
+        let partitions = ["7", "8"].flatMap { app in
+            ["production", "sandbox"].map { Partition(app: app, environment: $0) }
+        }
+        try store.apply(
+            (0..<4).map { .dead($0, at: start + 60_000) }, app: "7", environment: "production")
+        for partition in partitions {
+            let environment = partition.environment == "production" ? "prod" : "it''s dev"
+            let shown = try Self.shown(
+                database, store,
+                where: "app_id = '\(partition.app)' AND environment = '\(environment)'",
+                partitions: partitions)
+            #expect(try shown == Self.sendable(store, partition), "\(partition)")
+            #expect(!shown.isEmpty)
+        }
+    }
+
+    @Test(
+        "marks beside the table count after the table has got a column for them",
+        arguments: TestEngine.available)
+    func upgraded(_ engine: TestEngine) throws {
+        let database = try TokenDatabase(engine)
+        try database.createOwnSchema()
+        try database.register(0..<12, at: start)
+        try database.store {
+            $0.invalidatedAt.column = .absent
+            $0.reason = .absent
+        }.apply((0..<4).map { .dead($0, at: start + 60_000) })
+        try database.execute(
+            "UPDATE active_users SET registered_at = '2024-01-01 00:05:00' WHERE device_token = ?",
+            [.bytes(Self.tokens[3].bytes)])
+        let store = try database.store()
+        try store.apply((2..<6).map { .dead($0, at: start + 50_000) })
+        let shown = try Self.shown(database, store)
+        #expect(try shown == Self.sendable(store))
+        #expect(shown == Set(Self.tokens[6...] + [Self.tokens[3]]))
+    }
+
+    @Test(
+        "times of another zone or form are compared as instants",
+        .enabled(if: MariaDBServer.fromEnvironment != nil, Comment(rawValue: MariaDBServer.absence)),
+        arguments: [
+            ("TIMESTAMP(3) NULL", "DATETIME(3) NULL"), ("DATETIME(3) NULL", "TIMESTAMP(3) NULL"),
+            ("TIMESTAMP(3) NULL", "TIMESTAMP(6) NULL"), ("DATETIME(6) NULL", "DATETIME(6) NULL"),
+        ])
+    func zones(_ registered: String, _ marked: String) throws {
+        let database = try TokenDatabase(.mariaDB)
+        try database.createSideTables()
+        try database.execute(
+            "CREATE TABLE active_users (id INT PRIMARY KEY, device_token VARBINARY(100), "
+                + "registered_at \(registered), invalidated_at \(marked))")
+        for number in 0..<12 {
+            try database.execute(
+                "INSERT INTO active_users VALUES (?, ?, '2024-05-01 10:00:00.500', ?)",
+                [
+                    .integer(Int64(number)), .bytes(Self.tokens[number].bytes),
+                    .text("2024-05-01 10:00:\(number % 2 == 0 ? "00.499" : "00.500")"),
+                ])
+        }
+        let store = try database.store()
+        try database.execute("SET SESSION time_zone = '+05:00'")
+        let shown = try Self.shown(database, store)
+        #expect(shown.count == 6)
+        #expect(try shown == Self.sendable(store))
+    }
+
+    @Test("texts with a zone of their own, of a declared zone and without seconds are instants")
+    func texts() throws {
+        let database = try TokenDatabase(.sqlite)
+        try database.createSideTables()
+        try database.execute(
+            "CREATE TABLE active_users (id INTEGER PRIMARY KEY, device_token BLOB, "
+                + "registered_at DATETIME, invalidated_at DATETIME)")
+        let times = [
+            "2024-05-01 10:00", "2024-05-01T08:00:00Z", "2024-05-01 10:00:00.7",
+            "2024-05-01 12:00:00.700+02:00", "2024-05-01T10:00:00.699", "2024-02-31 10:00:00",
+            "soon", "   ", "2024-05-01 10:00:00.700",
+        ]
+        var number = 0
+        for registered in times {
+            for mark in times {
+                try database.execute(
+                    "INSERT INTO active_users VALUES (?, ?, ?, ?)",
+                    [
+                        .integer(Int64(number)), .bytes(DeviceToken.numbered(number).bytes),
+                        .text(registered), .text(mark),
+                    ])
+                number += 1
+            }
+        }
+        let store = try database.store { $0.registeredAt.zone = ZoneOffset(seconds: 7_200) }
+        let shown = try Self.shown(database, store)
+        let all = (0..<number).map { DeviceToken.numbered($0) }
+        let living = try store.tokenStatuses(in: chat).statuses(of: all).filter {
+            $0.value == .living
+        }
+        #expect(shown == Set(living.keys))
+        #expect(shown.count > 20 && shown.count < 70)
+    }
+
+    @Test(
+        "a table that does not show the app is refused for several apps with marks beside it",
+        arguments: TestEngine.available)
+    func severalApps(_ engine: TestEngine) throws {
+        let database = try TokenDatabase(engine)
+        try database.createSideTables()
+        try database.execute(
+            "CREATE TABLE active_users (id INTEGER PRIMARY KEY, device_token VARCHAR(64))")
+        let failure = #expect(throws: StoreFailure.self) {
+            try database.store().sendableView(
+                partitions: [chat, Partition(app: "mail", environment: "production")])
+        }
+        #expect(failure?.code == .configuration)
+        #expect(failure?.sentence.contains("store.active-users.app") == true)
+        try database.execute(
+            "INSERT INTO active_users VALUES (1, ?)", [.text(Self.tokens[1].hex.uppercased())])
+        #expect(try Self.shown(database, database.store()) == [Self.tokens[1]])
+        try database.store().apply([.dead(1, at: start)])
+        #expect(try Self.shown(database, database.store()) == [])
+    }
+}
