@@ -181,7 +181,8 @@ let package = Package(
         .testTarget(
             name: "TokenTableTests",
             dependencies: [
-                "APNsProtocol", "APNsSimulator", "Encodings", "TokenHygiene", "Database", "PushQueue",
+                "APNsProtocol", "APNsSimulator", "Encodings", "TokenHygiene", "Database",
+                "PushQueue",
                 "TokenTable", "TestSupport",
             ],
             swiftSettings: strict),

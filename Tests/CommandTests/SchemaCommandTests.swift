@@ -67,4 +67,44 @@ struct SchemaCommandTests {
         #expect(try stage.run("schema", "apply", "--create-token-table").exit == 0)
         #expect(access(path, F_OK) == 0)
     }
+
+    @Test(
+        "schema print prints an upgrade and a view that can be executed, and changes nothing",
+        arguments: TestEngine.available)
+    func printed(_ engine: TestEngine) throws {
+        let stage = try SweepStage(engine, dead: 20)
+        for (option, expected) in [("--upgrade", "CREATE TRIGGER"), ("--view", "CREATE")] {
+            let text = try stage.run("schema", "print", option)
+            #expect(text.exit == 0 && text.output.contains("\n-- "), "\(text.error)")
+            let printed = try stage.run("schema", "print", option, "--format", "json")
+            #expect(statements(printed).contains { $0.hasPrefix(expected) })
+            let again = try stage.run("schema", "print", option, "--format", "json")
+            #expect(again.output == printed.output)
+            for statement in statements(printed) { try stage.database.sql.run(statement) }
+        }
+        let rows = try stage.database.count("SELECT COUNT(*) FROM active_users")
+        let living = "SELECT COUNT(*) FROM pushsweep_sendable"
+        #expect(try stage.database.count(living) == rows)
+        #expect(try stage.sweep().exit == 0)
+        let left = try stage.database.count(living)
+        #expect(left < rows)
+        let view = try stage.run("schema", "print", "--view", "--format", "json")
+        let condition = try #require(view.json["condition"] as? String)
+        #expect(
+            try stage.database.count("SELECT COUNT(*) FROM active_users WHERE \(condition)") == left
+        )
+        // The condition that README gives for the default table.
+        #expect(
+            try stage.database.count(
+                "SELECT COUNT(*) FROM active_users WHERE user_id <> '' AND "
+                    + "(invalidated_at IS NULL OR registered_at > invalidated_at)") == left)
+        let other = try stage.run("schema", "print", "--view", "--view-name", "may send")
+        #expect(other.output.contains(engine == .mariaDB ? "`may send`" : "\"may send\""))
+        for words in [["--view", "--upgrade"], ["--view-name", "other"]] {
+            #expect(try stage.start(["schema", "print"] + words).wait().exit == 64)
+        }
+        let own = try stage.start(["schema", "print", "--view", "--view-name", "active_users"])
+            .wait()
+        #expect(own.exit == 78 && own.error.contains("choose another"), "\(own.error)")
+    }
 }

@@ -118,7 +118,8 @@ struct QueueReadingTests {
 
     @Test(
         "a payload goes into a column of any character set with the meaning that it had",
-        .enabled(if: MariaDBServer.fromEnvironment != nil, Comment(rawValue: MariaDBServer.absence)),
+        .enabled(
+            if: MariaDBServer.fromEnvironment != nil, Comment(rawValue: MariaDBServer.absence)),
         arguments: [
             ("latin1", true), ("ascii", true), ("cp1251", true), ("utf8mb3", true),
             ("utf8mb4", false), ("utf16", false),
@@ -128,7 +129,8 @@ struct QueueReadingTests {
         try stage.database.execute(
             "ALTER TABLE push_queue MODIFY payload VARCHAR(256) CHARACTER SET \(set) NOT NULL")
         try stage.register(1..<2)
-        let text = "{\"aps\":{\"alert\":\"\u{E9}\u{20AC}\u{65E5}\u{1F600}\u{1F468}\u{200D}\u{1F469} \\\" ?\"}}"
+        let text =
+            "{\"aps\":{\"alert\":\"\u{E9}\u{20AC}\u{65E5}\u{1F600}\u{1F468}\u{200D}\u{1F469} \\\" ?\"}}"
         try stage.database.store().enqueue(
             [NewNotification(token: .numbered(1), payload: Array(text.utf8))], for: chat)
         let claim = try #require(try stage.queue().claim())
@@ -143,7 +145,8 @@ struct QueueReadingTests {
 
     @Test(
         "a payload that is too long with its escapes is refused before it is queued",
-        .enabled(if: MariaDBServer.fromEnvironment != nil, Comment(rawValue: MariaDBServer.absence)))
+        .enabled(if: MariaDBServer.fromEnvironment != nil, Comment(rawValue: MariaDBServer.absence))
+    )
     func tooLongWithEscapes() throws {
         let stage = try QueueStage(QueueCase(engine: .mariaDB, tables: .tutorial))
         try stage.database.execute(

@@ -217,7 +217,8 @@ struct RegistrationCheckTests {
         let database = try TokenDatabase(engine)
         try database.createSideTables()
         try database.execute(
-            "CREATE TABLE active_users (id INTEGER PRIMARY KEY, device_token VARCHAR(200)\(columns))")
+            "CREATE TABLE active_users (id INTEGER PRIMARY KEY, device_token VARCHAR(200)\(columns))"
+        )
         try database.execute(
             "INSERT INTO active_users VALUES (1, ?\(values))",
             [.text(DeviceToken.numbered(1).hex)])
@@ -270,7 +271,8 @@ struct RegistrationCheckTests {
         let findings = try stage.store().examine(.apply(RemovalPolicy())).findings
         #expect(
             findings.contains {
-                $0.severity == .ok && $0.sentence.contains("pushsweep_registered_update_active_users")
+                $0.severity == .ok
+                    && $0.sentence.contains("pushsweep_registered_update_active_users")
             }, "\(findings)")
         #expect(!findings.contains { $0.sentence.contains("runs triggers") }, "\(findings)")
     }

@@ -124,7 +124,8 @@ struct SendableViewTests {
 
     @Test(
         "times of another zone or form are compared as instants",
-        .enabled(if: MariaDBServer.fromEnvironment != nil, Comment(rawValue: MariaDBServer.absence)),
+        .enabled(
+            if: MariaDBServer.fromEnvironment != nil, Comment(rawValue: MariaDBServer.absence)),
         arguments: [
             ("TIMESTAMP(3) NULL", "DATETIME(3) NULL"), ("DATETIME(3) NULL", "TIMESTAMP(3) NULL"),
             ("TIMESTAMP(3) NULL", "TIMESTAMP(6) NULL"), ("DATETIME(6) NULL", "DATETIME(6) NULL"),
@@ -180,7 +181,10 @@ struct SendableViewTests {
         let living = try store.tokenStatuses(in: chat).statuses(of: all).filter {
             $0.value == .living
         }
-        #expect(shown == Set(living.keys))
+        let differing = all.indices.filter {
+            shown.contains(all[$0]) != (living[all[$0]] != nil)
+        }
+        #expect(differing.map { "\(times[$0 / times.count]), \(times[$0 % times.count])" } == [])
         #expect(shown.count > 20 && shown.count < 70)
     }
 

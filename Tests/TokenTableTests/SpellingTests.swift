@@ -246,7 +246,8 @@ struct SpellingTests {
         try database.execute(
             "CREATE TABLE devices (id INTEGER PRIMARY KEY, device_token \(type))")
         // Bytes that need every character of both alphabets.
-        let token = DeviceToken((0..<32).map { UInt8(truncatingIfNeeded: $0 * 73 + 251) }) ?? Self.token
+        let token =
+            DeviceToken((0..<32).map { UInt8(truncatingIfNeeded: $0 * 73 + 251) }) ?? Self.token
         let strangers = [
             "cX9-_a:APA91b" + String(repeating: "Ab1-", count: 35), "ExponentPushToken[abcdefghij]",
             String(repeating: "APA91bE_", count: 19), "apns:none", "",
@@ -278,12 +279,14 @@ struct SpellingTests {
             #expect(
                 try database.count(
                     "SELECT COUNT(*) FROM devices WHERE id = \(id + 1) AND device_token = ?",
-                    [type == "VARBINARY(200)" ? .bytes(Array(text.utf8)) : .text(text)]) == 1, "\(text)")
+                    [type == "VARBINARY(200)" ? .bytes(Array(text.utf8)) : .text(text)]) == 1,
+                "\(text)")
         }
     }
 
     @Test(
-        "check names how Base64 in a column of bytes becomes bytes", arguments: TestEngine.available)
+        "check names how Base64 in a column of bytes becomes bytes", arguments: TestEngine.available
+    )
     func base64AsBytes(_ engine: TestEngine) throws {
         let database = try TokenDatabase(engine)
         try database.createSideTables()

@@ -22,8 +22,11 @@ extension TokenTable {
             () throws(SQLFailure) in
             try Catalog(connection: connection).triggers(of: layout.table)
         }
+        // A server shows the statements of a trigger to accounts with the right TRIGGER only.
         let writer = triggers.first {
-            $0.event == "UPDATE" && $0.body.lowercased().contains(column.name.lowercased())
+            $0.event == "UPDATE"
+                && ($0.name.hasPrefix(RegistrationTriggers.prefix)
+                    || $0.body.lowercased().contains(column.name.lowercased()))
         }
         if let writer {
             return [
@@ -35,24 +38,26 @@ extension TokenTable {
         }
         if layout.registrationMovesItself { return [] }
         let consequence = layout.lostReturn(under: settings.mapping)
-        let cure = "write the time at each registration, or run what `pushsweep schema print --upgrade` prints"
+        let cure =
+            "write the time at each registration, or run what `pushsweep schema print --upgrade` prints"
         if column.isSetOnce {
             return [
                 StoreFinding(
                     .warning,
                     "column \(column.name) of \(layout.table) is named as a time that is set once, and "
-                        + "nothing in the database moves it: unless the application does, or deletes "
-                        + "and inserts the row, \(consequence); \(cure)")
+                        + "nothing that the account sees in the database moves it: unless the "
+                        + "application does, or deletes and inserts the row, \(consequence); \(cure)"
+                )
             ]
         }
         let times = try registrations(layout, column)
-        guard times.rows > 0 else { return [] }
+        guard times.hasRows else { return [] }
         guard let newest = times.newest else {
             return [
                 StoreFinding(
                     .warning,
-                    "column \(column.name) of \(layout.table) is empty in all \(times.rows) rows read, so "
-                        + "nothing seems to write it: \(consequence); \(cure)")
+                    "column \(column.name) of \(layout.table) is empty in all rows read, so nothing "
+                        + "seems to write it: \(consequence); \(cure)")
             ]
         }
         let days = (try session.databaseTime().rawValue - newest.rawValue) / 86_400_000
@@ -60,15 +65,15 @@ extension TokenTable {
         return [
             StoreFinding(
                 .warning,
-                "the newest \(column.name) among \(times.rows) rows read of \(layout.table) is \(days) days "
-                    + "old: if devices still register, nothing writes it, and \(consequence); \(cure)")
+                "the newest \(column.name) among the rows read of \(layout.table) is \(days) days old: if "
+                    + "devices still register, nothing writes it, and \(consequence); \(cure)")
         ]
     }
 
-    /// The number of rows read, and the newest registration among them.
+    /// Whether there are rows, and the newest registration among those read.
     private func registrations(
         _ layout: TableLayout, _ column: TimeColumn
-    ) throws(StoreFailure) -> (rows: Int, newest: EpochMilliseconds?) {
+    ) throws(StoreFailure) -> (hasRows: Bool, newest: EpochMilliseconds?) {
         let dialect = connection.dialect
         let table = layout.table.sql(dialect)
         let name = dialect.quoted(column.name)
@@ -83,7 +88,8 @@ extension TokenTable {
                 })
         if isOrdered {
             queries.append(
-                "SELECT \(name), \(key) FROM \(table) ORDER BY \(key) DESC LIMIT \(Self.newestRows)")
+                "SELECT \(name), \(key) FROM \(table) ORDER BY \(key) DESC LIMIT \(Self.newestRows)"
+            )
         }
         if indexes.contains(where: { $0.columns.first?.lowercased() == column.name.lowercased() }) {
             queries.append("SELECT \(name) FROM \(table) ORDER BY \(name) DESC LIMIT 1")
@@ -96,7 +102,7 @@ extension TokenTable {
             values += (0..<rows.count).map { rows[$0, 0] }
         }
         let known = values.compactMap { column.isUnreadable($0) ? nil : column.registration($0) }
-        return (values.count, known.max())
+        return (!values.isEmpty, known.max())
     }
 }
 
@@ -114,14 +120,16 @@ extension TableLayout {
     func lostReturn(under mapping: TableMapping) -> String {
         let returned = "a device that registers again with the same token"
         if let living {
-            return "\(returned) can be marked by an older signal, and stays so until the application "
+            return
+                "\(returned) can be marked by an older signal, and stays so until the application "
                 + "sets \(living.name) to `\(mapping.living.living ?? "")`"
         }
         if let mark {
             return "\(returned), or with another one in the same row, stays marked until the "
                 + "application empties \(mark.name) or deletes the row and inserts it again"
         }
-        return "\(returned) stays marked, also if its row is deleted and inserted again, until an undo "
+        return
+            "\(returned) stays marked, also if its row is deleted and inserted again, until an undo "
             + "takes the mark out of pushsweep_invalid"
     }
 }

@@ -32,7 +32,9 @@ enum UnfindableSpelling: Hashable {
         let digits = text.filter { Hex.value(of: $0) != nil }
         if digits.count == text.count { return nil }
         let used = Set(text).intersection(Self.separators)
-        if digits.count == Self.usualDigits, text.count(where: used.contains) + digits.count == text.count {
+        if digits.count == Self.usualDigits,
+            text.count(where: used.contains) + digits.count == text.count
+        {
             self = .grouped(used)
         } else if let prefix = Self.prefix(text) {
             self = .prefixed(prefix)
@@ -124,7 +126,8 @@ extension TableLayout {
         for prefix in prefixes.sorted(by: { ($1.count, $0.word) < ($0.count, $1.word) }).prefix(3) {
             findings.append(
                 finding(
-                    "\(prefix.count) of \(total) rows read have hex after `\(prefix.word)`", dialect,
+                    "\(prefix.count) of \(total) rows read have hex after `\(prefix.word)`",
+                    dialect,
                     table, cutting(prefix.word, dialect)))
         }
         return findings
@@ -241,7 +244,8 @@ extension TableLayout {
             return rewriting(
                 as: token.encoding == .binary ? bytes : "LOWER(HEX(\(bytes)))",
                 where: "\(text) REGEXP '^[0-9A-Za-z+/_-]{43,134}=*$' "
-                    + "AND \(text) REGEXP '[^0-9A-Fa-f]' AND CHAR_LENGTH(\(plain)) % 4 <> 1", dialect)
+                    + "AND \(text) REGEXP '[^0-9A-Fa-f]' AND CHAR_LENGTH(\(plain)) % 4 <> 1",
+                dialect)
         case .sqlite:
             guard token.encoding == .hex else { return nil }
             let name = "\(dialect.quoted(table.name)).\(dialect.quoted(token.name))"
@@ -252,7 +256,8 @@ extension TableLayout {
                     + "\($0.element)"
             }.joined(separator: " + ")
             return rewriting(
-                as: "(WITH RECURSIVE decoded(place, hex) AS (SELECT 1, '' UNION ALL SELECT place + 4, "
+                as:
+                    "(WITH RECURSIVE decoded(place, hex) AS (SELECT 1, '' UNION ALL SELECT place + 4, "
                     + "hex || printf('%06x', \(bits)) FROM decoded WHERE place <= length(\(plain))) "
                     + "SELECT substr(hex, 1, length(\(plain)) * 3 / 4 * 2) FROM decoded "
                     + "ORDER BY place DESC LIMIT 1)",

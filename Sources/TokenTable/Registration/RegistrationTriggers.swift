@@ -63,7 +63,9 @@ package struct RegistrationTriggers {
         func isSame(_ name: String) -> String {
             "NEW.\(dialect.quoted(name)) <=> OLD.\(dialect.quoted(name))"
         }
-        let others = (layout.columns + added).filter { $0.lowercased() != registration.name.lowercased() }
+        let others = (layout.columns + added).filter {
+            $0.lowercased() != registration.name.lowercased()
+        }
         var causes = [
             "NOT (\(isSame(layout.token.name)))",
             "(" + others.map(isSame).joined(separator: " AND ") + ")",

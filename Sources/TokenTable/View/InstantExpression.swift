@@ -86,7 +86,7 @@ struct InstantExpression {
             + "THEN CAST(round(CAST(substr(\(name), 18) AS REAL) * 1000) AS INTEGER) ELSE 0 END"
         return "CASE WHEN typeof(\(name)) = 'text' "
             + "AND \(name) GLOB '\(day)[ T][0-9][0-9]:[0-9][0-9]*' "
-            + "AND date(substr(\(name), 1, 10)) = substr(\(name), 1, 10) "
+            + "AND date(substr(\(name), 1, 10), '+0 days') = substr(\(name), 1, 10) "
             + "THEN strftime('%s', substr(\(name), 1, 16) || \(zone)) * 1000 + \(seconds) END"
     }
 }

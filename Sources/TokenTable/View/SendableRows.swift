@@ -173,7 +173,7 @@ package struct SendableRows {
         let name = column(layout.token.name)
         switch (layout.token.encoding, dialect.engine) {
         case (.binary, _): return "pushsweep_invalid.token = \(name)"
-        case (.hex, .mariaDB): 
+        case (.hex, .mariaDB):
             // UNHEX reads the bytes of wide character sets.
             return "pushsweep_invalid.token = UNHEX(TRIM(CONVERT(\(name) USING latin1)))"
         // SQLite has no function for bytes from hex before 3.41.
