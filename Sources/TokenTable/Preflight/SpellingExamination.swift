@@ -27,7 +27,7 @@ enum UnfindableSpelling: Hashable {
     fileprivate static let separators = Array(" <>[](){}:-.,;\"'|/_".utf8)
     private static let longestPrefix = 32
 
-    /// The spelling of a text that is no hex as a search finds it; nil for other texts.
+    /// The spelling of a text that a search does not find; nil for plain hex and for other texts.
     init?(ofText text: [UInt8]) {
         let digits = text.filter { Hex.value(of: $0) != nil }
         if digits.count == text.count { return nil }
@@ -45,7 +45,7 @@ enum UnfindableSpelling: Hashable {
         }
     }
 
-    /// What stands before a token in hex. Letters that are hex digits too are part of the digits, so
+    /// The characters before a token in hex. Letters that are hex digits too are part of the digits, so
     /// without a separator only the usual number of digits tells where the token begins.
     private static func prefix(_ text: [UInt8]) -> String? {
         let digits = text.reversed().prefix { Hex.value(of: $0) != nil }.count
