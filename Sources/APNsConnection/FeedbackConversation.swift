@@ -151,7 +151,7 @@ extension TransportFailure {
     package var isFinal: Bool {
         switch code {
         case .certificateUntrusted, .certificateExpired, .certificateNotYetValid,
-            .hostNameMismatch, .clientCertificateRefused, .notTLS, .protocolVersion,
+            .hostNameMismatch, .clientCertificateRefused, .notTLS, .wrongProtocol, .protocolVersion,
             .credentialsUnusable, .interrupted:
             true
         case .nameNotFound, .connectionRefused, .unreachable, .timedOut, .reset, .closedEarly,

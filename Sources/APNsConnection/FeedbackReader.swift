@@ -13,8 +13,11 @@ import SecureTransport
 package enum FeedbackReading: Sendable {
     /// The feed was opened; its bytes are in the sink.
     case captured(CaptureEnd, bytes: Int)
-    /// The gateway could not be reached or refused the connection: no byte was read.
+    /// The gateway could not be reached or refused the connection, or is an HTTP/2 server that sent
+    /// nothing: no byte was read.
     case unreachable(TransportFailure)
+    /// An HTTP/2 server sent its SETTINGS; they are in the sink.
+    case misdirected(TransportFailure, CaptureEnd, bytes: Int)
     /// A request to stop came before the feed was opened.
     case stopped
 }
@@ -74,6 +77,7 @@ package struct FeedbackReader: Sendable {
     package func read(
         into sink: (UnsafeRawBufferPointer) throws -> Void
     ) throws -> FeedbackReading {
+        var start: [UInt8] = []
         let handover = FeedHandover(unsyncedBytes: Self.unsyncedBytes)
         let socket = try WorkerThread {
             handover.send(.end(converse(handover)))
@@ -81,6 +85,9 @@ package struct FeedbackReader: Sendable {
         while true {
             switch handover.next() {
             case .bytes(let buffer):
+                if start.count < HTTP2Start.length {
+                    start += buffer.filled.prefix(HTTP2Start.length - start.count)
+                }
                 do {
                     try sink(buffer.filled)
                 } catch {
@@ -90,7 +97,13 @@ package struct FeedbackReader: Sendable {
                 handover.giveBack(buffer)
             case .end(let reading):
                 socket.join()
-                return reading
+                guard let failure = http2Server(after: reading, start: start) else {
+                    return reading
+                }
+                if case .captured(let end, let bytes) = reading, bytes > 0 {
+                    return .misdirected(failure, end, bytes: bytes)
+                }
+                return .unreachable(failure)
             }
         }
     }

@@ -19,7 +19,7 @@ struct CheckTests {
     }
 
     @Test(
-        "check for a sender examines provider and queue, lists all grants, connects nowhere",
+        "check for a sender examines provider and queue, lists all grants, sends no request",
         arguments: TestEngine.available)
     func sender(_ engine: TestEngine) throws {
         let stage = try SendStage(engine)
@@ -62,6 +62,10 @@ struct CheckTests {
         let stage = try SendStage()
         let pem = String(decoding: try SigningKey().pem(), as: UTF8.self)
         let key = try stage.folder.write("AuthKey.p8", pem, mode: 0o600)
+        let gateway = try ProviderGateway(
+            certificates: SweepStage.certificates.get(),
+            rules: ProviderRules(authentication: .token([:])))
+        stage.port = gateway.port
         let settings = try stage.settings()
         let text = try String(contentsOfFile: settings, encoding: .utf8).replacing(
             "    provider:",

@@ -112,6 +112,13 @@ struct HostileValueTests {
 @Suite("Files with secrets")
 struct SecretFileTests {
     /// A stage whose settings name every kind of secret file, and these files by what they are.
+    /// A provider that takes provider tokens, for all tests.
+    private static let provider = Result {
+        try ProviderGateway(
+            certificates: SweepStage.certificates.get(),
+            rules: ProviderRules(authentication: .token([:])))
+    }
+
     private func stage() throws -> (stage: SweepStage, files: [(name: String, path: String)]) {
         let stage = try SweepStage(.sqlite, dead: 3)
         let key = try stage.folder.write(
@@ -126,7 +133,8 @@ struct SecretFileTests {
             certificate: {file: \(certificates.certificate(.client)), key: \(client), \
             passphrase-file: \(phrase)}
                 token-key: {file: \(key), key-id: ABC123DEFG, team-id: DEF123GHIJ}
-                provider: {host: 127.0.0.1, port: 1}
+                provider: {host: 127.0.0.1, port: \(try Self.provider.get().port), \
+            ca: \(certificates.authority)}
             """
         stage.lines.store += "\n  password-file: \(password)"
         return (

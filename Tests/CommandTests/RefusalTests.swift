@@ -39,21 +39,22 @@ struct GatewayRefusalTests {
     func foreignAuthority() throws {
         let stage = try SweepStage(feeds: [feed])
         stage.lines.ca = try SweepStage.certificates.get().foreignAuthority
-        try expect(stage, exit: 69, saying: "127.0.0.1:\(stage.gateway.port)", "authority")
+        try expect(
+            stage, exit: 78, saying: "127.0.0.1:\(stage.gateway.port)", "authority", "feedback.ca)")
     }
 
     @Test("a gateway with a wrong host name is refused")
     func wrongHost() throws {
         let stage = try SweepStage(feeds: [feed])
         stage.lines.hostName = "host-name: feedback.example.net"
-        try expect(stage, exit: 69, saying: "feedback.example.net")
+        try expect(stage, exit: 78, saying: "feedback.example.net", "feedback.host-name)")
     }
 
     @Test("a certificate that is expired, not yet valid or for another host is refused")
     func certificateVariants() throws {
         try expect(try stage(.expired), exit: 69, saying: "expired")
         try expect(try stage(.notYetValid), exit: 69, saying: "valid only from")
-        try expect(try stage(.wrongHost), exit: 69, saying: "127.0.0.1")
+        try expect(try stage(.wrongHost), exit: 78, saying: "127.0.0.1")
     }
 
     @Test("a refusal of our certificate is not mistaken for an empty list")

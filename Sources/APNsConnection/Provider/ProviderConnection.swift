@@ -268,7 +268,7 @@ struct ProviderConnection: ~Copyable {
             ?? ProviderFailure(
                 close?.code == .peerBrokeProtocol ? .protocolBroken : .unreachable,
                 close?.description ?? "HTTP/2 with \(plan.name): the connection ended")
-        if let lastFailure, lastFailure.code == .credential { throw lastFailure }
+        if let lastFailure, lastFailure.code == .configuration { throw lastFailure }
         return try pause()
     }
 
@@ -321,34 +321,17 @@ struct ProviderConnection: ~Copyable {
         let providerFailure = ProviderFailure(failure)
         lastFailure = providerFailure
         plan.log("\(providerFailure)")
-        if providerFailure.code == .credential { throw providerFailure }
+        if providerFailure.code == .configuration { throw providerFailure }
         return try pause()
     }
 
-    /// Connects to the first address that accepts the connection. Names are looked up again each
-    /// time, because APNs changes its addresses (Apple, "Communicating with APNs").
+    /// Connects with the limits of the plan.
     private func open() throws(TransportFailure) -> HTTP2ClientSession {
-        var failure: TransportFailure?
-        for address in try NameResolution.resolve(host: plan.host, port: plan.port) {
-            do throws(TransportFailure) {
-                let connection = try TLSConnection.connect(
-                    to: address, hostName: plan.hostName, context: plan.context,
-                    connectDeadline: .in(plan.limits.connect),
-                    handshakeTimeout: plan.limits.handshake, interrupt: interrupt)
-                var settings = HTTP2ClientSettings()
-                settings.maximumStreams = conversation.streams
-                settings.requestTimeout = plan.limits.request
-                settings.keptFields = ProviderRequestWriter.keptFields
-                let session = try HTTP2ClientSession(connection, settings: settings)
-                plan.log("connected to \(plan.name) at \(address)")
-                return session
-            } catch {
-                failure = error
-            }
-        }
-        throw failure
-            ?? TransportFailure(
-                .nameNotFound, "connecting to \(plan.name): it has no address; check the name")
+        var settings = HTTP2ClientSettings()
+        settings.maximumStreams = conversation.streams
+        settings.requestTimeout = plan.limits.request
+        settings.keptFields = ProviderRequestWriter.keptFields
+        return try plan.connect(settings, plan.limits.connect, until: .never, interrupt)
     }
 }
 

@@ -63,8 +63,8 @@ package struct ProviderFailure: Error, Hashable, Sendable, CustomStringConvertib
         case unanswering
         /// The gateway broke TLS or HTTP/2.
         case protocolBroken
-        /// The certificate, key or clock of this host is wrong.
-        case credential
+        /// A setting, certificate, key or the clock of this host is wrong.
+        case configuration
     }
 
     /// The kind of failure.
@@ -80,7 +80,9 @@ package struct ProviderFailure: Error, Hashable, Sendable, CustomStringConvertib
     init(_ failure: TransportFailure) {
         let code: Code =
             switch failure.code {
-            case .clientCertificateRefused, .credentialsUnusable: .credential
+            case .clientCertificateRefused, .credentialsUnusable, .certificateUntrusted,
+                .hostNameMismatch, .wrongProtocol:
+                .configuration
             case .notTLS, .protocolVersion, .protocolError: .protocolBroken
             default: .unreachable
             }

@@ -103,7 +103,7 @@ package final class ProviderTokenSource: Sendable {
         do {
             signature = try credential.key.signature(of: claims.signingInput)
         } catch {
-            throw ProviderFailure(.credential, error.description)
+            throw ProviderFailure(.configuration, error.description)
         }
         let token = ProviderToken(
             serial: (held?.token.serial ?? 0) + 1,
@@ -121,7 +121,7 @@ package final class ProviderTokenSource: Sendable {
             serverTime.map { "APNs' says \(RFC3339.text(Int64($0.rawValue)))" }
             ?? "APNs named no time"
         return ProviderFailure(
-            .credential,
+            .configuration,
             "sending with the provider token of key \(credential.claims.keyID): APNs calls it "
                 + "expired although it is new; this host's clock says \(local), \(server); "
                 + "correct the clock")

@@ -170,9 +170,7 @@ package struct StoreFailure: Error, Hashable, Sendable, CustomStringConvertible 
             self.init(.unreachable, "\(happened); check that the database runs and is reachable")
         case .untrusted:
             let sent = failure.isOfVerification ? "no credentials were sent; " : ""
-            self.init(
-                .untrusted,
-                "\(happened); \(sent)check host name, CA file and the server's certificate")
+            self.init(.untrusted, "\(happened); \(sent)\(Self.cureOfTLS(failure.message))")
         case .readOnly:
             self.init(.readOnly, "\(happened); run again when the database takes changes")
         case .refused: self = Self.difference(happened)
@@ -183,6 +181,28 @@ package struct StoreFailure: Error, Hashable, Sendable, CustomStringConvertible 
         case .other:
             self.init(.busy, "\(happened); run again, and report this if it repeats")
         }
+    }
+
+    /// The setting that cures a TLS error, by the words of OpenSSL and of the client library.
+    private static func cureOfTLS(_ message: String) -> String {
+        if ["SSL is required", "without encryption"].contains(where: message.contains) {
+            return
+                "give the server a certificate (ssl_cert, ssl_key), or write store.tls.mode: off "
+                + "where only trusted hosts see the connection"
+        }
+        // libmariadb's sentence is the last one: it checks the name itself, the chain OpenSSL.
+        let ofName = ["hostname", "Hostname", "IP address", "Validation of SSL server certificate"]
+        if ofName.contains(where: message.contains) {
+            return "write the host name of the server's certificate into store.url"
+        }
+        if ["self-signed", "self signed", "unable to get", "unknown ca"].contains(
+            where: message.contains)
+        {
+            return
+                "name the file of the authority that signed the server's certificate in store.tls.ca"
+        }
+        return "check the host name in store.url, the authority in store.tls.ca and the server's "
+            + "certificate"
     }
 
     /// Puts an error that repeats until a setting or the account changes into a sentence.

@@ -1,7 +1,7 @@
 // Checks everything that can be checked before a feed is read or a notification is sent: the settings
-// and their sources, certificates and keys, the state folder, the database. `check` never connects to
-// a gateway. Reading a feedback gateway would clear its list, and a provider gateway does not judge a
-// credential until a notification is sent.
+// and their sources, certificates and keys, the state folder, the gateways, the database. `check` never
+// connects to a feedback gateway, because that would clear its list. It connects to each provider for at
+// most ten seconds, completes the handshake only with a server that speaks HTTP/2, and sends no request.
 
 import APNsConnection
 import APNsProtocol
@@ -16,9 +16,9 @@ import TokenTable
 
 /// Examines everything that sweeping and sending need, and changes nothing.
 package struct Check {
-    private let settings: Settings
-    private let context: RunContext
-    private var report = CheckReport()
+    let settings: Settings
+    let context: RunContext
+    var report = CheckReport()
     /// Files that are missing or not regular. They are reported once.
     private var missing: Set<String> = []
 
@@ -35,6 +35,7 @@ package struct Check {
         check.examineState()
         check.examineMetrics()
         for app in settings.apps {
+            check.examineFeedback(app)
             let isUsable = check.examineCertificate(app)
             // With a token key the certificate is not shown to the provider.
             if isUsable || app.tokenKey != nil { check.examineProvider(app) }
@@ -82,7 +83,7 @@ package struct Check {
         }
     }
 
-    private func areThere(_ paths: String?...) -> Bool {
+    func areThere(_ paths: String?...) -> Bool {
         paths.allSatisfy { path in path.map { !missing.contains($0) } ?? true }
     }
 
@@ -203,66 +204,6 @@ package struct Check {
                     + "quarantine list")
         }
         withExtendedLifetime(folder) {}
-    }
-
-    /// Checks the app's certificate. Returns true when it can be used, or when none is named.
-    private mutating func examineCertificate(_ app: Settings.App) -> Bool {
-        guard let certificate = app.certificate else {
-            if app.feedback != nil {
-                report.note(
-                    "certificate", .warning,
-                    "\(app.partition) has a feedback gateway and no client certificate")
-            }
-            return true
-        }
-        guard areThere(certificate.file, certificate.key, certificate.passphraseFile) else {
-            return false
-        }
-        do {
-            let identity = try TLSIdentity.load(
-                file: certificate.file, key: certificate.key,
-                passphraseFile: certificate.passphraseFile)
-            let ends = EpochMilliseconds(identity.notAfter * 1000)
-            report.certificates.append(
-                CheckReport.Certificate(
-                    app: app.name, environment: app.environment.rawValue, file: certificate.file,
-                    subject: identity.subject, issuer: identity.issuer, expires: ends.rfc3339,
-                    fingerprint: identity.fingerprint))
-            try identity.checkValidity(at: context.now().rawValue / 1000)
-            if ends < context.now().advanced(by: GatewayPlan.expiryWarning) {
-                report.note(
-                    "certificate", .warning,
-                    "the certificate for \(app.partition) ends at \(ends.rfc3339); renew it")
-            } else {
-                report.note("certificate", .ok, "\(app.partition) is valid to \(ends.rfc3339)")
-            }
-            if let feedback = app.feedback, areThere(feedback.ca) {
-                _ = try TLSClientContext(
-                    trust: feedback.ca.map { .file($0) } ?? .system, identity: identity)
-            }
-            return true
-        } catch {
-            report.fail("certificate", .wrapping(error, at: .identity))
-            return false
-        }
-    }
-
-    /// Makes a sender's certificate, key and TLS context, but does not connect.
-    private mutating func examineProvider(_ app: Settings.App) {
-        guard let provider = app.provider, areThere(provider.ca, app.tokenKey?.file),
-            let planned = ProviderTarget(app, settings.send, context)
-        else { return }
-        switch planned.provider {
-        case .failure(let failure): report.fail("provider", failure)
-        case .success(let plan):
-            let credential =
-                app.tokenKey.map { "key \($0.keyIdentifier) of team \($0.teamIdentifier)" }
-                ?? "its certificate"
-            report.note(
-                "provider", .ok,
-                "\(app.partition) sends to \(plan.name) with \(credential), connections: "
-                    + "\(provider.connections)")
-        }
     }
 
     private mutating func examineStore() {

@@ -11,7 +11,7 @@ package struct CheckReport: PrintedLines, Codable, Hashable, Sendable {
 
     /// One finding.
     package struct Finding: Codable, Hashable, Sendable {
-        /// `settings`, `state`, `report`, `certificate`, `provider` or `database`.
+        /// `settings`, `state`, `report`, `feedback`, `certificate`, `provider` or `database`.
         package var area: String
         /// The severity.
         package var severity: Severity

@@ -184,12 +184,13 @@ struct ReportIntake {
         let digest = try SHA256Digest()
         try digest.update(Array("\(file.partition) \(file.layout.canonical)\n".utf8))
         var reader = ReportLines(file.layout)
-        var shown = 0
+        let size = Self.size(of: handle)
+        var (shown, consumed) = (0, 0)
         let add = { (line: ReportLine, capture: inout ReportCapture) throws in
             try capture.add(
                 line.report, about: file.partition, text: line.record.bytes,
                 place: "line \(line.record.line)")
-            if capture.counts.reports - shown >= Self.linesPerSign {
+            if size == nil, capture.counts.reports - shown >= Self.linesPerSign {
                 shown = capture.counts.reports
                 context.progress.show("importing (lines)", shown, of: nil)
             }
@@ -201,6 +202,8 @@ struct ReportIntake {
                     try reader.take(
                         piece, content: { try digest.update($0) }, { try add($0, &capture) })
                 }
+                consumed += bytes.count
+                if let size { context.progress.show("importing (bytes)", consumed, of: size) }
             }
             try reader.finish { try add($0, &capture) }
         } catch let refusal as FieldMapRefusal {
@@ -212,6 +215,15 @@ struct ReportIntake {
                 file.path, "\(error.localizedDescription); nothing of it was taken, run again")
         }
         return try digest.hex()
+    }
+
+    /// Number of bytes of a regular file, compressed or not; nil for a pipe.
+    private static func size(of handle: FileHandle) -> Int? {
+        var facts = stat()
+        guard fstat(handle.fileDescriptor, &facts) == 0, facts.st_mode & S_IFMT == S_IFREG else {
+            return nil
+        }
+        return Int(facts.st_size)
     }
 
     private func open(_ path: String) throws(RunFailure) -> FileHandle {

@@ -72,11 +72,13 @@ extension JournalFailure {
 }
 
 extension TransportFailure {
-    /// The exit code for a gateway that could not be read: 78 when our own side has to change, 76
-    /// when it speaks another protocol, else 69.
+    /// The exit code for a gateway that could not be used: 78 when our own side has to change, which
+    /// are the settings with its address and its authority too, 76 when it breaks TLS, else 69.
     package var exit: ExitStatus {
         switch code {
-        case .clientCertificateRefused, .credentialsUnusable: .configuration
+        case .clientCertificateRefused, .credentialsUnusable, .certificateUntrusted,
+            .hostNameMismatch, .wrongProtocol:
+            .configuration
         case .notTLS, .protocolVersion, .protocolError: .protocolBroken
         default: .unreachable
         }

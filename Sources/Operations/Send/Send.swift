@@ -66,9 +66,11 @@ package struct Send: RecordedRun {
         try outcome.noteWaiting(in: journal)
     }
 
-    /// Counts what a run would send. It takes no folder and leaves no record.
+    /// Counts what a run would send. It takes no folder and leaves no record, but a folder that the run
+    /// would refuse is refused here too.
     private mutating func forecast() -> RunOutcome<SendReport> {
         do {
+            try StateFolder.examine(plan.state)
             try preview()
         } catch {
             outcome.fail(.wrapping(error, at: .store))

@@ -164,7 +164,7 @@ final class SendJob {
         if state.stop == nil, let failure = provider.failure {
             halt(
                 RunFailure(exit(after: failure), .send, "sending for \(app.partition): \(failure)"),
-                isOutage: failure.code != .credential)
+                isOutage: failure.code != .configuration)
         }
         if let stopBy, Self.clock > stopBy, state.load.rows > 0 { provider.stop(abruptly: true) }
         context.progress.show("sending \(app.partition)", state.entry.claimed, of: plan.limit)
@@ -175,7 +175,7 @@ final class SendJob {
         case .unreachable: .unreachable
         case .unanswering: state.silence.hasAnswered ? .pending : .unreachable
         case .protocolBroken: .protocolBroken
-        case .credential: .configuration
+        case .configuration: .configuration
         }
     }
 

@@ -121,9 +121,7 @@ extension ProviderTarget {
                     limits: limits, now: seconds,
                     log: { log.info("\(partition): \($0)") }))
         } catch {
-            let failure = RunFailure.wrapping(error, at: .identity)
-            return .failure(
-                RunFailure(failure.exit, .identity, "\(partition): \(failure.description)"))
+            return .failure(RunFailure.wrapping(error, at: .identity).naming(partition))
         }
     }
 

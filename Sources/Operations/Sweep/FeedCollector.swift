@@ -15,6 +15,8 @@ struct FeedCollector {
     enum Outcome {
         /// The feed is in the journal under this name, pending or held.
         case captured(String)
+        /// The bytes are in the journal and are no list: the settings name another kind of server.
+        case misdirected(String, RunFailure)
         /// The list is empty, and the gateway ended it properly.
         case empty(CaptureEnd)
         /// Nothing was read, with the reason.
@@ -51,8 +53,12 @@ struct FeedCollector {
         case .unreachable(let failure):
             try capture.abandon()
             return .unreachable(
-                RunFailure(failure.exit, .read, "\(source.partition): \(failure)"),
+                RunFailure(failure, of: source.partition, .feedback, at: .read),
                 .unreachable(failure.code))
+        case .misdirected(let failure, let end, _):
+            try capture.close(end, at: context.now())
+            return .misdirected(
+                capture.id, RunFailure(failure, of: source.partition, .feedback, at: .read))
         case .captured(let end, let bytes):
             context.log.debug(
                 "feed read",

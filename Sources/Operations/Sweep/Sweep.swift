@@ -353,6 +353,11 @@ package struct Sweep: RecordedRun {
             entry.end = FeedEnd(end, .clean).rawValue
             outcome.report.apps.append(entry)
             return false
+        case .misdirected(let id, let failure):
+            outcome.fail(failure)
+            return try apply(
+                applier.journal.feed(id), with: applier, resumed: false,
+                certificateEnds: source.certificateEnds)
         case .captured(let id):
             return try apply(
                 applier.journal.feed(id), with: applier, resumed: false,

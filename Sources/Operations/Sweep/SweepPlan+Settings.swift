@@ -16,7 +16,9 @@ extension SweepPlan {
         sweeping settings: Settings, apps names: [String], dryRun: Bool, _ context: RunContext
     ) throws(RunFailure) {
         let chosen = try settings.apps(named: names)
-        let sources = chosen.compactMap { GatewayPlan($0, now: context.now()) }
+        let sources = chosen.compactMap {
+            GatewayPlan($0, among: settings.apps, now: context.now())
+        }
         // Without a gateway there is work all the same: reports of other senders, evidence that
         // waits, rows whose grace period has ended.
         guard !chosen.isEmpty else {
@@ -98,7 +100,7 @@ extension Settings.App {
 
 extension GatewayPlan {
     /// The gateway of an app; nil when the settings name none.
-    init?(_ app: Settings.App, now: EpochMilliseconds) {
+    init?(_ app: Settings.App, among apps: [Settings.App], now: EpochMilliseconds) {
         guard let feedback = app.feedback else { return nil }
         var limits = FeedbackReader.Limits()
         limits.connect = feedback.connectTimeout
@@ -108,16 +110,17 @@ extension GatewayPlan {
         var ends: EpochMilliseconds?
         let context: Result<TLSClientContext, RunFailure>
         do {
+            if let mistake = app.feedbackMistake(among: apps) {
+                throw RunFailure(.configuration, .identity, mistake)
+            }
             let identity = try app.identity(at: now)
             ends = identity.map { EpochMilliseconds($0.notAfter * 1000) }
             context = .success(
                 try TLSClientContext(
                     trust: feedback.ca.map { .file($0) } ?? .system, identity: identity))
         } catch {
-            let failure = RunFailure.wrapping(error, at: .identity)
             context = .failure(
-                RunFailure(
-                    failure.exit, .identity, "\(app.partition): \(failure.description)"))
+                RunFailure.wrapping(error, at: .identity).naming(app.partition))
         }
         self.init(
             partition: app.partition, host: feedback.host, port: UInt16(feedback.port),

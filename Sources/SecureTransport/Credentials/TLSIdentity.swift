@@ -87,6 +87,8 @@ package struct TLSIdentity: Sendable {
     package var notBefore: Int64 { facts.notBefore }
     /// End of validity, Unix seconds.
     package var notAfter: Int64 { facts.notAfter }
+    /// The APNs topics that the certificate may send to; empty where it names none.
+    package var topics: [String] { facts.topics }
     /// SHA-256 of the certificate, 64 lower-case hex digits.
     package var fingerprint: String { facts.fingerprint }
 
@@ -156,8 +158,11 @@ package struct CertificateFacts: Sendable, Equatable {
     package let notAfter: Int64
     /// SHA-256 of the DER form, 64 lower-case hex digits.
     package let fingerprint: String
+    /// The APNs topics that the certificate may send to; empty where it names none.
+    package let topics: [String]
 
     init(_ certificate: OpaquePointer) {
+        topics = CertificateTopics.read(certificate)
         subject = Self.printed(X509_get_subject_name(certificate))
         commonName = Self.commonName(X509_get_subject_name(certificate))
         issuer = Self.printed(X509_get_issuer_name(certificate))

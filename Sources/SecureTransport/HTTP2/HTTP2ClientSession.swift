@@ -145,6 +145,19 @@ package final class HTTP2ClientSession {
 
     // MARK: Exchanging
 
+    /// The time of one exchange while waiting for the peer's SETTINGS.
+    private static let greeting = Duration.milliseconds(20)
+
+    /// Waits for the peer's SETTINGS without a request. False when the session ended, the deadline
+    /// passed or the interrupt was tripped before.
+    package func awaitSettings(until deadline: Deadline, interrupt: Interrupt? = nil) -> Bool {
+        while !state.pointee.hasSettings, closed == nil, !deadline.hasPassed {
+            let next = Deadline.earlier(of: deadline, .in(Self.greeting))
+            if exchange(until: next, interrupt: interrupt) == .interrupted { break }
+        }
+        return state.pointee.hasSettings && closed == nil
+    }
+
     /// The result of an exchange.
     package enum Exchange: Sendable, Equatable {
         /// There are outcomes, and the session is open.

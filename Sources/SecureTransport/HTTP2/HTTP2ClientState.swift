@@ -10,6 +10,8 @@ struct HTTP2ClientState: ~Copyable {
     var outcomes = HTTP2OutcomeBatch()
     var admission: HTTP2Admission
     var goAway: HTTP2GoAway?
+    /// Whether the peer's SETTINGS have arrived, with which it begins (RFC 9113 section 3.4).
+    private(set) var hasSettings = false
     /// nghttp2's last error message, truncated.
     var libraryMessage = ""
     /// The number of frames since the last outcome that do not advance a request.
@@ -124,6 +126,7 @@ struct HTTP2ClientState: ~Copyable {
             goAway = HTTP2GoAway(frame.pointee.goaway)
             admission.isClosing = true
         case NGHTTP2_SETTINGS:
+            hasSettings = true
             updateRemoteMaximum(session)
         default:
             break

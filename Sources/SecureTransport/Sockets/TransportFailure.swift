@@ -42,6 +42,8 @@ package struct TransportFailure: Error, Sendable, Equatable, CustomStringConvert
         case clientCertificateRefused
         /// The peer does not speak TLS.
         case notTLS
+        /// The peer speaks TLS, and another protocol in it than the one that is needed.
+        case wrongProtocol
         /// The peer has no TLS version that we accept.
         case protocolVersion
         /// The peer violated the TLS protocol, or sent another alert.

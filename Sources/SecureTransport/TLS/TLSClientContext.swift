@@ -129,4 +129,14 @@ package enum ALPN {
         }
         return bytes
     }
+
+    /// The protocol that the server chose on a connection; nil without one.
+    static func chosen(in ssl: OpaquePointer) -> String? {
+        var name: UnsafePointer<UInt8>?
+        var length: UInt32 = 0
+        SSL_get0_alpn_selected(ssl, &name, &length)
+        guard let name, length > 0 else { return nil }
+        return String(
+            decoding: UnsafeBufferPointer(start: name, count: Int(length)), as: UTF8.self)
+    }
 }

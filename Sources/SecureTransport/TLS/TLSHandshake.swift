@@ -8,10 +8,42 @@ extension TLSConnection {
     /// Checks the peer's chain, its validity and that it names `hostName` (RFC 9525; an IP literal
     /// is looked for among the certificate's IP addresses). `hostName` is sent as SNI unless it is
     /// an IP literal (RFC 6066). The handshake has `handshakeTimeout` from the moment TCP is
-    /// connected. `interrupt` ends this and every later wait on the connection.
+    /// connected. `interrupt` ends this and every later wait on the connection. With `requiring`, a
+    /// server that does not choose this protocol gets no complete handshake: `wrongProtocol`.
     package static func connect(
         to address: SocketAddress, hostName: String, context: TLSClientContext,
-        connectDeadline: Deadline, handshakeTimeout: Duration, interrupt: Interrupt? = nil
+        connectDeadline: Deadline, handshakeTimeout: Duration, interrupt: Interrupt? = nil,
+        requiring name: String? = nil
+    ) throws(TransportFailure) -> TLSConnection {
+        let connection = try open(address, hostName, context, connectDeadline, interrupt)
+        connection.notes.demand = name.map { .exactly($0) } ?? .none
+        try connection.handshake(deadline: .in(handshakeTimeout))
+        return connection
+    }
+
+    /// Asks a server which of some protocols it chooses, and never completes a handshake. The server
+    /// names its choice before the client's last message (RFC 7301 section 3.1), which is not sent:
+    /// a feedback gateway has no client then and keeps its list. Nil without an answer.
+    package static func protocolChosen(
+        by address: SocketAddress, hostName: String, context: TLSClientContext,
+        offering names: [String], connectDeadline: Deadline, handshakeTimeout: Duration,
+        interrupt: Interrupt? = nil
+    ) throws(TransportFailure) -> String? {
+        let connection = try open(address, hostName, context, connectDeadline, interrupt)
+        let offer = try ALPN.wireForm(names)
+        guard SSL_set_alpn_protos(connection.ssl, offer, UInt32(offer.count)) == 0 else {
+            throw TLSContext.failure("offering application protocols")
+        }
+        connection.notes.demand = .answerOnly
+        // It always fails: the check of the certificate ends it.
+        do { try connection.handshake(deadline: .in(handshakeTimeout)) } catch {}
+        return connection.notes.chosen
+    }
+
+    /// Connects and prepares a handshake that checks the peer and its name.
+    private static func open(
+        _ address: SocketAddress, _ hostName: String, _ context: TLSClientContext,
+        _ connectDeadline: Deadline, _ interrupt: Interrupt?
     ) throws(TransportFailure) -> TLSConnection {
         let host = HostName(hostName)
         let peer = PeerName.text(host: host.text, address: address)
@@ -27,7 +59,6 @@ extension TLSConnection {
         connection.notes.attach(to: connection.ssl, verifying: .required)
         try connection.expect(host)
         SSL_set_connect_state(connection.ssl)
-        try connection.handshake(deadline: .in(handshakeTimeout))
         return connection
     }
 
@@ -87,16 +118,7 @@ extension TLSConnection {
     }
 
     /// The protocol negotiated by ALPN; nil without one.
-    package var negotiatedProtocol: String? {
-        var name: UnsafePointer<UInt8>?
-        var length: UInt32 = 0
-        SSL_get0_alpn_selected(ssl, &name, &length)
-        guard let name, length > 0 else {
-            return nil
-        }
-        return String(
-            decoding: UnsafeBufferPointer(start: name, count: Int(length)), as: UTF8.self)
-    }
+    package var negotiatedProtocol: String? { ALPN.chosen(in: ssl) }
 
     /// The negotiated version, `TLSv1.2` or `TLSv1.3`.
     package var tlsVersion: String {
@@ -161,7 +183,25 @@ final class HandshakeNotes {
         }
     }
 
+    /// What a client asks of the protocol that the server chooses by ALPN.
+    enum ProtocolDemand {
+        /// Any protocol, or none.
+        case none
+        /// Exactly this one; otherwise the handshake ends.
+        case exactly(String)
+        /// The handshake ends once the choice is known.
+        case answerOnly
+    }
+
     fileprivate(set) var rejection: Rejection?
+    /// What is asked of the chosen protocol.
+    var demand = ProtocolDemand.none
+    /// The protocol that the server chose; nil before its answer, or where it chose none.
+    fileprivate(set) var chosen: String?
+    /// The protocol that the server should have chosen and did not.
+    fileprivate(set) var missed: String?
+    // Set while the SSL object is alive, which owns these notes' callbacks.
+    private var ssl: OpaquePointer?
     /// Whether the server requested a client certificate.
     fileprivate(set) var certificateWasRequested = false
 
@@ -169,6 +209,7 @@ final class HandshakeNotes {
     func attach(to ssl: OpaquePointer, verifying mode: PeerVerification) {
         let opaque = Unmanaged.passUnretained(self).toOpaque()
         _ = pushsweep_ssl_set_app_data(ssl, opaque)
+        self.ssl = ssl
         SSL_set_cert_cb(ssl, noteCertificateRequest, opaque)
         switch mode {
         case .notRequested:
@@ -185,6 +226,20 @@ final class HandshakeNotes {
         opaque.map { Unmanaged<HandshakeNotes>.fromOpaque($0).takeUnretainedValue() }
     }
 
+    /// Whether the handshake may go on with the protocol that the server has chosen. The server's
+    /// choice arrives before its certificate, under TLS 1.2 and 1.3.
+    fileprivate func acceptsProtocol() -> Bool {
+        guard let ssl else { return true }
+        chosen = ALPN.chosen(in: ssl)
+        switch demand {
+        case .none: return true
+        case .answerOnly: return false
+        case .exactly(let name):
+            if chosen != name { missed = name }
+            return chosen == name
+        }
+    }
+
     fileprivate func note(_ store: OpaquePointer?) {
         guard rejection == nil else {
             return
@@ -197,8 +252,17 @@ final class HandshakeNotes {
 }
 
 private func noteVerification(_ verified: Int32, _ store: OpaquePointer?) -> Int32 {
+    guard let notes = HandshakeNotes.of(pushsweep_store_get_app_data(store)) else {
+        return verified
+    }
     if verified == 0 {
-        HandshakeNotes.of(pushsweep_store_get_app_data(store))?.note(store)
+        notes.note(store)
+        return verified
+    }
+    // Depth 0 is the peer's own certificate, the last one that is checked.
+    if X509_STORE_CTX_get_error_depth(store) == 0, !notes.acceptsProtocol() {
+        X509_STORE_CTX_set_error(store, X509_V_ERR_APPLICATION_VERIFICATION)
+        return 0
     }
     return verified
 }

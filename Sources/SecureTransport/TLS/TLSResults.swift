@@ -117,6 +117,9 @@ struct TLSFailures {
         if let rejection = notes.rejection {
             return rejected(rejection)
         }
+        if let missed = notes.missed {
+            return wrongProtocol(action, missed)
+        }
         if let alert = fault.reasons.alert {
             return alerted(alert, fault, action)
         }
@@ -162,12 +165,26 @@ struct TLSFailures {
             "\(action): no common TLS version, and below 1.2 is refused; the peer must be updated")
     }
 
+    /// The peer speaks TLS, but not the protocol that this side needs.
+    private func wrongProtocol(_ action: String, _ name: String) -> TransportFailure {
+        let chosen = notes.chosen.map { "chose \($0.debugDescription)" } ?? "did not agree on it"
+        return TransportFailure(
+            .wrongProtocol,
+            "\(action): \(name) was offered and the server \(chosen), so it does not speak "
+                + "\(name); check the host and the port, and that no proxy answers in its place")
+    }
+
     private func alerted(
         _ alert: Int32, _ fault: TLSAttempt.Fault, _ action: String
     ) -> TransportFailure {
         switch alert {
         case SSL_AD_PROTOCOL_VERSION:
             return versionFailure(action)
+        case SSL_AD_NO_APPLICATION_PROTOCOL:
+            if case .exactly(let name) = notes.demand { return wrongProtocol(action, name) }
+            return TransportFailure(
+                .wrongProtocol,
+                "\(action): the server speaks none of the protocols offered; check the port")
         case SSL_AD_BAD_CERTIFICATE, SSL_AD_UNSUPPORTED_CERTIFICATE, SSL_AD_CERTIFICATE_REVOKED,
             SSL_AD_CERTIFICATE_EXPIRED, SSL_AD_CERTIFICATE_UNKNOWN, SSL_AD_UNKNOWN_CA,
             SSL_AD_ACCESS_DENIED, SSL_AD_CERTIFICATE_REQUIRED:

@@ -12,8 +12,8 @@ struct CheckCommand: ParsableCommand {
             Shows every setting with its origin, the client certificates with their end, token \
             keys, waiting feeds, and whether the database fits: encryption, layout, rights, \
             spelling of the stored tokens, and the queue where an app has a provider. Changes no \
-            row and never connects to a gateway: a connection would clear the list of a feedback \
-            gateway.
+            row. Never connects to a feedback gateway, because a connection would clear its list. \
+            Connects to each provider for ten seconds at most, and sends no request.
 
             With --example it reads no settings and examines nothing: it prints a short settings \
             file, with --example=NAME that of a recipe in docs/recipes, with --all one with every \

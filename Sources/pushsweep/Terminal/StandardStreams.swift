@@ -103,27 +103,41 @@ struct StoryLogHandler: LogHandler {
     }
 }
 
-/// One line on a terminal that is replaced while a job makes progress.
+/// One line on a terminal that is replaced while a job makes progress. It never wraps, because only
+/// its last row would be replaced then.
 final class TerminalProgress: ProgressDisplay {
-    private let last = Mutex<ContinuousClock.Instant?>(nil)
+    private struct State {
+        var meter = ProgressMeter()
+        var shown: Duration?
+    }
+
+    private let state = Mutex(State())
+    private let start = ContinuousClock.now
 
     func show(_ phrase: String, _ count: Int, of total: Int?) {
-        let isDue = last.withLock { last in
-            let now = ContinuousClock.now
-            if let last, now - last < .milliseconds(100) { return false }
-            last = now
-            return true
+        let line = state.withLock { state -> ProgressLine? in
+            let now = ContinuousClock.now - start
+            if let shown = state.shown, now - shown < .milliseconds(100) { return nil }
+            state.shown = now
+            return state.meter.line(phrase, count, of: total, at: now)
         }
-        guard isDue else { return }
-        let share = total.flatMap { $0 > 0 ? " of \($0) (\(count * 100 / $0) %)" : nil } ?? ""
-        StandardStreams.rewrite("\(phrase): \(count)\(share)")
+        guard let line else { return }
+        StandardStreams.rewrite(line.text(columns: Self.columns))
     }
 
     func clear() {
-        let wasShown = last.withLock { last in
-            defer { last = nil }
-            return last != nil
+        let wasShown = state.withLock { state in
+            defer { state = State() }
+            return state.shown != nil
         }
         if wasShown { StandardStreams.rewrite("") }
+    }
+
+    /// The columns for a line: one less than the terminal has, since some wrap after the last. A
+    /// terminal that does not know its width (0, as behind some pipes) counts as one of 80.
+    private static var columns: Int {
+        var size = winsize()
+        let isKnown = ioctl(STDERR_FILENO, UInt(TIOCGWINSZ), &size) == 0 && size.ws_col > 0
+        return (isKnown ? Int(size.ws_col) : 80) - 1
     }
 }
