@@ -128,7 +128,7 @@ extension TokenTable {
     }
 
     /// The user column; nil where the token table has none.
-    func userColumn() throws(StoreFailure) -> PartitionColumn? {
+    package func userColumn() throws(StoreFailure) -> PartitionColumn? {
         let columns = ColumnResolver(
             table: try catalogTable(), dialect: connection.dialect, group: "store.active-users")
         let candidates =

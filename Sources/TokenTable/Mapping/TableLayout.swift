@@ -154,7 +154,7 @@ extension TokenTable {
 
 extension StoreLocation {
     /// The location without the account.
-    fileprivate var place: String {
+    package var place: String {
         guard case .server(let server) = self else { return description }
         return StoreLocation.server(
             Server(address: server.address, user: "", database: server.database)

@@ -1,0 +1,196 @@
+// The parts of an audit about this host: its journals, its runs, its certificates and keys.
+
+import APNsProtocol
+import Database
+import EvidenceJournal
+import Foundation
+import PushQueue
+import SecureTransport
+import Settings
+import TokenHygiene
+import TokenTable
+
+extension Audit {
+    // MARK: Journals
+
+    /// Reads the journals of this host: those of sweeps and of its senders.
+    mutating func examineJournals(_ now: EpochMilliseconds) {
+        do {
+            guard let folders = try SenderFolders.readable(in: settings.state) else {
+                report.gaps.append(
+                    "this host: no state folder \(settings.state), so no run of this host is known")
+                return
+            }
+            var runs: [RunEntry] = []
+            for folder in folders where folder.hasJournal {
+                do {
+                    let journal = try EvidenceJournal(reading: folder)
+                    runs += try journal.runs(limit: 100_000)
+                    try examine(journal)
+                } catch {
+                    skip("journal in \(folder.path)", error)
+                }
+            }
+            summarize(runs, now)
+        } catch {
+            skip("state folder", error)
+        }
+    }
+
+    private mutating func examine(_ journal: EvidenceJournal) throws {
+        for hold in try Holds.holds(in: journal) {
+            report.holds.append(
+                AuditedHold(
+                    app: hold.partition.app, environment: hold.partition.environment,
+                    state: "open", held: hold.since.rfc3339, cause: hold.cause,
+                    tuples: try tuples(of: hold.feeds, in: journal)))
+        }
+        for feed in try journal.feeds(.pending) where feed.kind != .unusable {
+            guard let place = place(of: feed.partition) else { continue }
+            report.apps[place].forecast.waiting += try tuples(of: [feed], in: journal)
+        }
+        for found in try journal.quarantinedFeeds() {
+            report.quarantine.feeds += 1
+            report.quarantine.bytes += found.bytes
+            for part in try journal.quarantined(of: found.feed.id, limit: 1_000) {
+                report.quarantine.add(part.reason)
+            }
+        }
+        for entry in try journal.runs(limit: 100_000) where entry.started >= period.since {
+            decide(entry)
+        }
+    }
+
+    private func tuples(
+        of feeds: [CapturedFeed], in journal: EvidenceJournal
+    ) throws -> Int {
+        try feeds.reduce(0) { sum, feed in
+            try sum + FeedDecoding.decode(feed, in: journal, sorting: false).books.tuples
+        }
+    }
+
+    /// Lists the holds that a run released or discarded.
+    private mutating func decide(_ entry: RunEntry) {
+        guard ["release", "discard"].contains(entry.kind), entry.exit != nil,
+            let summary = entry.summary?.data(using: .utf8)
+        else { return }
+        let by = entry.operator.flatMap { $0.isEmpty ? nil : $0 } ?? "unknown"
+        let decision = "\(by), \(entry.started.rfc3339)"
+        if entry.kind == "discard" {
+            guard let discarded = try? JSONDecoder().decode(DiscardReport.self, from: summary)
+            else { return }
+            var hold = AuditedHold(
+                app: discarded.app, environment: discarded.environment, state: "discarded",
+                held: entry.started.rfc3339, cause: "", tuples: 0)
+            (hold.decision, hold.reason) = (decision, discarded.reason)
+            report.holds.append(hold)
+        } else if let released = try? JSONDecoder().decode(SweepReport.self, from: summary) {
+            for feed in released.apps {
+                var hold = AuditedHold(
+                    app: feed.app, environment: feed.environment, state: "released",
+                    held: entry.started.rfc3339, cause: feed.gate ?? "", tuples: feed.tuples)
+                hold.decision = decision
+                report.holds.append(hold)
+            }
+        }
+    }
+
+    /// Sums up the runs of this host.
+    private mutating func summarize(_ runs: [RunEntry], _ now: EpochMilliseconds) {
+        report.holds.sort { ($0.state != "open" ? 1 : 0, $1.held) < ($1.state != "open" ? 1 : 0, $0.held) }
+        let sweeps = runs.filter { $0.kind == "sweep" && !$0.isTrial }.sorted {
+            $0.started < $1.started
+        }
+        let good = sweeps.filter { $0.exit == 0 }.compactMap(\.ended).max()
+        report.runs.lastGoodSweep = good?.rfc3339
+        report.runs.hoursSince = good.map { Self.hours(from: $0, to: now) }
+        let inPeriod = sweeps.map(\.started).filter { $0 >= period.since && $0 <= period.until }
+        report.runs.longestGap = zip(inPeriod, inPeriod.dropFirst() + [min(now, period.until)])
+            .map { Self.hours(from: $0, to: $1) }.max()
+        var endings: [String: Int] = [:]
+        for run in runs where run.started >= period.since && run.started <= period.until {
+            endings["\(run.kind) \(run.exit.map { "\($0)" } ?? "without end")", default: 0] += 1
+        }
+        report.runs.endings = endings.sorted { ($1.value, $0.key) < ($0.value, $1.key) }.map {
+            NamedCount($0.key, $0.value)
+        }
+    }
+
+    private static func hours(from: EpochMilliseconds, to: EpochMilliseconds) -> Double {
+        (Double(to.rawValue - from.rawValue) / 360_000).rounded() / 10
+    }
+
+    // MARK: Queue
+
+    /// The most rows of the queue that are looked at for each app.
+    static let mostQueueRows = 1_000_000
+
+    /// Counts the open rows of the queue and what a sender would do with them.
+    mutating func examineQueue(_ store: TokenTable) {
+        for (place, app) in settings.apps.enumerated() where app.provider != nil {
+            do {
+                let partition = Partition(app: app.value, environment: app.environment.rawValue)
+                try store.preflightQueue(.preview, partitions: [partition])
+                let preview = try store.previewClaims(
+                    partition, limit: Self.mostQueueRows,
+                    shouldStop: { context.interrupt.isTripped })
+                var queue = AuditedQueue()
+                queue.open = preview.rows
+                queue.toStale = preview.skipped[.stale] ?? 0
+                queue.toUnknown = preview.skipped[.unknown] ?? 0
+                report.apps[place].queue = queue
+            } catch {
+                skip("queue of \(app.partition)", error)
+            }
+        }
+    }
+
+    // MARK: Credentials
+
+    /// The certificate and the key of an app.
+    func credentials(of app: Settings.App, _ now: EpochMilliseconds) -> [AuditedCredential] {
+        var credentials: [AuditedCredential] = []
+        if let certificate = app.certificate {
+            var found = AuditedCredential(
+                kind: "certificate", file: (certificate.file as NSString).lastPathComponent)
+            do {
+                let identity = try TLSIdentity.load(
+                    file: certificate.file, key: certificate.key,
+                    passphraseFile: certificate.passphraseFile)
+                found.ends = EpochMilliseconds(identity.notAfter * 1_000).rfc3339
+                found.daysLeft = Int((identity.notAfter - now.rawValue / 1_000) / 86_400)
+            } catch {
+                found.problem = "\(RunFailure.wrapping(error, at: .identity))"
+            }
+            credentials.append(found)
+        }
+        if let key = app.tokenKey {
+            var found = AuditedCredential(
+                kind: "token key", file: (key.file as NSString).lastPathComponent)
+            if access(key.file, R_OK) != 0 {
+                found.problem = String(cString: strerror(errno))
+            }
+            credentials.append(found)
+        }
+        return credentials
+    }
+}
+
+extension AuditedQuarantine {
+    /// Counts a part by the kind of its reason: the words before a colon name the place.
+    fileprivate mutating func add(_ reason: String) {
+        let words = reason.split(separator: ":", maxSplits: 1).last.map(String.init) ?? reason
+        let name = String(words.trimmingCharacters(in: .whitespaces).prefix(120))
+        if let place = reasons.firstIndex(where: { $0.name == name }) {
+            reasons[place].count += 1
+        } else if reasons.count < 100 {
+            reasons.append(NamedCount(name, 1))
+        }
+        reasons.sort { ($1.count, $0.name) < ($0.count, $1.name) }
+    }
+}
+
+extension RunEntry {
+    /// Whether it was a dry run.
+    fileprivate var isTrial: Bool { summary?.contains("\"dryRun\":true") == true }
+}

@@ -1,0 +1,260 @@
+// Reads what the table, the ledger, the journal and the credentials say, and reports it. An audit
+// changes no row and needs SELECT only; it writes no record of itself. A part that cannot be
+// examined is named among the gaps, and the others are examined all the same.
+
+import APNsProtocol
+import Database
+import EvidenceJournal
+import Foundation
+import PushQueue
+import SecureTransport
+import Settings
+import TokenHygiene
+import TokenTable
+
+/// What an audit is to examine.
+package struct AuditWish: Hashable, Sendable {
+    /// The beginning of the period; nil: 30 days before its end.
+    package var since: EpochMilliseconds?
+    /// The end of the period; nil: the present.
+    package var until: EpochMilliseconds?
+    /// Whether what needs sorting is examined too.
+    package var isDeep = false
+
+    /// Begins with the usual period.
+    package init() {}
+}
+
+/// Makes the report of an audit.
+package struct Audit {
+    let settings: Settings
+    let wish: AuditWish
+    let context: RunContext
+    var report = AuditReport()
+
+    /// Examines everything that the settings name.
+    ///
+    /// - Throws: failures to reach the database or to read the token table; 75 when it was stopped.
+    package static func run(
+        _ settings: Settings, _ wish: AuditWish, version: String, _ context: RunContext
+    ) throws(RunFailure) -> AuditReport {
+        var audit = Audit(settings: settings, wish: wish, context: context)
+        audit.report.version = version
+        defer { context.progress.clear() }
+        do {
+            try audit.examine()
+        } catch {
+            throw .wrapping(error, at: .store)
+        }
+        return audit.report
+    }
+
+    private mutating func examine() throws {
+        try settings.ensureOwnStore()
+        let store = try TokenTable(
+            StoreSettings(settings), pacing: Pacing(settings).began("audit", context))
+        let stored = settings.apps.map { Partition(app: $0.value, environment: $0.environment.rawValue) }
+        try store.preflight(.read, partitions: stored)
+        let now = try store.session.databaseTime()
+        describe(now, store)
+        try countTokens(store, stored, now)
+        readHistory(store)
+        examineQueue(store)
+        examineJournals(now)
+        listRuns(store)
+        for (place, app) in settings.apps.enumerated() {
+            report.apps[place].credentials = credentials(of: app, now)
+        }
+        if wish.isDeep { try examineDeeply(store, stored) }
+        report.judge()
+    }
+
+    /// The period of the history.
+    var period: (since: EpochMilliseconds, until: EpochMilliseconds) = (
+        EpochMilliseconds(0), EpochMilliseconds(0)
+    )
+
+    private mutating func describe(_ now: EpochMilliseconds, _ store: TokenTable) {
+        let until = wish.until ?? now
+        period = (wish.since ?? until.advanced(by: -30 * 86_400_000), until)
+        report.host = context.host
+        report.operator = context.operator
+        report.generated = now.rfc3339
+        report.since = period.since.rfc3339
+        report.until = period.until.rfc3339
+        report.settings = settings.auditDigest
+        report.table = "\(store.settings.location.place), \(settings.store.activeUsers.table)"
+        report.apps = settings.apps.map {
+            AuditedApp(app: $0.name, environment: $0.environment.rawValue)
+        }
+    }
+
+    /// Notes a part that could not be examined.
+    mutating func skip(_ part: String, _ error: any Error) {
+        report.gaps.append("\(part): \(RunFailure.wrapping(error, at: .store))")
+    }
+
+    private func stopped() -> RunFailure {
+        RunFailure(.pending, .store, "auditing: stopped; run again")
+    }
+
+    // MARK: The token table
+
+    private mutating func countTokens(
+        _ store: TokenTable, _ stored: [Partition], _ now: EpochMilliseconds
+    ) throws {
+        let audit = try TableAudit(store, stored, at: now)
+        guard
+            let (tallies, others) = try audit.tallies(
+                shouldStop: { context.interrupt.isTripped },
+                report: { context.progress.show("auditing (rows)", $0, of: nil) })
+        else { throw stopped() }
+        context.progress.clear()
+        for (place, partition) in stored.enumerated() {
+            report.apps[place].enter(tallies[partition] ?? TokenTally())
+        }
+        if others > 0 {
+            report.findings.append(
+                AuditFinding(
+                    "rows-of-no-app", .low, report.table,
+                    "\(others.counting("row")) of the token table belong to no app and environment "
+                        + "of the settings",
+                    cause: "nothing sweeps them, so their dead tokens stay",
+                    cure: "name their app under apps, or correct store.active-users.app and "
+                        + "environment"))
+        }
+    }
+
+    private mutating func examineDeeply(_ store: TokenTable, _ stored: [Partition]) throws {
+        let deep = try DeepAudit(store, stored, user: store.userColumn()?.name)
+        context.progress.show("looking for tokens in several rows", 0, of: nil)
+        let shared = try deep.sharedTokens()
+        for (place, partition) in stored.enumerated() {
+            if context.interrupt.isTripped { throw stopped() }
+            var found = DeepTokens()
+            found.duplicateTokens = shared.tokens
+            found.duplicateRows = shared.rows
+            found.tokensOfSeveralUsers = shared.ofSeveralUsers
+            found.tokensInBothEnvironments = shared.inSeveralEnvironments
+            context.progress.show("counting the tokens of each user", place, of: stored.count)
+            if let users = try deep.tokensPerUser(in: partition)?.users {
+                found.users = users.values.reduce(0, +)
+                found.usersWithoutLivingToken = users[0] ?? 0
+                found.tokensPerUser = [
+                    NamedCount("0", users[0] ?? 0), NamedCount("1", users[1] ?? 0),
+                    NamedCount("2", users[2] ?? 0),
+                    NamedCount("3 to 5", (3...5).reduce(0) { $0 + (users[$1] ?? 0) }),
+                    NamedCount("over 5", users[TokensPerUser.most] ?? 0),
+                ]
+            }
+            report.apps[place].deep = found
+        }
+    }
+
+    // MARK: History, queue, runs
+
+    private mutating func readHistory(_ store: TokenTable) {
+        let history = EvidenceHistory(store)
+        do {
+            guard try history.isReadable() else {
+                report.gaps.append(
+                    "history: the account may not read pushsweep_feed and pushsweep_run; grant SELECT "
+                        + "on them")
+                return
+            }
+            let days = try history.days(
+                from: String(report.since.prefix(10)), to: String(report.until.prefix(10)))
+            for day in days {
+                guard let place = place(of: day.partition) else { continue }
+                report.apps[place].evidence.append(EvidenceDay(day))
+            }
+        } catch {
+            skip("history", error)
+        }
+    }
+
+    /// The place of an app in the report, by the names in the settings.
+    func place(of partition: Partition) -> Int? {
+        settings.apps.firstIndex {
+            $0.name == partition.app && $0.environment.rawValue == partition.environment
+        }
+    }
+
+    private mutating func listRuns(_ store: TokenTable) {
+        do {
+            let listed = try store.changingRuns(from: period.since, to: period.until)
+            let undone = Set(listed.compactMap(\.undid))
+            report.runs.changing = listed.filter { $0.rowsChanged > 0 }.prefix(50).map { run in
+                var audited = AuditedRun(
+                    run: run.record.id, kind: run.record.kind,
+                    started: run.record.started.rfc3339, rows: run.rowsChanged,
+                    by: [run.record.operator, run.record.host].compactMap { $0 }
+                        .joined(separator: " at "))
+                audited.undone = undone.contains(run.record.id)
+                return audited
+            }
+        } catch {
+            skip("runs that changed rows", error)
+        }
+    }
+}
+
+extension AuditedApp {
+    /// Enters the counts of the token table.
+    fileprivate mutating func enter(_ tally: TokenTally) {
+        tokens.rows = tally.rows
+        tokens.living = tally.count(.living) + tally.count(.revived)
+        tokens.revived = tally.count(.revived)
+        tokens.stale = tally.count(.stale)
+        tokens.empty = tally.count(.empty)
+        tokens.truncated = tally.count(.truncated)
+        tokens.malformed = tally.count(.malformed) + tally.count(.truncated)
+        tokens.neverRegistered = tally.neverRegistered
+        tokens.fromTheFuture = tally.fromTheFuture
+        tokens.forms = Self.ranked(tally.forms)
+        staleAges = Self.aged(tally.staleAges)
+        registrationAges = Self.aged(tally.registrationAges)
+        staleReasons = Self.ranked(tally.reasons).map {
+            NamedCount($0.name.isEmpty ? "no reason" : $0.name, $0.count)
+        }
+    }
+
+    private static func aged(_ counts: [AgeRange: Int]) -> [NamedCount] {
+        AgeRange.allCases.compactMap { range in
+            let count = counts[range] ?? 0
+            // Times after the present and unknown ones are exceptions.
+            return count == 0 && range.days == nil && range != .over2Years
+                ? nil : NamedCount(range.words, count)
+        }
+    }
+
+    private static func ranked(_ counts: [String: Int]) -> [NamedCount] {
+        counts.filter { $0.value > 0 }.sorted { ($1.value, $0.key) < ($0.value, $1.key) }
+            .map { NamedCount($0.key, $0.value) }
+    }
+}
+
+extension AgeRange {
+    /// The range in words.
+    fileprivate var words: String {
+        switch self {
+        case .underADay: "under 1 day"
+        case .underAWeek: "1 to 7 days"
+        case .under30Days: "7 to 30 days"
+        case .under90Days: "30 to 90 days"
+        case .underAYear: "90 days to 1 year"
+        case .under2Years: "1 to 2 years"
+        case .over2Years: "over 2 years"
+        case .future: "in the future"
+        case .unknown: "unknown"
+        }
+    }
+}
+
+extension EvidenceDay {
+    fileprivate init(_ day: DayOfEvidence) {
+        self.init(day: day.day, source: day.source)
+        (applied, already, newer) = (day.counts.applied, day.counts.already, day.counts.newer)
+        (unknown, refused) = (day.counts.unknown, day.counts.refused)
+    }
+}
