@@ -20,6 +20,10 @@ package struct AuditWish: Hashable, Sendable {
     package var until: EpochMilliseconds?
     /// Whether what needs sorting is examined too.
     package var isDeep = false
+    /// The file for the users without a living token; nil for none.
+    package var usersFile: String?
+    /// An earlier report, to say what changed since.
+    package var baseline: AuditReport?
 
     /// Begins with the usual period.
     package init() {}
@@ -66,6 +70,7 @@ package struct Audit {
             report.apps[place].credentials = credentials(of: app, now)
         }
         if wish.isDeep { try examineDeeply(store, stored) }
+        if let baseline = wish.baseline { report.changes = report.changes(since: baseline) }
         report.judge()
     }
 
@@ -148,6 +153,24 @@ package struct Audit {
                 ]
             }
             report.apps[place].deep = found
+        }
+        if let path = wish.usersFile { try listUsers(deep, stored, in: .users(path)) }
+    }
+
+    /// Writes the users without a living token, a line each: app, environment, user.
+    private func listUsers(
+        _ deep: DeepAudit, _ stored: [Partition], in file: ReplacedFile
+    ) throws {
+        try file.replace { append in
+            try append("app,environment,user\n")
+            for (app, partition) in zip(settings.apps, stored) {
+                try deep.usersWithoutToken(
+                    in: partition, shouldStop: { context.interrupt.isTripped }
+                ) { user in
+                    try append(CSVRecord.line([app.name, app.environment.rawValue, user]))
+                }
+                if context.interrupt.isTripped { throw stopped() }
+            }
         }
     }
 

@@ -1,6 +1,6 @@
 // The text format that Prometheus reads (Prometheus documentation, "Exposition formats", text-based
 // format 0.0.4), as far as gauges need it. The code is pure: RunMetrics decides the content of a
-// page, and MetricsFile writes it to disk.
+// page, and ReplacedFile writes it to disk.
 
 import Database
 

@@ -12,12 +12,13 @@ import TokenHygiene
 /// Counts the rows of the token table.
 package struct TableAudit {
     /// The most rows of one statement.
-    static let span = 100_000
+    package static let span = 100_000
 
     private let table: TokenTable
     private let partitions: [Partition]
     private let now: EpochMilliseconds
     private let overwritten: Bool
+    private let span: Int
     private let rows: SendableRows
     private var layout: TableLayout { rows.layout }
     private var dialect: SQLDialect { rows.dialect }
@@ -30,12 +31,13 @@ package struct TableAudit {
     /// - Throws: `configuration` where the table does not fit the settings; any failure of a query.
     package init(
         _ table: TokenTable, _ partitions: [Partition], at now: EpochMilliseconds,
-        overwritten: Bool = false
+        overwritten: Bool = false, span: Int = TableAudit.span
     ) throws(StoreFailure) {
         self.table = table
         self.partitions = partitions
         self.now = now
         self.overwritten = overwritten
+        self.span = span
         let layout = try table.layout()
         // With a column of two values the times of marks are beside it.
         var countsSide = false
@@ -51,7 +53,7 @@ package struct TableAudit {
     package func tallies(
         shouldStop: () -> Bool = { false }, report: (Int) -> Void = { _ in }
     ) throws(StoreFailure) -> (tallies: [Partition: TokenTally], others: Int)? {
-        let ranges = try KeyRanges(layout, table.catalogTable(), connection, span: Self.span)
+        let ranges = try KeyRanges(layout, table.catalogTable(), connection, span: span)
         var tallies: [Partition: TokenTally] = [:]
         for partition in partitions { tallies[partition] = TokenTally() }
         var (others, counted) = (0, 0)

@@ -1,0 +1,102 @@
+import Foundation
+import Glibc
+
+/// A file that is replaced as a whole. A reader finds the old content or the new one, never a part.
+package struct ReplacedFile {
+    /// The path of the file.
+    let path: String
+    /// The permissions of the new file; they do not depend on the umask.
+    let mode: mode_t
+    /// What is written, for messages.
+    let content: String
+    /// What to do when the file cannot be written, for messages.
+    let cure: String
+
+    /// The file of metrics. The program that collects them runs as another user.
+    static func metrics(_ path: String) -> ReplacedFile {
+        ReplacedFile(
+            path: path, mode: 0o644, content: "metrics",
+            cure: "the run's changes stay and the old file is untouched; make the folder writable, or "
+                + "name another file in report.metrics-file")
+    }
+
+    /// A report that others may read.
+    package static func report(_ path: String) -> ReplacedFile {
+        ReplacedFile(
+            path: path, mode: 0o644, content: "the report",
+            cure: "an old file is untouched; make the folder writable, or name another file")
+    }
+
+    /// A list with names of users, which others may not read.
+    static func users(_ path: String) -> ReplacedFile {
+        ReplacedFile(
+            path: path, mode: 0o600, content: "the list of users",
+            cure: "an old file is untouched; make the folder writable, or name another file")
+    }
+
+    private var folder: String {
+        let folder = (path as NSString).deletingLastPathComponent
+        return folder.isEmpty ? "." : folder
+    }
+
+    /// Writes the file with one text; see `replace(writing:)`.
+    ///
+    /// - Throws: exit 73; the old file is unchanged then.
+    package func replace(with text: String) throws(RunFailure) {
+        do {
+            try replace { try $0(text) }
+        } catch {
+            throw .wrapping(error, at: .report)
+        }
+    }
+
+    /// Writes a new file beside the old one, syncs it, and renames it over the old one, all through
+    /// one open folder. When another user owns the folder and puts a link in its place meanwhile, the
+    /// link has no effect. The rename replaces the name itself, so a link under that name is not
+    /// followed either. The body gets a function that appends text.
+    ///
+    /// - Throws: exit 73, and the errors of the body; the old file is unchanged then.
+    func replace(writing body: ((String) throws -> Void) throws -> Void) throws {
+        let place = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        guard place >= 0 else { throw failure() }
+        defer { close(place) }
+        // No collector reads metrics from a file whose name begins with a dot and ends with `.tmp`.
+        let name = (path as NSString).lastPathComponent
+        let beside = ".\(name).\(UUID().uuidString.prefix(8)).tmp"
+        let descriptor = openat(
+            place, beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode)
+        guard descriptor >= 0 else { throw failure() }
+        do {
+            defer { close(descriptor) }
+            guard fchmod(descriptor, mode) == 0 else { throw failure() }
+            try body { try append($0, to: descriptor) }
+            guard fsync(descriptor) == 0 else { throw failure() }
+        } catch {
+            unlinkat(place, beside, 0)
+            throw error
+        }
+        guard renameat(place, beside, place, name) == 0 else {
+            let failure = failure()
+            unlinkat(place, beside, 0)
+            throw failure
+        }
+        // The sync makes the new name durable. Without it the file is replaced all the same.
+        _ = fsync(place)
+    }
+
+    private func append(_ text: String, to descriptor: Int32) throws {
+        var rest = Array(text.utf8)[...]
+        while !rest.isEmpty {
+            let count = rest.withUnsafeBytes { write(descriptor, $0.baseAddress, $0.count) }
+            if count < 0 && errno == EINTR { continue }
+            guard count > 0 else { throw failure() }
+            rest = rest.dropFirst(count)
+        }
+    }
+
+    private func failure() -> RunFailure {
+        RunFailure(
+            .cannotCreate, .report,
+            "writing \(content) to \(path): \(String(cString: strerror(errno)).lowercased()); \(cure)")
+    }
+}
