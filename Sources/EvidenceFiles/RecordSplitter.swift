@@ -2,9 +2,11 @@
 // fields may hold line breaks (RFC 4180). A record longer than the limit is cut, so that one broken
 // line does not take all memory, and the records after it are found again.
 //
-// A quote that is there by mistake makes the lines after it look like one field. These signs tell:
-// text after the quote that ends the field, more lines or bytes than a record has, and the end of
-// the file. Then the record ends at its first line break, and the lines after it are split again.
+// A quote that is there by mistake makes the lines after it look like one field. Text after the quote
+// that ends the field tells it, or a field without an end. But the lines may really be the text of a
+// field, which somebody else may have written to look like a report. So each line from the mistake
+// on is a record of its own and in doubt: up to the line where the mistake shows, or where no end
+// shows, up to the end of the file. Records in doubt are never evidence.
 
 /// One record of a file.
 package struct FileRecord: Hashable, Sendable {
@@ -14,14 +16,14 @@ package struct FileRecord: Hashable, Sendable {
     package let bytes: [UInt8]
     /// Whether it was longer and is cut.
     package let isCut: Bool
+    /// The line of a quote that may make this line the text of a field; nil where none does.
+    package let quote: Int?
 }
 
 /// Splits bytes into records.
 package struct RecordSplitter {
     /// The most bytes of a record: 1 MiB.
     package static let longest = 1 << 20
-    /// The most line breaks inside of a record. Each line is split again at most as often.
-    static let mostLineBreaks = 100
 
     /// Where the next byte is in a line or a CSV record.
     private enum Place {
@@ -33,14 +35,21 @@ package struct RecordSplitter {
         case quoted
         /// After a quote inside of a quoted field: its end, or the first of two.
         case afterQuote
+        /// In a line of which a quote before it may make the text of a field.
+        case doubtful
     }
 
     private let hasQuotes: Bool
+    /// The characters between fields: those that files use, until the first record tells which.
+    private var separators = CSVFields.separators
+    private var isFirst = true
     private var pending: [UInt8] = []
     private var isCut = false
     private var place = Place.fieldStart
     private var line = 1
     private var linesInside = 0
+    /// The line of the quote that puts lines in doubt, and whether they stay so to the end.
+    private var doubt: (quote: Int, isEndless: Bool)?
 
     /// Splits at line breaks. `quoting` leaves those inside of double quotes alone.
     package init(quoting: Bool) { hasQuotes = quoting }
@@ -52,14 +61,17 @@ package struct RecordSplitter {
     ) rethrows {
         var start = bytes.startIndex
         for position in bytes.indices {
-            let length = pending.count + position - start + 1
-            if hasQuotes,
-                !advance(over: bytes[position]) || linesInside > 0 && length >= Self.longest
-            {
-                append(bytes[start...position])
-                start = position + 1
-                try splitAgain(body)
-            } else if bytes[position] == UInt8(ascii: "\n"), place != .quoted {
+            let byte = bytes[position]
+            if hasQuotes, doubt == nil {
+                let isMistake = !advance(over: byte)
+                let length = pending.count + position - start + 1
+                if isMistake || linesInside > 0 && length >= Self.longest {
+                    append(bytes[start..<position])
+                    start = position
+                    try emitDoubtfulLines(isEndless: !isMistake, body)
+                }
+            }
+            if byte == UInt8(ascii: "\n"), place != .quoted {
                 append(bytes[start..<position])
                 start = position + 1
                 try emit(body)
@@ -68,9 +80,9 @@ package struct RecordSplitter {
         append(bytes[start...])
     }
 
-    /// Passes the last record to a body, which may lack its line break.
+    /// Passes the last records to a body, which may lack a line break.
     package mutating func finish(_ body: (FileRecord) throws -> Void) rethrows {
-        while place == .quoted, linesInside > 0 { try splitAgain(body) }
+        if place == .quoted, linesInside > 0 { try emitDoubtfulLines(isEndless: true, body) }
         try emit(body)
     }
 
@@ -83,47 +95,59 @@ package struct RecordSplitter {
                 place = .afterQuote
             } else if byte == UInt8(ascii: "\n") {
                 linesInside += 1
-                return linesInside <= Self.mostLineBreaks
             }
         case .afterQuote where isQuote: place = .quoted
         case .fieldStart where isQuote: place = .quoted
-        case .afterQuote where CSVFields.separators.contains(byte): place = .fieldStart
+        case .afterQuote where separators.contains(byte): place = .fieldStart
         case .afterQuote where byte == UInt8(ascii: "\r") || byte == UInt8(ascii: "\n"): break
         case .afterQuote:
             place = .plain
             return linesInside == 0
-        case .fieldStart, .plain:
-            place = CSVFields.separators.contains(byte) ? .fieldStart : .plain
+        case .fieldStart, .plain: place = separators.contains(byte) ? .fieldStart : .plain
+        case .doubtful: break
         }
         return true
     }
 
-    /// Ends the pending record at its first line break, and splits what follows again.
-    private mutating func splitAgain(_ body: (FileRecord) throws -> Void) rethrows {
-        let all = pending
-        let end = all.firstIndex(of: UInt8(ascii: "\n")) ?? all.endIndex
-        pending = Array(all[..<end])
+    /// Ends the pending record: each of its lines is in doubt, and so is the line that goes on.
+    private mutating func emitDoubtfulLines(
+        isEndless: Bool, _ body: (FileRecord) throws -> Void
+    ) rethrows {
+        doubt = (line, isEndless)
         linesInside = 0
-        try emit(body)
-        try all[end...].dropFirst().withUnsafeBytes { try split($0, body) }
+        let lines = pending.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false)
+        for whole in lines.dropLast() {
+            pending = Array(whole)
+            try emit(body, goesOn: true)
+        }
+        pending = Array(lines.last ?? [])
+        place = .doubtful
     }
 
     private mutating func append(_ bytes: Slice<UnsafeRawBufferPointer>) {
         let room = Self.longest - pending.count
         if bytes.count > room { isCut = true }
         pending.append(contentsOf: bytes.prefix(room))
-        // A quote that is never closed would make one record of the rest of the file.
-        if isCut { place = .plain }
+        // A quote in a line without end says nothing about the lines after it.
+        if isCut, place != .doubtful { place = .plain }
     }
 
-    private mutating func emit(_ body: (FileRecord) throws -> Void) rethrows {
+    private mutating func emit(
+        _ body: (FileRecord) throws -> Void, goesOn: Bool = false
+    ) rethrows {
         if pending.last == UInt8(ascii: "\r") { pending.removeLast() }
-        let record = FileRecord(line: line, bytes: pending, isCut: isCut)
+        let record = FileRecord(line: line, bytes: pending, isCut: isCut, quote: doubt?.quote)
         line += 1 + linesInside
         linesInside = 0
         isCut = false
-        place = .fieldStart
+        if let doubt, !doubt.isEndless, !goesOn { self.doubt = nil }
+        place = doubt == nil ? .fieldStart : .doubtful
         pending.removeAll(keepingCapacity: true)
-        if !record.bytes.isEmpty || record.isCut { try body(record) }
+        guard !record.bytes.isEmpty || record.isCut else { return }
+        if isFirst {
+            isFirst = false
+            separators = [CSVFields.separator(in: record.bytes)]
+        }
+        try body(record)
     }
 }

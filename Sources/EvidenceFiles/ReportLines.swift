@@ -124,7 +124,8 @@ package struct ReportLines {
         // A byte order mark, as some editors and spreadsheets write it.
         if record.line == 1, record.bytes.starts(with: [0xEF, 0xBB, 0xBF]) {
             record = FileRecord(
-                line: 1, bytes: Array(record.bytes.dropFirst(3)), isCut: record.isCut)
+                line: 1, bytes: Array(record.bytes.dropFirst(3)), isCut: record.isCut,
+                quote: record.quote)
         }
         if layout.format == .csv, columns == nil {
             let isHeader = try readColumns(of: record)
@@ -180,6 +181,13 @@ package struct ReportLines {
     private func report(of record: FileRecord) -> Result<ReportedAnswer?, UnusableReport> {
         guard !record.isCut else {
             return .failure(.line("it is longer than 1 MiB"))
+        }
+        if let quote = record.quote {
+            return .failure(
+                .line(
+                    record.line == quote
+                        ? "a quote in it is not closed, or has text after it"
+                        : "it may be text of the field that a quote in line \(quote) opens"))
         }
         do throws(UnusableReport) {
             var fields: [ReportField: FieldValue] = [:]

@@ -130,31 +130,78 @@ struct ReportLinesTests {
     }
 
     @Test(
-        "a quote that is there by mistake spoils its own line and no other",
+        "a quote that is there by mistake puts lines in doubt up to where it shows, and no others",
         arguments: [
-            "\"open,1700000000\n", "\"c8d0\"x,1700000000\n", "\"a\nb\"x,1700000000\n",
-            "c8d0,\"1700000000\n", "\"" + String(repeating: "x", count: 700) + "\n",
-        ], [2, 300, 4_096])
+            "\"open,1700000000\n", "c8d0,\"1700000000\n", "\"a\nb,1700000000\n",
+            "\"" + String(repeating: "x", count: 700) + "\n",
+        ], [1, 300])
     func strayQuote(_ line: String, _ after: Int) throws {
         let layout = ReportLayout(
             format: .csv, map: try map("token=token,time=time"), unit: .seconds)
         let good = (0..<after).map { "c9d4,\(1_700_000_000 + $0)\n" }.joined()
-        let closed = "c9d5,\"1700000001\"\n"
-        for tail in ["", closed, closed + good] {
+        let shows = "c9d5,\"1700000001\"\n"
+        for (tail, isEndless) in [("", true), (shows, false), (shows + good, false)] {
             for piece in [7, 65_536] {
                 let lines = try read(
                     "token,time\nc9d3,1699999999\n" + line + good + tail, layout, piece: piece)
                 let tokens = lines.compactMap { try? $0.report.get()?.token }
-                let usable = tokens.filter { $0.starts(with: "c9d".utf8) }
-                let expected =
-                    1 + after + (tail.isEmpty ? 0 : 1) + (tail.count > closed.count ? after : 0)
-                #expect(usable.count == expected, "\(line.prefix(20)) \(tail.count) \(piece)")
-                #expect(tokens.last == Array((tail == closed ? "c9d5" : "c9d4").utf8))
+                // The line before the quote, and those after the line in which it shows.
+                #expect(tokens.count == (tail == shows + good ? 1 + after : 1), "\(tail.count)")
                 let breaks = (line + good + tail).count { $0 == "\n" }
-                #expect(lines.last?.record.line == 2 + breaks)
-                #expect(lines.contains { (try? $0.report.get()) == nil })
+                #expect(lines.count == 1 + breaks && lines.last?.record.line == 2 + breaks)
+                let doubtful = lines.filter { $0.record.quote == 3 }
+                #expect(doubtful.count == lines.count - tokens.count)
+                #expect(doubtful.map(\.record.line) == Array(3..<3 + doubtful.count))
+                if isEndless { #expect(lines.last?.record.quote == 3) }
             }
         }
+    }
+
+    @Test("an odd quote in one line spoils that line alone")
+    func oddQuote() throws {
+        let layout = ReportLayout(
+            format: .csv, map: try map("token=token,time=time"), unit: .seconds)
+        let lines = try read(
+            "token,time\n\"c9d0\"x,1700000000\nc9d4,1700000000\n", layout)
+        #expect(lines.count == 2)
+        #expect(throws: UnusableReport.self) { try lines[0].report.get() }
+        #expect(try lines[1].report.get()?.token == Array("c9d4".utf8))
+    }
+
+    @Test(
+        "text of a field never becomes a report, however long it is and whatever is in it",
+        arguments: [1, 150, 20_000])
+    func injectedLine(_ lines: Int) throws {
+        let layout = ReportLayout(
+            format: .csv,
+            map: try map(
+                "alert=ignored,token=token,status=status".replacing(
+                    "alert=ignored,", with: "")))
+        let filler = String(repeating: String(repeating: "hello", count: 12) + "\n", count: lines)
+        let text = filler + "\(hex),1700000000123,410,Unregistered\nbye"
+        for end in ["\",200\n", "\",200\nc9d4,x,410\n", ""] {
+            let found = try read(
+                "token,alert,status\nc9d3,\"" + text + end, layout, piece: 65_536)
+            for line in found {
+                let report = try? line.report.get()
+                #expect(
+                    report?.token != Array(hex.utf8) && report?.status != 410
+                        || report?.token == Array("c9d4".utf8))
+            }
+            if lines < 10_000, end.hasSuffix("410\n") {
+                #expect(try found.last?.report.get()?.status == 410)
+            }
+        }
+    }
+
+    @Test("only the separator of the file separates fields", arguments: [";", "|", "\t"])
+    func otherSeparators(_ other: String) throws {
+        let layout = ReportLayout(format: .csv, map: try map("token=token,reason=reason"))
+        let lines = try read(
+            "token,reason,text\nc9d4,Unregistered,a\(other)\"b\nc9d5,Unregistered,c\"\(other)d\n",
+            layout)
+        #expect(
+            try lines.map { try $0.report.get()?.token } == ["c9d4", "c9d5"].map { Array($0.utf8) })
     }
 
     @Test("counts columns by number in a CSV file without names")
@@ -201,11 +248,11 @@ struct ReportLinesTests {
             try lines[0].report.get()
         }
         #expect(lines[1].record.line == 2)
-        // A quote that never closes takes no more than that either.
+        // A quote that never closes takes no more than that either, and puts all lines in doubt.
         let csv = ReportLayout(format: .csv, map: try map("token=1"))
         let open = "\"" + String(repeating: "a\n", count: 1 << 20) + "c9d4\nc9d5\n"
         let last = try #require(try read(open, csv, piece: 65_536).last)
-        #expect(try last.report.get()?.token == Array("c9d5".utf8))
+        #expect(last.record.bytes == Array("c9d5".utf8) && last.record.quote == 1)
     }
 }
 
