@@ -20,7 +20,7 @@ struct Pushsweep: ParsableCommand {
         subcommands: [
             SweepCommand.self, SendCommand.self, EnqueueCommand.self, ReplayCommand.self,
             ImportCommand.self, UndoCommand.self, ChangesCommand.self, PurgeCommand.self,
-            HoldsCommand.self, QuarantineCommand.self, CheckCommand.self, SchemaCommand.self,
+            HoldsCommand.self, QuarantineCommand.self, AuditCommand.self, CheckCommand.self, SchemaCommand.self,
             DemoCommand.self,
         ])
 
