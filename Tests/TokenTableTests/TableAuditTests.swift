@@ -141,7 +141,7 @@ struct TableAuditTests {
         try database.register(0..<2_500, at: 1_700_000_000_000)
         var seen: [Int] = []
         let audit = try TableAudit(try database.store(), [chat], at: Self.now, span: 1_000)
-        let tallies = try #require(try audit.tallies { seen.append($0) })
+        let tallies = try #require(try audit.tallies(report: { seen.append($0) }))
         #expect(tallies.tallies[chat]?.rows == 2_500)
         #expect(seen == [1_000, 2_000, 2_500])
         #expect(try audit.tallies(shouldStop: { true }) == nil)

@@ -1,6 +1,7 @@
 import APNsProtocol
 import Database
 import Foundation
+import Settings
 
 extension AuditReport {
     /// Reads the JSON report of an earlier audit.

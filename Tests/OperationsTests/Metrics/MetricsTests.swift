@@ -147,7 +147,7 @@ struct MetricsTests {
     )
     func file() throws {
         let folder = try TemporaryFolder()
-        let file = MetricsFile(path: folder.file("pushsweep.prom"))
+        let file = ReplacedFile.metrics(folder.file("pushsweep.prom"))
         let mask = umask(0o077)
         defer { umask(mask) }
         try file.replace(with: "one\n")
@@ -166,7 +166,7 @@ struct MetricsTests {
         try folder.write("no-folder", "")
         for path in ["taken", "missing/pushsweep.prom", "no-folder/pushsweep.prom"] {
             let failure = #expect(throws: RunFailure.self) {
-                try MetricsFile(path: folder.file(path)).replace(with: "x\n")
+                try ReplacedFile.metrics(folder.file(path)).replace(with: "x\n")
             }
             #expect(failure?.exit == .cannotCreate && failure?.stage == .report)
             #expect(failure?.description.contains("report.metrics-file") == true)
