@@ -57,7 +57,8 @@ struct DocumentFormTests {
         .enabled(if: hasValidator))
     func validator() throws {
         let stage = try SweepStage(.sqlite, dead: 2)
-        let line = try #require(try stage.sweep().output.split(separator: "\n").last)
+        let printed = try stage.sweep().output.split(separator: "\n")
+        let line = String(try #require(printed.last))
         #expect(line.contains(#""schema":1"#))
         func verdict(_ line: String, _ words: String...) throws -> ToolResult {
             let folder = try TemporaryFolder()
@@ -68,7 +69,7 @@ struct DocumentFormTests {
                 Self.root.appending(path: "docs/json").path, folder.path,
             ])
         }
-        let good = try verdict(String(line), "sweep", "--format", "json")
+        let good = try verdict(line, "sweep", "--format", "json")
         #expect(good.exit == 0, "\(good.error)")
         #expect(good.error.contains("1 printed, 0 kinds of faults"))
         let faults: [(String, String, String)] = [
@@ -82,7 +83,7 @@ struct DocumentFormTests {
             #expect(wrong.exit == 1)
             #expect(wrong.error.contains(message), "\(wrong.error)")
         }
-        let other = try verdict(String(line), "frobnicate")
+        let other = try verdict(line, "frobnicate")
         #expect(other.exit == 1)
         #expect(other.error.contains("no form frobnicate.schema.json"), "\(other.error)")
     }

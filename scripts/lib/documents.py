@@ -57,7 +57,7 @@ def load(folder):
         form = json.loads(path.read_text())
         jsonschema.Draft202012Validator.check_schema(form)
         validators[path.name.removesuffix(".schema.json")] = jsonschema.Draft202012Validator(
-            strict(form), format_checker=jsonschema.draft202012_format_checker)
+            strict(form), format_checker=jsonschema.FormatChecker())
     return validators
 
 
