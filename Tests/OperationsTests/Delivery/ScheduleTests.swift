@@ -136,6 +136,21 @@ struct ScheduleTests {
         #expect(lines.contains { $0.hasPrefix("RandomizedDelaySec=") })
     }
 
+    @Test("the CronJob tries again after the same failures as the service, never as root")
+    func cronJob() throws {
+        let job = try Self.text("kubernetes-cronjob.yaml")
+        let prevented = try Self.lines("pushsweep-sweep.service").compactMap {
+            $0.wholeMatch(of: /RestartPreventExitStatus=([\d ]+\d).*/)?.output.1
+        }
+        let codes = try #require(prevented.first).split(separator: " ")
+        #expect(job.contains("values: [\(codes.joined(separator: ", "))]\n"))
+        for line in ["runAsNonRoot: true", "concurrencyPolicy: Forbid", "restartPolicy: Never"] {
+            #expect(job.contains(line), "\(line)")
+        }
+        let image = try Self.text("../scripts/packaging/Dockerfile")
+        #expect(image.contains("\nUSER 10001:10001\n") && job.contains("runAsUser: 10001\n"))
+    }
+
     static let analyzer = "/usr/bin/systemd-analyze"
 
     @Test(
