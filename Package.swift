@@ -38,6 +38,10 @@ let lean: [LinkerSetting] = [
     .unsafeFlags(["-Xlinker", "--no-export-dynamic"], .when(configuration: .release))
 ]
 
+// scripts/package and scripts/install name the commit. SwiftPM's own Context.gitInformation comes from its
+// cache of manifests, and then it is an earlier commit.
+let commit = Context.environment["PUSHSWEEP_COMMIT"] ?? ""
+
 let package = Package(
     name: "pushsweep",
     products: [
@@ -60,6 +64,12 @@ let package = Package(
         .systemLibrary(
             name: "CMariaDB", pkgConfig: "libmariadb", providers: [.apt(["libmariadb-dev"])]),
         .systemLibrary(name: "CZlib", pkgConfig: "zlib", providers: [.apt(["libmariadb-dev"])]),
+
+        .target(
+            name: "CCommit",
+            cSettings: [
+                .define("PUSHSWEEP_COMMIT", to: "\"\(commit.isEmpty ? "unknown" : commit)\"")
+            ]),
 
         .target(name: "Encodings", swiftSettings: strict),
         .target(name: "APNsProtocol", dependencies: ["Encodings"], swiftSettings: strict),
@@ -114,8 +124,8 @@ let package = Package(
         .executableTarget(
             name: "pushsweep",
             dependencies: [
-                "APNsProtocol", "Encodings", "APNsSimulator", "EvidenceFiles", "EvidenceJournal",
-                "Operations",
+                "APNsProtocol", "CCommit", "Encodings", "APNsSimulator", "EvidenceFiles",
+                "EvidenceJournal", "Operations",
                 "SecureTransport", "Settings", "TokenHygiene", "Database", "PushQueue",
                 "TokenTable", "AuditFormats", argumentParser, logging,
             ],

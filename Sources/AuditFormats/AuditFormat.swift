@@ -37,7 +37,7 @@ extension AuditReport {
     package func document(_ format: AuditFormat) throws -> String {
         switch format {
         case .text: AuditText(self).text
-        case .json: jsonLine.printableJSON + "\n"
+        case .json: documentLine.printableJSON + "\n"
         case .csv: AuditCSV(self).text
         case .markdown: AuditMarkdown(self).text
         case .html: try AuditPage(self).text

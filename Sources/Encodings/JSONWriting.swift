@@ -14,8 +14,7 @@ package enum JSONLine {
 }
 
 extension Encodable {
-    /// The line of `JSONLine`, as `--format json` prints it; `{}` for a value that JSON cannot
-    /// express.
+    /// The line of `JSONLine`; `{}` for a value that JSON cannot express.
     package var jsonLine: String {
         guard let line = try? JSONLine.bytes(self) else { return "{}" }
         return String(decoding: line, as: UTF8.self)

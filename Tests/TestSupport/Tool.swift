@@ -32,6 +32,8 @@ package final class RunningTool: @unchecked Sendable {
     // Foundation's Process is thread-safe for the calls made here: pid, wait, status.
     private let process = Process()
     private let folder: TemporaryFolder
+    /// The command line after the program's name; empty for a program that is not `pushsweep`.
+    private let words: [String]
 
     /// Starts a program built beside the tests, with exactly the given environment and the
     /// sanitizer's options. A command given gets the program as its last words.
@@ -42,13 +44,16 @@ package final class RunningTool: @unchecked Sendable {
         let words = command + [Self.folderOfTests.appendingPathComponent(name).path] + arguments
         try self.init(
             program: URL(fileURLWithPath: words[0]), Array(words.dropFirst()),
-            environment: environment)
+            environment: environment, printing: name == "pushsweep" ? arguments : [])
     }
 
-    /// Starts any program, with exactly the given environment and the sanitizer's options.
+    /// Starts any program, with exactly the given environment and the sanitizer's options. Words are
+    /// those of the command whose documents it prints.
     package init(
-        program: URL, _ arguments: [String], environment: [String: String] = [:]
+        program: URL, _ arguments: [String], environment: [String: String] = [:],
+        printing words: [String] = []
     ) throws {
+        self.words = words
         folder = try TemporaryFolder()
         process.executableURL = program
         process.arguments = arguments
@@ -113,9 +118,11 @@ package final class RunningTool: @unchecked Sendable {
     package func wait() -> ToolResult {
         process.waitUntilExit()
         let signalled = process.terminationReason == .uncaughtSignal
+        let output = text("out")
+        PrintedDocuments.keep(output, of: words)
         return ToolResult(
             exit: process.terminationStatus + (signalled ? 128 : 0),
-            output: text("out"), error: text("err"))
+            output: output, error: text("err"))
     }
 
     private func text(_ file: String) -> String {

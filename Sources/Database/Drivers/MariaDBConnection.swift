@@ -18,6 +18,11 @@ package final class MariaDBConnection: SQLConnection {
     /// The SQL dialect of MariaDB and MySQL.
     package let dialect = SQLDialect.mariaDB
 
+    /// The version of the loaded library.
+    package static var libraryVersion: String {
+        mysql_get_client_info().map { String(cString: $0) } ?? "unknown"
+    }
+
     private let settings: StoreSettings
     private let endpoint: StoreLocation.Server
     private var handle: UnsafeMutablePointer<MYSQL>?

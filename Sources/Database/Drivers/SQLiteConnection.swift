@@ -17,6 +17,9 @@ package final class SQLiteConnection: SQLConnection {
     /// The SQL dialect of SQLite.
     package let dialect = SQLDialect.sqlite
 
+    /// The version of the loaded library.
+    package static var libraryVersion: String { String(cString: sqlite3_libversion()) }
+
     private let path: String
     private let creates: Bool
     private let settings: StoreSettings

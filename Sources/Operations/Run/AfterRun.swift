@@ -46,7 +46,8 @@ package struct AfterRun {
     package func inform<Report>(_ outcome: RunOutcome<Report>, _ context: RunContext) {
         guard !outcome.report.dryRun else { return }
         inform(
-            outcome.kind, outcome.report.run, exit: outcome.exit, outcome.report.jsonLine, context)
+            outcome.kind, outcome.report.run, exit: outcome.exit, outcome.report.documentLine,
+            context)
     }
 
     /// Runs the command with the facts of a run in its environment and the report on its standard

@@ -5,6 +5,11 @@ import CNGHTTP2
 
 /// The common part of clients and servers in nghttp2.
 package enum HTTP2Library {
+    /// The version of the loaded nghttp2.
+    package static var version: String {
+        nghttp2_version(0).map { String(cString: $0.pointee.version_str) } ?? "unknown"
+    }
+
     /// Makes a session, with callbacks and options that are freed afterwards.
     ///
     /// - Parameter make: sets both, and makes the session with them; it returns an error code

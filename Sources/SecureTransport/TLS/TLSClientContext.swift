@@ -14,6 +14,11 @@ package final class TLSClientContext: Sendable {
         case file(String)
     }
 
+    /// The version of the loaded OpenSSL.
+    package static var libraryVersion: String {
+        OpenSSL_version(OPENSSL_VERSION_STRING).map { String(cString: $0) } ?? "unknown"
+    }
+
     // Safe: an SSL_CTX does not change after this init, and SSL_new counts references atomically
     // (openssl-threads(7)).
     nonisolated(unsafe) let pointer: OpaquePointer

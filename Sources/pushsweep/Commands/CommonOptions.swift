@@ -81,7 +81,7 @@ struct CommonOptions: ParsableArguments {
     /// Prints a result as text or as JSON.
     func print(_ report: some PrintedLines & Encodable) {
         switch format {
-        case .json: StandardStreams.result(json: report.jsonLine)
+        case .json: StandardStreams.result(document: report)
         case .text: StandardStreams.result(report.lines)
         }
     }
@@ -95,7 +95,7 @@ struct CommonOptions: ParsableArguments {
         isWanted: Bool = false
     ) -> ExitStatus {
         switch format {
-        case .json: StandardStreams.result(json: outcome.report.jsonLine)
+        case .json: StandardStreams.result(document: outcome.report)
         case .text:
             if isWanted || verbose || StandardStreams.outputIsTerminal || outcome.exit != .done {
                 StandardStreams.result(outcome.report.lines)

@@ -116,7 +116,7 @@ struct EnqueueCommand: ParsableCommand {
                 content, to: try recipients(), app: app, environment: environment,
                 try common.settings(), context)
             switch common.format {
-            case .json: StandardStreams.result(json: report.jsonLine)
+            case .json: StandardStreams.result(document: report)
             case .text:
                 var line = "\(report.app)/\(report.environment): queued \(report.queued)"
                 if report.malformed > 0 {

@@ -129,10 +129,10 @@ struct PurgeCommand: ParsableCommand {
             case .success(let report):
                 let isWanted = common.verbose || dryRun || StandardStreams.outputIsTerminal
                 if common.format == .json || isWanted { common.print(report) }
-                inform(settings, .done, report.jsonLine, context)
+                inform(settings, .done, report.documentLine, context)
                 return .done
             case .failure(let failure):
-                inform(settings, failure.exit, FailedPurge(failure).jsonLine, context)
+                inform(settings, failure.exit, FailedPurge(failure).documentLine, context)
                 throw failure
             }
         }

@@ -117,7 +117,7 @@ struct Demo {
 
     /// Prints a report as JSON, or its lines.
     func report(_ report: some Encodable, _ lines: [String]) {
-        if isJSON { StandardStreams.result(json: report.jsonLine) }
+        if isJSON { StandardStreams.result(document: report) }
         for line in lines { say("   " + line) }
     }
 

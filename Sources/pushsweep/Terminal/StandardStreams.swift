@@ -1,3 +1,4 @@
+import Encodings
 import Glibc
 import Logging
 import Operations
@@ -38,8 +39,10 @@ enum StandardStreams {
         result(printed: lines.map(\.printable).joined(separator: "\n"))
     }
 
-    /// Writes a JSON text to stdout, on one line.
-    static func result(json: String) { result(printed: json.printableJSON) }
+    /// Writes a value to stdout as JSON, on one line, with the version of its form.
+    static func result(document value: some Encodable) {
+        result(printed: value.documentLine.printableJSON)
+    }
 
     private static func result(printed text: String) { result(whole: text + "\n") }
 

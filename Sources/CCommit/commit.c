@@ -1,0 +1,3 @@
+#include "commit.h"
+
+const char *pushsweep_commit(void) { return PUSHSWEEP_COMMIT; }
