@@ -91,8 +91,8 @@ package struct DeepAudit {
         guard let user else { return nil }
         let selection = try layout.selection(of: partition).condition(dialect, alias: prefix)
         let sql =
-            "SELECT CASE WHEN n > \(TokensPerUser.most) THEN \(TokensPerUser.most) ELSE n END AS k, "
-            + "COUNT(*) FROM (\(living(of: user, selection.sql))) AS counted GROUP BY k"
+            "SELECT CASE WHEN n > \(TokensPerUser.most) THEN \(TokensPerUser.most) ELSE n END AS tokens, "
+            + "COUNT(*) FROM (\(living(of: user, selection.sql))) AS counted GROUP BY tokens"
         return try table.retries.retrying("counting the tokens of each user") {
             () throws(SQLFailure) in
             let found = try table.connection.query(sql, selection.values)
