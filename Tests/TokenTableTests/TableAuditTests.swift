@@ -158,7 +158,8 @@ struct TableAuditTests {
             "CREATE TABLE active_users (id INTEGER PRIMARY KEY, user_id VARCHAR(20), "
                 + "environment VARCHAR(20), device_token VARCHAR(64), invalidated_at BIGINT)")
         let rows: [(String, String, Int, Int64?)] = [
-            ("ada", "production", 1, nil), ("ada", "sandbox", 1, nil), ("ben", "production", 1, nil),
+            ("ada", "production", 1, nil), ("ada", "sandbox", 1, nil),
+            ("ben", "production", 1, nil),
             ("cho", "production", 2, 5), ("cho", "production", 3, 5), ("dee", "production", 4, nil),
             ("dee", "production", 5, nil), ("dee", "production", 5, nil),
         ]

@@ -97,7 +97,9 @@ extension Audit {
 
     /// Sums up the runs of this host.
     private mutating func summarize(_ runs: [RunEntry], _ now: EpochMilliseconds) {
-        report.holds.sort { ($0.state != "open" ? 1 : 0, $1.held) < ($1.state != "open" ? 1 : 0, $0.held) }
+        report.holds.sort {
+            ($0.state != "open" ? 1 : 0, $1.held) < ($1.state != "open" ? 1 : 0, $0.held)
+        }
         let sweeps = runs.filter { $0.kind == "sweep" && !$0.isTrial }.sorted {
             $0.started < $1.started
         }

@@ -57,7 +57,9 @@ package struct Audit {
         try settings.ensureOwnStore()
         let store = try TokenTable(
             StoreSettings(settings), pacing: Pacing(settings).began("audit", context))
-        let stored = settings.apps.map { Partition(app: $0.value, environment: $0.environment.rawValue) }
+        let stored = settings.apps.map {
+            Partition(app: $0.value, environment: $0.environment.rawValue)
+        }
         try store.preflight(.read, partitions: stored)
         let now = try store.session.databaseTime()
         describe(now, store)

@@ -118,7 +118,8 @@ extension AuditReport {
                     add(
                         AuditFinding(
                             "certificate-expired", .high, object, "it ended at \(ends)",
-                            cause: "gateways refuse it", cure: "renew it at Apple or your authority"))
+                            cause: "gateways refuse it", cure: "renew it at Apple or your authority"
+                        ))
                 } else if days < Self.renewalDays {
                     add(
                         AuditFinding(

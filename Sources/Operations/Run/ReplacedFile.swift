@@ -16,7 +16,8 @@ package struct ReplacedFile {
     static func metrics(_ path: String) -> ReplacedFile {
         ReplacedFile(
             path: path, mode: 0o644, content: "metrics",
-            cure: "the run's changes stay and the old file is untouched; make the folder writable, or "
+            cure:
+                "the run's changes stay and the old file is untouched; make the folder writable, or "
                 + "name another file in report.metrics-file")
     }
 
@@ -97,6 +98,7 @@ package struct ReplacedFile {
     private func failure() -> RunFailure {
         RunFailure(
             .cannotCreate, .report,
-            "writing \(content) to \(path): \(String(cString: strerror(errno)).lowercased()); \(cure)")
+            "writing \(content) to \(path): \(String(cString: strerror(errno)).lowercased()); \(cure)"
+        )
     }
 }

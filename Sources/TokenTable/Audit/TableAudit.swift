@@ -89,7 +89,9 @@ package struct TableAudit {
     ) throws(SQLFailure) -> [(TokenGroup, Int)] {
         let range = ranges.condition(after: position, upTo: end)
         var condition = range.sql
-        if !rows.platform.isEmpty { condition += " AND " + rows.platform.joined(separator: " AND ") }
+        if !rows.platform.isEmpty {
+            condition += " AND " + rows.platform.joined(separator: " AND ")
+        }
         let names = ["a", "e", "c", "r", "n", "u", "w"]
         let list = zip(columns, names).map { "\($0) AS \($1)" }.joined(separator: ", ")
         let found = try connection.query(
