@@ -1,0 +1,342 @@
+// The result of an audit: what the table, the ledger, the journal and the credentials say, and the
+// findings that follow from it. It is the one value that every format prints: text, JSON, CSV,
+// Markdown and HTML. Fields may be added, never renamed.
+
+/// The result of `pushsweep audit`.
+package struct AuditReport: Codable, Hashable, Sendable {
+    /// The version of the program.
+    package var version = ""
+    /// The host on which it ran.
+    package var host = ""
+    /// The person or service that ran it, as the run records name it.
+    package var `operator` = ""
+    /// When it ran, RFC 3339 in UTC.
+    package var generated = ""
+    /// The beginning of the period of history, RFC 3339 in UTC.
+    package var since = ""
+    /// The end of the period, RFC 3339 in UTC.
+    package var until = ""
+    /// The time for which the table is reconstructed, RFC 3339 in UTC; absent: the present.
+    package var asOf: String?
+    /// SHA-256 over the settings that decide, the first 16 digits. Two audits with the same digest
+    /// were made under the same rules.
+    package var settings = ""
+    /// The database and the token table, without the account.
+    package var table = ""
+    /// Whether nothing needs a person: no finding of severity high.
+    package var healthy = true
+    /// One sentence: healthy, or the gravest finding.
+    package var headline = ""
+    /// What needs attention, gravest first; then what is well.
+    package var findings: [AuditFinding] = []
+    /// One entry per app and environment of the settings.
+    package var apps: [AuditedApp] = []
+    /// The runs of this host and of the database.
+    package var runs = AuditedRuns()
+    /// Holds of the period and open ones, newest first.
+    package var holds: [AuditedHold] = []
+    /// Parts of feeds that could not be used.
+    package var quarantine = AuditedQuarantine()
+    /// The changes since an earlier report; absent without `--baseline`.
+    package var changes: [AuditChange]?
+    /// What could not be examined, and why; for instance a right that the account lacks.
+    package var gaps: [String] = []
+
+    /// Makes an empty report.
+    package init() {}
+}
+
+/// How grave a finding is.
+package enum AuditSeverity: String, Codable, Hashable, Sendable, CaseIterable, Comparable {
+    /// Everything is as it should be.
+    case ok
+    /// A fact worth knowing.
+    case note
+    /// It should be put right some time.
+    case low
+    /// It will cause harm if it stays.
+    case medium
+    /// It needs a person now.
+    case high
+
+    /// Whether `left` is less grave.
+    package static func < (left: AuditSeverity, right: AuditSeverity) -> Bool {
+        let order = allCases
+        return order.firstIndex(of: left) ?? 0 < order.firstIndex(of: right) ?? 0
+    }
+}
+
+/// One finding: what is the matter with what, why, and what to do next.
+package struct AuditFinding: Codable, Hashable, Sendable {
+    /// A stable name, such as `hold-open` or `certificate-expired`.
+    package var rule: String
+    package var severity: AuditSeverity
+    /// What it is about: `chat/production`, a table, a file.
+    package var object: String
+    /// What is the matter, in one sentence.
+    package var summary: String
+    /// Why it matters or where it comes from; may be empty.
+    package var cause = ""
+    /// What to do next; empty where nothing is to be done.
+    package var cure = ""
+
+    /// Makes a finding.
+    package init(
+        _ rule: String, _ severity: AuditSeverity, _ object: String, _ summary: String,
+        cause: String = "", cure: String = ""
+    ) {
+        (self.rule, self.severity, self.object, self.summary) = (rule, severity, object, summary)
+        (self.cause, self.cure) = (cause, cure)
+    }
+}
+
+/// A count with a name.
+package struct NamedCount: Codable, Hashable, Sendable {
+    /// What is counted: a reason, a spelling, a range of ages.
+    package var name: String
+    package var count: Int
+
+    /// Makes a count.
+    package init(_ name: String, _ count: Int) { (self.name, self.count) = (name, count) }
+}
+
+/// What the audit found about one app and environment.
+package struct AuditedApp: Codable, Hashable, Sendable {
+    /// The app's name in the settings.
+    package var app: String
+    /// `production` or `sandbox`.
+    package var environment: String
+    /// The rows of the token table.
+    package var tokens = AuditedTokens()
+    /// The stale rows by the age of their mark, youngest first: `under 1 day` to `over 2 years`.
+    package var staleAges: [NamedCount] = []
+    /// The stale rows by the reason of their mark, most first.
+    package var staleReasons: [NamedCount] = []
+    /// The living rows by the age of their registration, youngest first.
+    package var registrationAges: [NamedCount] = []
+    /// Evidence of the period by day and source, oldest first.
+    package var evidence: [EvidenceDay] = []
+    /// The queue; absent where the app does not send.
+    package var queue: AuditedQueue?
+    /// Its certificates and keys.
+    package var credentials: [AuditedCredential] = []
+    /// What a sweep would do now with what waits, without reading a gateway.
+    package var forecast = SweepForecast()
+    /// What needs sorting; absent without `--deep`.
+    package var deep: DeepTokens?
+
+    /// Begins without counts.
+    package init(app: String, environment: String) {
+        (self.app, self.environment) = (app, environment)
+    }
+}
+
+/// The rows of one app by what their tokens are. `rows` is the sum of `living`, `stale`, `empty` and
+/// `malformed`.
+package struct AuditedTokens: Codable, Hashable, Sendable {
+    package var rows = 0
+    /// Rows that may be sent to.
+    package var living = 0
+    /// Rows with a mark and no later registration, or set dead by the application.
+    package var stale = 0
+    /// Among the living: rows with a mark and a later registration.
+    package var revived = 0
+    /// Rows without a time of registration.
+    package var neverRegistered = 0
+    /// Rows whose time of registration lies after the present.
+    package var fromTheFuture = 0
+    /// Rows without a token: NULL, nothing, spaces or `0`.
+    package var empty = 0
+    /// Rows whose value is no token: not hex, of odd length, cut off by the column.
+    package var malformed = 0
+    /// Among the malformed: shortened descriptions as iOS 13 and later print them.
+    package var truncated = 0
+    /// The rows with a token by its form: `32 bytes`, `80 bytes`, `upper-case hex`; most first.
+    package var forms: [NamedCount] = []
+    /// Rows whose state at `asOf` is unknown, because a registration after it overwrote the past;
+    /// absent for the present.
+    package var overwritten: Int?
+
+    /// Begins with zeros.
+    package init() {}
+}
+
+/// What became of the evidence of one day from one source.
+package struct EvidenceDay: Codable, Hashable, Sendable {
+    /// The day in UTC, `2026-11-23`.
+    package var day: String
+    /// `feedback`, a reason of APNs, `delete-after` or `undo`.
+    package var source: String
+    package var applied = 0
+    package var already = 0
+    /// Kept, because the token registered again after the evidence.
+    package var newer = 0
+    package var unknown = 0
+    package var refused = 0
+
+    /// Begins with zeros.
+    package init(day: String, source: String) { (self.day, self.source) = (day, source) }
+}
+
+/// The queue of one app.
+package struct AuditedQueue: Codable, Hashable, Sendable {
+    /// Rows without a result.
+    package var open = 0
+    /// Among the open: rows addressed to stale tokens, which `send` will skip.
+    package var toStale = 0
+    /// Among the open: rows whose token no row of the table has.
+    package var toUnknown = 0
+    /// Rows of the period by their result: `sent`, `gone`, `skipped (stale)`, most first.
+    package var results: [NamedCount] = []
+
+    /// Begins with zeros.
+    package init() {}
+}
+
+/// A certificate or key that the settings name.
+package struct AuditedCredential: Codable, Hashable, Sendable {
+    /// `certificate` or `token key`.
+    package var kind: String
+    /// The file's name without its folders.
+    package var file: String
+    /// When it ends, RFC 3339 in UTC; absent for a key, which does not end, or an unreadable file.
+    package var ends: String?
+    /// Days until then; negative after it.
+    package var daysLeft: Int?
+    /// Why it cannot be used; absent where it can.
+    package var problem: String?
+
+    /// Describes a credential.
+    package init(kind: String, file: String) { (self.kind, self.file) = (kind, file) }
+}
+
+/// What a sweep would do with the evidence that waits.
+package struct SweepForecast: Codable, Hashable, Sendable {
+    /// Tuples and reports that wait in the journal or in `pushsweep_evidence`.
+    package var waiting = 0
+    /// Tokens that would become invalid.
+    package var applied = 0
+    /// Tokens that would be kept, because they registered again.
+    package var newer = 0
+    /// Tokens that no row has.
+    package var unknown = 0
+    /// Whether the guard would hold them.
+    package var held = false
+    /// Rows whose grace period (`policy.delete-after`) has ended.
+    package var removals = 0
+
+    /// Begins with zeros.
+    package init() {}
+}
+
+/// What only sorting shows.
+package struct DeepTokens: Codable, Hashable, Sendable {
+    /// Tokens that more than one row has.
+    package var duplicateTokens = 0
+    /// Rows beyond the first of these.
+    package var duplicateRows = 0
+    /// Tokens that rows of several users have; absent where no column of users is known.
+    package var tokensOfSeveralUsers: Int?
+    /// Tokens that rows of both environments have.
+    package var tokensInBothEnvironments = 0
+    /// Users with at least one row; absent where no column of users is known.
+    package var users: Int?
+    /// Users whose every row is stale, empty or malformed.
+    package var usersWithoutLivingToken: Int?
+    /// Users by the number of their living tokens: `0`, `1`, `2`, `3 to 5`, `over 5`.
+    package var tokensPerUser: [NamedCount] = []
+
+    /// Begins with zeros.
+    package init() {}
+}
+
+/// The runs of the period.
+package struct AuditedRuns: Codable, Hashable, Sendable {
+    /// The end of the last sweep that ended with 0, RFC 3339 in UTC; absent where there was none.
+    package var lastGoodSweep: String?
+    /// Hours since then.
+    package var hoursSince: Double?
+    /// The longest time between two sweeps of the period, in hours.
+    package var longestGap: Double?
+    /// Runs of the period by kind and exit code, such as `sweep 0`, most first.
+    package var endings: [NamedCount] = []
+    /// Runs of the period that changed rows, newest first, at most 50.
+    package var changing: [AuditedRun] = []
+
+    /// Begins without runs.
+    package init() {}
+}
+
+/// One run that changed rows.
+package struct AuditedRun: Codable, Hashable, Sendable {
+    package var run: String
+    package var kind: String
+    /// When it began, RFC 3339 in UTC.
+    package var started: String
+    /// Rows that it changed.
+    package var rows: Int
+    /// The host and the person or service, where the record names them.
+    package var by: String
+    /// Whether an undo took its changes back.
+    package var undone = false
+
+    /// Describes a run.
+    package init(run: String, kind: String, started: String, rows: Int, by: String) {
+        (self.run, self.kind, self.started) = (run, kind, started)
+        (self.rows, self.by) = (rows, by)
+    }
+}
+
+/// A mass removal that the guard stopped, and what became of it.
+package struct AuditedHold: Codable, Hashable, Sendable {
+    package var app: String
+    package var environment: String
+    /// `open`, `released` or `discarded`.
+    package var state: String
+    /// When it was held, RFC 3339 in UTC.
+    package var held: String
+    /// The rule that stopped it, such as `share` or `registered-later`.
+    package var cause: String
+    /// Tuples that it has.
+    package var tuples: Int
+    /// Who decided, and when; absent while it is open.
+    package var decision: String?
+    /// The reason that was given with the decision.
+    package var reason: String?
+
+    /// Describes a hold.
+    package init(
+        app: String, environment: String, state: String, held: String, cause: String, tuples: Int
+    ) {
+        (self.app, self.environment, self.state) = (app, environment, state)
+        (self.held, self.cause, self.tuples) = (held, cause, tuples)
+    }
+}
+
+/// What lies in quarantine.
+package struct AuditedQuarantine: Codable, Hashable, Sendable {
+    /// Feeds with parts that could not be used and were not discarded.
+    package var feeds = 0
+    /// Bytes in these parts.
+    package var bytes = 0
+    /// Their reasons, most first.
+    package var reasons: [NamedCount] = []
+
+    /// Begins with zeros.
+    package init() {}
+}
+
+/// A figure that differs from that of an earlier report.
+package struct AuditChange: Codable, Hashable, Sendable {
+    /// What it is about: `chat/production`.
+    package var object: String
+    /// The figure's name, such as `living`.
+    package var figure: String
+    package var before: Int
+    package var after: Int
+
+    /// Describes a difference.
+    package init(object: String, figure: String, before: Int, after: Int) {
+        (self.object, self.figure, self.before, self.after) = (object, figure, before, after)
+    }
+}
