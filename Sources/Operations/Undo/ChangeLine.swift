@@ -58,14 +58,15 @@ package struct ChangeLine: Codable, Hashable, Sendable {
     /// every change is exactly one line.
     package func text(_ format: ChangeFormat) -> String {
         switch format {
-        case .jsonl: documentLine.printableJSON + "\n"
-        case .csv: Self.record(fields)
+        case .jsonl: documentLine.printableJSON + "
+"
+        case .csv: CSVRecord.line(fields)
         }
     }
 
     /// The first line of a format; nil where there is none.
     package static func heading(_ format: ChangeFormat) -> String? {
-        format == .csv ? record(names) : nil
+        format == .csv ? CSVRecord.line(names) : nil
     }
 
     private static let names = [
@@ -78,23 +79,5 @@ package struct ChangeLine: Codable, Hashable, Sendable {
             cursor, changed ?? "", app, environment, action, state ?? "", key, token ?? "",
             evidence ?? "", source, reason ?? "", run,
         ]
-    }
-
-    private static func record(_ fields: [String]) -> String {
-        fields.map(field).joined(separator: ",") + "\n"
-    }
-
-    private static func field(_ text: String) -> String {
-        let text = text.printable
-        // By scalars: a quote and a combining mark after it are one Swift character.
-        let special: [Unicode.Scalar] = [",", "\"", " "]
-        guard text.unicodeScalars.contains(where: special.contains) else { return text }
-        var quoted = String.UnicodeScalarView(["\""])
-        for scalar in text.unicodeScalars {
-            if scalar == "\"" { quoted.append(scalar) }
-            quoted.append(scalar)
-        }
-        quoted.append("\"")
-        return String(quoted)
     }
 }

@@ -1,0 +1,46 @@
+import Encodings
+import Operations
+
+/// The formats of an audit.
+package enum AuditFormat: String, Hashable, Sendable, CaseIterable {
+    /// Text of at most 80 columns for terminals.
+    case text
+    /// One line with the whole report as a JSON object.
+    case json
+    /// One figure per line (RFC 4180) with a line of names first.
+    case csv
+    /// GitHub's Markdown, for merge requests and summaries of jobs.
+    case markdown
+    /// One page for browsers that loads nothing.
+    case html
+
+    /// The format that the end of a file's name stands for, such as `.html` or `.md`; nil for any
+    /// other.
+    package init?(file: String) {
+        guard let dot = file.lastIndex(of: "."), !file[dot...].contains("/") else { return nil }
+        switch file[file.index(after: dot)...].lowercased() {
+        case "txt": self = .text
+        case "json": self = .json
+        case "csv": self = .csv
+        case "md", "markdown": self = .markdown
+        case "html", "htm": self = .html
+        default: return nil
+        }
+    }
+}
+
+extension AuditReport {
+    /// The report in a format, with a line break at its end. JSON and CSV have every figure. The
+    /// others cut long lists and say how much they leave out.
+    ///
+    /// - Throws: for HTML where libcrypto refuses to take a digest; never for the other formats.
+    package func document(_ format: AuditFormat) throws -> String {
+        switch format {
+        case .text: AuditText(self).text
+        case .json: jsonLine.printableJSON + "\n"
+        case .csv: AuditCSV(self).text
+        case .markdown: AuditMarkdown(self).text
+        case .html: try AuditPage(self).text
+        }
+    }
+}

@@ -1,0 +1,158 @@
+// Evidence comes by day and source: 400 days from six sources are 2,400 entries. For people they are
+// drawn together twice: into spans of days, as few as a chart or a table can show, and into outcomes.
+// Both have the same sum as the entries, because each entry goes into exactly one span. An entry whose
+// day is no date goes into a span of its own at the end, so that it is not lost.
+
+import Encodings
+import Operations
+
+/// The outcomes of evidence, with their names for people.
+enum EvidenceOutcome: String, CaseIterable, Sendable {
+    case applied = "became invalid"
+    case already = "already invalid"
+    case newer = "kept, registered later"
+    case unknown = "in no row"
+    case refused = "refused by the table"
+
+    /// The count of one entry.
+    func count(_ day: EvidenceDay) -> Int {
+        switch self {
+        case .applied: day.applied
+        case .already: day.already
+        case .newer: day.newer
+        case .unknown: day.unknown
+        case .refused: day.refused
+        }
+    }
+}
+
+extension EvidenceDay {
+    /// All evidence of the entry.
+    var total: Int { EvidenceOutcome.allCases.map { $0.count(self) }.total }
+}
+
+/// Evidence by spans of days and by source.
+struct EvidenceSpans: Hashable, Sendable {
+    /// One span.
+    struct Span: Hashable, Sendable {
+        /// Its first day, such as `2026-11-23`.
+        var name: String
+        /// Evidence by source, in the order of `sources`.
+        var counts: [Int]
+        /// Evidence of all sources.
+        var total: Int { counts.total }
+    }
+
+    /// The sources, the one with most evidence first; the last may be `other sources`.
+    let sources: [String]
+    /// The spans from the oldest to the latest, also those without evidence.
+    let spans: [Span]
+    /// The number of days in a span.
+    let days: Int
+
+    /// Draws entries together into at most `limit` spans and seven sources.
+    ///
+    /// - Parameters:
+    ///   - entries: entries in any order.
+    ///   - since: the beginning of the period, RFC 3339.
+    ///   - until: the end of the period, RFC 3339.
+    ///   - limit: the largest number of spans, at least one.
+    init(_ entries: [EvidenceDay], since: String, until: String, limit: Int) {
+        let entries = entries.filter { $0.total > 0 }
+        let sources = Self.sources(entries)
+        self.sources = sources
+        let places = Dictionary(uniqueKeysWithValues: zip(sources, sources.indices))
+        let dated = entries.map { ($0, Self.number($0.day)) }
+        let known = dated.compactMap(\.1)
+        guard var first = known.min(), var last = known.max() else {
+            days = 1
+            spans = Self.undated(dated.map(\.0), places)
+            return
+        }
+        // A short period is shown whole. Of a long one only the days since the first evidence: ten
+        // years without any would leave no room for the rest.
+        if let since = Self.number(since), let until = Self.number(until),
+            since <= first, until >= last, until - since < limit
+        {
+            (first, last) = (since, until)
+        }
+        let days = Self.step(for: last - first + 1, limit: limit)
+        self.days = days
+        var spans = (0...(last - first) / days).map { index in
+            let date = CivilDate(daysSince1970: first + index * days)
+            return Span(name: date.text, counts: Array(repeating: 0, count: sources.count))
+        }
+        for (entry, day) in dated {
+            guard let day else { continue }
+            let place = places[entry.source] ?? sources.count - 1
+            let sum = [spans[(day - first) / days].counts[place], entry.total].total
+            spans[(day - first) / days].counts[place] = sum
+        }
+        self.spans = spans + Self.undated(dated.filter { $0.1 == nil }.map(\.0), places)
+    }
+
+    /// `Evidence per day`, `per week`, or per a number of days.
+    var title: String {
+        switch days {
+        case 1: "Evidence per day by source"
+        case 7: "Evidence per week by source"
+        default: "Evidence per \(days) days by source"
+        }
+    }
+
+    /// The figures as a table: a row for each span with evidence.
+    var table: FigureTable {
+        FigureTable(
+            title, [days == 1 ? "Day" : "From"] + sources + (sources.count > 1 ? ["Total"] : []),
+            spans.filter { $0.total > 0 }.map { span in
+                [.text(span.name)] + span.counts.map { .number($0) }
+                    + (sources.count > 1 ? [.number(span.total)] : [])
+            })
+    }
+
+    private static func sources(_ entries: [EvidenceDay]) -> [String] {
+        var totals: [String: Int] = [:]
+        for entry in entries {
+            totals[entry.source] = [totals[entry.source] ?? 0, entry.total].total
+        }
+        let sorted = totals.sorted { ($1.value, $0.key) < ($0.value, $1.key) }
+        let names = sorted.map(\.key)
+        return names.count <= 7 ? names : names.prefix(6) + ["other sources"]
+    }
+
+    /// Whole days, then weeks, then as many days as needed.
+    private static func step(for days: Int, limit: Int) -> Int {
+        if days <= limit { return 1 }
+        return max(7, (days + limit - 1) / limit)
+    }
+
+    private static func undated(_ entries: [EvidenceDay], _ places: [String: Int]) -> [Span] {
+        guard !entries.isEmpty else { return [] }
+        var span = Span(name: "no date", counts: Array(repeating: 0, count: places.count))
+        for entry in entries {
+            let place = places[entry.source] ?? places.count - 1
+            span.counts[place] = [span.counts[place], entry.total].total
+        }
+        return [span]
+    }
+
+    /// The number of a day from 1970-01-01; nil for a text that is no date of four digits.
+    private static func number(_ text: String) -> Int? {
+        let parts = text.prefix(10).split(separator: "-", omittingEmptySubsequences: false)
+        guard parts.map(\.utf8.count) == [4, 2, 2],
+            parts.allSatisfy({ $0.utf8.allSatisfy(DecimalDigits.isDigit) }),
+            let year = Int(parts[0]), let month = Int(parts[1]), let day = Int(parts[2]),
+            (1...12).contains(month), (1...CivilDate.days(inMonth: month, of: year)).contains(day)
+        else { return nil }
+        return CivilDate(year: year, month: month, day: day).daysSince1970
+    }
+}
+
+extension CivilDate {
+    /// The date as `2026-11-23`.
+    fileprivate var text: String {
+        var bytes: [UInt8] = []
+        append(secondOfDay: 0, separator: "T", to: &bytes)
+        return String(decoding: bytes.prefix { $0 != UInt8(ascii: "T") }, as: UTF8.self)
+    }
+}

@@ -1,0 +1,58 @@
+import Operations
+
+/// What the findings of an audit come to: one word, one sentence, and the findings in the order in
+/// which a person reads them.
+package struct Verdict: Hashable, Sendable {
+    /// Whether nothing needs a person now. A finding of severity high says no, whatever the report
+    /// says.
+    package let healthy: Bool
+    /// The reason in one sentence.
+    package let sentence: String
+    /// Findings that ask for something, gravest first.
+    package let problems: [AuditFinding]
+    /// Facts worth knowing.
+    package let notes: [AuditFinding]
+    /// What is as it should be.
+    package let well: [AuditFinding]
+
+    /// Judges a report.
+    package init(_ report: AuditReport) {
+        func findings(_ severity: AuditSeverity) -> [AuditFinding] {
+            report.findings.filter { $0.severity == severity }
+        }
+        problems = [.high, .medium, .low].flatMap(findings)
+        notes = findings(.note)
+        well = findings(.ok)
+        healthy = report.healthy && problems.first?.severity != .high
+        if !report.headline.isEmpty {
+            sentence = report.headline
+        } else if !healthy {
+            sentence = problems.first?.summary ?? "The report gives no reason."
+        } else {
+            sentence =
+                problems.isEmpty
+                ? "Nothing needs attention." : "Nothing needs a person now; some things can wait."
+        }
+    }
+
+    /// `Healthy` or `Not healthy`.
+    package var word: String { healthy ? "Healthy" : "Not healthy" }
+
+    /// The number of problems by severity, gravest first, without zeros: `2 high`, `1 low`.
+    package var counts: [String] {
+        [AuditSeverity.high, .medium, .low].compactMap { severity in
+            let count = problems.count { $0.severity == severity }
+            return count == 0 ? nil : "\(count.grouped) \(severity.rawValue)"
+        }
+    }
+
+    /// The gravest severity among the findings about one object; nil without a problem.
+    func gravest(of object: String) -> AuditSeverity? {
+        problems.first { $0.object == object }?.severity
+    }
+}
+
+extension AuditedApp {
+    /// The name by which findings, holds and changes speak of it: `chat/production`.
+    var object: String { "\(app)/\(environment)" }
+}

@@ -1,0 +1,126 @@
+import Operations
+
+/// Columns that stand, one per span of days, with a layer per source.
+struct ColumnChart {
+    struct Layer {
+        let x: String
+        let y: String
+        let width: String
+        let height: String
+        let series: Int
+    }
+    struct Column {
+        let hint: String
+        let layers: [Layer]
+    }
+    struct GridLine {
+        let y: String
+        let textY: String
+        let mark: String
+    }
+    struct AxisLabel {
+        let x: String
+        let anchor: String
+        let text: String
+    }
+    struct Key {
+        let series: Int
+        let source: String
+        let total: String
+    }
+
+    let id: String
+    let title: String
+    let lead: String
+    let description: String
+    let grid: [GridLine]
+    let columns: [Column]
+    let axis: [AxisLabel]
+    let keys: [Key]
+    let tables: [TableView]
+    let empty: [String]
+
+    private static let (top, plot) = (12.0, 160.0)
+
+    /// Draws evidence.
+    init(id: String, _ spans: EvidenceSpans, _ limits: PageLimits) {
+        (self.id, title) = (id, spans.title)
+        let sums = spans.sources.indices.map { source in spans.spans.map { $0.counts[source] }.total }
+        let total = sums.total
+        guard total > 0, let highest = spans.spans.max(by: { $0.total < $1.total }) else {
+            (lead, description, grid, columns, axis, keys, tables) = ("", "", [], [], [], [], [])
+            empty = ["There is no evidence in this period."]
+            return
+        }
+        let names = spans.sources.map { $0.cut(to: min(limits.name, 40)) }
+        empty = []
+        lead = "\(total.grouped) reports that a token is dead."
+        description =
+            "\(spans.spans.count.grouped("column")) with a layer for each of "
+            + "\(names.count.grouped("source")). The highest begins on \(highest.name) with "
+            + "\(highest.total.grouped) reports. The table below has all figures."
+        let scale = Self.scale(highest.total)
+        grid = (scale > 1 ? [0, scale / 2, scale] : [0, 1]).map { mark in
+            let y = Self.top + Self.plot * (1 - Double(mark) / Double(scale))
+            return GridLine(y: y.figure, textY: (y + 4).figure, mark: mark.short)
+        }
+        columns = spans.spans.enumerated().map { index, span in
+            Self.column(span, at: index, of: spans.spans.count, names, scale)
+        }
+        axis = Self.axis(spans.spans)
+        keys = names.indices.map { Key(series: $0, source: names[$0], total: sums[$0].grouped) }
+        tables = [TableView(spans.table, limits, rows: max(limits.rows, Self.columnLimit + 1))]
+    }
+
+    /// The most columns of a chart.
+    static let columnLimit = 62
+
+    private static func column(
+        _ span: EvidenceSpans.Span, at index: Int, of count: Int, _ names: [String], _ scale: Int
+    ) -> Column {
+        let slot = 100 / Double(count)
+        let width = min(slot * 0.8, 7)
+        let left = slot * Double(index) + (slot - width) / 2
+        var floor = top + plot
+        var layers: [Layer] = []
+        for (series, count) in span.counts.enumerated() where count > 0 {
+            // What is there can be seen, however small.
+            let height = max(plot * Double(count) / Double(scale), 1)
+            floor -= height
+            layers.append(
+                Layer(
+                    x: left.figure, y: floor.figure, width: width.figure, height: height.figure,
+                    series: series))
+        }
+        let parts = zip(names, span.counts).filter { $0.1 > 0 }.map { "\($0) \($1.grouped)" }
+        return Column(
+            hint: layers.isEmpty ? "" : "\(span.name): \(parts.joined(separator: ", "))",
+            layers: layers)
+    }
+
+    private static func axis(_ spans: [EvidenceSpans.Span]) -> [AxisLabel] {
+        guard spans.count > 1, let first = spans.first, let last = spans.last else {
+            return spans.map { AxisLabel(x: "50", anchor: "middle", text: $0.name) }
+        }
+        var labels = [AxisLabel(x: "0", anchor: "start", text: first.name)]
+        if spans.count > 4 {
+            let middle = (spans.count - 1) / 2
+            let x = 100 / Double(spans.count) * (Double(middle) + 0.5)
+            labels.append(AxisLabel(x: x.figure, anchor: "middle", text: spans[middle].name))
+        }
+        return labels + [AxisLabel(x: "100", anchor: "end", text: last.name)]
+    }
+
+    /// The end of the axis: an even number with one digit and zeros, at least the highest column.
+    private static func scale(_ highest: Int) -> Int {
+        var unit = 1
+        while true {
+            for step in [1, 2, 4, 6, 8] {
+                let (scale, overflows) = unit.multipliedReportingOverflow(by: step)
+                if overflows { return highest }
+                if scale >= highest { return scale }
+            }
+            unit = unit.multipliedReportingOverflow(by: 10).partialValue
+        }
+    }
+}
