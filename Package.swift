@@ -12,6 +12,7 @@ let grdb = Target.Dependency.product(name: "GRDB", package: "GRDB.swift")
 let sqlite = Target.Dependency.product(name: "GRDBSQLite", package: "GRDB.swift")
 let logging = Target.Dependency.product(name: "Logging", package: "swift-log")
 let yams = Target.Dependency.product(name: "Yams", package: "Yams")
+let mustache = Target.Dependency.product(name: "Mustache", package: "swift-mustache")
 let argumentParser = Target.Dependency.product(
     name: "ArgumentParser", package: "swift-argument-parser")
 
@@ -52,6 +53,8 @@ let package = Package(
         .package(url: "https://github.com/jpsim/Yams", exact: "6.2.2"),
         .package(url: "https://github.com/apple/swift-argument-parser", exact: "1.8.2"),
         .package(url: "https://github.com/apple/swift-log", exact: "1.16.2"),
+        .package(
+            url: "https://github.com/hummingbird-project/swift-mustache", exact: "2.1.1"),
     ],
     targets: [
         .systemLibrary(
@@ -107,6 +110,10 @@ let package = Package(
                 "SecureTransport",
                 "Settings", "TokenHygiene", "Database", "PushQueue", "TokenTable", logging,
             ],
+            swiftSettings: strict),
+        .target(
+            name: "AuditFormats",
+            dependencies: ["Encodings", "Operations", "SecureTransport", mustache],
             swiftSettings: strict),
         .target(
             name: "APNsSimulator",
@@ -215,6 +222,12 @@ let package = Package(
                 "TokenTable", "TestSupport", logging,
             ],
             swiftSettings: strict),
+        .testTarget(
+            name: "AuditFormatsTests",
+            dependencies: [
+                "AuditFormats", "Encodings", "Operations", "SecureTransport", "TestSupport",
+            ],
+            exclude: ["Copies"], swiftSettings: strict),
         .testTarget(
             name: "CommandTests",
             dependencies: [

@@ -62,7 +62,7 @@ extension AuditedApp {
         }
         return FigureTable(
             "Evidence of the period by source",
-            ["Source"] + EvidenceOutcome.allCases.map(\.rawValue.capitalized),
+            ["Source"] + EvidenceOutcome.allCases.map(\.heading),
             sorted.map { source, entries in
                 [.text(source)]
                     + EvidenceOutcome.allCases.map { .number(entries.map($0.count).total) }

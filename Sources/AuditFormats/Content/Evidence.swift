@@ -14,6 +14,15 @@ enum EvidenceOutcome: String, CaseIterable, Sendable {
     case unknown = "in no row"
     case refused = "refused by the table"
 
+    /// The heading of a column.
+    var heading: String {
+        switch self {
+        case .newer: "Kept"
+        case .refused: "Refused"
+        default: rawValue.capitalized
+        }
+    }
+
     /// The count of one entry.
     func count(_ day: EvidenceDay) -> Int {
         switch self {
@@ -28,7 +37,10 @@ enum EvidenceOutcome: String, CaseIterable, Sendable {
 
 extension EvidenceDay {
     /// All evidence of the entry.
-    var total: Int { EvidenceOutcome.allCases.map { $0.count(self) }.total }
+    var total: Int {
+        // Without an array: a page adds up 100,000 entries.
+        applied.adding(already).adding(newer).adding(unknown).adding(refused)
+    }
 }
 
 /// Evidence by spans of days and by source.
@@ -50,16 +62,20 @@ struct EvidenceSpans: Hashable, Sendable {
     /// The number of days in a span.
     let days: Int
 
-    /// Draws entries together into at most `limit` spans and seven sources.
+    /// Draws entries together into a few spans and sources.
     ///
     /// - Parameters:
     ///   - entries: entries in any order.
     ///   - since: the beginning of the period, RFC 3339.
     ///   - until: the end of the period, RFC 3339.
     ///   - limit: the largest number of spans, at least one.
-    init(_ entries: [EvidenceDay], since: String, until: String, limit: Int) {
+    ///   - sources: the largest number of sources, at least two; the last of them is then
+    ///     `other sources`.
+    init(
+        _ entries: [EvidenceDay], since: String, until: String, limit: Int, sources most: Int = 7
+    ) {
         let entries = entries.filter { $0.total > 0 }
-        let sources = Self.sources(entries)
+        let sources = Self.sources(entries, most)
         self.sources = sources
         let places = Dictionary(uniqueKeysWithValues: zip(sources, sources.indices))
         let dated = entries.map { ($0, Self.number($0.day)) }
@@ -85,8 +101,8 @@ struct EvidenceSpans: Hashable, Sendable {
         for (entry, day) in dated {
             guard let day else { continue }
             let place = places[entry.source] ?? sources.count - 1
-            let sum = [spans[(day - first) / days].counts[place], entry.total].total
-            spans[(day - first) / days].counts[place] = sum
+            let index = (day - first) / days
+            spans[index].counts[place] = spans[index].counts[place].adding(entry.total)
         }
         self.spans = spans + Self.undated(dated.filter { $0.1 == nil }.map(\.0), places)
     }
@@ -110,14 +126,14 @@ struct EvidenceSpans: Hashable, Sendable {
             })
     }
 
-    private static func sources(_ entries: [EvidenceDay]) -> [String] {
+    private static func sources(_ entries: [EvidenceDay], _ most: Int) -> [String] {
         var totals: [String: Int] = [:]
         for entry in entries {
-            totals[entry.source] = [totals[entry.source] ?? 0, entry.total].total
+            totals[entry.source, default: 0] = totals[entry.source, default: 0].adding(entry.total)
         }
         let sorted = totals.sorted { ($1.value, $0.key) < ($0.value, $1.key) }
         let names = sorted.map(\.key)
-        return names.count <= 7 ? names : names.prefix(6) + ["other sources"]
+        return names.count <= most ? names : names.prefix(most - 1) + ["other sources"]
     }
 
     /// Whole days, then weeks, then as many days as needed.
@@ -131,7 +147,7 @@ struct EvidenceSpans: Hashable, Sendable {
         var span = Span(name: "no date", counts: Array(repeating: 0, count: places.count))
         for entry in entries {
             let place = places[entry.source] ?? places.count - 1
-            span.counts[place] = [span.counts[place], entry.total].total
+            span.counts[place] = span.counts[place].adding(entry.total)
         }
         return [span]
     }

@@ -32,6 +32,7 @@ extension Int {
         guard whole > 0 else { return "-" }
         let thousandths = Double(self) / Double(whole) * 1_000
         if self > 0, thousandths < 1 { return "under 0.1%" }
+        if self == whole { return "100%" }
         // Rounded down, so that 100% means all.
         let tenths = Int(thousandths.rounded(.down))
         return "\(tenths / 10).\(tenths % 10)%"
@@ -40,15 +41,21 @@ extension Int {
 
 extension Sequence<Int> {
     /// The sum; the greatest number where it would be too large for an `Int`.
-    var total: Int {
-        reduce(0) { sum, next in
-            let (value, overflows) = sum.addingReportingOverflow(next)
-            return overflows ? .max : value
-        }
+    var total: Int { reduce(0) { $0.adding($1) } }
+}
+
+extension Int {
+    /// The sum; the greatest number where it would be too large for an `Int`.
+    func adding(_ other: Int) -> Int {
+        let (value, overflows) = addingReportingOverflow(other)
+        return overflows ? .max : value
     }
 }
 
 extension Double {
+    /// A number of hours as people say it: `1.5 h`, and from three days on `3.1 days`.
+    var span: String { self < 72 ? "\(hours) h" : "\((self / 24).hours) days" }
+
     /// Hours with one digit after the point.
     var hours: String {
         guard isFinite, magnitude < 1e12 else { return "-" }

@@ -42,7 +42,7 @@ struct Totals: Hashable, Sendable {
             var place = 0
             for entry in list {
                 if let known = sums.firstIndex(where: { $0.name == entry.name }) {
-                    sums[known].count = [sums[known].count, entry.count].total
+                    sums[known].count = sums[known].count.adding(entry.count)
                     place = known + 1
                 } else {
                     sums.insert(entry, at: place)

@@ -46,9 +46,48 @@ package struct Verdict: Hashable, Sendable {
         }
     }
 
+    /// Findings as people read them: those that say the same of several objects are one, at the place
+    /// of the first.
+    static func groups(_ findings: [AuditFinding]) -> [FindingGroup] {
+        var groups: [FindingGroup] = []
+        var places: [AuditFinding: Int] = [:]
+        for finding in findings {
+            var alike = finding
+            alike.object = ""
+            if let place = places[alike] {
+                groups[place].objects.append(finding.object)
+            } else {
+                places[alike] = groups.count
+                groups.append(FindingGroup(finding: finding, objects: [finding.object]))
+            }
+        }
+        return groups
+    }
+
     /// The gravest severity among the findings about one object; nil without a problem.
     func gravest(of object: String) -> AuditSeverity? {
         problems.first { $0.object == object }?.severity
+    }
+}
+
+/// One finding about one or several objects.
+struct FindingGroup: Hashable, Sendable {
+    /// The finding about the first object.
+    let finding: AuditFinding
+    /// The objects, in the order of the findings.
+    var objects: [String]
+
+    /// The first objects, and how many more there are.
+    func objects(_ limit: Int, cut: Int) -> String {
+        let names = objects.prefix(limit).map { $0.cut(to: cut) }.joined(separator: ", ")
+        let rest = objects.count - limit
+        return rest > 0 ? "\(names) and \(rest.grouped) more" : names
+    }
+
+    /// The finding as one paragraph, for lists of what is well.
+    var paragraph: String {
+        [objects(8, cut: 80) + ": " + finding.summary, finding.cause, finding.cure]
+            .filter { !$0.isEmpty }.joined(separator: " ")
     }
 }
 

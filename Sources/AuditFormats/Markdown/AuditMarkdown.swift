@@ -28,8 +28,8 @@ struct AuditMarkdown {
         }
         lines += ["", "Period: \(report.since.moment.marked(60)) to \(report.until.moment.marked(60))"]
         lines += problems + list("Not examined", report.gaps)
-        lines += list("Worth knowing", verdict.notes.map(sentence))
-        lines += list("Well", verdict.well.map(sentence))
+        lines += list("Worth knowing", Verdict.groups(verdict.notes).map(\.paragraph))
+        lines += list("Well", Verdict.groups(verdict.well).map(\.paragraph))
         lines += ["", "## Figures"]
         lines +=
             report.apps.isEmpty
@@ -57,25 +57,22 @@ struct AuditMarkdown {
     private var problems: [String] {
         guard !verdict.problems.isEmpty else { return [] }
         var lines = ["", "## What to do", ""]
-        for (index, finding) in verdict.problems.prefix(Self.findings).enumerated() {
+        let groups = Verdict.groups(verdict.problems)
+        for (index, group) in groups.prefix(Self.findings).enumerated() {
+            let finding = group.finding
             lines.append(
-                "\(index + 1). **\(finding.severity.rawValue)** \(finding.object.marked(120)): "
+                "\(index + 1). **\(finding.severity.rawValue)** \(group.objects(8, cut: 80).marked(800)): "
                     + "\(finding.summary.marked(600)) (\(finding.rule.marked(60)))")
             if !finding.cause.isEmpty { lines.append("   - Why: \(finding.cause.marked(600))") }
             if !finding.cure.isEmpty {
                 lines.append("   - **Next step:** \(finding.cure.marked(600))")
             }
         }
-        if verdict.problems.count > Self.findings {
-            let more = (verdict.problems.count - Self.findings).grouped("more problem")
+        if groups.count > Self.findings {
+            let more = (groups.count - Self.findings).grouped("more problem")
             lines += ["", "\(more) left out here; the JSON and CSV formats have all."]
         }
         return lines
-    }
-
-    private func sentence(_ finding: AuditFinding) -> String {
-        [finding.object + ": " + finding.summary, finding.cause, finding.cure]
-            .filter { !$0.isEmpty }.joined(separator: " ")
     }
 
     private func list(_ title: String, _ texts: [String]) -> [String] {

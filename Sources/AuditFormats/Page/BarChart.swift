@@ -56,7 +56,7 @@ struct BarChart {
         bars = shown.enumerated().map { index, count in
             let share = Double(max(0, count.count)) / Double(largest.count)
             return Bar(
-                label: count.name.cut(to: min(limits.name, 34)), figure: count.count.grouped,
+                label: count.name.cut(to: min(limits.name, 24)), figure: count.count.grouped,
                 textY: index * Self.rowHeight + 16, barY: index * Self.rowHeight + 23,
                 // What is there can be seen, however small.
                 width: count.count > 0 ? max(share * 100, 0.6).figure : "0")

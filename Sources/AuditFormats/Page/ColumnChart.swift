@@ -111,11 +111,12 @@ struct ColumnChart {
         return labels + [AxisLabel(x: "100", anchor: "end", text: last.name)]
     }
 
-    /// The end of the axis: an even number with one digit and zeros, at least the highest column.
+    /// The end of the axis: a round number with a round half, at least the highest column.
     private static func scale(_ highest: Int) -> Int {
+        if highest <= 10 { return highest == 1 ? 1 : (highest + 1) / 2 * 2 }
         var unit = 1
         while true {
-            for step in [1, 2, 4, 6, 8] {
+            for step in [12, 16, 20, 24, 30, 40, 50, 60, 80, 100] {
                 let (scale, overflows) = unit.multipliedReportingOverflow(by: step)
                 if overflows { return highest }
                 if scale >= highest { return scale }

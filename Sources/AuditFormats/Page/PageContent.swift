@@ -57,9 +57,9 @@ struct PageContent {
         until = report.until.moment.cut(to: 40)
         version = report.version.cut(to: 40)
         digest = report.settings.cut(to: 40)
-        problems = ListView.some("What to do", verdict.problems, limit: limits.problems) {
-            FindingView($0, limits)
-        }
+        problems = ListView.some(
+            "What to do", Verdict.groups(verdict.problems), limit: limits.problems
+        ) { FindingView($0, limits) }
         calm = verdict.problems.isEmpty ? ["Nothing needs to be done."] : []
         gaps = ListView.some("Not examined", report.gaps, limit: limits.quiet) {
             $0.cut(to: limits.sentence)
@@ -91,12 +91,12 @@ struct PageContent {
                 drawsAges: draws || apps.count == 1)
         }
         moreSections = Self.remark(apps.count - sections.count)
-        notes = ListView.some("Worth knowing", verdict.notes, limit: limits.quiet) {
-            FindingView($0, limits)
-        }
-        well = ListView.some("What is well", verdict.well, limit: limits.quiet) {
-            FindingView($0, limits)
-        }
+        notes = ListView.some(
+            "Worth knowing", Verdict.groups(verdict.notes), limit: limits.quiet
+        ) { FindingView($0, limits) }
+        well = ListView.some(
+            "What is well", Verdict.groups(verdict.well), limit: limits.quiet
+        ) { FindingView($0, limits) }
         operations = report.operationTables.map { TableView($0, limits) }
         particulars = report.particulars.map {
             Particular(label: $0.name, value: $0.value.cut(to: limits.sentence))
@@ -114,14 +114,15 @@ struct PageContent {
 
     private static func tiles(_ report: AuditReport, _ totals: Totals) -> [TileView] {
         let open = report.holds.count { $0.state == "open" }
-        let sweep = report.runs.hoursSince.map { "\($0.hours) h ago" } ?? "none"
+        let sweep = report.runs.hoursSince.map { "\($0.span) ago" } ?? "none"
         return [
             TileView(
                 label: "Living tokens", figure: totals.living.grouped,
                 remark: "of \(totals.rows.grouped("row"))"),
             TileView(
                 label: "Stale tokens", figure: totals.stale.grouped,
-                remark: "\(totals.stale.share(of: totals.rows)) of all rows"),
+                remark: totals.rows == 0
+                    ? "no rows" : "\(totals.stale.share(of: totals.rows)) of all rows"),
             TileView(
                 label: "Last good sweep", figure: sweep,
                 remark: report.runs.lastGoodSweep?.moment.cut(to: 40) ?? "no run is recorded"),
@@ -146,7 +147,7 @@ struct PageContent {
                 unit: "Age of the mark", colour: "c-stale", limits),
             BarChart(
                 "Outcomes of sweeps", id: "\(id)-outcomes", totals.outcomes,
-                noun: "pieces of evidence", unit: "What became of it", colour: "c-outcome", limits),
+                noun: "reports", unit: "What became of it", colour: "c-outcome", limits),
             BarChart(
                 "Ages of registrations", id: "\(id)-registrations", totals.registrationAges,
                 noun: "living tokens", unit: "Age of the registration", colour: "c-living", limits),

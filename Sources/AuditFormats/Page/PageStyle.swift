@@ -54,17 +54,16 @@ enum PageStyle {
         .finding.high{border-left-color:var(--high)}.finding.medium{border-left-color:var(--medium)}
         .finding.low{border-left-color:var(--low)}.finding.note{border-left-color:var(--edge)}
         .finding.ok{border-left-color:var(--ok)}
-        .finding h3{display:flex;flex-wrap:wrap;align-items:baseline;gap:.3rem .6rem}
-        .object{font-weight:600;color:var(--soft)}
+        .finding h3{display:flex;align-items:baseline;gap:.6rem;font-size:1.06rem}
+        .object{font-size:.9375rem;color:var(--soft);margin-top:.1rem}
         .badge{display:inline-block;font-size:.8125rem;line-height:1.4;font-weight:700;padding:.05rem .55rem;\
         border-radius:99px;border:1px solid currentColor}
         .badge.high{color:var(--high);background:var(--high-bg)}.badge.medium{color:var(--medium);background:var(--medium-bg)}
         .badge.low{color:var(--low);background:var(--low-bg)}.badge.note{color:var(--note);background:var(--note-bg)}
         .badge.ok{color:var(--ok);background:var(--ok-bg)}
-        .summary{font-weight:600;font-size:1.06rem;margin-top:.25rem}
-        .cause,.cure{margin-top:.3rem;max-width:54rem}
+        .cause,.cure{margin-top:.3rem;max-width:56rem;display:grid;grid-template-columns:6.2rem 1fr}
         .cause{color:var(--soft)}
-        .cause b,.cure b{display:inline-block;min-width:5.2rem;color:var(--ink)}
+        .cause b{color:var(--ink)}
         .cure b{color:var(--link)}
         .rule,.more,.line,.none{font-size:.875rem;color:var(--soft)}
         .rule{margin-top:.3rem}
@@ -72,11 +71,13 @@ enum PageStyle {
         .calm{font-size:1.06rem}
         .gaps{margin-top:1rem;padding:.85rem 1.1rem;border:1px dashed var(--edge);border-radius:8px}
         .gaps ul{padding-left:1.2rem;margin-top:.25rem}
-        .tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(12rem,1fr));gap:.75rem}
-        .tile{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:.7rem 1rem .8rem}
+        .tiles{display:flex;flex-wrap:wrap;gap:.75rem}
+        .tile{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:.7rem 1rem .8rem;\
+        flex:1 1 12rem}
         .tile dt{font-size:.875rem;color:var(--soft)}
         .large{display:block;font-size:1.6rem;line-height:1.25;font-weight:700;letter-spacing:-.01em;\
         font-variant-numeric:tabular-nums;overflow-wrap:anywhere}
+        .long{font-size:1.2rem;line-height:1.65}
         .small{font-size:.875rem;color:var(--soft)}
         .fold{background:var(--card);border:1px solid var(--line);border-radius:8px;margin-top:.6rem}
         summary{cursor:pointer}
@@ -96,6 +97,8 @@ enum PageStyle {
         thead th{font-size:.8125rem;color:var(--soft);border-top:0;vertical-align:bottom}
         tbody th{font-weight:400;max-width:20rem}
         td.t{max-width:24rem}
+        .n+.t{padding-left:.9rem}
+        section>.scroll caption{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%)}
         .n{text-align:right;white-space:nowrap}
         thead .n{white-space:normal}
         .about{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,20rem),1fr));gap:.5rem 2rem;\
@@ -105,11 +108,11 @@ enum PageStyle {
         """
 
     private static let charts = """
-        .charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,19rem),1fr));gap:.75rem;\
-        margin-top:.75rem;align-items:start}
+        .charts{display:flex;flex-wrap:wrap;gap:.75rem;margin-top:.75rem}
         .charts:not(:has(.card)){display:none}
-        .card{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:.9rem 1.1rem;min-width:0}
-        .wide{grid-column:1/-1}
+        .card{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:.9rem 1.1rem;\
+        min-width:0;flex:1 1 min(100%,19rem)}
+        .wide{flex-basis:100%}
         .card svg{display:block;margin:.5rem 0 .6rem;overflow:visible;forced-color-adjust:none}
         .card details{font-size:.9375rem}
         .card details>summary{color:var(--link);font-size:.875rem}
@@ -134,8 +137,8 @@ enum PageStyle {
         """
 
     private static let media = """
-        @media (max-width:30rem){.wrap{padding:0 .9rem}.tiles{grid-template-columns:1fr 1fr}.large{font-size:1.3rem}\
-        .tile{padding:.6rem .75rem}.cause b,.cure b{display:block}.finding{padding:.75rem .85rem}}
+        @media (max-width:30rem){.wrap{padding:0 .9rem}.large{font-size:1.3rem}.long{font-size:1.02rem;line-height:1.6}.finding h3{display:block}\
+        .tile{padding:.6rem .75rem;flex-basis:40%}.cause,.cure{display:block}.cause b,.cure b{display:block}.columns .middle{display:none}.finding{padding:.75rem .85rem}}
         @media print{:root{--bg:#fff}body{font-size:10pt}.verdict,.badge,.key,.card svg{print-color-adjust:exact;\
         -webkit-print-color-adjust:exact}.finding,.card,.tile,tr{break-inside:avoid}h2,h3,caption{break-after:avoid}\
         .scroll{overflow:visible}details::details-content{content-visibility:visible;block-size:auto}\

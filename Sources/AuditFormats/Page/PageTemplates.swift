@@ -7,7 +7,7 @@ enum PageTemplates {
 
     private static let page = #"""
         <!DOCTYPE html>
-        <html lang="en" xmlns="http://www.w3.org/1999/xhtml">
+        <html lang="en">
         <head>
         <meta charset="utf-8"/>
         <meta http-equiv="Content-Security-Policy" content="{{policy}}"/>
@@ -58,8 +58,8 @@ enum PageTemplates {
         """#
 
     private static let finding = #"""
-        <li class="finding {{severity}}"><h3><span class="badge {{severity}}">{{severity}}</span> <bdi class="object">{{object}}</bdi></h3>
-        <p class="summary">{{summary}}</p>
+        <li class="finding {{severity}}"><h3><span class="badge {{severity}}">{{severity}}</span> <bdi>{{summary}}</bdi></h3>
+        <p class="object"><bdi>{{object}}</bdi></p>
         {{#causes}}<p class="cause"><b>Why</b> {{.}}</p>{{/causes}}
         {{#cures}}<p class="cure"><b>Next step</b> {{.}}</p>{{/cures}}
         <p class="rule">Rule {{rule}}</p></li>
@@ -69,7 +69,7 @@ enum PageTemplates {
     private static let figures = #"""
         <section aria-labelledby="figures">
         <h2 id="figures">Figures</h2>
-        <dl class="tiles">{{#tiles}}<div class="tile"><dt>{{label}}</dt><dd><span class="large">{{figure}}</span> <span class="small">{{remark}}</span></dd></div>{{/tiles}}</dl>
+        <dl class="tiles">{{#tiles}}<div class="tile"><dt>{{label}}</dt><dd><span class="{{size}}">{{figure}}</span> <span class="small">{{remark}}</span></dd></div>{{/tiles}}</dl>
         <div class="charts">
         {{#columnCharts}}
         {{>columns}}
@@ -79,8 +79,8 @@ enum PageTemplates {
         {{/barCharts}}
         </div>
         </section>
-        {{#unchanged}}<section aria-labelledby="changes"><h2 id="changes">Changes</h2><p>{{.}}</p></section>{{/unchanged}}
-        {{#changes}}<section aria-labelledby="changes"><h2 id="changes">Changes</h2>{{>table}}</section>{{/changes}}
+        {{#unchanged}}<section aria-labelledby="changes"><h2 id="changes">Changes since the earlier report</h2><p>{{.}}</p></section>{{/unchanged}}
+        {{#changes}}<section aria-labelledby="changes"><h2 id="changes">Changes since the earlier report</h2>{{>table}}</section>{{/changes}}
         <section aria-labelledby="apps">
         <h2 id="apps">Apps</h2>
         {{^overview}}<p>The settings name no app.</p>{{/overview}}

@@ -46,6 +46,12 @@ struct TileView {
     let label: String
     let figure: String
     let remark: String
+    let size: String
+
+    init(label: String, figure: String, remark: String) {
+        (self.label, self.figure, self.remark) = (label, figure, remark)
+        size = figure.count > 9 ? "large long" : "large"
+    }
 }
 
 /// A finding as the template shows it.
@@ -58,9 +64,10 @@ struct FindingView {
     let rule: String
 
     /// Cuts a finding to the limits of a page.
-    init(_ finding: AuditFinding, _ limits: PageLimits) {
+    init(_ group: FindingGroup, _ limits: PageLimits) {
+        let finding = group.finding
         severity = finding.severity.rawValue
-        object = finding.object.cut(to: limits.name)
+        object = group.objects(limits.objects, cut: limits.name)
         summary = finding.summary.cut(to: limits.sentence)
         causes = finding.cause.isEmpty ? [] : [finding.cause.cut(to: limits.sentence)]
         cures = finding.cure.isEmpty ? [] : [finding.cure.cut(to: limits.sentence)]

@@ -55,10 +55,11 @@ struct AuditText {
 
     private func addFindings(to layout: inout TextLayout) {
         if !verdict.problems.isEmpty { layout.heading("What to do") }
-        for (number, finding) in verdict.problems.enumerated() {
+        for (number, group) in Verdict.groups(verdict.problems).enumerated() {
+            let finding = group.finding
             if number > 0 { layout.space() }
             layout.add(
-                "\(finding.severity.rawValue): \(finding.object.cut(to: 120)): "
+                "\(finding.severity.rawValue): \(group.objects(8, cut: 80)): "
                     + "\(finding.summary.cut(to: 600)) [\(finding.rule.cut(to: 60))]",
                 rest: "  ")
             if !finding.cause.isEmpty {
@@ -69,13 +70,8 @@ struct AuditText {
             }
         }
         addList("Not examined", report.gaps, to: &layout)
-        addList("Worth knowing", verdict.notes.map(Self.sentence), to: &layout)
-        addList("Well", verdict.well.map(Self.sentence), to: &layout)
-    }
-
-    private static func sentence(_ finding: AuditFinding) -> String {
-        [finding.object + ": " + finding.summary, finding.cause, finding.cure]
-            .filter { !$0.isEmpty }.joined(separator: " ")
+        addList("Worth knowing", Verdict.groups(verdict.notes).map(\.paragraph), to: &layout)
+        addList("Well", Verdict.groups(verdict.well).map(\.paragraph), to: &layout)
     }
 
     private func addList(_ title: String, _ texts: [String], to layout: inout TextLayout) {
@@ -91,7 +87,8 @@ struct AuditText {
             layout.table(table.cut(to: Self.rows), indent: 0)
         }
         let spans = EvidenceSpans(
-            app.evidence, since: report.since, until: report.until, limit: 31)
+            app.evidence, since: report.since, until: report.until, limit: 31,
+            sources: 4)
         guard !spans.sources.isEmpty else { return }
         layout.space()
         layout.table(spans.table, indent: 0)
