@@ -21,7 +21,8 @@ extension SampleReport {
             app.tokens.rows = size
             app.tokens.stale = size / 3
             app.tokens.living = size - size / 3
-            app.tokens.forms = counts((0..<30).map { "\($0) bytes" }, Array(repeating: size / 30, count: 30))
+            app.tokens.forms = counts(
+                (0..<30).map { "\($0) bytes" }, Array(repeating: size / 30, count: 30))
             app.staleAges = counts(ages, (0..<7).map { $0 == 6 ? size / 3 : 0 })
             app.staleReasons = counts(sources, sources.indices.map { size / 3 / ($0 + 1) })
             app.registrationAges = counts(ages, (0..<7).map { $0 * size / 32 })
@@ -40,7 +41,8 @@ extension SampleReport {
             deep.duplicateTokens = size / 10
             deep.users = size
             deep.usersWithoutLivingToken = size / 5
-            deep.tokensPerUser = counts(["0", "1", "2", "3 to 5", "over 5"], Array(repeating: size / 5, count: 5))
+            deep.tokensPerUser = counts(
+                ["0", "1", "2", "3 to 5", "over 5"], Array(repeating: size / 5, count: 5))
             app.deep = deep
             app.forecast.waiting = size
             return app
@@ -52,17 +54,21 @@ extension SampleReport {
                     "The certificate ends in 6 days.", cause: "It was issued for a year.",
                     cure: "Renew it at developer.apple.com, then run pushsweep check."),
                 AuditFinding(
-                    "malformed-tokens", .low, "\(app.app)/\(app.environment)", "Some rows hold no token.",
+                    "malformed-tokens", .low, "\(app.app)/\(app.environment)",
+                    "Some rows hold no token.",
                     cure: "Correct the place that stores tokens."),
-                AuditFinding("key-usable", .ok, "\(app.app)/\(app.environment)", "The key can sign."),
-                AuditFinding("queue-long", .note, "\(app.app)/\(app.environment)", "The queue is long."),
+                AuditFinding(
+                    "key-usable", .ok, "\(app.app)/\(app.environment)", "The key can sign."),
+                AuditFinding(
+                    "queue-long", .note, "\(app.app)/\(app.environment)", "The queue is long."),
             ]
         }
         report.runs.hoursSince = 123_456.7
         report.runs.endings = counts(["sweep 0", "sweep 75"], [100_000_000, 1])
         report.holds = (0..<100).map { index in
             AuditedHold(
-                app: "app-\(index % 40)", environment: "production", state: index < 12 ? "open" : "discarded",
+                app: "app-\(index % 40)", environment: "production",
+                state: index < 12 ? "open" : "discarded",
                 held: "2026-11-2\(index % 4)T00:00:00Z", cause: "share", tuples: 100_000_000)
         }
         return report

@@ -92,7 +92,8 @@ struct PlainFormatTests {
                 == report.findings.count)
     }
 
-    @Test("JSON is one line and has the whole report",
+    @Test(
+        "JSON is one line and has the whole report",
         arguments: [SampleReport.troubled, .hostile, .empty])
     func json(_ sample: SampleReport) throws {
         let line = try sample.report.document(.json)
@@ -105,7 +106,9 @@ struct PlainFormatTests {
     func names() {
         let ends = ["a.txt", "a.json", "a.csv", "a.b/r.MD", "a.html", "a", "a.pdf", "x.html/a"]
         #expect(
-            ends.map(AuditFormat.init(file:)) == [.text, .json, .csv, .markdown, .html, nil, nil, nil])
+            ends.map(AuditFormat.init(file:)) == [
+                .text, .json, .csv, .markdown, .html, nil, nil, nil,
+            ])
     }
 
     /// Reads CSV by RFC 4180.

@@ -85,10 +85,13 @@ extension SampleReport {
         app.tokens.empty = 402
         app.tokens.malformed = 119
         app.tokens.truncated = 104
-        app.tokens.forms = counts(["32 bytes", "80 bytes", "upper-case hex"], [1_280_001, 3_788, 311])
+        app.tokens.forms = counts(
+            ["32 bytes", "80 bytes", "upper-case hex"], [1_280_001, 3_788, 311])
         app.staleAges = counts(ages, [1_204, 9_310, 31_877, 52_410, 61_902, 21_000, 3_209])
-        app.staleReasons = counts(["Unregistered", "feedback", "BadDeviceToken"], [150_112, 29_000, 1_800])
-        app.registrationAges = counts(ages, [18_310, 101_210, 240_876, 301_554, 288_120, 110_700, 42_107])
+        app.staleReasons = counts(
+            ["Unregistered", "feedback", "BadDeviceToken"], [150_112, 29_000, 1_800])
+        app.registrationAges = counts(
+            ages, [18_310, 101_210, 240_876, 301_554, 288_120, 110_700, 42_107])
         app.evidence = evidence(
             days: 30, [("Unregistered", 900), ("feedback", 240), ("BadDeviceToken", 12)], seed: 1)
         var queue = AuditedQueue()
@@ -101,7 +104,9 @@ extension SampleReport {
         certificate.ends = "2026-11-20T08:00:00Z"
         certificate.daysLeft = -3
         certificate.problem = "expired"
-        app.credentials = [certificate, AuditedCredential(kind: "token key", file: "AuthKey_K1.p8")]
+        app.credentials = [
+            certificate, AuditedCredential(kind: "token key", file: "AuthKey_K1.p8"),
+        ]
         app.forecast.waiting = 48_120
         app.forecast.applied = 46_880
         app.forecast.newer = 811
@@ -137,10 +142,12 @@ extension SampleReport {
         report.runs.lastGoodSweep = "2026-11-20T07:12:40Z"
         report.runs.hoursSince = 74.8
         report.runs.longestGap = 74.8
-        report.runs.endings = counts(["sweep 0", "sweep 75", "send 0", "undo 0"], [612, 74, 210, 1])
+        report.runs.endings = counts(
+            ["sweep 0", "sweep 75", "send 0", "undo 0"], [612, 74, 210, 1])
         report.runs.changing = (0..<8).map { index in
             var run = AuditedRun(
-                run: "3f0c6c1e-8b1d-4a52-9d0e-7f6a1b2c3d4\(index)", kind: index == 3 ? "undo" : "sweep",
+                run: "3f0c6c1e-8b1d-4a52-9d0e-7f6a1b2c3d4\(index)",
+                kind: index == 3 ? "undo" : "sweep",
                 started: "2026-11-20T0\(7 - min(index, 7)):12:01Z", rows: 1_204 / (index + 1),
                 by: "push-1 pushsweep")
             run.undone = index == 4
@@ -160,8 +167,10 @@ extension SampleReport {
         report.quarantine.bytes = 37
         report.quarantine.reasons = [NamedCount("tuple cut off", 1)]
         report.changes = [
-            AuditChange(object: "chat/production", figure: "living", before: 1_120_450, after: 1_102_877),
-            AuditChange(object: "chat/production", figure: "stale", before: 161_008, after: 180_912),
+            AuditChange(
+                object: "chat/production", figure: "living", before: 1_120_450, after: 1_102_877),
+            AuditChange(
+                object: "chat/production", figure: "stale", before: 161_008, after: 180_912),
             AuditChange(object: "desk/sandbox", figure: "rows", before: 8_400, after: 8_412),
         ]
         return report
@@ -172,20 +181,27 @@ extension SampleReport {
             AuditFinding(
                 "settings-agree", .ok, "settings", "Apps, topics and environments agree."),
             AuditFinding(
-                "malformed-tokens", .low, "chat/production", "119 rows hold a value that is no token.",
+                "malformed-tokens", .low, "chat/production",
+                "119 rows hold a value that is no token.",
                 cause: "104 of them are shortened descriptions, as iOS 13 and later print them.",
-                cure: "Correct the place that stores tokens; `pushsweep audit --deep` lists the users."),
+                cure:
+                    "Correct the place that stores tokens; `pushsweep audit --deep` lists the users."
+            ),
             AuditFinding(
                 "certificate-expired", .high, "chat/production",
                 "The certificate chat.pem ended on 2026-11-20.",
-                cause: "APNs refuses every connection with it, so nothing is sent and no evidence comes in.",
+                cause:
+                    "APNs refuses every connection with it, so nothing is sent and no evidence comes in.",
                 cure: "Put a new certificate at /etc/pushsweep/chat.pem, then run pushsweep check."),
             AuditFinding(
                 "hold-open", .high, "chat/production",
                 "A removal of 48,120 tokens waits for a decision since 2026-11-22 23:12 UTC.",
-                cause: "811 of its tokens registered again after the report, which is more than a list of "
+                cause:
+                    "811 of its tokens registered again after the report, which is more than a list of "
                     + "dead tokens should have.",
-                cure: "Run pushsweep holds show chat/production, then pushsweep holds release or discard."),
+                cure:
+                    "Run pushsweep holds show chat/production, then pushsweep holds release or discard."
+            ),
             AuditFinding(
                 "sweep-late", .medium, "push-1", "No sweep ended well for 74.8 hours.",
                 cause: "74 runs ended with 75: the gateway refused the certificate.",
@@ -200,7 +216,8 @@ extension SampleReport {
 
     private static var healthyReport: AuditReport {
         var report = head("2026-11-17", "2026-11-23")
-        report.headline = "All sweeps ran, nothing waits, and every credential is valid for 90 days or more."
+        report.headline =
+            "All sweeps ran, nothing waits, and every credential is valid for 90 days or more."
         var app = small("desk", "production")
         app.evidence = Array(app.evidence.suffix(7))
         var certificate = AuditedCredential(kind: "certificate", file: "desk.pem")
@@ -210,7 +227,8 @@ extension SampleReport {
         report.apps = [app]
         report.findings = [
             AuditFinding("sweep-recent", .ok, "push-1", "The last sweep ended well 0.4 hours ago."),
-            AuditFinding("certificate-valid", .ok, "desk/production", "desk.pem is valid for 251 days."),
+            AuditFinding(
+                "certificate-valid", .ok, "desk/production", "desk.pem is valid for 251 days."),
         ]
         report.runs.lastGoodSweep = "2026-11-23T09:41:00Z"
         report.runs.hoursSince = 0.4

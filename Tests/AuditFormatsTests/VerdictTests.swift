@@ -109,6 +109,7 @@ struct VerdictTests {
         #expect("2026-11-23T10:05:12Z".moment == "2026-11-23 10:05 UTC")
         #expect("yesterday".moment == "yesterday")
         #expect(0.4.span == "0.4 h" && 74.8.span == "3.1 days")
+        #expect(123_456.7.span == "5,144 days")
         #expect("a\u{202E}b".cut(to: 80) == "a\\u{202E}b")
         #expect(String(repeating: "x", count: 99).cut(to: 3) == "xxx…")
     }

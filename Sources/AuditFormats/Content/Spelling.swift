@@ -54,7 +54,11 @@ extension Int {
 
 extension Double {
     /// A number of hours as people say it: `1.5 h`, and from three days on `3.1 days`.
-    var span: String { self < 72 ? "\(hours) h" : "\((self / 24).hours) days" }
+    var span: String {
+        guard isFinite, magnitude < 1e12 else { return "-" }
+        if self < 72 { return "\(hours) h" }
+        return self < 2_400 ? "\((self / 24).hours) days" : "\(Int(self / 24).grouped) days"
+    }
 
     /// Hours with one digit after the point.
     var hours: String {

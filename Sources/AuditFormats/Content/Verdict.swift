@@ -15,12 +15,17 @@ package struct Verdict: Hashable, Sendable {
     /// What is as it should be.
     package let well: [AuditFinding]
 
+    /// The gravest severity of the problems about each object.
+    private let gravest: [String: AuditSeverity]
+
     /// Judges a report.
     package init(_ report: AuditReport) {
         func findings(_ severity: AuditSeverity) -> [AuditFinding] {
             report.findings.filter { $0.severity == severity }
         }
         problems = [.high, .medium, .low].flatMap(findings)
+        gravest = Dictionary(
+            problems.map { ($0.object, $0.severity) }, uniquingKeysWith: { first, _ in first })
         notes = findings(.note)
         well = findings(.ok)
         healthy = report.healthy && problems.first?.severity != .high
@@ -50,10 +55,14 @@ package struct Verdict: Hashable, Sendable {
     /// of the first.
     static func groups(_ findings: [AuditFinding]) -> [FindingGroup] {
         var groups: [FindingGroup] = []
-        var places: [AuditFinding: Int] = [:]
+        // By bytes: to compare long texts as texts costs a hundred times as much.
+        var places: [[UInt8]: Int] = [:]
         for finding in findings {
-            var alike = finding
-            alike.object = ""
+            let texts = [
+                finding.severity.rawValue, finding.rule, finding.summary, finding.cause,
+                finding.cure,
+            ]
+            let alike = Array(texts.joined(separator: "\0").utf8)
             if let place = places[alike] {
                 groups[place].objects.append(finding.object)
             } else {
@@ -65,9 +74,7 @@ package struct Verdict: Hashable, Sendable {
     }
 
     /// The gravest severity among the findings about one object; nil without a problem.
-    func gravest(of object: String) -> AuditSeverity? {
-        problems.first { $0.object == object }?.severity
-    }
+    func gravest(of object: String) -> AuditSeverity? { gravest[object] }
 }
 
 /// One finding about one or several objects.

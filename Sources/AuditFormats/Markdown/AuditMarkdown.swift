@@ -26,7 +26,9 @@ struct AuditMarkdown {
         if !verdict.counts.isEmpty {
             lines += ["", "Problems: " + verdict.counts.joined(separator: ", ")]
         }
-        lines += ["", "Period: \(report.since.moment.marked(60)) to \(report.until.moment.marked(60))"]
+        lines += [
+            "", "Period: \(report.since.moment.marked(60)) to \(report.until.moment.marked(60))",
+        ]
         lines += problems + list("Not examined", report.gaps)
         lines += list("Worth knowing", Verdict.groups(verdict.notes).map(\.paragraph))
         lines += list("Well", Verdict.groups(verdict.well).map(\.paragraph))
@@ -117,7 +119,8 @@ extension String {
                 text += "\\"
                 text.unicodeScalars.append(scalar)
             // The colon of `https:` makes a link without brackets, as do the dots of `www.`
-            case ":" where text.hasSuffix("http") || text.hasSuffix("https") || text.hasSuffix("ftp"):
+            case ":"
+            where text.hasSuffix("http") || text.hasSuffix("https") || text.hasSuffix("ftp"):
                 text += "\\:"
             case "." where text.lowercased().hasSuffix("www"):
                 text += "\\."

@@ -22,10 +22,11 @@ package struct AuditPage {
     package init(_ report: AuditReport) throws {
         let policy = try Self.policy()
         let library = try PageLibrary.templates.get()
+        let (verdict, totals) = (Verdict(report), Totals(report.apps))
         var page = ""
         for limits in PageLimits.ladder {
-            page = library.render(
-                PageContent(report, limits, policy: policy), withTemplate: "page") ?? ""
+            let content = PageContent(report, verdict, totals, limits, policy: policy)
+            page = library.render(content, withTemplate: "page") ?? ""
             if page.utf8.count <= PageLimits.bytes { break }
         }
         text = page

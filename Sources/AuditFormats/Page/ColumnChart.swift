@@ -45,7 +45,8 @@ struct ColumnChart {
     /// Draws evidence.
     init(id: String, _ spans: EvidenceSpans, _ limits: PageLimits) {
         (self.id, title) = (id, spans.title)
-        let sums = spans.sources.indices.map { source in spans.spans.map { $0.counts[source] }.total }
+        let sums = spans.sources.indices.map { source in spans.spans.map { $0.counts[source] }.total
+        }
         let total = sums.total
         guard total > 0, let highest = spans.spans.max(by: { $0.total < $1.total }) else {
             (lead, description, grid, columns, axis, keys, tables) = ("", "", [], [], [], [], [])

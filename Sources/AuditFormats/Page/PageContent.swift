@@ -44,9 +44,10 @@ struct PageContent {
     let particulars: [Particular]
 
     /// Prepares a report.
-    init(_ report: AuditReport, _ limits: PageLimits, policy: String) {
-        let verdict = Verdict(report)
-        let totals = Totals(report.apps)
+    init(
+        _ report: AuditReport, _ verdict: Verdict, _ totals: Totals, _ limits: PageLimits,
+        policy: String
+    ) {
         self.policy = policy
         state = verdict.healthy ? "well" : "ill"
         isWell = verdict.healthy

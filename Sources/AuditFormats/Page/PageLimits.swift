@@ -30,19 +30,24 @@ struct PageLimits: Hashable, Sendable {
     /// From generous to tight.
     static let ladder = [
         PageLimits(
-            problems: 60, quiet: 60, apps: 100, sections: 50, charts: 12, rows: 60, objects: 8, sentence: 600,
+            problems: 60, quiet: 60, apps: 100, sections: 50, charts: 12, rows: 60, objects: 8,
+            sentence: 600,
             name: 120),
         PageLimits(
-            problems: 60, quiet: 60, apps: 100, sections: 40, charts: 4, rows: 30, objects: 6, sentence: 400,
+            problems: 60, quiet: 60, apps: 100, sections: 40, charts: 4, rows: 30, objects: 6,
+            sentence: 400,
             name: 80),
         PageLimits(
-            problems: 40, quiet: 30, apps: 60, sections: 20, charts: 0, rows: 20, objects: 6, sentence: 300,
+            problems: 40, quiet: 30, apps: 60, sections: 20, charts: 0, rows: 20, objects: 6,
+            sentence: 300,
             name: 60),
         PageLimits(
-            problems: 20, quiet: 10, apps: 30, sections: 6, charts: 0, rows: 12, objects: 4, sentence: 240,
+            problems: 20, quiet: 10, apps: 30, sections: 6, charts: 0, rows: 12, objects: 4,
+            sentence: 240,
             name: 40),
         PageLimits(
-            problems: 10, quiet: 5, apps: 15, sections: 2, charts: 0, rows: 8, objects: 4, sentence: 160,
+            problems: 10, quiet: 5, apps: 15, sections: 2, charts: 0, rows: 8, objects: 4,
+            sentence: 160,
             name: 32),
     ]
 }

@@ -35,7 +35,8 @@ struct TableView {
         rows = table.rows.map { row in
             let texts = row.map { $0.text.cut(to: limits.name) }
             return Row(
-                name: texts[0], cells: zip(texts, kinds).dropFirst().map { Cell(cell: $0, kind: $1) })
+                name: texts[0],
+                cells: zip(texts, kinds).dropFirst().map { Cell(cell: $0, kind: $1) })
         }
         remarks = table.remark.map { [$0] } ?? []
     }
@@ -93,7 +94,8 @@ struct ListView<Item> {
                 heading: heading, total: sources.count.grouped,
                 items: sources.prefix(limit).map(item),
                 more: rest > 0
-                    ? ["\(rest.grouped) more left out here; the JSON and CSV formats have all."] : [])
+                    ? ["\(rest.grouped) more left out here; the JSON and CSV formats have all."]
+                    : [])
         ]
     }
 }
