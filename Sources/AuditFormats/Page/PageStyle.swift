@@ -139,6 +139,7 @@ enum PageStyle {
     private static let media = """
         @media (max-width:30rem){.wrap{padding:0 .9rem}.large{font-size:1.3rem}.long{font-size:1.02rem;line-height:1.6}.finding h3{display:block}\
         .tile{padding:.6rem .75rem;flex-basis:40%}.cause,.cure{display:block}.cause b,.cure b{display:block}.columns .middle{display:none}.finding{padding:.75rem .85rem}}
+        @page{margin:15mm}
         @media print{:root{--bg:#fff}body{font-size:10pt}.verdict,.badge,.key,.card svg{print-color-adjust:exact;\
         -webkit-print-color-adjust:exact}.finding,.card,.tile,tr{break-inside:avoid}h2,h3,caption{break-after:avoid}\
         .scroll{overflow:visible}details::details-content{content-visibility:visible;block-size:auto}\
