@@ -70,6 +70,7 @@ package enum AuditSeverity: String, Codable, Hashable, Sendable, CaseIterable, C
 package struct AuditFinding: Codable, Hashable, Sendable {
     /// A stable name, such as `hold-open` or `certificate-expired`.
     package var rule: String
+    /// How grave it is.
     package var severity: AuditSeverity
     /// What it is about: `chat/production`, a table, a file.
     package var object: String
@@ -94,6 +95,7 @@ package struct AuditFinding: Codable, Hashable, Sendable {
 package struct NamedCount: Codable, Hashable, Sendable {
     /// What is counted: a reason, a spelling, a range of ages.
     package var name: String
+    /// How many there are; never negative.
     package var count: Int
 
     /// Makes a count.
@@ -134,6 +136,7 @@ package struct AuditedApp: Codable, Hashable, Sendable {
 /// The rows of one app by what their tokens are. `rows` is the sum of `living`, `stale`, `empty` and
 /// `malformed`.
 package struct AuditedTokens: Codable, Hashable, Sendable {
+    /// All rows of the app.
     package var rows = 0
     /// Rows that may be sent to.
     package var living = 0
@@ -167,11 +170,15 @@ package struct EvidenceDay: Codable, Hashable, Sendable {
     package var day: String
     /// `feedback`, a reason of APNs, `delete-after` or `undo`.
     package var source: String
+    /// Reports that made a row invalid.
     package var applied = 0
+    /// Reports of a token whose rows were invalid before.
     package var already = 0
     /// Kept, because the token registered again after the evidence.
     package var newer = 0
+    /// Reports of a token that no row has.
     package var unknown = 0
+    /// Reports whose row did not take the change.
     package var refused = 0
 
     /// Begins with zeros.
@@ -269,7 +276,9 @@ package struct AuditedRuns: Codable, Hashable, Sendable {
 
 /// One run that changed rows.
 package struct AuditedRun: Codable, Hashable, Sendable {
+    /// The run's name, a UUID.
     package var run: String
+    /// `sweep`, `replay`, `import`, `release` or `undo`.
     package var kind: String
     /// When it began, RFC 3339 in UTC.
     package var started: String
@@ -289,7 +298,9 @@ package struct AuditedRun: Codable, Hashable, Sendable {
 
 /// A mass removal that the guard stopped, and what became of it.
 package struct AuditedHold: Codable, Hashable, Sendable {
+    /// The app's name in the settings.
     package var app: String
+    /// `production` or `sandbox`.
     package var environment: String
     /// `open`, `released` or `discarded`.
     package var state: String
@@ -332,7 +343,9 @@ package struct AuditChange: Codable, Hashable, Sendable {
     package var object: String
     /// The figure's name, such as `living`.
     package var figure: String
+    /// Its value in the earlier report.
     package var before: Int
+    /// Its value in this report.
     package var after: Int
 
     /// Describes a difference.
