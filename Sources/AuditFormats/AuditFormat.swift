@@ -5,7 +5,7 @@ import Operations
 package enum AuditFormat: String, Hashable, Sendable, CaseIterable {
     /// Text of at most 80 columns for terminals.
     case text
-    /// One line with the whole report as a JSON object.
+    /// One line with the whole report as a JSON object, with the version of its form.
     case json
     /// One figure per line (RFC 4180) with a line of names first.
     case csv

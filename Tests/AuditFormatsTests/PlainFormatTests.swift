@@ -98,6 +98,7 @@ struct PlainFormatTests {
     func json(_ sample: SampleReport) throws {
         let line = try sample.report.document(.json)
         #expect(line.dropLast().allSatisfy { !$0.isNewline })
+        #expect(line.contains("\"schema\":1"))
         let report = try JSONDecoder().decode(AuditReport.self, from: Data(line.utf8))
         #expect(report == sample.report)
     }

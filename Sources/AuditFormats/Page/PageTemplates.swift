@@ -2,7 +2,7 @@
 enum PageTemplates {
     static let all = [
         "page": page, "figures": figures, "rest": rest, "finding": finding, "table": table,
-        "bars": bars, "columns": columns, "style": PageStyle.text,
+        "charts": charts, "bars": bars, "columns": columns, "style": PageStyle.text,
     ]
 
     private static let page = #"""
@@ -70,14 +70,7 @@ enum PageTemplates {
         <section aria-labelledby="figures">
         <h2 id="figures">Figures</h2>
         <dl class="tiles">{{#tiles}}<div class="tile"><dt>{{label}}</dt><dd><span class="{{size}}">{{figure}}</span> <span class="small">{{remark}}</span></dd></div>{{/tiles}}</dl>
-        <div class="charts">
-        {{#columnCharts}}
-        {{>columns}}
-        {{/columnCharts}}
-        {{#barCharts}}
-        {{>bars}}
-        {{/barCharts}}
-        </div>
+        {{>charts}}
         </section>
         {{#unchanged}}<section aria-labelledby="changes"><h2 id="changes">Changes since the earlier report</h2><p>{{.}}</p></section>{{/unchanged}}
         {{#changes}}<section aria-labelledby="changes"><h2 id="changes">Changes since the earlier report</h2>{{>table}}</section>{{/changes}}
@@ -87,6 +80,18 @@ enum PageTemplates {
         {{#overview}}{{>table}}{{/overview}}
         {{#sections}}
         <details class="fold"><summary><h3>{{name}}</h3> <span class="line">{{line}}</span>{{#badges}} <span class="badge {{.}}">{{.}}</span>{{/badges}}</summary>
+        {{>charts}}
+        <div class="tables">
+        {{#tables}}{{>table}}{{/tables}}
+        </div>
+        </details>
+        {{/sections}}
+        {{#moreSections}}<p class="more">{{.}}</p>{{/moreSections}}
+        </section>
+
+        """#
+
+    private static let charts = #"""
         <div class="charts">
         {{#columnCharts}}
         {{>columns}}
@@ -95,13 +100,6 @@ enum PageTemplates {
         {{>bars}}
         {{/barCharts}}
         </div>
-        <div class="tables">
-        {{#tables}}{{>table}}{{/tables}}
-        </div>
-        </details>
-        {{/sections}}
-        {{#moreSections}}<p class="more">{{.}}</p>{{/moreSections}}
-        </section>
 
         """#
 

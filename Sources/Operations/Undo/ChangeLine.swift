@@ -58,7 +58,8 @@ package struct ChangeLine: Codable, Hashable, Sendable {
     /// every change is exactly one line.
     package func text(_ format: ChangeFormat) -> String {
         switch format {
-        case .jsonl: documentLine.printableJSON + "\n"
+        case .jsonl: documentLine.printableJSON + "
+"
         case .csv: CSVRecord.line(fields)
         }
     }
