@@ -98,7 +98,7 @@ let package = Package(
             dependencies: ["APNsProtocol", "Database", "Encodings", "TokenHygiene", "TokenTable"],
             swiftSettings: strict),
         .target(
-            name: "Settings", dependencies: ["Database", "SecureTransport", yams],
+            name: "Settings", dependencies: ["Database", "Encodings", "SecureTransport", yams],
             swiftSettings: strict),
         .target(
             name: "Operations",
