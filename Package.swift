@@ -220,7 +220,7 @@ let package = Package(
             dependencies: [
                 "APNsProtocol", "APNsSimulator", "EvidenceJournal", "Operations", "SecureTransport",
                 "Settings", "TestSupport", "TokenHygiene", "Database", "PushQueue", "TokenTable",
-                "pushsweep",
+                "pushsweep", yams,
             ],
             // Compiled by the test that preloads it, linked into nothing.
             exclude: ["Faults/PowerCut", "Golden/Copies"], swiftSettings: strict),
