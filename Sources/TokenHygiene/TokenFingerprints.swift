@@ -43,12 +43,14 @@ package struct TokenFingerprints: Sendable {
 
     /// The fingerprint of a token's bytes; never 0, which marks a free place.
     package func fingerprint(_ bytes: UnsafeRawBufferPointer) -> UInt64 {
-        var state = keys.0 ^ UInt64(truncatingIfNeeded: bytes.count)
+        // As in wyhash: the product of a block's halves under a key each, folded. The length is spread over
+        // all bits, so that no bit of the content stands for it.
+        var state = keys.0 ^ UInt64(bytes.count) &* 0x9E37_79B9_7F4A_7C15
         var offset = 0
         while offset + 16 <= bytes.count {
             let one = bytes.loadUnaligned(fromByteOffset: offset, as: UInt64.self)
             let two = bytes.loadUnaligned(fromByteOffset: offset + 8, as: UInt64.self)
-            state = Self.mixed(one ^ keys.1 ^ state, two ^ keys.0 &+ state)
+            state = Self.mixed(one ^ keys.1, two ^ state)
             offset += 16
         }
         if offset < bytes.count {
@@ -56,7 +58,7 @@ package struct TokenFingerprints: Sendable {
             withUnsafeMutableBytes(of: &tail) {
                 $0.copyMemory(from: UnsafeRawBufferPointer(rebasing: bytes[offset...]))
             }
-            state = Self.mixed(tail.0 ^ keys.1 ^ state, tail.1 ^ keys.0 &+ state)
+            state = Self.mixed(tail.0 ^ keys.1, tail.1 ^ state)
         }
         let result = Self.mixed(state ^ keys.1, keys.0 | 1)
         return result == 0 ? 1 : result

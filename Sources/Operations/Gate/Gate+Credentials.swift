@@ -52,7 +52,7 @@ extension Gate {
         // With a token key the provider does not see the certificate.
         let severity: GateSeverity = plan.app.tokenKey == nil ? .high : .low
         let key = "apps[\(plan.partition)]"
-        if !identity.topics.isEmpty, !identity.topics.contains(plan.app.topic) {
+        if !identity.covers(topic: plan.app.topic) {
             add(
                 .certificateTopic, severity, certificate.file,
                 "the certificate is for \(identity.topics.joined(separator: ", ")), and the topic is "
