@@ -15,6 +15,7 @@
 import APNsProtocol
 import Database
 import Encodings
+import EvidenceJournal
 import PushQueue
 import Settings
 import TokenHygiene
@@ -91,7 +92,8 @@ package struct Gate {
             }
         }
         report.applied = GateReport.Applied(
-            run: outcome.report.run, feeds: outcome.report.apps.count,
+            run: outcome.report.run,
+            feeds: outcome.report.apps.count { $0.state == FeedState.applied.rawValue },
             applied: outcome.report.apps.reduce(0) { $0 + $1.applied })
         return outcome
     }

@@ -38,7 +38,7 @@ package struct GateReport: PrintedLines, Encodable, Hashable, Sendable {
     package struct Applied: Encodable, Hashable, Sendable {
         /// The run of the application, as in the journal.
         package let run: String
-        /// Feeds and blocks of reports that were applied.
+        /// Feeds, and blocks of other senders' reports, that were applied.
         package let feeds: Int
         /// Tuples that made a row invalid.
         package let applied: Int

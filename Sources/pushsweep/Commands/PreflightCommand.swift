@@ -176,8 +176,8 @@ struct PreflightCommand: ParsableCommand {
         case .text: StandardStreams.result(report.lines)
         case .json: StandardStreams.result(json: report.jsonLine)
         case .sarif:
-            StandardStreams.result(
-                json: GateSARIF(report, program: Version.text, file: settings.file).jsonLine)
+            let log = GateSARIF(report, program: Version.text, file: settings.file)
+            StandardStreams.result(whole: log.jsonLine.printableJSON + "\n")
         case .junit: StandardStreams.result(whole: report.junit + "\n")
         case .markdown: StandardStreams.result(whole: report.markdown + "\n")
         }
