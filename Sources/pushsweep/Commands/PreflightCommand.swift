@@ -196,7 +196,7 @@ struct PreflightCommand: ParsableCommand {
         }
         if counts.malformed > 0 {
             context.log.warning(
-                "left out \(counts.malformed.counting("line")) of \(counts.read) that \(counts.malformed == 1 ? "is no token" : "are no tokens")"
+                "left out \(counts.malformed.counting("line")) of \(counts.read) that \(counts.malformed == 1 ? "is not a token" : "are not tokens")"
             )
         }
         context.log.info(

@@ -62,7 +62,38 @@ struct PreflightFilterTests {
         #expect(result.exit == 0, "\(result.error)")
         #expect(result.output == kept.joined())
         #expect(
-            result.error.contains("left out 2 lines of 13 that are no tokens"), "\(result.error)")
+            result.error.contains("left out 2 lines of 13 that are not tokens"), "\(result.error)")
+    }
+
+    @Test(
+        "a table of another shape is filtered by its own column of living rows, or by the side table",
+        arguments: TestEngine.available, [true, false])
+    func otherTable(_ engine: TestEngine, _ hasLiving: Bool) throws {
+        let stage = try SendStage(engine, schema: false)
+        try stage.database.createSideTables()
+        try stage.database.sql.run(
+            "CREATE TABLE devices (id INTEGER PRIMARY KEY, token VARCHAR(200), active INTEGER)")
+        stage.store +=
+            "\n  active-users: {table: devices, key: [id], token: {column: token, encoding: hex}"
+            + (hasLiving ? ", living: {column: active, living: 1, dead: 0}}" : "}")
+        for number in 0..<30 {
+            let text = number % 2 == 0 ? hex(number) : hex(number).uppercased()
+            try stage.database.execute(
+                "INSERT INTO devices VALUES (?, ?, ?)",
+                [.integer(Int64(number)), .text(text), .integer(number < 10 ? 0 : 1)])
+        }
+        if !hasLiving {
+            for number in 0..<10 {
+                try stage.database.execute(
+                    "INSERT INTO pushsweep_invalid (token, app, environment, invalidated_at) "
+                        + "VALUES (?, 'chat', 'production', ?)",
+                    [.bytes(DeviceToken.numbered(number).bytes), stage.database.time(dead)])
+            }
+        }
+        let lines = (0..<40).map { hex($0) + "\n" }
+        let result = try filter(stage, lines.joined().utf8, "--read-only")
+        #expect(result.exit == 0, "\(result.error)")
+        #expect(result.output == lines[10...].joined())
     }
 
     @Test("--only-known drops tokens without a row too", arguments: TestEngine.available)

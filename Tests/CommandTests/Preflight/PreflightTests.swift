@@ -161,6 +161,35 @@ struct PreflightTests {
         #expect(stage.hasSent)
     }
 
+    @Test(
+        "an account with SELECT alone can look and filter, and one that may not apply is told so",
+        .enabled(if: MariaDBServer.fromEnvironment != nil, Comment(rawValue: MariaDBServer.absence))
+    )
+    func selectOnly() throws {
+        let stage = try DeployStage(.mariaDB)
+        let server = try #require(MariaDBServer.fromEnvironment)
+        let name = "u" + UUID().uuidString.lowercased().filter { $0 != "-" }.prefix(12)
+        let admin = try server.connection()
+        try admin.run("CREATE USER '\(name)'@'%' IDENTIFIED BY 'p'")
+        defer { try? admin.run("DROP USER '\(name)'@'%'") }
+        try admin.run("GRANT SELECT ON `\(stage.sender.database.name)`.* TO '\(name)'@'%'")
+        let own = server.settings(
+            database: stage.sender.database.name, user: String(name), password: "p")
+        guard case .server(let location) = own.location else { return }
+        try stage.sender.folder.write("reader-password", "p")
+        stage.sender.store = """
+            url: mysql://\(name)@\(location.address)/\(stage.sender.database.name)
+              password-file: \(stage.sender.folder.file("reader-password"))
+              tls: {ca: \(server.ca)}
+            """
+        let look = try report(stage, "--read-only")
+        #expect(look.exit == 0, "\(look.error)")
+        #expect((look.json["tokens"] as? [String: Int])?["living"] == 50)
+        let apply = try report(stage)
+        #expect(apply.exit == 77, "\(apply.error)")
+        #expect(apply.output.isEmpty)
+    }
+
     @Test("it stops with another code where preflight could not look")
     func blind() throws {
         let stage = try DeployStage()
