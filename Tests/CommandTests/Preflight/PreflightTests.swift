@@ -173,15 +173,9 @@ struct PreflightTests {
         try admin.run("CREATE USER '\(name)'@'%' IDENTIFIED BY 'p'")
         defer { try? admin.run("DROP USER '\(name)'@'%'") }
         try admin.run("GRANT SELECT ON `\(stage.sender.database.name)`.* TO '\(name)'@'%'")
-        let own = server.settings(
+        stage.sender.database.settings = server.settings(
             database: stage.sender.database.name, user: String(name), password: "p")
-        guard case .server(let location) = own.location else { return }
-        try stage.sender.folder.write("reader-password", "p")
-        stage.sender.store = """
-            url: mysql://\(name)@\(location.address)/\(stage.sender.database.name)
-              password-file: \(stage.sender.folder.file("reader-password"))
-              tls: {ca: \(server.ca)}
-            """
+        stage.sender.store = try stage.sender.database.settingsLines(in: stage.sender.folder)
         let look = try report(stage, "--read-only")
         #expect(look.exit == 0, "\(look.error)")
         #expect((look.json["tokens"] as? [String: Int])?["living"] == 50)
