@@ -174,9 +174,9 @@ struct PreflightCommand: ParsableCommand {
     private func print(_ report: GateReport, _ settings: Settings) {
         switch format {
         case .text: StandardStreams.result(report.lines)
-        case .json: StandardStreams.result(json: report.jsonLine)
+        case .json: StandardStreams.result(document: report)
         case .sarif:
-            let log = GateSARIF(report, program: Version.text, file: settings.file)
+            let log = GateSARIF(report, program: Version.number, file: settings.file)
             StandardStreams.result(whole: log.jsonLine.printableJSON + "\n")
         case .junit: StandardStreams.result(whole: report.junit + "\n")
         case .markdown: StandardStreams.result(whole: report.markdown + "\n")
