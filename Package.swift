@@ -101,7 +101,7 @@ let package = Package(
             dependencies: ["APNsProtocol", "Database", "Encodings", "TokenHygiene", "TokenTable"],
             swiftSettings: strict),
         .target(
-            name: "Settings", dependencies: ["Database", "SecureTransport", yams],
+            name: "Settings", dependencies: ["Database", "Encodings", "SecureTransport", yams],
             swiftSettings: strict),
         .target(
             name: "Operations",
@@ -233,7 +233,7 @@ let package = Package(
             dependencies: [
                 "APNsProtocol", "APNsSimulator", "EvidenceJournal", "Operations", "SecureTransport",
                 "Settings", "TestSupport", "TokenHygiene", "Database", "PushQueue", "TokenTable",
-                "pushsweep",
+                "pushsweep", yams,
             ],
             // Compiled by the test that preloads it, linked into nothing.
             exclude: ["Faults/PowerCut", "Golden/Copies"], swiftSettings: strict),

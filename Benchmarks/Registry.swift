@@ -62,6 +62,11 @@ struct Benchmark: Sendable {
                 + "engine's floor for the same changes",
             needsMariaDB: true, run: { try IntakeBenchmark($0).rows() }),
         Benchmark(
+            name: "preflight-filter",
+            summary:
+                "filtering 5 million tokens of which 500,000 are stale, against grep -v -F -f and cat",
+            needsMariaDB: true, run: { try FilterBenchmark($0).run() }),
+        Benchmark(
             name: "send-session",
             summary:
                 "CPU seconds of our HTTP/2 client for 100,000 requests to nghttpd, against h2load",

@@ -78,16 +78,16 @@ package enum SenderFolders {
     }
 
     /// The folders that a run may read beside its own: the state folder and those of its senders.
-    /// Nothing in them may be changed.
+    /// Nothing in them may be changed. A run that has no folder of its own gives nil.
     ///
     /// - Returns: the folders with the senders' numbers, and how many cannot be read.
     package static func neighbours(
-        of own: StateFolder, in state: String
+        of own: StateFolder? = nil, in state: String
     ) -> (folders: [(folder: StateFolder, sender: Int?)], unreadable: Int) {
         var folders: [(StateFolder, Int?)] = []
         var unreadable = 0
         for number in 0...most {
-            guard (number == 0 ? state : path(number, in: state)) != own.path else { continue }
+            guard (number == 0 ? state : path(number, in: state)) != own?.path else { continue }
             do throws(JournalFailure) {
                 if number == 0 {
                     folders.append((StateFolder(visiting: try PrivateFolder(state)), nil))

@@ -195,14 +195,42 @@ extension TokenTable {
     package func previewClaims(
         _ partition: Partition, limit: Int = .max, shouldStop: () -> Bool = { false }
     ) throws(StoreFailure) -> QueuePreview {
+        var preview = QueuePreview()
+        preview.isComplete = try readDueRows(partition, limit: limit, shouldStop: shouldStop) {
+            rows throws(StoreFailure) in
+            let checked = try checkedTokens(of: rows, in: partition)
+            preview.sendable += checked.notifications.count
+            for row in checked.skipped { preview.skipped[row.reason, default: 0] += 1 }
+        }
+        return preview
+    }
+
+    /// Reads the tokens of the rows of a partition that are due, batch by batch; nil for a row whose
+    /// token is none. Reads only and needs no right except SELECT. Returns false where `shouldStop`
+    /// ended the reading.
+    package func readDueTokens(
+        _ partition: Partition, shouldStop: () -> Bool = { false },
+        _ body: ([DeviceToken?]) throws(StoreFailure) -> Void
+    ) throws(StoreFailure) -> Bool {
+        try readDueRows(partition, limit: .max, shouldStop: shouldStop) {
+            rows throws(StoreFailure) in
+            try body(rows.map { $0.notification?.token })
+        }
+    }
+
+    /// Reads the rows of a partition that are due, at most `limit`; true when there are no more.
+    private func readDueRows(
+        _ partition: Partition, limit: Int, shouldStop: () -> Bool,
+        _ body: ([DueRow]) throws(StoreFailure) -> Void
+    ) throws(StoreFailure) -> Bool {
         let layout = try queueLayout()
         var reader = try DueRowReader(layout, connection, partition)
         if !layout.delivery.isInRow { reader.readsDelivery = try canReadDelivery() }
         let seesClaims = try canReadClaims()
-        var preview = QueuePreview()
         var position = Int64.min
-        while preview.rows < limit && !preview.isComplete && !shouldStop() {
-            let size = min(limit - preview.rows, Self.previewBatch)
+        var read = 0
+        while read < limit && !shouldStop() {
+            let size = min(limit - read, Self.previewBatch)
             let batch = try retries.retrying("reading rows of \(layout.table)") {
                 () throws(SQLFailure) in
                 let now = try connection.dialect.instant(
@@ -212,12 +240,11 @@ extension TokenTable {
                     after: position, limit: size, except: claimed, now: now, space: 0)
             }
             position = batch.last ?? position
-            preview.isComplete = batch.isAtEnd
-            let checked = try checkedTokens(of: batch.rows, in: partition)
-            preview.sendable += checked.notifications.count
-            for row in checked.skipped { preview.skipped[row.reason, default: 0] += 1 }
+            read += batch.rows.count
+            try body(batch.rows)
+            if batch.isAtEnd { return true }
         }
-        return preview
+        return false
     }
 
     /// Whether `pushsweep_delivery` exists and the account may read it.

@@ -18,7 +18,8 @@ struct Pushsweep: ParsableCommand {
             """,
         version: Version.text,
         subcommands: [
-            SweepCommand.self, SendCommand.self, EnqueueCommand.self, ReplayCommand.self,
+            SweepCommand.self, SendCommand.self, PreflightCommand.self, EnqueueCommand.self,
+            ReplayCommand.self,
             ImportCommand.self, UndoCommand.self, ChangesCommand.self, PurgeCommand.self,
             HoldsCommand.self, QuarantineCommand.self, AuditCommand.self, CheckCommand.self, SchemaCommand.self,
             DemoCommand.self,

@@ -20,6 +20,10 @@ package final class SendStage {
     package var port: UInt16
     /// The line of the app's credential in the settings file.
     package var credential: String
+    /// The app's topic in the settings.
+    package var topic = "com.example.chat"
+    /// The app's environment in the settings.
+    package var environment = "production"
 
     /// Starts the gateway and makes the database, with our own schema or with none.
     package init(
@@ -55,8 +59,8 @@ package final class SendStage {
             \(lines)
             apps:
               - name: chat
-                topic: com.example.chat
-                environment: production
+                topic: \(topic)
+                environment: \(environment)
                 \(credential)
                 provider: {host: 127.0.0.1, port: \(port), ca: \(certificates.authority)}
 

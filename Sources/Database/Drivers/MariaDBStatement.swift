@@ -65,34 +65,52 @@ final class MariaDBStatement {
     func fetch(mostBytes: Int) throws(SQLFailure) -> SQLRows {
         guard let columns else { return SQLRows(width: 1) }
         var rows = SQLRows(width: columns.count, names: columns.names)
+        // Reads the rows that are left one by one and drops them.
+        defer { mysql_stmt_free_result(statement) }
+        try bind(columns)
+        while rows.bytes <= mostBytes, try fetchRow(columns, into: &rows) {}
+        return rows
+    }
+
+    /// Reads all rows from the connection, and passes them on in blocks.
+    func fetch(block: Int, _ body: (SQLRows) throws -> Void) throws {
+        guard let columns else { return }
+        defer { mysql_stmt_free_result(statement) }
+        try bind(columns)
+        var isAtEnd = false
+        while !isAtEnd {
+            var rows = SQLRows(width: columns.count, names: columns.names)
+            while rows.count < block, !isAtEnd {
+                isAtEnd = try !fetchRow(columns, into: &rows)
+            }
+            if rows.count > 0 { try body(rows) }
+        }
+    }
+
+    private func bind(_ columns: MariaDBColumns) throws(SQLFailure) {
         guard mysql_stmt_bind_result(statement, columns.binds) == 0 else {
             throw Self.failure(statement)
         }
-        while true {
-            switch mysql_stmt_fetch(statement) {
-            case 0, MYSQL_DATA_TRUNCATED:
-                for column in 0..<columns.count {
-                    rows.append(try columns.value(column, of: statement))
-                }
-                if rows.bytes > mostBytes {
-                    // Reads the other rows one by one and drops them.
-                    mysql_stmt_free_result(statement)
-                    return rows
-                }
-            case MYSQL_NO_DATA:
-                mysql_stmt_free_result(statement)
-                return rows
-            default:
-                // An error among the rows, such as a lock that was not available, stays on the
-                // connection and is not copied to the statement (Connector/C 3.3).
-                let failure =
-                    mysql_stmt_errno(statement) != 0
-                    ? Self.failure(statement)
-                    : .mariaDB(
-                        code: mysql_errno(handle), message: String(cString: mysql_error(handle)))
-                mysql_stmt_free_result(statement)
-                throw failure
+    }
+
+    /// Reads the next row; false at the end.
+    private func fetchRow(
+        _ columns: MariaDBColumns, into rows: inout SQLRows
+    ) throws(SQLFailure) -> Bool {
+        switch mysql_stmt_fetch(statement) {
+        case 0, MYSQL_DATA_TRUNCATED:
+            for column in 0..<columns.count {
+                rows.append(try columns.value(column, of: statement))
             }
+            return true
+        case MYSQL_NO_DATA: return false
+        default:
+            // An error among the rows, such as a lock that was not available, stays on the
+            // connection and is not copied to the statement (Connector/C 3.3).
+            throw mysql_stmt_errno(statement) != 0
+                ? Self.failure(statement)
+                : .mariaDB(
+                    code: mysql_errno(handle), message: String(cString: mysql_error(handle)))
         }
     }
 }

@@ -88,6 +88,37 @@ package final class SQLiteConnection: SQLConnection {
         }
     }
 
+    /// Runs a statement while the connection refuses changes; see `SQLConnection.read`.
+    package func read(
+        _ statement: SelectStatement, within seconds: Int, block: Int,
+        _ body: (SQLRows) throws -> Void
+    ) throws {
+        try run("PRAGMA query_only = ON")
+        defer { try? run("PRAGMA query_only = OFF") }
+        let limit = SQLiteTimeLimit(seconds: seconds)
+        guard let queue else {
+            throw SQLFailure(kind: .lost, code: 21, message: "not open")
+        }
+        // Errors of the body keep their type.
+        var failure: (any Error)?
+        do {
+            try queue.inDatabase { database in
+                guard let connection = database.sqliteConnection else { return }
+                limit.begin(on: connection)
+                defer { limit.end(on: connection) }
+                let prepared = try SQLiteStatement(connection, statement.text, isUTF8: isUTF8)
+                try prepared.rows(block: block) { rows in
+                    do { try body(rows) } catch {
+                        failure = error
+                        throw error
+                    }
+                }
+            }
+        } catch {
+            throw failure ?? Self.failure(error)
+        }
+    }
+
     /// Prepares and runs a statement that changes rows; returns the number of rows it found.
     package func execute(_ sql: String, _ parameters: [SQLValue]) throws(SQLFailure) -> Int {
         try perform { database in try self.prepared(sql, database).run(parameters) }
@@ -150,5 +181,32 @@ package final class SQLiteConnection: SQLConnection {
         }
         return .sqlite(
             code: error.resultCode.rawValue, message: error.message ?? "SQLite error")
+    }
+}
+
+/// Ends the statements of a connection after some time (sqlite3_progress_handler).
+private final class SQLiteTimeLimit {
+    private let ends: ContinuousClock.Instant
+
+    /// Virtual machine steps between two looks at the clock.
+    private static let steps: CInt = 10_000
+
+    init(seconds: Int) { ends = .now + .seconds(seconds) }
+
+    /// Begins to watch. The object must live until `end`.
+    func begin(on connection: OpaquePointer) {
+        // The handler gets a pointer only; the caller of `begin` keeps the object.
+        let limit = Unmanaged.passUnretained(self).toOpaque()
+        sqlite3_progress_handler(
+            connection, Self.steps,
+            { pointer in
+                guard let pointer else { return 0 }
+                let limit = Unmanaged<SQLiteTimeLimit>.fromOpaque(pointer).takeUnretainedValue()
+                return ContinuousClock.now > limit.ends ? 1 : 0
+            }, limit)
+    }
+
+    func end(on connection: OpaquePointer) {
+        sqlite3_progress_handler(connection, 0, nil, nil)
     }
 }

@@ -19,6 +19,13 @@ package protocol SQLConnection: AnyObject {
         _ sql: String, _ parameters: [SQLValue], mostBytes: Int
     ) throws(SQLFailure) -> SQLRows
 
+    /// Runs a statement in a transaction that can change nothing, ends it after `seconds`, and passes
+    /// its rows to `body` in blocks of at most `block`. The connection must not be used in `body`.
+    func read(
+        _ statement: SelectStatement, within seconds: Int, block: Int,
+        _ body: (SQLRows) throws -> Void
+    ) throws
+
     /// Runs a statement that changes rows and returns how many rows it found, changed or not.
     func execute(_ sql: String, _ parameters: [SQLValue]) throws(SQLFailure) -> Int
 
@@ -50,6 +57,14 @@ extension SQLConnection {
         _ sql: String, _ parameters: [SQLValue], mostBytes: Int
     ) throws(SQLFailure) -> SQLRows {
         try query(sql, parameters)
+    }
+
+    /// Refuses, for drivers that pass everything on to another one.
+    package func read(
+        _ statement: SelectStatement, within seconds: Int, block: Int,
+        _ body: (SQLRows) throws -> Void
+    ) throws {
+        throw SQLFailure(kind: .other, code: 0, message: "this driver reads no statement of others")
     }
 
     /// True, because servers leave a transaction open when a statement is refused.

@@ -199,3 +199,19 @@ extension DatabaseSession {
         }
     }
 }
+
+extension DatabaseSession {
+    /// The end of the last run of a kind in `pushsweep_run` that ended with 0; nil where there is none, or the account may
+    /// not read it. Only runs that changed something are recorded there.
+    package func lastRecordedRun(of kind: String) throws(StoreFailure) -> EpochMilliseconds? {
+        guard try canRead("pushsweep_run", "kind, ended, counts") else { return nil }
+        let time = connection.dialect.ownTime("ended")
+        return try retries.retrying("looking for the last \(kind) in pushsweep_run") {
+            () throws(SQLFailure) in
+            let rows = try connection.query(
+                "SELECT MAX(ended) FROM pushsweep_run WHERE kind = ? AND counts LIKE ?",
+                [.text(kind), .text(#"%"exit":0,%"#)])
+            return time.mark(rows[0, 0])
+        }
+    }
+}

@@ -35,6 +35,9 @@ package struct SweepPlan: Sendable {
     package enum Work: Sendable {
         /// The feeds that earlier runs left, then these gateways in the order of the settings.
         case gateways([GatewayPlan])
+        /// What waits and nothing else: the feeds that earlier runs left and the reports of other
+        /// senders. The step of `preflight` before it looks.
+        case waiting
         /// A file with the raw bytes of a feed.
         case file(String, Partition)
         /// A feed of the journal, by its name.
@@ -50,6 +53,7 @@ package struct SweepPlan: Sendable {
         var kind: String {
             switch self {
             case .gateways: "sweep"
+            case .waiting: "preflight"
             case .file, .journaled: "replay"
             case .reports: "import"
             case .answers: "send"
@@ -105,6 +109,15 @@ package struct SweepPlan: Sendable {
         switch work {
         case .file, .reports: return true
         default: return false
+        }
+    }
+
+    /// The gateways whose turn it is after what waits; nil for a run that has another order.
+    var gateways: [GatewayPlan]? {
+        switch work {
+        case .gateways(let sources): sources
+        case .waiting: []
+        default: nil
         }
     }
 

@@ -54,11 +54,7 @@ extension Check {
     /// also one for its topics with a suffix of Apple's. A private feedback gateway may know its clients
     /// by other names, APNs does not.
     private mutating func examineTopic(_ app: Settings.App, _ identity: TLSIdentity) {
-        let suffixes = PushType.allCases.map(\.topicSuffix)
-        let isNamed = identity.topics.contains { topic in
-            suffixes.contains { app.topic == topic + $0 }
-        }
-        guard !identity.topics.isEmpty, !isNamed else { return }
+        guard !identity.covers(topic: app.topic) else { return }
         let key = "apps[\(app.partition)]"
         let sentence =
             "comparing the certificate with \(key).topic: \(app.certificate?.file ?? "") is for "

@@ -9,7 +9,9 @@ import TokenHygiene
 /// The path of the metrics file, and the facts for metrics that are not in the journals.
 package struct MetricsPlan: JournalPage {
     /// The kinds of runs that a journal records.
-    private static let kinds = ["sweep", "replay", "import", "release", "discard", "undo", "send"]
+    private static let kinds = [
+        "sweep", "replay", "import", "release", "discard", "undo", "send", "preflight",
+    ]
 
     /// The path of the state folder.
     let state: String

@@ -9,6 +9,8 @@ import TokenHygiene
 package enum ExitStatus: Int32, Hashable, Sendable, CaseIterable {
     /// Done, also when there was nothing to do.
     case done = 0
+    /// The gate of `preflight` is shut: it found what its `--fail-on` names. Nothing failed.
+    case shut = 2
     /// The guard stopped a removal, which waits for a person; nothing of that set changed.
     case held = 3
     /// Another run holds the lock of the state folder, or the lease on the token table.
@@ -36,7 +38,8 @@ package enum ExitStatus: Int32, Hashable, Sendable, CaseIterable {
 
     /// From most to least urgent.
     package static let byUrgency: [ExitStatus] = [
-        .invariant, .journal, .cannotCreate, .permission, .configuration, .held, .protocolBroken,
+        .invariant, .journal, .cannotCreate, .permission, .configuration, .held, .shut,
+        .protocolBroken,
         .quarantined, .pending, .unreachable, .usage, .locked, .done,
     ]
 
@@ -49,6 +52,7 @@ package enum ExitStatus: Int32, Hashable, Sendable, CaseIterable {
     package var meaning: String {
         switch self {
         case .done: "done, also when there was nothing to do"
+        case .shut: "preflight: the gate is shut, see its findings"
         case .held: "held: a removal was stopped and waits for a person"
         case .locked: "another run holds the lock, here or on another host"
         case .usage: "usage"
@@ -70,6 +74,7 @@ package enum ExitStatus: Int32, Hashable, Sendable, CaseIterable {
     package var next: String {
         switch self {
         case .done: "none"
+        case .shut: "findings"
         case .held: "holds"
         case .locked: "wait"
         case .usage: "usage"

@@ -105,7 +105,7 @@ package struct Sweep: RecordedRun {
 
     /// Applies the answers that senders had stored when they ended; see `SenderFolders`.
     private mutating func applyAbandonedSenders(_ store: TokenTable, _ lease: Lease?) {
-        guard !plan.dryRun, case .gateways = plan.work else { return }
+        guard !plan.dryRun, plan.gateways != nil else { return }
         let problems = SenderFolders.visitAbandoned(in: plan.state, at: context.now) {
             journal throws(JournalFailure) in
             let applier = JournalApplier(
@@ -141,12 +141,13 @@ package struct Sweep: RecordedRun {
     ) throws -> Bool {
         let journal = applier.journal
         switch plan.work {
-        case .gateways(let sources):
+        case .gateways, .waiting:
             // Every run processes held feeds again until a person has decided about them.
             for feed in try journal.feeds(.held) + journal.feeds(.pending)
             where apply(feed, with: applier, resumed: true) { return false }
             if takesReports { guard takeReports(opened, applier) else { return false } }
             let collector = FeedCollector(journal: journal, context: context, run: run)
+            let sources = plan.gateways ?? []
             for source in sources where try sweep(source, collector, applier) {
                 return source.partition == sources.last?.partition
             }

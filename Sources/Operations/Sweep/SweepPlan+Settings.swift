@@ -66,6 +66,11 @@ extension SweepPlan {
         self.init(settings, .reports(file), dryRun: dryRun)
     }
 
+    /// The plan of applying what waits, without reading a gateway.
+    package init(applyingWaiting settings: Settings) {
+        self.init(settings, .waiting, dryRun: false)
+    }
+
     /// The common parts of all plans, from the settings.
     init(_ settings: Settings, _ work: Work, dryRun: Bool) {
         self.init(

@@ -89,6 +89,8 @@ package struct TLSIdentity: Sendable {
     package var notAfter: Int64 { facts.notAfter }
     /// The APNs topics that the certificate may send to; empty where it names none.
     package var topics: [String] { facts.topics }
+    /// The environments of APNs that the certificate is for; empty where it names none.
+    package var environments: Set<CertificateEnvironment> { facts.environments }
     /// SHA-256 of the certificate, 64 lower-case hex digits.
     package var fingerprint: String { facts.fingerprint }
 
@@ -160,11 +162,15 @@ package struct CertificateFacts: Sendable, Equatable {
     package let fingerprint: String
     /// The APNs topics that the certificate may send to; empty where it names none.
     package let topics: [String]
+    /// The environments of APNs that the certificate is for; empty where it names none.
+    package let environments: Set<CertificateEnvironment>
 
     init(_ certificate: OpaquePointer) {
         topics = CertificateTopics.read(certificate)
         subject = Self.printed(X509_get_subject_name(certificate))
-        commonName = Self.commonName(X509_get_subject_name(certificate))
+        let commonName = Self.commonName(X509_get_subject_name(certificate))
+        self.commonName = commonName
+        environments = CertificateEnvironment.named(in: certificate, commonName: commonName)
         issuer = Self.printed(X509_get_issuer_name(certificate))
         notBefore = Self.seconds(X509_get0_notBefore(certificate))
         notAfter = Self.seconds(X509_get0_notAfter(certificate))

@@ -107,6 +107,12 @@ struct InvalidTokenTable {
         return (0..<rows.count).map { rows[$0, 0] }
     }
 
+    /// The tokens with a mark in a range, as a result of one column.
+    func marked(after position: SQLValue, upTo end: SQLValue?) throws(SQLFailure) -> SQLRows {
+        let range = range(after: position, upTo: end)
+        return try connection.query("SELECT token \(range.sql)", range.values)
+    }
+
     /// The number of marks in a range.
     func count(after position: SQLValue, upTo end: SQLValue?) throws(SQLFailure) -> Int {
         let range = range(after: position, upTo: end)

@@ -53,6 +53,11 @@ enum StandardStreams {
         }
     }
 
+    /// Writes bytes of an input to stdout as they are.
+    static func result(bytes: UnsafeRawBufferPointer) {
+        if !write(bytes, to: STDOUT_FILENO) { resultWasLost.store(true, ordering: .relaxed) }
+    }
+
     /// Writes one line to stderr with its control characters escaped.
     static func story(_ line: String) { _ = write(line.printable + "\n", to: STDERR_FILENO) }
 
@@ -63,9 +68,14 @@ enum StandardStreams {
 
     /// Writes the whole text; false when that failed, unless the reader has closed the stream.
     private static func write(_ text: String, to descriptor: Int32) -> Bool {
-        var rest = Array(text.utf8)[...]
+        var text = text
+        return text.withUTF8 { write(UnsafeRawBufferPointer($0), to: descriptor) }
+    }
+
+    private static func write(_ bytes: UnsafeRawBufferPointer, to descriptor: Int32) -> Bool {
+        var rest = bytes
         while !rest.isEmpty {
-            let written = rest.withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }
+            let written = Glibc.write(descriptor, rest.baseAddress, rest.count)
             if written < 0 && errno == EINTR { continue }
             guard written > 0 else {
                 if errno == EPIPE && descriptor == STDOUT_FILENO {
@@ -74,7 +84,7 @@ enum StandardStreams {
                 }
                 return errno == EPIPE
             }
-            rest = rest.dropFirst(written)
+            rest = UnsafeRawBufferPointer(rebasing: rest.dropFirst(written))
         }
         return true
     }

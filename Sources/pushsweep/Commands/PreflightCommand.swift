@@ -1,0 +1,275 @@
+import ArgumentParser
+import Database
+import Encodings
+import Operations
+import Settings
+
+/// `pushsweep preflight`: the step before a send, and the filter of its tokens.
+struct PreflightCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "preflight",
+        abstract:
+            "Look before a send: stale tokens, holds, certificate, topic, provider; or filter tokens.",
+        discussion: """
+            Applies the evidence that waits, as a sweep does without reading a gateway, then looks at \
+            the tokens of the send, at holds and the last sweep, at certificate, key, topic and \
+            environment, at the clocks, and at the provider, to which it connects without a request. \
+            It never connects to a feedback gateway, because that would clear its list. The exit code \
+            is 0 for an open gate and 2 for a shut one; any other says that it could not look.
+
+            The tokens are those that wait in the queue of an app with a provider, those of --query, \
+            or those of --tokens-from.
+
+            With --filter it prints the lines of standard input whose tokens may be sent to, in their \
+            order and unchanged, and looks at nothing else.
+
+            \(HelpText.exitStatus)
+            """)
+
+    @OptionGroup var options: FileOptions
+
+    @Option(
+        name: .long,
+        help: ArgumentHelp(
+            "Print the report in this form.", valueName: "text|json|sarif|junit|markdown"))
+    var format: GateFormat = .text
+
+    @Option(name: .long, help: ArgumentHelp("The app, if there are several.", valueName: "name"))
+    var app: String?
+
+    @Option(name: .long, help: ArgumentHelp("production or sandbox.", valueName: "name"))
+    var environment: String?
+
+    @Option(
+        name: .long,
+        help: ArgumentHelp(
+            "A SELECT whose first column is the token; run in a read-only transaction.",
+            valueName: "sql"))
+    var query: String?
+
+    @Option(
+        name: .long,
+        help: ArgumentHelp(
+            "The most seconds for the query and the reading of its result.", valueName: "seconds"),
+        transform: GateNumber.seconds)
+    var queryLimit = 300
+
+    @Option(
+        name: .long,
+        help: ArgumentHelp("A file with a token per line; - is standard input.", valueName: "file"))
+    var tokensFrom: String?
+
+    @Flag(name: .long, help: "Apply nothing before.")
+    var readOnly = false
+
+    @Flag(
+        name: .long, help: "Send one request to a made-up token, to try key, certificate and topic."
+    )
+    var probe = false
+
+    @Option(
+        name: .long,
+        help: ArgumentHelp(
+            "The least severity that shuts the gate.", valueName: "note|low|medium|high|never"))
+    var failOn: GateLimit = .high
+
+    @Option(
+        name: .long,
+        help: ArgumentHelp(
+            "The largest share of stale tokens that does not shut the gate.", valueName: "percent"),
+        transform: GateNumber.share)
+    var maxStale = 0.05
+
+    @Option(
+        name: .long,
+        help: ArgumentHelp(
+            "Hours without a good sweep after which that is a finding.", valueName: "hours"),
+        transform: GateNumber.hours)
+    var maxHours = 26.0
+
+    @Option(
+        name: .long,
+        help: ArgumentHelp(
+            "A YAML list of findings to live with: rule, object, reason, until.", valueName: "file")
+    )
+    var ignore: String?
+
+    @Flag(name: .long, help: "Print the lines whose tokens may be sent to.")
+    var filter = false
+
+    @Flag(name: .long, help: "With --filter: drop tokens that no row has, too.")
+    var onlyKnown = false
+
+    @Option(
+        name: .long,
+        help: ArgumentHelp(
+            "The most memory for fingerprints of tokens, in MiB.", valueName: "MiB"),
+        transform: GateNumber.mebibytes)
+    var memory = GatePlan.usualMemory
+
+    func validate() throws {
+        if query != nil && tokensFrom != nil {
+            throw ValidationError("name the tokens by one of --query and --tokens-from")
+        }
+        guard filter else {
+            if onlyKnown { throw ValidationError("--only-known goes with --filter") }
+            return
+        }
+        let others: [(String, Bool)] = [
+            ("--query", query != nil), ("--probe", probe), ("--ignore", ignore != nil),
+            ("--format", format != .text),
+        ]
+        for (name, isGiven) in others where isGiven {
+            throw ValidationError("--filter prints tokens and no report; it goes without \(name)")
+        }
+    }
+
+    func run() throws {
+        let common = options.common(format == .json ? .json : .text)
+        try common.finish { context in
+            let settings = try common.settings()
+            return filter
+                ? try pass(settings, context) : try look(settings, common, context)
+        }
+    }
+
+    // MARK: The gate
+
+    private func look(
+        _ settings: Settings, _ common: CommonOptions, _ context: RunContext
+    ) throws -> ExitStatus {
+        var plan = try GatePlan(
+            settings, app: app, environment: environment, subject: try subject())
+        plan.readOnly = readOnly
+        plan.probes = probe
+        plan.failOn = failOn.severity
+        plan.mostStale = maxStale
+        plan.mostHours = maxHours
+        plan.memory = memory
+        if let ignore {
+            plan.ignore = try IgnoreList(
+                file: ignore,
+                rules: GateRule.allCases.filter(\.mayBeIgnored).map(\.rawValue))
+        }
+        let (report, applied) = try Gate.run(plan, context)
+        print(report, settings)
+        inform(of: applied, settings, context)
+        let status = ExitStatus(rawValue: report.exit) ?? .invariant
+        if status != .done {
+            StandardStreams.story(ClosingCounts().closingLine(status, stage: "preflight"))
+        }
+        return status
+    }
+
+    private func subject() throws -> GatePlan.Subject? {
+        if let tokensFrom { return .lines(tokensFrom) }
+        guard let query else { return nil }
+        do {
+            return .query(try SelectStatement(query), seconds: queryLimit)
+        } catch {
+            throw RunFailure(.usage, .settings, "reading --query: \(error)")
+        }
+    }
+
+    private func print(_ report: GateReport, _ settings: Settings) {
+        switch format {
+        case .text: StandardStreams.result(report.lines)
+        case .json: StandardStreams.result(document: report)
+        case .sarif:
+            let log = GateSARIF(report, program: Version.number, file: settings.file)
+            StandardStreams.result(whole: log.jsonLine.printableJSON + "\n")
+        case .junit: StandardStreams.result(whole: report.junit + "\n")
+        case .markdown: StandardStreams.result(whole: report.markdown + "\n")
+        }
+    }
+
+    // MARK: The filter
+
+    private func pass(_ settings: Settings, _ context: RunContext) throws -> ExitStatus {
+        let applied = readOnly ? nil : try Gate.applyBeforeFilter(settings, context)
+        let plan = try TokenFilter.Plan(
+            settings, app: app, environment: environment, source: tokensFrom ?? "-",
+            onlyKnown: onlyKnown, memory: memory)
+        let counts = try TokenFilter.run(plan, context) { bytes in
+            StandardStreams.result(bytes: bytes)
+            return StandardStreams.resultIsRead
+        }
+        if counts.malformed > 0 {
+            context.log.warning(
+                "left out \(counts.malformed.counting("line")) of \(counts.read) that \(counts.malformed == 1 ? "is not a token" : "are not tokens")"
+            )
+        }
+        context.log.info(
+            """
+            of \(counts.read.counting("line")) passed \(counts.passed), dropped \(counts.stale) stale, \
+            \(counts.unknown) unknown, \(counts.malformed) malformed
+            """)
+        inform(of: applied, settings, context)
+        return .done
+    }
+
+    /// Runs the command of `hooks.after-run` where something was applied.
+    private func inform(
+        of applied: RunOutcome<SweepReport>?, _ settings: Settings, _ context: RunContext
+    ) {
+        guard let applied, !applied.report.apps.isEmpty, let hook = AfterRun(settings) else {
+            return
+        }
+        StopSignals.runHasEnded()
+        hook.inform(applied, context)
+    }
+}
+
+/// The forms of the report.
+enum GateFormat: String, ExpressibleByArgument, CaseIterable {
+    case text, json, sarif, junit, markdown
+}
+
+/// What `--fail-on` takes.
+enum GateLimit: String, ExpressibleByArgument, CaseIterable {
+    case note, low, medium, high, never
+
+    /// The severity; nil for `never`.
+    var severity: GateSeverity? { GateSeverity(rawValue: rawValue) }
+}
+
+/// Numbers of the command line of `preflight`.
+private enum GateNumber {
+    static func seconds(_ text: String) throws -> Int {
+        guard let number = PlainText.wholeNumber(text), (1...86_400).contains(number) else {
+            throw ValidationError("must be whole seconds, at least 1 and at most 86400")
+        }
+        return number
+    }
+
+    static func share(_ text: String) throws -> Double {
+        let digits = text.hasSuffix("%") ? text.dropLast() : Substring(text)
+        guard let number = decimal(digits), number <= 100 else {
+            throw ValidationError("must be a percentage from 0% to 100%, such as 5% or 0.5%")
+        }
+        return number / 100
+    }
+
+    static func hours(_ text: String) throws -> Double {
+        guard let number = decimal(Substring(text)), number <= 87_600 else {
+            throw ValidationError("must be hours, such as 26, at most 87600")
+        }
+        return number
+    }
+
+    static func mebibytes(_ text: String) throws -> Int {
+        guard let number = PlainText.wholeNumber(text), number <= 1 << 20 else {
+            throw ValidationError("must be whole MiB, at most 1048576; 0 looks every token up")
+        }
+        return number << 20
+    }
+
+    /// Digits with at most one point between them.
+    private static func decimal(_ text: Substring) -> Double? {
+        let parts = text.split(separator: ".", omittingEmptySubsequences: false)
+        guard parts.count <= 2, parts.allSatisfy({ PlainText.wholeNumber($0) != nil }) else {
+            return nil
+        }
+        return Double(text)
+    }
+}

@@ -1,0 +1,284 @@
+import APNsProtocol
+import APNsSimulator
+import Foundation
+import SecureTransport
+import Settings
+import TestSupport
+import Testing
+import TokenHygiene
+
+@testable import Operations
+
+@Suite("What preflight says about evidence, credentials and clocks")
+struct GateSurroundingsTests {
+    /// A client certificate of the stage's authority would need its key; a foreign one serves where no
+    /// connection is made.
+    private func credential(_ request: CertificateRequest, on stage: GateStage) throws -> String {
+        let folder = stage.sender.folder
+        try CertificateAuthority().issue(request).write(
+            certificate: folder.file("own.pem"), key: folder.file("own.key"))
+        return "certificate: {file: \(folder.file("own.pem")), key: \(folder.file("own.key"))}"
+    }
+
+    @Test(
+        "a healthy app has no finding above a note, and the gate is open",
+        arguments: TestEngine.available)
+    func healthy(_ engine: TestEngine) throws {
+        let stage = try GateStage(engine)
+        try stage.recordSweep(hoursAgo: 2)
+        try stage.sender.queue(0..<50)
+        let report = try stage.look()
+        #expect(report.findings.isEmpty, "\(report.findings)")
+        #expect(report.gate == "open" && report.exit == 0)
+        #expect(report.tokens?.living == 50)
+        let hours = try #require(report.hoursSinceSweep)
+        #expect(hours > 1.9 && hours < 2.1)
+        #expect(stage.sender.gateway.log.totals.requests == 0, "a request was sent")
+    }
+
+    // MARK: Evidence
+
+    @Test(
+        "what waits is applied before the look, and its tokens are stale then",
+        arguments: TestEngine.available)
+    func applies(_ engine: TestEngine) throws {
+        let stage = try GateStage(engine)
+        try stage.report(0..<10)
+        let report = try stage.look(lines: spelled(0..<20))
+        #expect(report.applied?.applied == 10)
+        #expect(report.tokens?.stale == 10)
+        #expect(report.severity(.pendingEvidence) == nil)
+        #expect(report.severity(.staleTokens) == .high)
+    }
+
+    @Test("a look that only reads leaves what waits, and says so", arguments: TestEngine.available)
+    func readOnly(_ engine: TestEngine) throws {
+        let stage = try GateStage(engine)
+        try stage.report(0..<10)
+        let before = try stage.sender.database.marks()
+        let report = try stage.look(lines: spelled(0..<20)) { $0.readOnly = true }
+        #expect(report.applied == nil)
+        #expect(report.tokens?.stale == 0)
+        #expect(report.severity(.pendingEvidence) == .medium)
+        #expect(try stage.sender.database.marks() == before)
+        #expect(try stage.sender.database.count("SELECT COUNT(*) FROM pushsweep_evidence") == 10)
+        #expect(!FileManager.default.fileExists(atPath: stage.sender.folder.file("state")))
+    }
+
+    @Test("a removal that the guard stops is an open hold, also for a look that only reads")
+    func hold() throws {
+        let stage = try GateStage()
+        stage.sender.lines = "guard: {floor: 1}"
+        try stage.report(0..<50)
+        #expect(try stage.look(lines: spelled(90..<100)).severity(.openHold) == .high)
+        let again = try stage.look(lines: spelled(90..<100)) { $0.readOnly = true }
+        #expect(again.severity(.openHold) == .high)
+        #expect(again.gate == "shut" && again.exit == 2)
+    }
+
+    @Test("while another run is at work the look goes on and says that nothing was applied")
+    func locked() throws {
+        let stage = try GateStage()
+        let report = try withExtendedLifetime(
+            try StateFolderLock(stage.sender.folder.file("state"))
+        ) {
+            try stage.look(lines: spelled(0..<5))
+        }
+        #expect(report.severity(.pendingEvidence) == .medium)
+        #expect(report.tokens?.living == 5)
+    }
+
+    @Test("quarantined bytes and a damaged journal are findings")
+    func doubtfulState() throws {
+        let stage = try GateStage()
+        let feed = try stage.sender.folder.write("feed.bin", [0x65, 0x53, 0xF1, 0x00, 0x00])
+        let replay = try stage.sender.start(["replay", feed]).wait()
+        #expect(replay.exit == 65, "\(replay.error)")
+        #expect(try stage.look(lines: spelled([1])).severity(.quarantinedEvidence) == .low)
+        let journal = stage.sender.folder.file("state/journal.sqlite")
+        try Data("no journal".utf8).write(to: URL(fileURLWithPath: journal))
+        let report = try stage.look(lines: spelled([1])) { $0.readOnly = true }
+        #expect(report.severity(.unreadableState) == .medium)
+    }
+
+    @Test("the last good sweep is known from the journal or the database, and its age is judged")
+    func sweepAge() throws {
+        let stage = try GateStage()
+        #expect(try stage.look(lines: spelled([1])).severity(.noRecentSweep) == .medium)
+        try stage.recordSweep(hoursAgo: 30)
+        #expect(try stage.look(lines: spelled([1])).severity(.noRecentSweep) == .medium)
+        #expect(
+            try stage.look(lines: spelled([1])) { $0.mostHours = 48 }.severity(.noRecentSweep)
+                == nil)
+        // A preflight applies what waits and is no sweep.
+        #expect(try stage.look(lines: spelled([1])).severity(.noRecentSweep) == .medium)
+        #expect(try stage.sender.start(["sweep"]).wait().exit == 0)
+        let report = try stage.look(lines: spelled([1]))
+        #expect(report.severity(.noRecentSweep) == nil)
+        #expect(try #require(report.hoursSinceSweep) < 1)
+    }
+
+    // MARK: Credentials
+
+    @Test("an expired certificate and one that ends soon are findings")
+    func certificateEnds() throws {
+        let stage = try GateStage()
+        var request = CertificateRequest.client()
+        request.notAfter = 20 * 86_400
+        stage.sender.credential = try credential(request, on: stage)
+        #expect(try stage.look(lines: spelled([1])).severity(.certificateEndsSoon) == .low)
+        request.notAfter = 86_400
+        stage.sender.credential = try credential(request, on: stage)
+        #expect(try stage.look(lines: spelled([1])).severity(.certificateEndsSoon) == .medium)
+        (request.notBefore, request.notAfter) = (-86_400, -3_600)
+        stage.sender.credential = try credential(request, on: stage)
+        let report = try stage.look(lines: spelled([1]))
+        #expect(report.severity(.certificateExpired) == .high)
+        #expect(report.severity(.credentialUnusable) == nil, "said twice")
+        #expect(report.gate == "shut")
+        #expect(report.certificateExpires != nil)
+    }
+
+    @Test("a certificate that cannot be loaded is a finding")
+    func unusable() throws {
+        let stage = try GateStage()
+        let broken = try stage.sender.folder.write("broken.pem", "no certificate")
+        stage.sender.credential = "certificate: {file: \(broken)}"
+        #expect(try stage.look(lines: spelled([1])).severity(.credentialUnusable) == .high)
+    }
+
+    @Test("a certificate of another topic is a finding; one with a suffix of Apple's is none")
+    func topic() throws {
+        let stage = try GateStage()
+        stage.sender.topic = "com.example.other"
+        #expect(try stage.look(lines: spelled([1])).severity(.certificateTopic) == .high)
+        stage.sender.topic = "com.example.chat.voip"
+        #expect(try stage.look(lines: spelled([1])).severity(.certificateTopic) == nil)
+    }
+
+    @Test(
+        "a certificate of the other environment is a finding; one for both is none",
+        arguments: [
+            ("Apple Development IOS Push Services: com.example.chat", "production", true),
+            ("Apple Development IOS Push Services: com.example.chat", "sandbox", false),
+            ("Apple Production IOS Push Services: com.example.chat", "sandbox", true),
+            ("Apple Push Services: com.example.chat", "sandbox", false),
+            ("a private gateway's client", "sandbox", false),
+        ])
+    func environment(_ name: String, _ environment: String, _ isFound: Bool) throws {
+        let stage = try GateStage()
+        stage.sender.environment = environment
+        stage.sender.credential = try credential(
+            CertificateRequest(commonName: name, usage: .client), on: stage)
+        let severity = try stage.look(lines: spelled([1])).severity(.certificateEnvironment)
+        #expect(severity == (isFound ? .high : nil))
+    }
+
+    @Test(
+        "Apple's provider of the other environment, and its closed feedback gateway, are findings")
+    func addresses() throws {
+        let stage = try GateStage()
+        let text = try String(contentsOfFile: stage.sender.settings(), encoding: .utf8)
+        let path = try stage.sender.folder.write(
+            "other.yaml",
+            text.replacing("host: 127.0.0.1", with: "host: api.sandbox.push.apple.com")
+                .replacing(
+                    "environment: production",
+                    with: "environment: production\n    feedback: {host: feedback.push.apple.com}"))
+        let settings = try Settings.load(configFile: path, environment: [:])
+        var plan = try GatePlan(
+            settings, app: nil, environment: nil, subject: GatePlan.Subject.none)
+        plan.readOnly = true
+        let context = RunContext(interrupt: try Interrupt(), log: .init(label: "gate"))
+        let report = try Gate.run(plan, context).report
+        #expect(report.severity(.providerEnvironment) == .high)
+        #expect(report.severity(.feedbackAddress) == .low)
+        #expect(report.tokens == nil && report.subject == "none")
+    }
+
+    // MARK: Clocks
+
+    @Test("a difference of the clocks is medium, above five minutes high")
+    func clocks() throws {
+        let stage = try GateStage()
+        try stage.recordSweep(hoursAgo: 1)
+        stage.clockAhead = 60_000
+        let report = try stage.look(lines: spelled([1]))
+        #expect(report.severity(.clockDifference) == .medium)
+        #expect(abs(try #require(report.clockDifference) + 60_000) < 10_000)
+        stage.clockAhead = -3_600_000
+        #expect(try stage.look(lines: spelled([1])).severity(.clockDifference) == .high)
+    }
+
+    @Test("registrations in the future show a wrong zone", arguments: TestEngine.available)
+    func registrations(_ engine: TestEngine) throws {
+        let stage = try GateStage(engine, living: 0..<10)
+        let soon = EpochMilliseconds.current.rawValue + 7_200_000
+        for number in 10..<15 { try stage.sender.database.register(.numbered(number), at: soon) }
+        #expect(try stage.look(lines: spelled([1])).severity(.registrationsAhead) == .medium)
+        for number in 15..<30 { try stage.sender.database.register(.numbered(number), at: soon) }
+        let report = try stage.look(lines: spelled([1]))
+        #expect(report.severity(.registrationsAhead) == .high)
+        #expect(
+            report.findings.contains {
+                $0.message.contains("119 minutes") || $0.message.contains("120 minutes")
+            })
+    }
+
+    // MARK: The provider
+
+    @Test("a provider that does not answer, or refuses the certificate, is unreachable")
+    func provider() throws {
+        let stage = try GateStage()
+        let certificates = try SweepStage.certificates.get()
+        stage.sender.credential =
+            "certificate: {file: \(certificates.certificate(.foreignClient)), "
+            + "key: \(certificates.key(.foreignClient))}"
+        #expect(try stage.look(lines: spelled([1])).severity(.providerUnreachable) == .high)
+        stage.sender.port = 1
+        #expect(try stage.look(lines: spelled([1])).severity(.providerUnreachable) == .high)
+    }
+
+    @Test(
+        "the answer to a probe proves what it can, never the environment",
+        arguments: [
+            (ScriptedReply(.badDeviceToken), ["credential", "topic"], nil),
+            (ScriptedReply(.deviceTokenNotForTopic), ["credential"], nil),
+            (ScriptedReply(.topicDisallowed), ["credential"], .probeTopic),
+            (ScriptedReply(.badTopic), ["credential"], .probeTopic),
+            (ScriptedReply(.badCertificateEnvironment), [], .probeCredential),
+            (ScriptedReply(.invalidProviderToken), [], .probeCredential),
+            (ScriptedReply.accepted, [], .probeInconclusive),
+            (ScriptedReply(.unregistered), [], .probeInconclusive),
+            (ScriptedReply(.serviceUnavailable), [], .probeInconclusive),
+        ] as [(ScriptedReply, [String], GateRule?)])
+    func probe(_ reply: ScriptedReply, _ proves: [String], _ rule: GateRule?) throws {
+        var script = ProviderScript()
+        script.usual = .reply(reply)
+        let stage = try GateStage(script: script)
+        try stage.recordSweep(hoursAgo: 1)
+        let report = try stage.look(lines: spelled([1])) { $0.probes = true }
+        #expect(report.probe?.proves == proves)
+        #expect(report.probe?.proves.contains("environment") == false)
+        #expect(report.findings.map(\.rule) == [rule].compactMap { $0 })
+        #expect(stage.sender.gateway.log.totals.requests == 1)
+    }
+}
+
+/// The lock of a state folder, as another run holds it.
+private final class StateFolderLock {
+    private let process: RunningTool
+
+    /// Starts `flock` on the folder's lock and waits until it holds it.
+    init(_ state: String) throws {
+        try FileManager.default.createDirectory(
+            atPath: state, withIntermediateDirectories: true,
+            attributes: [.posixPermissions: 0o700])
+        process = try RunningTool(
+            program: URL(fileURLWithPath: "/usr/bin/flock"),
+            ["\(state)/lock", "/bin/sh", "-c", "echo held; exec sleep 60"])
+        _ = process.firstLine()
+    }
+
+    deinit { process.signal(SIGKILL) }
+}
