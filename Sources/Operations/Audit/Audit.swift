@@ -118,7 +118,7 @@ package struct Audit {
         else { throw stopped() }
         context.progress.clear()
         for (place, partition) in stored.enumerated() {
-            report.apps[place].enter(tallies[partition] ?? TokenTally())
+            report.apps[place].enter(tallies[partition] ?? RowTally())
         }
         if others > 0 {
             report.findings.append(
@@ -226,7 +226,7 @@ package struct Audit {
 
 extension AuditedApp {
     /// Enters the counts of the token table.
-    fileprivate mutating func enter(_ tally: TokenTally) {
+    fileprivate mutating func enter(_ tally: RowTally) {
         tokens.rows = tally.rows
         tokens.living = tally.count(.living) + tally.count(.revived)
         tokens.revived = tally.count(.revived)

@@ -58,8 +58,7 @@ package struct ChangeLine: Codable, Hashable, Sendable {
     /// every change is exactly one line.
     package func text(_ format: ChangeFormat) -> String {
         switch format {
-        case .jsonl: documentLine.printableJSON + "
-"
+        case .jsonl: documentLine.printableJSON + "\n"
         case .csv: CSVRecord.line(fields)
         }
     }

@@ -52,10 +52,10 @@ package struct TableAudit {
     /// - Throws: any failure of a query.
     package func tallies(
         shouldStop: () -> Bool = { false }, report: (Int) -> Void = { _ in }
-    ) throws(StoreFailure) -> (tallies: [Partition: TokenTally], others: Int)? {
+    ) throws(StoreFailure) -> (tallies: [Partition: RowTally], others: Int)? {
         let ranges = try KeyRanges(layout, table.catalogTable(), connection, span: span)
-        var tallies: [Partition: TokenTally] = [:]
-        for partition in partitions { tallies[partition] = TokenTally() }
+        var tallies: [Partition: RowTally] = [:]
+        for partition in partitions { tallies[partition] = RowTally() }
         var (others, counted) = (0, 0)
         var position: [SQLValue] = []
         let finder = try PartitionFinder(partitions, layout)
@@ -74,7 +74,7 @@ package struct TableAudit {
                     others += count
                     continue
                 }
-                tallies[partition, default: TokenTally()].add(group, count)
+                tallies[partition, default: RowTally()].add(group, count)
             }
             report(counted)
             guard let end else { return (tallies, others) }

@@ -80,7 +80,7 @@ package struct TokenGroup: Hashable, Sendable {
 }
 
 /// The rows of one app and environment by what they are.
-package struct TokenTally: Hashable, Sendable {
+package struct RowTally: Hashable, Sendable {
     /// The most reasons and forms that are told apart; the others are counted as one.
     static let mostNames = 200
 
