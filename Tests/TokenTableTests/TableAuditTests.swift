@@ -51,7 +51,8 @@ struct TableAuditTests {
         "each row is counted once, by what it is and by its age", arguments: TestEngine.available,
         [true, false])
     func counts(_ engine: TestEngine, _ marksInRow: Bool) throws {
-        let (_, store) = try Self.database(engine, marksInRow: marksInRow)
+        let (database, store) = try Self.database(engine, marksInRow: marksInRow)
+        defer { withExtendedLifetime(database) {} }
         let audit = try TableAudit(store, [chat], at: Self.now)
         let (tallies, others) = try #require(try audit.tallies())
         #expect(others == 1)
@@ -73,7 +74,8 @@ struct TableAuditTests {
         "a row that registered after the time of the audit is overwritten",
         arguments: TestEngine.available)
     func overwritten(_ engine: TestEngine) throws {
-        let (_, store) = try Self.database(engine, marksInRow: true)
+        let (database, store) = try Self.database(engine, marksInRow: true)
+        defer { withExtendedLifetime(database) {} }
         let past = EpochMilliseconds(Self.time(daysAgo: 7))
         let audit = try TableAudit(store, [chat], at: past, overwritten: true)
         let tally = try #require(try audit.tallies()?.tallies[chat])
