@@ -212,16 +212,24 @@ struct ServerRecipeTests {
                 [.text(platform), .text(token)])
         }
         try stage.follow("First run")
-        try stage.database.execute(
-            "INSERT INTO rpush_notifications (device_token, failed, error_code, error_description, "
-                + "created_at, updated_at, type, app_id) "
-                + "VALUES (?, 1, 410, 'Unregistered', '2023-11-14', '2023-11-14', 'x', 1)",
-            [.text(Self.hex)])
-        for token in [hexToken(1), hexToken(3)] {
+        for (name, type) in [("chat", "Apnsp8"), ("other", "Apns2"), ("chat", "Gcm")] {
             try stage.database.execute(
-                "INSERT INTO rpush_feedback (device_token, failed_at, created_at, updated_at) "
-                    + "VALUES (?, '2023-11-14 22:13:20', '2023-11-14', '2023-11-14')",
-                [.text(token)])
+                "INSERT INTO rpush_apps (name, environment, created_at, updated_at, type) "
+                    + "VALUES (?, 'production', '2020-01-01', '2020-01-01', ?)",
+                [.text(name), .text("Rpush::Client::ActiveRecord::\(type)::App")])
+        }
+        for (token, app) in [(Self.hex, 1), (hexToken(2), 2), (nil, 3)] {
+            try stage.database.execute(
+                "INSERT INTO rpush_notifications (device_token, failed, error_code, error_description, "
+                    + "created_at, updated_at, type, app_id) "
+                    + "VALUES (?, 1, 410, 'Unregistered', '2023-11-14', '2023-11-14', 'x', ?)",
+                [token.map { .text($0) } ?? .null, .integer(Int64(app))])
+        }
+        for (token, app) in [(hexToken(1), 1), (hexToken(3), 1), (hexToken(2), 2), (nil, 1)] {
+            try stage.database.execute(
+                "INSERT INTO rpush_feedback (device_token, failed_at, created_at, updated_at, app_id) "
+                    + "VALUES (?, '2023-11-14 22:13:20', '2023-11-14', '2023-11-14', ?)",
+                [token.map { .text($0) } ?? .null, .integer(Int64(app))])
         }
         let notifications = try #require(
             try DocumentBlock.all(of: "docs/evidence.md").first { $0.name == "rpush" })
