@@ -200,6 +200,39 @@ struct ServerRecipeTests {
         return String(text[place...].prefix { $0 != "`" })
     }
 
+    @Test(
+        "the zone that a page names for a place with summer time reads no registration too early",
+        arguments: ["django", "server-density"])
+    func summerTime(_ page: String) throws {
+        let stage = try RecipeStage(page, .mariaDB)
+        let sentence = try Self.codeSpan("registered-at: {", in: "docs/recipes/\(page).md")
+        let column = sentence.prefix { $0 != "," }.split(separator: " ").last ?? ""
+        stage.settings = stage.settings.replacingOccurrences(
+            of: "registered-at: \(column)", with: "registered-at: {" + sentence)
+        #expect(stage.settings.contains("zone: "))
+        // The offsets of Berlin in January and in July. Each token was dead before it registered.
+        for (number, (time, dead)) in [
+            ("2023-01-15 12:00:00", "2023-01-15T10:30:00Z"),
+            ("2023-07-15 12:00:00", "2023-07-15T09:30:00Z"),
+        ].enumerated() {
+            let insert =
+                page == "django"
+                ? "INSERT INTO push_notifications_apnsdevice (registration_id, date_created, active) "
+                    + "VALUES (?, ?, 1)"
+                : "INSERT INTO devices (user_id, device_token, created_at) VALUES (1, ?, ?)"
+            try stage.database.execute(insert, [.text(hexToken(number)), .text(time)])
+            if number == 0 {
+                let result = try stage.run(["schema", "apply"])
+                #expect(result.exit == 0, "\(result.error)\(result.output)")
+            }
+            let milliseconds = try Date(dead, strategy: .iso8601).timeIntervalSince1970 * 1_000
+            try stage.insert(["chat", hexToken(number), 410, nil, Int(milliseconds)])
+        }
+        let sweep = try stage.run(["sweep", "--format", "json"])
+        #expect(sweep.exit == 0, "\(sweep.error)")
+        #expect(try stage.marked == 0, "\(sweep.output)")
+    }
+
     @Test("rpush: failed notifications and feedback become marks in the application's table")
     func rpush() throws {
         let stage = try RecipeStage("rpush", .mariaDB)
