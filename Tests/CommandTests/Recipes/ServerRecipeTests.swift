@@ -101,8 +101,14 @@ struct ServerRecipeTests {
         try stage.database.sql.run("SET time_zone = '+00:00'")
         try stage.database.sql.run("UPDATE push_queue SET time_sent = NULL")
         #expect(try !stage.database.texts(query).isEmpty)
-        try stage.database.sql.run("UPDATE active_users SET registered_at = '2020-01-01'")
-        #expect(try stage.database.texts(query).isEmpty)
+        for change in [
+            "UPDATE active_users SET registered_at = '2020-01-01'",
+            "UPDATE active_users SET registered_at = NULL",
+            "DELETE FROM active_users WHERE udid = 'u'",
+        ] {
+            try stage.database.sql.run(change)
+            #expect(try stage.database.texts(query).isEmpty, "after \(change)")
+        }
         try rejoin()
         #expect(try send()["sent"] as? Int ?? 0 > 0)
     }
