@@ -74,7 +74,9 @@ extension SettingsTable {
         - A group of an app (`certificate`, `token-key`, `feedback`, `provider`) that is
           left out does not exist, and its defaults do not apply.
         - Zones are `UTC`, `Z` or a fixed offset. A zone such as Europe/Berlin is refused: an hour
-          repeats there each year, and a time in it cannot be compared.
+          repeats there each year, and a time in it cannot be compared. For a column in such a zone
+          name the smallest offset of the year, for Berlin `+01:00`: then no registration is read
+          earlier than it was. In summer it is read an hour later.
         - The settings file holds no passwords. A password is the only content of a separate file, or
           the value of a variable. A file with a password, a passphrase or a key belongs to the user of
           the run or to root, only its owner may read it, and it is a regular file or a link to one.

@@ -65,22 +65,48 @@ struct EvidenceDocumentTests {
         // Its expression is that of servers, where rpush keeps its table.
         guard engine == .mariaDB else { return }
         let rpush = try Self.stage(engine)
-        try rpush.database.execute(
-            "CREATE TABLE rpush_notifications (id BIGINT PRIMARY KEY, device_token VARCHAR(64), "
-                + "failed SMALLINT NOT NULL, error_code INT, error_description TEXT, "
-                + "created_at DATETIME NOT NULL)")
-        for (id, failed, code) in [(1, 1, 410), (2, 0, 0), (3, 1, 400)] {
-            try rpush.database.execute(
-                "INSERT INTO rpush_notifications VALUES (?, ?, ?, ?, ?, '2023-11-14 22:13:20')",
-                [
-                    .integer(Int64(id)), .text(id == 1 ? Self.hex : "00"), .integer(Int64(failed)),
-                    .integer(Int64(code)), .text(code == 410 ? "Unregistered" : "BadDeviceToken"),
-                ])
-        }
+        try Self.makeRpushTables(rpush)
         let select = try #require(try DocumentBlock.all().first { $0.name == "rpush" }).text
         try rpush.database.execute(select.replacingOccurrences(of: ";\n", with: ""))
-        #expect(try rpush.waiting == 2)
+        #expect(try rpush.waiting == 3, "failed notifications of this app to Apple's devices")
         try Self.expectMark(rpush, "rpush on \(engine)")
+    }
+
+    /// Makes rpush's tables: apps of two names, environments and platforms, and notifications of each.
+    private static func makeRpushTables(_ stage: IntakeStage) throws {
+        try stage.database.execute(
+            "CREATE TABLE rpush_apps (id BIGINT PRIMARY KEY, name VARCHAR(255) NOT NULL, "
+                + "environment VARCHAR(255), type VARCHAR(255) NOT NULL)")
+        try stage.database.execute(
+            """
+            INSERT INTO rpush_apps VALUES
+            (1, 'chat', 'production', 'Rpush::Client::ActiveRecord::Apnsp8::App'),
+            (2, 'chat', 'development', 'Rpush::Client::ActiveRecord::Apnsp8::App'),
+            (3, 'other', 'production', 'Rpush::Client::ActiveRecord::Apns2::App'),
+            (4, 'chat', 'production', 'Rpush::Client::ActiveRecord::Fcm::App')
+            """)
+        try stage.database.execute(
+            "CREATE TABLE rpush_notifications (id BIGINT PRIMARY KEY, device_token VARCHAR(255), "
+                + "failed SMALLINT NOT NULL, error_code INT, error_description TEXT, "
+                + "app_id INT NOT NULL, created_at DATETIME NOT NULL)")
+        let long = String(repeating: "A long description. ", count: 40)
+        let rows: [(token: String?, failed: Int64, code: Int64, description: String, app: Int64)] =
+            [
+                (hex, 1, 410, "Unregistered", 1), (hex, 0, 0, "", 1),
+                (hexToken(3), 1, 400, "BadDeviceToken", 1), (hexToken(4), 1, 400, long, 1),
+                (nil, 1, 410, "Unregistered", 1), ("", 1, 410, "Unregistered", 1),
+                (hexToken(5), 1, 410, "Unregistered", 2), (hexToken(6), 1, 410, "Unregistered", 3),
+                (nil, 1, 410, "Gone", 4), ("registration:id", 1, 410, "Gone", 4),
+            ]
+        for (number, row) in rows.enumerated() {
+            try stage.database.execute(
+                "INSERT INTO rpush_notifications VALUES (?, ?, ?, ?, ?, ?, '2023-11-14 22:13:20')",
+                [
+                    .integer(Int64(number + 1)), row.token.map { .text($0) } ?? .null,
+                    .integer(row.failed), .integer(row.code), .text(row.description),
+                    .integer(row.app),
+                ])
+        }
     }
 
     /// Inserts what a stub of a driver printed: a JSON array of values.

@@ -9,18 +9,22 @@ import SecureTransport
 package final class Provider: Sendable {
     /// The gateway, the credential and the limits.
     package let plan: ProviderPlan
-    private let queues = ProviderQueues()
+    private let queues: ProviderQueues
     private let interrupt: Interrupt
     private let threads: [WorkerThread]
 
     /// Starts `connections` threads. A thread connects when there is a notification to send.
+    /// `hasConnected` is that of the provider which this one replaces.
     ///
     /// - Throws: `io` where no thread can be started.
-    package init(_ plan: ProviderPlan, connections: Int) throws(TransportFailure) {
+    package init(
+        _ plan: ProviderPlan, connections: Int, hasConnected: Bool = false
+    ) throws(TransportFailure) {
         self.plan = plan
         let interrupt = try Interrupt()
         self.interrupt = interrupt
-        let queues = queues
+        let queues = ProviderQueues(hasConnected: hasConnected)
+        self.queues = queues
         var threads: [WorkerThread] = []
         for _ in 0..<max(1, connections) {
             queues.addThread()
@@ -55,6 +59,9 @@ package final class Provider: Sendable {
 
     /// The reason why no connection works; nil while one does.
     package var failure: ProviderFailure? { queues.failure }
+
+    /// Whether a connection with these settings was made in this run.
+    package var hasConnected: Bool { queues.hasConnected }
 
     /// Ends all connections: orderly once nothing is in flight, or immediately with `abruptly`.
     /// Afterwards every notification that was not withdrawn has its outcome.

@@ -264,7 +264,8 @@ struct ProviderConnection: ~Copyable {
         let close = session.closed
         defer { unanswered = nil }
         lastFailure =
-            unanswered ?? close?.failure.map { ProviderFailure($0) }
+            unanswered
+            ?? close?.failure.map { ProviderFailure($0, hasConnected: queues.hasConnected) }
             ?? ProviderFailure(
                 close?.code == .peerBrokeProtocol ? .protocolBroken : .unreachable,
                 close?.description ?? "HTTP/2 with \(plan.name): the connection ended")
@@ -311,6 +312,7 @@ struct ProviderConnection: ~Copyable {
         let failure: TransportFailure
         do throws(TransportFailure) {
             session = try open()
+            queues.noteConnected()
             conversation.connected()
             blockedUntil = nil
             return true
@@ -318,7 +320,7 @@ struct ProviderConnection: ~Copyable {
             failure = error
         }
         guard failure.code != .interrupted else { return false }
-        let providerFailure = ProviderFailure(failure)
+        let providerFailure = ProviderFailure(failure, hasConnected: queues.hasConnected)
         lastFailure = providerFailure
         plan.log("\(providerFailure)")
         if providerFailure.code == .configuration { throw providerFailure }

@@ -77,12 +77,15 @@ package struct ProviderFailure: Error, Hashable, Sendable, CustomStringConvertib
         self.description = description
     }
 
-    init(_ failure: TransportFailure) {
+    /// A gateway with another certificate or protocol is a mistake of the settings only where no
+    /// connection was made with them: `hasConnected`. Else what the gateway shows has changed, which
+    /// may pass.
+    init(_ failure: TransportFailure, hasConnected: Bool) {
         let code: Code =
             switch failure.code {
-            case .clientCertificateRefused, .credentialsUnusable, .certificateUntrusted,
-                .hostNameMismatch, .wrongProtocol:
-                .configuration
+            case .clientCertificateRefused, .credentialsUnusable: .configuration
+            case .certificateUntrusted, .hostNameMismatch, .wrongProtocol:
+                hasConnected ? .unreachable : .configuration
             case .notTLS, .protocolVersion, .protocolError: .protocolBroken
             default: .unreachable
             }

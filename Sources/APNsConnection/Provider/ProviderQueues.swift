@@ -18,11 +18,22 @@ final class ProviderQueues: Sendable {
         var threads = 0
         /// The number of threads that gave up connecting and have had no answer since.
         var resting = 0
+        /// Whether a connection was made, now or before.
+        var hasConnected = false
     }
 
-    private let state = Mutex(State())
+    private let state: Mutex<State>
     private let notificationsReady = DispatchSemaphore(value: 0)
     private let outcomesReady = DispatchSemaphore(value: 0)
+
+    /// Makes empty queues; `hasConnected` says whether a connection was made before.
+    init(hasConnected: Bool = false) { state = Mutex(State(hasConnected: hasConnected)) }
+
+    /// Whether a connection with these settings was made in this run.
+    var hasConnected: Bool { state.withLock { $0.hasConnected } }
+
+    /// Notes that a connection was made.
+    func noteConnected() { state.withLock { $0.hasConnected = true } }
 
     /// Counts the thread of a connection.
     func addThread() { state.withLock { $0.threads += 1 } }

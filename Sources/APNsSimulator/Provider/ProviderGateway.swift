@@ -23,16 +23,20 @@ package final class ProviderGateway: Sendable {
         onEnd: (@Sendable (ProviderConnectionRecord) -> Void)? = nil
     ) throws {
         let needsCertificate = if case .certificate = rules.authentication { true } else { false }
-        let context = try TLSServerContext(
-            identity: certificates.identity(.server),
-            clients: needsCertificate
-                ? .required(authorities: certificates.authority) : .notAsked,
-            alpn: ["h2"])
+        var contexts: [ProviderScenario.Opening: TLSServerContext] = [:]
+        for opening in Set(scenario?.connections.map(\.opening) ?? [.normal]) {
+            guard let credentials = opening.credentials else { continue }
+            contexts[opening] = try TLSServerContext(
+                identity: certificates.identity(credentials.certificate),
+                clients: needsCertificate
+                    ? .required(authorities: certificates.authority) : .notAsked,
+                alpn: credentials.protocols)
+        }
         let stopping = try Interrupt()
         let log = RequestLog(keepsRecords: keepsRecords)
         let server = ProviderServer(
             rules: rules, misbehaviour: misbehaviour, scenario: scenario, settings: settings,
-            context: context, log: log, stop: stopping)
+            contexts: contexts, log: log, stop: stopping)
         self.log = log
         acceptor = try ClientAcceptor(host: host, port: port, stopping: stopping) {
             client, number in
@@ -79,7 +83,7 @@ struct ProviderServer: Sendable {
     let misbehaviour: ProviderMisbehaviour
     let scenario: ProviderScenario?
     let settings: HTTP2ServerSettings
-    let context: TLSServerContext
+    let contexts: [ProviderScenario.Opening: TLSServerContext]
     let log: RequestLog
     let stop: Interrupt
     let sequence = RequestSequence()
@@ -92,12 +96,12 @@ struct ProviderServer: Sendable {
         var record = ProviderConnectionRecord(connection: number, peer: client.peer)
         let opening = scenario?.connection(number).opening ?? .normal
         switch opening {
-        case .normal, .close: break
         case .reset: client.reset()
         case .plaintext: _ = client.sendPlaintext(Array("HTTP/1.1 400 Bad Request\r\n\r\n".utf8))
         case .silent: _ = client.staySilent(deadline: .in(Self.handshakeTimeout), interrupt: stop)
+        default: break
         }
-        guard opening == .normal || opening == .close else {
+        guard let context = contexts[opening] else {
             record.end = "\(opening)"
             return record
         }
@@ -105,7 +109,7 @@ struct ProviderServer: Sendable {
             let connection = try client.handshake(
                 context: context, timeout: Self.handshakeTimeout, interrupt: stop)
             record.subject = connection.peerSubject
-            guard opening == .normal else {
+            guard opening != .close else {
                 connection.close()
                 record.end = "closed after the handshake"
                 return record

@@ -107,6 +107,23 @@ package struct ProviderScenario: Sendable, Equatable {
         case silent
         /// TLS, then the connection is closed.
         case close
+        /// TLS with a certificate of a foreign authority.
+        case foreignAuthority
+        /// TLS with a certificate for another host.
+        case otherHost
+        /// TLS without a protocol in it.
+        case noProtocol
+
+        /// The certificate and the protocols that it shows; nil without TLS.
+        var credentials: (certificate: SimulatorCertificates.Name, protocols: [String])? {
+            switch self {
+            case .normal, .close: (.server, ["h2"])
+            case .foreignAuthority: (.foreignServer, ["h2"])
+            case .otherHost: (.wrongHostServer, ["h2"])
+            case .noProtocol: (.server, [])
+            case .reset, .plaintext, .silent: nil
+            }
+        }
     }
 
     /// The action on one complete request.

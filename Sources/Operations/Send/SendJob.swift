@@ -101,7 +101,8 @@ final class SendJob {
     /// Connects anew after the gateway has failed.
     func startAgain() throws {
         provider.stop()
-        provider = try Provider(provider.plan, connections: app.connections)
+        provider = try Provider(
+            provider.plan, connections: app.connections, hasConnected: provider.hasConnected)
         state.startAgain()
     }
 

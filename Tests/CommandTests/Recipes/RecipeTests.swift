@@ -135,11 +135,27 @@ struct RecipeTests {
         #expect(
             try stage.database.texts("SELECT app FROM pushsweep_invalid")
                 == [["com.example.chat"]])
-        guard engine == .mariaDB else { return }
-        let query = try #require(stage.blocks.first { $0.name == "sender" }?.statements.first)
-        #expect(
-            try stage.database.texts(query).map { $0[0] }.sorted()
-                == [hexToken(1), Self.hex].sorted(), "the token of the other app is sent to")
+        let expected = [hexToken(1), Self.hex].sorted()
+        try stage.follow("What the sender leaves out")
+        let view = try stage.run(["schema", "print", "--view", "--format", "json"])
+        for statement in try #require(view.json["statements"] as? [String]) {
+            try stage.database.sql.run(statement)
+        }
+        let sendable = "SELECT deviceToken FROM pushsweep_sendable"
+        #expect(try stage.database.texts(sendable).map { $0[0] }.sorted() == expected)
+        if engine == .mariaDB {
+            let query = try #require(stage.blocks.first { $0.name == "sender" }?.statements.first)
+            #expect(
+                try stage.database.texts(query).map { $0[0] }.sorted() == expected,
+                "the token of the other app is sent to")
+        }
+        // As JavaScript writes a time. This device came back.
+        if engine == .sqlite {
+            try stage.database.execute(
+                "UPDATE installations SET updatedAt = '2023-11-14T22:13:20.124Z' WHERE objectId = 'a'"
+            )
+            #expect(try stage.database.texts(sendable).count == 3)
+        }
     }
 
     @Test(

@@ -101,8 +101,14 @@ struct ServerRecipeTests {
         try stage.database.sql.run("SET time_zone = '+00:00'")
         try stage.database.sql.run("UPDATE push_queue SET time_sent = NULL")
         #expect(try !stage.database.texts(query).isEmpty)
-        try stage.database.sql.run("UPDATE active_users SET registered_at = '2020-01-01'")
-        #expect(try stage.database.texts(query).isEmpty)
+        for change in [
+            "UPDATE active_users SET registered_at = '2020-01-01'",
+            "UPDATE active_users SET registered_at = NULL",
+            "DELETE FROM active_users WHERE udid = 'u'",
+        ] {
+            try stage.database.sql.run(change)
+            #expect(try stage.database.texts(query).isEmpty, "after \(change)")
+        }
         try rejoin()
         #expect(try send()["sent"] as? Int ?? 0 > 0)
     }
@@ -200,6 +206,39 @@ struct ServerRecipeTests {
         return String(text[place...].prefix { $0 != "`" })
     }
 
+    @Test(
+        "the zone that a page names for a place with summer time reads no registration too early",
+        arguments: ["django", "server-density"])
+    func summerTime(_ page: String) throws {
+        let stage = try RecipeStage(page, .mariaDB)
+        let sentence = try Self.codeSpan("registered-at: {", in: "docs/recipes/\(page).md")
+        let column = sentence.prefix { $0 != "," }.split(separator: " ").last ?? ""
+        stage.settings = stage.settings.replacingOccurrences(
+            of: "registered-at: \(column)", with: "registered-at: {" + sentence)
+        #expect(stage.settings.contains("zone: "))
+        // The offsets of Berlin in January and in July. Each token was dead before it registered.
+        for (number, (time, dead)) in [
+            ("2023-01-15 12:00:00", "2023-01-15T10:30:00Z"),
+            ("2023-07-15 12:00:00", "2023-07-15T09:30:00Z"),
+        ].enumerated() {
+            let insert =
+                page == "django"
+                ? "INSERT INTO push_notifications_apnsdevice (registration_id, date_created, active) "
+                    + "VALUES (?, ?, 1)"
+                : "INSERT INTO devices (user_id, device_token, created_at) VALUES (1, ?, ?)"
+            try stage.database.execute(insert, [.text(hexToken(number)), .text(time)])
+            if number == 0 {
+                let result = try stage.run(["schema", "apply"])
+                #expect(result.exit == 0, "\(result.error)\(result.output)")
+            }
+            let milliseconds = try Date(dead, strategy: .iso8601).timeIntervalSince1970 * 1_000
+            try stage.insert(["chat", hexToken(number), 410, nil, Int(milliseconds)])
+        }
+        let sweep = try stage.run(["sweep", "--format", "json"])
+        #expect(sweep.exit == 0, "\(sweep.error)")
+        #expect(try stage.marked == 0, "\(sweep.output)")
+    }
+
     @Test("rpush: failed notifications and feedback become marks in the application's table")
     func rpush() throws {
         let stage = try RecipeStage("rpush", .mariaDB)
@@ -212,16 +251,24 @@ struct ServerRecipeTests {
                 [.text(platform), .text(token)])
         }
         try stage.follow("First run")
-        try stage.database.execute(
-            "INSERT INTO rpush_notifications (device_token, failed, error_code, error_description, "
-                + "created_at, updated_at, type, app_id) "
-                + "VALUES (?, 1, 410, 'Unregistered', '2023-11-14', '2023-11-14', 'x', 1)",
-            [.text(Self.hex)])
-        for token in [hexToken(1), hexToken(3)] {
+        for (name, type) in [("chat", "Apnsp8"), ("other", "Apns2"), ("chat", "Gcm")] {
             try stage.database.execute(
-                "INSERT INTO rpush_feedback (device_token, failed_at, created_at, updated_at) "
-                    + "VALUES (?, '2023-11-14 22:13:20', '2023-11-14', '2023-11-14')",
-                [.text(token)])
+                "INSERT INTO rpush_apps (name, environment, created_at, updated_at, type) "
+                    + "VALUES (?, 'production', '2020-01-01', '2020-01-01', ?)",
+                [.text(name), .text("Rpush::Client::ActiveRecord::\(type)::App")])
+        }
+        for (token, app) in [(Self.hex, 1), (hexToken(2), 2), (nil, 3)] {
+            try stage.database.execute(
+                "INSERT INTO rpush_notifications (device_token, failed, error_code, error_description, "
+                    + "created_at, updated_at, type, app_id) "
+                    + "VALUES (?, 1, 410, 'Unregistered', '2023-11-14', '2023-11-14', 'x', ?)",
+                [token.map { .text($0) } ?? .null, .integer(Int64(app))])
+        }
+        for (token, app) in [(hexToken(1), 1), (hexToken(3), 1), (hexToken(2), 2), (nil, 1)] {
+            try stage.database.execute(
+                "INSERT INTO rpush_feedback (device_token, failed_at, created_at, updated_at, app_id) "
+                    + "VALUES (?, '2023-11-14 22:13:20', '2023-11-14', '2023-11-14', ?)",
+                [token.map { .text($0) } ?? .null, .integer(Int64(app))])
         }
         let notifications = try #require(
             try DocumentBlock.all(of: "docs/evidence.md").first { $0.name == "rpush" })

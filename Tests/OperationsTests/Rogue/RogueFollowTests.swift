@@ -9,8 +9,11 @@ import Testing
 
 @Suite("Following a queue whose gateway fails for a while")
 struct RogueFollowTests {
-    /// Follows a queue of 60 rows past a gateway with a scenario until no row waits, then stops.
-    private static func follow(_ scenario: ProviderScenario) throws -> RogueRun {
+    /// Follows a queue of 60 rows past a gateway with a scenario until no row waits, then stops. Only
+    /// a gateway that leaves requests without an answer needs `isSlow`, with its short deadlines.
+    private static func follow(
+        _ scenario: ProviderScenario, isSlow: Bool = true
+    ) throws -> RogueRun {
         let stage = try RogueStage(.sqlite)
         try stage.queue(60)
         let interrupt = try Interrupt()
@@ -30,7 +33,7 @@ struct RogueFollowTests {
         }
         defer { watch.join() }
         return try stage.send(
-            scenario, connections: 1, isSlow: true,
+            scenario, connections: 1, isSlow: isSlow,
             { plan in
                 plan.follows = true
                 plan.rest = .milliseconds(40)
@@ -61,10 +64,41 @@ struct RogueFollowTests {
         #expect(run.told.contains("trying again"), "\(run.told)")
     }
 
+    @Test(
+        "a gateway that shows another certificate or protocol after a good connection is tried again",
+        arguments: [ProviderScenario.Opening.foreignAuthority, .otherHost, .noProtocol])
+    func otherGatewayForAWhile(_ opening: ProviderScenario.Opening) throws {
+        let good = ProviderScenario.Connection(
+            actions: [ProviderScenario.Action](repeating: .serve, count: 10) + [.goAway])
+        let wrong = [ProviderScenario.Connection](repeating: .init(opening), count: 7)
+        let run = try Self.follow(ProviderScenario([good] + wrong + [.init()]), isSlow: false)
+        #expect(run.rows.allSatisfy { $0.state == "sent" }, "\(run.told)")
+        // Three connections a try: the second try knows of the good connection too.
+        #expect(run.told.components(separatedBy: "trying again").count - 1 == 2, "\(run.told)")
+        #expect(run.exit != .configuration, "\(run.told)")
+    }
+
+    @Test(
+        "a gateway that shows another certificate or protocol at first ends the run with 78",
+        arguments: [ProviderScenario.Opening.foreignAuthority, .otherHost, .noProtocol])
+    func otherGatewayAtFirst(_ opening: ProviderScenario.Opening) throws {
+        let stage = try RogueStage(.sqlite)
+        try stage.queue(10)
+        let run = try stage.send(
+            ProviderScenario([.init(opening), .init()]), connections: 1, isSlow: true,
+            stopsAfter: 200,
+            { plan in
+                plan.follows = true
+                plan.rest = .milliseconds(40)
+            })
+        #expect(run.exit == .configuration, "\(run.told)")
+        #expect(run.rows.allSatisfy { $0.state == "pending" }, "\(run.told)")
+    }
+
     @Test("unprocessed rows are claimed again, and none is reported as lost")
     func goesAway() throws {
         let scenes = (0..<12).map { _ in ProviderScenario.Connection(actions: [.serve, .goAway]) }
-        let run = try Self.follow(ProviderScenario(scenes + [.init()]))
+        let run = try Self.follow(ProviderScenario(scenes + [.init()]), isSlow: false)
         #expect(run.rows.allSatisfy { $0.state == "sent" }, "\(run.told)")
         #expect(!run.told.contains("unknown outcome"), "\(run.told)")
     }
