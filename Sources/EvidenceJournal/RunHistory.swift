@@ -113,6 +113,7 @@ extension RunEntry {
             id: try row.value("id"), kind: try row.value("kind"),
             started: EpochMilliseconds(try row.value("started")),
             ended: try row.optional("ended").map { EpochMilliseconds($0) },
-            operator: try row.optional("operator"), exit: try row.optional("exit"), summary: try row.optional("summary"))
+            operator: try row.optional("operator"), exit: try row.optional("exit"),
+            summary: try row.optional("summary"))
     }
 }
