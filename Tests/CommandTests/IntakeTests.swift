@@ -359,6 +359,11 @@ struct IntakeKillTests {
 
 /// A follower that remembers the cursor of the last whole line.
 private struct ChangeReader {
+    private struct Change: Decodable {
+        let token: String
+        let cursor: String
+    }
+
     let stage: IntakeStage
     private var cursor = "n0"
     private(set) var tokens: [String] = []
@@ -372,9 +377,9 @@ private struct ChangeReader {
     mutating func take(_ result: ToolResult) throws {
         guard let end = result.output.lastIndex(of: "\n") else { return }
         for line in result.output[..<end].split(separator: "\n") {
-            let change = try JSONDecoder().decode([String: String].self, from: Data(line.utf8))
-            tokens.append(try #require(change["token"]))
-            cursor = try #require(change["cursor"])
+            let change = try JSONDecoder().decode(Change.self, from: Data(line.utf8))
+            tokens.append(change.token)
+            cursor = change.cursor
         }
     }
 }
