@@ -83,7 +83,11 @@ package struct SendableRows {
         case (.binary, .mariaDB): return ["OCTET_LENGTH(\(name)) > 0"]
         case (.binary, .sqlite): return ["typeof(\(name)) = 'blob'", "length(\(name)) > 0"]
         case (.hex, .mariaDB):
-            var terms = ["\(serverText) REGEXP '^([0-9A-Fa-f][0-9A-Fa-f])+ *$'"]
+            // The end of a pattern also matches before a line feed at the end of the text.
+            var terms = [
+                "\(serverText) REGEXP '^([0-9A-Fa-f][0-9A-Fa-f])+ *$'",
+                "\(serverText) NOT REGEXP '[^0-9A-Fa-f ]'",
+            ]
             if layout.token.tellsCaseApart {
                 let own = layout.token.isBinary ? " COLLATE latin1_bin" : ""
                 terms.append(
