@@ -214,6 +214,28 @@ struct SendableViewTests {
         #expect(try database.count("SELECT COUNT(*) FROM may_send") == 3)
     }
 
+    @Test(
+        "apps that differ in case only have marks of their own", arguments: TestEngine.available,
+        [["chat", "Chat"], ["Chat", "chat"]])
+    func casesOfApps(_ engine: TestEngine, _ apps: [String]) throws {
+        let database = try TokenDatabase(engine)
+        try database.createSideTables()
+        try database.execute(
+            "CREATE TABLE active_users (id INTEGER PRIMARY KEY, device_token VARCHAR(64), "
+                + "app_id VARCHAR(9))")
+        for (id, app) in apps.enumerated() {
+            try database.execute(
+                "INSERT INTO active_users VALUES (\(id), ?, ?)",
+                [.text(Self.tokens[1].hex), .text(app)])
+        }
+        let store = try database.store { $0.encoding = .hex }
+        try store.apply([.dead(1, at: start)])
+        for statement in try store.sendableView(named: "may_send", partitions: [chat]).statements {
+            try database.sql.run(statement)
+        }
+        #expect(try database.texts("SELECT app_id FROM may_send") == [["Chat"]])
+    }
+
     @Test("a token with a line feed after it is none", arguments: TestEngine.available)
     func lineFeeds(_ engine: TestEngine) throws {
         let database = try TokenDatabase(engine)

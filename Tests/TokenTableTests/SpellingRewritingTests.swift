@@ -98,7 +98,7 @@ struct SpellingRewritingTests {
         "they pass where a unique column has the token in two spellings",
         arguments: TestEngine.available,
         [
-            "VARCHAR(200) NOT NULL UNIQUE", "VARCHAR(80) NULL UNIQUE",
+            "VARCHAR(200) NOT NULL UNIQUE", "VARCHAR(200) NULL UNIQUE",
             "VARCHAR(200) NOT NULL, app INTEGER DEFAULT 7, UNIQUE (app, device_token)",
         ])
     func unique(_ engine: TestEngine, _ columns: String) throws {

@@ -155,7 +155,7 @@ package struct SendableRows {
         var sql =
             "NOT EXISTS (SELECT 1 FROM pushsweep_invalid WHERE \(besideToken) "
             + "AND \(beside("app", is: sideMarks.app)) "
-            + "AND \(beside("environment", is: sideMarks.environment))"
+            + "AND \(beside("environment", is: sideMarks.environment))\(ownResult)"
         if let registration {
             let mark = InstantExpression(
                 column: dialect.ownTime("invalidated_at"),
@@ -171,6 +171,14 @@ package struct SendableRows {
                 + " AND NOT COALESCE(\(isLater), FALSE)"
         }
         return sql + ")"
+    }
+
+    /// MariaDB keeps the results of a subquery by the values of the outer row, and takes `chat` and
+    /// `Chat` for one value where the collation does. With the row's key every row has its own result.
+    private var ownResult: String {
+        guard dialect.engine == .mariaDB else { return "" }
+        let key = layout.key.map { column($0.name) }.joined(separator: ", ")
+        return " AND CONCAT_WS('-', pushsweep_invalid.app, \(key)) <> ''"
     }
 
     private var besideToken: String {
