@@ -1,4 +1,5 @@
 import APNsProtocol
+import Foundation
 import TestSupport
 import Testing
 import TokenHygiene
@@ -208,8 +209,10 @@ struct SendableViewTests {
         let view = try database.store().sendableView(named: "may_send", partitions: [chat])
         // As if an account that is gone had made it.
         for statement in view.statements {
+            let view = try #require(statement.firstRange(of: "SQL SECURITY INVOKER VIEW"))
             try database.sql.run(
-                statement.replacing("SQL SECURITY", with: "DEFINER = gone@localhost SQL SECURITY"))
+                statement.replacingCharacters(
+                    in: view, with: "DEFINER = gone@localhost SQL SECURITY INVOKER VIEW"))
         }
         #expect(try database.count("SELECT COUNT(*) FROM may_send") == 3)
     }
