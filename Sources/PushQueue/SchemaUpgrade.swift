@@ -17,17 +17,20 @@ extension TokenTable {
     }
 
     /// What is missing in this database with `upgrading`, and then the triggers that write the time of
-    /// each registration, where a column has it. The second part says what an application can do in
-    /// place of the triggers, in lines.
+    /// each registration, where a column has it. The second part says what keeps the triggers working
+    /// and what an application can do in their place, in lines.
     ///
     /// - Throws: `configuration` where the token table is missing; any failure of a query.
     package func upgradeScript() throws(StoreFailure) -> (script: SchemaScript, notes: [String]) {
         let missing = try missingSchema(upgrading: true, creatingTokens: false)
-        let added = settings.mapping.additions(to: try catalogTable()).map(\.name)
+        let added = settings.mapping.additions(to: try catalogTable())
         guard let triggers = try registrationTriggers(adding: added) else { return (missing, []) }
         return (
-            SchemaScript(statements: missing.statements + triggers.statements),
-            triggers.alternatives
+            SchemaScript(
+                statements: missing.statements + triggers.statements,
+                delimiter: connection.dialect.engine == .mariaDB
+                    ? RegistrationTriggers.delimiter : nil),
+            triggers.notes
         )
     }
 

@@ -1,4 +1,5 @@
 import APNsProtocol
+import Foundation
 import TestSupport
 import Testing
 import TokenHygiene
@@ -162,6 +163,15 @@ struct SendableViewTests {
             "2024-05-01 10:00", "2024-05-01T08:00:00Z", "2024-05-01 10:00:00.7",
             "2024-05-01 12:00:00.700+02:00", "2024-05-01T10:00:00.699", "2024-02-31 10:00:00",
             "soon", "   ", "2024-05-01 10:00:00.700",
+            // Zones in other forms, and rests of other texts.
+            "2024-05-01 08:30:15-0800", "2024-05-01 08:30:15 UTC", "2024-05-01 08:30:15-08",
+            "2024-05-01 08:30:15 -08:00", "2024-05-01 08:30:15+15:00", "2024-05-01 08:30:15+02:60",
+            "2024-05-01 08:30:15.", "2024-05-01 08:30:1", "2024-05-01 08:30:15.7x",
+            "2024-05-01 24:00", "2024-05-01 10:60", "2024-05-01 10:00:60", "0000-05-01 10:00:00",
+            "2024-05-01", "2024-05-01 08:30:15\n", "2024-05-01T10:00z", "2024-05-01 10:00-14:00",
+            // Parts of a millisecond.
+            "2024-05-01 10:00:00.7004", "2024-05-01 10:00:00.6999999",
+            "2024-05-01 10:00:00.7000009Z",
         ]
         var number = 0
         for registered in times {
@@ -185,7 +195,67 @@ struct SendableViewTests {
             shown.contains(all[$0]) != (living[all[$0]] != nil)
         }
         #expect(differing.map { "\(times[$0 / times.count]), \(times[$0 % times.count])" } == [])
-        #expect(shown.count > 20 && shown.count < 70)
+        #expect(shown.count > 200 && shown.count < number - 50)
+    }
+
+    @Test(
+        "the view works without the account that made it, and with the rights of the sender",
+        .enabled(
+            if: MariaDBServer.fromEnvironment != nil, Comment(rawValue: MariaDBServer.absence)))
+    func withoutDefiner() throws {
+        let database = try TokenDatabase(.mariaDB)
+        try database.createOwnSchema()
+        try database.register(0..<3, at: start)
+        let view = try database.store().sendableView(named: "may_send", partitions: [chat])
+        // As if an account that is gone had made it.
+        for statement in view.statements {
+            let view = try #require(statement.firstRange(of: "SQL SECURITY INVOKER VIEW"))
+            try database.sql.run(
+                statement.replacingCharacters(
+                    in: view, with: "DEFINER = gone@localhost SQL SECURITY INVOKER VIEW"))
+        }
+        #expect(try database.count("SELECT COUNT(*) FROM may_send") == 3)
+    }
+
+    @Test(
+        "apps that differ in case only have marks of their own", arguments: TestEngine.available,
+        [["chat", "Chat"], ["Chat", "chat"]])
+    func casesOfApps(_ engine: TestEngine, _ apps: [String]) throws {
+        let database = try TokenDatabase(engine)
+        try database.createSideTables()
+        try database.execute(
+            "CREATE TABLE active_users (id INTEGER PRIMARY KEY, device_token VARCHAR(64), "
+                + "app_id VARCHAR(9))")
+        for (id, app) in apps.enumerated() {
+            try database.execute(
+                "INSERT INTO active_users VALUES (\(id), ?, ?)",
+                [.text(Self.tokens[1].hex), .text(app)])
+        }
+        let store = try database.store { $0.encoding = .hex }
+        try store.apply([.dead(1, at: start)])
+        for statement in try store.sendableView(named: "may_send", partitions: [chat]).statements {
+            try database.sql.run(statement)
+        }
+        #expect(try database.texts("SELECT app_id FROM may_send") == [["Chat"]])
+    }
+
+    @Test("a token with a line feed after it is none", arguments: TestEngine.available)
+    func lineFeeds(_ engine: TestEngine) throws {
+        let database = try TokenDatabase(engine)
+        try database.createSideTables()
+        try database.execute(
+            "CREATE TABLE active_users (id INTEGER PRIMARY KEY, device_token VARCHAR(80))")
+        for (id, end) in ["\n", "", " ", " \n"].enumerated() {
+            try database.execute(
+                "INSERT INTO active_users VALUES (\(id), ?)",
+                [.text(Self.tokens[id].hex + end)])
+        }
+        let store = try database.store { $0.encoding = .hex }
+        let view = try store.sendableView(named: "may_send", partitions: [chat])
+        for statement in view.statements { try database.sql.run(statement) }
+        #expect(
+            try database.texts("SELECT id FROM may_send ORDER BY id")
+                == (engine == .mariaDB ? [["1"], ["2"]] : [["1"]]))
     }
 
     @Test(

@@ -206,8 +206,7 @@ struct SpellingTests {
         let refusal = try #require(report.findings.first { $0.severity == .refusedByCheck })
         #expect(refusal.sentence.contains("\(findsMixed ? 2 : 3) of 12 rows read"))
         #expect(!refusal.sentence.contains(hex[2]))
-        let statement = try #require(refusal.sentence.firstRange(of: "UPDATE "))
-        try database.execute(String(refusal.sentence[statement.lowerBound...]))
+        try database.runCure(of: refusal)
         #expect(try store.examine(.read).passesCheck)
         #expect(
             try store.classify(evidence).counts == OutcomeCounts(applied: 5, unknown: 1))
@@ -271,8 +270,7 @@ struct SpellingTests {
         #expect(refusals.count == 1 && refusal.sentence.contains("1 of 14 rows read"))
         #expect(refusal.sentence.contains(name), "\(refusal)")
         #expect(!refusal.sentence.contains(token.hex.prefix(12)))
-        let statement = try #require(refusal.sentence.firstRange(of: "UPDATE "))
-        try database.execute(String(refusal.sentence[statement.lowerBound...]))
+        try database.runCure(of: refusal)
         #expect(try store.examine(.read).passesCheck)
         #expect(try store.classify(evidence).counts == OutcomeCounts(applied: 1))
         for (id, text) in strangers.enumerated() {
@@ -302,8 +300,7 @@ struct SpellingTests {
             #expect(refusal.sentence.contains("SQLite has no function"))
             return
         }
-        let statement = try #require(refusal.sentence.firstRange(of: "UPDATE "))
-        try database.execute(String(refusal.sentence[statement.lowerBound...]))
+        try database.runCure(of: refusal)
         #expect(
             try store.classify([TokenEvidence(token: Self.token, time: EpochMilliseconds(start))])
                 .counts == OutcomeCounts(applied: 1))

@@ -31,8 +31,11 @@ package struct TableReach: Hashable, Sendable {
         package let name: String
         /// `INSERT`, `UPDATE` or `DELETE`.
         package let event: String
-        /// Its statements as SQL; empty where the account may not see them.
+        /// Its statements as SQL, in SQLite the whole trigger; empty where the account may not see
+        /// them.
         package let body: String
+        /// The account with whose rights it runs; nil for SQLite.
+        package var definer: String?
     }
 
     /// The foreign keys of other tables that refer to this one.
@@ -65,14 +68,14 @@ extension Catalog {
         case .mariaDB:
             rows = try connection.query(
                 """
-                SELECT TRIGGER_NAME, EVENT_MANIPULATION, ACTION_STATEMENT \
+                SELECT TRIGGER_NAME, EVENT_MANIPULATION, ACTION_STATEMENT, DEFINER \
                 FROM information_schema.TRIGGERS \
                 WHERE EVENT_OBJECT_SCHEMA = COALESCE(?, DATABASE()) AND EVENT_OBJECT_TABLE = ?
                 """, [name.schema.map(SQLValue.text) ?? .null, .text(name.name)])
             return (0..<rows.count).map {
                 TableReach.Trigger(
                     name: rows[$0, 0].text ?? "", event: (rows[$0, 1].text ?? "").uppercased(),
-                    body: rows[$0, 2].text ?? "")
+                    body: rows[$0, 2].text ?? "", definer: rows[$0, 3].text)
             }
         case .sqlite:
             let schema = connection.dialect.quoted(name.schema ?? "main")
@@ -125,10 +128,10 @@ extension Catalog {
     }
 
     /// The closing character of each kind of quote.
-    private static let quotes: [Character: Character] = ["\"": "\"", "`": "`", "[": "]", "'": "'"]
+    static let quotes: [Character: Character] = ["\"": "\"", "`": "`", "[": "]", "'": "'"]
 
     /// A statement without its comments, which may contain any words.
-    private static func uncommented(_ sql: String) -> String {
+    static func uncommented(_ sql: String) -> String {
         var kept = ""
         var rest = sql[...]
         var closing: Character?

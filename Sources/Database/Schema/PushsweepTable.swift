@@ -15,6 +15,9 @@ package struct PushsweepTable: Hashable, Sendable {
             self.server = server
             self.sqlite = sqlite
         }
+
+        /// Whether it holds characters.
+        package var isText: Bool { server.hasPrefix("VARCHAR") }
     }
 
     /// An index other than the primary key.

@@ -124,6 +124,12 @@ package struct SchemaReport: PrintedLines, Codable, Hashable, Sendable {
     package let condition: String?
     /// The exit code.
     package var exit: Int32 = 0
+    /// Of the script as text.
+    private var delimiter: String?
+
+    private enum CodingKeys: String, CodingKey {
+        case executed, statements, notes, condition, exit
+    }
 
     /// Makes the report of a script.
     package init(
@@ -131,6 +137,7 @@ package struct SchemaReport: PrintedLines, Codable, Hashable, Sendable {
     ) {
         self.executed = executed
         statements = script.statements
+        delimiter = script.delimiter
         self.notes = notes
         self.condition = condition
     }
@@ -140,7 +147,7 @@ package struct SchemaReport: PrintedLines, Codable, Hashable, Sendable {
         let comments = notes.isEmpty ? [] : notes.map { "-- \($0)" }
         return statements.isEmpty
             ? ["nothing is missing"] + comments
-            : SchemaScript(statements: statements).text.split(
+            : SchemaScript(statements: statements, delimiter: delimiter).text.split(
                 separator: "\n", omittingEmptySubsequences: false
             ).map(String.init) + comments
     }

@@ -1,3 +1,5 @@
+import Encodings
+
 /// A place in the order of changes: how many numbers, and how many entries of the next, a follower
 /// has seen. Followers treat the text as one opaque word; it begins with a letter that no run's
 /// name and no time begins with.
@@ -91,11 +93,7 @@ struct NumberedRange {
 
     /// The check of cursors in this number: FNV-1a over what names the entries.
     var check: UInt32 {
-        var hash: UInt32 = 2_166_136_261
-        for byte in "\(number) \(run) \(feed) \(part) \(first)".utf8 {
-            hash = (hash ^ UInt32(byte)) &* 16_777_619
-        }
-        return hash
+        FNV1a.hash("\(number) \(run) \(feed) \(part) \(first)")
     }
 
     /// The cursor of a follower that has seen the entries up to one of this range.

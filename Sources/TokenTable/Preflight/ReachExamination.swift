@@ -152,7 +152,7 @@ extension TableReach {
     /// they do nothing when this program changes a row.
     fileprivate func foreign(_ event: String) -> [String] {
         triggers.filter {
-            $0.event == event && !$0.name.hasPrefix(RegistrationTriggers.prefix)
+            $0.event == event && !$0.isOwn
         }.map(\.name).sorted()
     }
 }

@@ -18,24 +18,7 @@ extension TokenTable {
     /// with the highest keys where the key is one number, and the end of an index on the column.
     func registrationFindings(_ layout: TableLayout) throws(StoreFailure) -> [StoreFinding] {
         guard let column = layout.registration else { return [] }
-        let triggers = try retries.retrying("reading the triggers of \(layout.table)") {
-            () throws(SQLFailure) in
-            try Catalog(connection: connection).triggers(of: layout.table)
-        }
-        // A server shows the statements of a trigger to accounts with the right TRIGGER only.
-        let writer = triggers.first {
-            $0.event == "UPDATE"
-                && ($0.name.hasPrefix(RegistrationTriggers.prefix)
-                    || $0.body.lowercased().contains(column.name.lowercased()))
-        }
-        if let writer {
-            return [
-                StoreFinding(
-                    .ok,
-                    "trigger \(writer.name) of \(layout.table) writes \(column.name) when a device "
-                        + "registers again")
-            ]
-        }
+        if let finding = try triggerFinding(layout, column) { return [finding] }
         if layout.registrationMovesItself { return [] }
         let consequence = layout.lostReturn(under: settings.mapping)
         let cure =
@@ -68,6 +51,36 @@ extension TokenTable {
                 "the newest \(column.name) among the rows read of \(layout.table) is \(days) days old: if "
                     + "devices still register, nothing writes it, and \(consequence); \(cure)")
         ]
+    }
+
+    /// What a trigger that writes the time is worth; nil without one. A server shows the statements of
+    /// a trigger to accounts with the right TRIGGER only.
+    private func triggerFinding(
+        _ layout: TableLayout, _ column: TimeColumn
+    ) throws(StoreFailure) -> StoreFinding? {
+        let triggers = try triggers(layout).filter { $0.event == "UPDATE" }
+        let writer =
+            triggers.first { $0.isOwn }
+            ?? triggers.first {
+                $0.writes(
+                    column.name, whenUpdating: layout.token.name, of: layout.table,
+                    connection.dialect.engine)
+            }
+        guard let writer else { return nil }
+        if writer.isOwn, try registrationTriggers()?.areOutdated == true {
+            return StoreFinding(
+                .warning,
+                "trigger \(writer.name) of \(layout.table) is not the one that `pushsweep schema print "
+                    + "--upgrade` prints now, for example because the table has got or lost a column: "
+                    + "a registration with the same token may be missed, or another change may count "
+                    + "as one; run what the command prints")
+        }
+        let rights =
+            writer.definer.map { ", with the rights of \($0), an account that has to stay" } ?? ""
+        return StoreFinding(
+            .ok,
+            "trigger \(writer.name) of \(layout.table) writes \(column.name) when a device "
+                + "registers again\(rights)")
     }
 
     /// Whether there are rows, and the newest registration among those read.

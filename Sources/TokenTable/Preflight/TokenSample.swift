@@ -136,8 +136,12 @@ extension TokenTable {
         }
         report.sample = sample
         report.findings += Self.findings(on: sample, misplaced: misplaced, layout)
-        report.findings += layout.spellingFindings(
-            unfindable, of: rows.count, try catalogTable(), dialect)
+        if !unfindable.isEmpty {
+            let rewriting = SpellingRewriting(
+                layout: layout, table: try catalogTable(), triggers: try triggers(layout),
+                dialect: dialect)
+            report.findings += rewriting.findings(unfindable, of: rows.count)
+        }
         if let registration = layout.registration {
             report.findings += Self.findings(
                 unreadable: unreadable, milliseconds: milliseconds, of: rows.count, registration,

@@ -102,6 +102,8 @@ struct RowInsertion {
         do throws(SQLFailure) {
             try execute([row])
             if connection.hasBrokenKeys { return .dangling }
+            guard try differs([row]) else { return nil }
+            try removeRegistration(of: row)
             return try differs([row]) ? .inexact : nil
         } catch {
             if isolation.isSignal(error) { return .trigger }
@@ -124,6 +126,19 @@ struct RowInsertion {
             "INSERT INTO \(layout.table.sql(dialect)) (\(names)) VALUES "
                 + repeatElement(row, count: rows.count).joined(separator: ", "),
             rows.flatMap(\.values))
+    }
+
+    /// Takes the time from a row that had none. In SQLite the trigger that writes a registration cannot
+    /// tell an undo from the application.
+    private func removeRegistration(of row: RowContent) throws(SQLFailure) {
+        guard dialect.engine == .sqlite, let registration = layout.registration,
+            let value = row[registration.name], registration.registration(value) == nil,
+            let key = key(row)
+        else { return }
+        let condition = layout.key.map { "\(dialect.quoted($0.name)) IS ?" }
+        _ = try connection.execute(
+            "UPDATE \(layout.table.sql(dialect)) SET \(dialect.quoted(registration.name)) = ? WHERE "
+                + condition.joined(separator: " AND "), [value] + key)
     }
 
     /// Whether one of the rows in the table differs from its image.

@@ -25,7 +25,7 @@ struct InstantExpression {
             return "CASE WHEN \(isWhole(engine))\(name) >= \(limit) THEN \(name) END"
         case (.wallClock(let fraction, let offset), _):
             return server(fraction, offset, roundingUp ? "CEILING" : "FLOOR")
-        case (.text(let offset), _): return text(offset)
+        case (.text(let offset), _): return text(offset, roundingUp)
         }
     }
 
@@ -46,7 +46,7 @@ struct InstantExpression {
                     + "OR DAYOFMONTH(\(name)) > 0))"
         case (.text(let offset), _):
             return "(\(name) IS NOT NULL AND NOT (typeof(\(name)) = 'text' AND trim(\(name)) = '') "
-                + "AND \(text(offset)) IS NULL)"
+                + "AND \(text(offset, false)) IS NULL)"
         }
     }
 
@@ -73,20 +73,36 @@ struct InstantExpression {
         return "\(rounding)(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', \(name)) / 1000)\(zone)"
     }
 
-    /// ISO 8601 text with an optional zone. The seconds are read apart, because the date functions of
-    /// SQLite cut milliseconds off at a binary fraction.
-    private func text(_ offset: Int) -> String {
+    /// ISO 8601 text with an optional zone, exactly in the forms that `WallClock` reads. The date
+    /// functions of SQLite accept more, and cut milliseconds off at a binary fraction.
+    ///
+    /// `stated` is the text, `zone` the zone at its end, `time` what is between the minutes and the
+    /// zone.
+    private func text(_ offset: Int, _ roundingUp: Bool) -> String {
         let day = "[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]"
         let zone =
-            "CASE WHEN \(name) GLOB '*[Zz]' THEN 'Z' "
-            + "WHEN \(name) GLOB '*[-+][0-9][0-9]:[0-9][0-9]' THEN substr(\(name), -6) "
-            + "ELSE '\(ZoneOffset(seconds: offset))' END"
-        let seconds =
-            "CASE substr(\(name), 17, 1) WHEN ':' "
-            + "THEN CAST(round(CAST(substr(\(name), 18) AS REAL) * 1000) AS INTEGER) ELSE 0 END"
-        return "CASE WHEN typeof(\(name)) = 'text' "
-            + "AND \(name) GLOB '\(day)[ T][0-9][0-9]:[0-9][0-9]*' "
-            + "AND date(substr(\(name), 1, 10), '+0 days') = substr(\(name), 1, 10) "
-            + "THEN strftime('%s', substr(\(name), 1, 16) || \(zone)) * 1000 + \(seconds) END"
+            "CASE WHEN \(name) GLOB '*[Zz]' THEN substr(\(name), -1) "
+            + "WHEN \(name) GLOB '*[-+][0-9][0-9]:[0-5][0-9]' AND substr(\(name), -5) <= '14:00' "
+            + "THEN substr(\(name), -6) ELSE '' END"
+        let stated = "SELECT \(name) AS stated, \(zone) AS zone"
+        let parts =
+            "SELECT stated, zone, substr(stated, 17, length(stated) - 16 - length(zone)) AS time "
+            + "FROM (\(stated))"
+        let isTime =
+            "(time = '' OR time GLOB ':[0-5][0-9]' OR time GLOB ':[0-5][0-9].[0-9]*' "
+            + "AND substr(time, 5) NOT GLOB '*[^0-9]*')"
+        // Digits past the millisecond count up to the microsecond.
+        let rest =
+            roundingUp ? " + (substr(substr(time, 5) || '000000', 4, 3) > '000')" : ""
+        let milliseconds =
+            "CASE time WHEN '' THEN 0 ELSE substr(time, 2, 2) * 1000 "
+            + "+ substr(substr(time, 5) || '000', 1, 3)\(rest) END"
+        return "CASE WHEN typeof(\(name)) = 'text' THEN (SELECT "
+            + "strftime('%s', substr(stated, 1, 16) || CASE zone WHEN '' "
+            + "THEN '\(ZoneOffset(seconds: offset))' ELSE zone END) * 1000 + \(milliseconds) "
+            + "FROM (\(parts)) WHERE stated GLOB '\(day)[ T][0-2][0-9]:[0-5][0-9]*' "
+            + "AND substr(stated, 12, 2) < '24' AND substr(stated, 1, 4) > '0000' "
+            + "AND date(substr(stated, 1, 10), '+0 days') = substr(stated, 1, 10) "
+            + "AND \(isTime)) END"
     }
 }

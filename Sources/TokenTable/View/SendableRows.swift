@@ -83,7 +83,11 @@ package struct SendableRows {
         case (.binary, .mariaDB): return ["OCTET_LENGTH(\(name)) > 0"]
         case (.binary, .sqlite): return ["typeof(\(name)) = 'blob'", "length(\(name)) > 0"]
         case (.hex, .mariaDB):
-            var terms = ["\(serverText) REGEXP '^([0-9A-Fa-f][0-9A-Fa-f])+ *$'"]
+            // The end of a pattern also matches before a line feed at the end of the text.
+            var terms = [
+                "\(serverText) REGEXP '^([0-9A-Fa-f][0-9A-Fa-f])+ *$'",
+                "\(serverText) NOT REGEXP '[^0-9A-Fa-f ]'",
+            ]
             if layout.token.tellsCaseApart {
                 let own = layout.token.isBinary ? " COLLATE latin1_bin" : ""
                 terms.append(
@@ -151,7 +155,7 @@ package struct SendableRows {
         var sql =
             "NOT EXISTS (SELECT 1 FROM pushsweep_invalid WHERE \(besideToken) "
             + "AND \(beside("app", is: sideMarks.app)) "
-            + "AND \(beside("environment", is: sideMarks.environment))"
+            + "AND \(beside("environment", is: sideMarks.environment))\(ownResult)"
         if let registration {
             let mark = InstantExpression(
                 column: dialect.ownTime("invalidated_at"),
@@ -167,6 +171,14 @@ package struct SendableRows {
                 + " AND NOT COALESCE(\(isLater), FALSE)"
         }
         return sql + ")"
+    }
+
+    /// MariaDB keeps the results of a subquery by the values of the outer row, and takes `chat` and
+    /// `Chat` for one value where the collation does. With the row's key every row has its own result.
+    private var ownResult: String {
+        guard dialect.engine == .mariaDB else { return "" }
+        let key = layout.key.map { column($0.name) }.joined(separator: ", ")
+        return " AND CONCAT_WS('-', pushsweep_invalid.app, \(key)) <> ''"
     }
 
     var besideToken: String {

@@ -37,7 +37,11 @@ extension TokenTable {
             "AS\nSELECT \(table).* FROM \(table)\nWHERE \(condition.joined(separator: "\n  AND "))"
         let statements: [String]
         switch dialect.engine {
-        case .mariaDB: statements = ["CREATE OR REPLACE VIEW \(view.sql(dialect)) \(select)"]
+        case .mariaDB:
+            statements = [
+                // Without the account that makes it the view works on: it has the sender's rights.
+                "CREATE OR REPLACE SQL SECURITY INVOKER VIEW \(view.sql(dialect)) \(select)"
+            ]
         case .sqlite:
             statements = [
                 "DROP VIEW IF EXISTS \(view.sql(dialect))",
