@@ -94,7 +94,7 @@ final class DocumentShell {
         case "mysql":
             let place = try #require(words.firstIndex(of: "<"))
             try account?.run(folder.file(words[place + 1]))
-            isGranted = account != nil
+            becomeAccount()
             return nil
         case "export", "unset": return nil
         default:
@@ -105,6 +105,9 @@ final class DocumentShell {
             ).wait()
         }
     }
+
+    /// Runs the commands from here on as the account, whatever rights it has.
+    func becomeAccount() { isGranted = account != nil }
 
     /// Gives the account its rights again, after a change of the settings or of the table.
     func grantAgain() throws {
