@@ -1,6 +1,10 @@
 // The statements that make an account and give it its rights. They are needed before the account
 // exists, so they must not depend on what it may read. Where the tables can be read their columns
 // count, else those of the settings, in a table as `schema print` shows it.
+//
+// A database client stops at the first statement that fails, and a grant on a table that is missing
+// fails. So the jobs of a queue are named only where there is one or the settings want one, and after
+// all others.
 
 import Database
 import TokenHygiene
@@ -45,14 +49,20 @@ package struct AccountGrants {
         add(
             "sweep and import of reports of other senders",
             RequiredPrivileges.intake(database: database, .mariaDB).grants(to: account))
-        add("send, besides those of sweep", rights(.send, queue, nil))
-        let users = try userColumn(store).map { (table: tokens.table, column: $0) }
-        add("enqueue", rights(.enqueue, queue, users))
         add("undo", rights(.undoing(policy, in: tokens), tokens))
         // A purge finds its table by the layout of the token table.
         add("purge", rights(.read, tokens) + rights(.purge(isDry: false), tokens))
-        add("schema apply, rather for another account", schemaRights(tokens.table, queue.table))
+        if let queue {
+            add("send, besides those of sweep", rights(.send, queue, nil))
+            let users = try userColumn(store).map { (table: tokens.table, column: $0) }
+            add("enqueue", rights(.enqueue, queue, users))
+        }
+        let tables = [tokens.table, queue?.table].compactMap { $0 }
+        add(Self.schemaJob, schemaRights(tables))
     }
+
+    /// The job whose rights an account that only sweeps and sends should not have.
+    package static let schemaJob = "schema apply, rather for another account"
 
     private var sqlAccount: String { Privilege.account(account) }
 
@@ -72,9 +82,10 @@ package struct AccountGrants {
             .grants(to: account)
     }
 
-    /// The queue as it is, or as the settings describe it.
-    private func queueLayout(_ store: TokenTable?) throws(StoreFailure) -> QueueLayout {
+    /// The queue as it is, or as the settings describe it where they want one; nil for neither.
+    private func queueLayout(_ store: TokenTable?) throws(StoreFailure) -> QueueLayout? {
         if let store, let layout = try? store.queueLayout() { return layout }
+        guard settings.wantsQueue else { return nil }
         return try .planned(settings.queue, settings.mapping.environmentValues)
     }
 
@@ -84,7 +95,7 @@ package struct AccountGrants {
     }
 
     /// MySQL wants INSERT for ALTER TABLE too.
-    private func schemaRights(_ tables: TableName...) -> [String] {
+    private func schemaRights(_ tables: [TableName]) -> [String] {
         let schemas = Set(tables.map { $0.schema ?? database } + [database]).sorted()
         return schemas.map { schema in
             Privilege(

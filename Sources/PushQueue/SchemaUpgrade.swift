@@ -4,10 +4,11 @@ import TokenTable
 extension TokenTable {
     /// What is missing in this database. Existing tables of tokens and notifications are the user's:
     /// only `upgrading` adds the columns and indexes that make marks and lookups good. The queue is
-    /// missing only where the mapping wants one, or with `upgrading`. Empty when nothing is.
+    /// missing only where the mapping wants one. Empty when nothing is.
     ///
-    /// - Throws: `configuration` where the token table is missing, unless `creatingTokens`; any
-    ///   failure of a query.
+    /// - Throws: `configuration` where the token table is missing, unless `creatingTokens`;
+    ///   `permission` where the account sees only some columns of a table to upgrade; any failure of
+    ///   a query.
     package func missingSchema(
         upgrading: Bool, creatingTokens: Bool = true
     ) throws(StoreFailure) -> SchemaScript {
@@ -43,7 +44,7 @@ extension TokenTable {
         }
         guard existing != nil else {
             // A queue is of no use to those who only sweep.
-            return settings.wantsQueue || upgrading
+            return settings.wantsQueue
                 ? PushsweepTable.pushQueue.creation(dialect, named: name) : []
         }
         guard upgrading else { return [] }
@@ -68,6 +69,7 @@ extension TokenTable {
         var statements: [String] = []
         if let existing {
             guard upgrading else { return [] }
+            try ensureSeesAllColumns()
             for column in mapping.additions(to: existing) {
                 statements.append(
                     PushsweepTable.activeUsers.addition(of: column, to: name, dialect))

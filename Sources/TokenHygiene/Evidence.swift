@@ -16,8 +16,13 @@ package struct Partition: Hashable, Sendable, CustomStringConvertible {
         self.environment = environment
     }
 
-    /// `app/environment`, as in messages and reports.
-    package var description: String { "\(app)/\(environment)" }
+    /// The partition of what names no app or none of the settings; no app has its environment.
+    package static let noApp = Partition(app: "none", environment: "none")
+
+    /// `app/environment`, as in messages and reports, or `no app`.
+    package var description: String {
+        environment == Self.noApp.environment ? "no app" : "\(app)/\(environment)"
+    }
 }
 
 /// The source of a statement that a token is dead. The raw value is stored with the mark.

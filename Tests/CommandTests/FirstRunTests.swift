@@ -2,36 +2,6 @@ import Foundation
 import TestSupport
 import Testing
 
-/// A fenced block of the README: the word after its fence and its text.
-private struct ReadmeBlock {
-    let language: String
-    let text: String
-
-    static func all() throws -> [ReadmeBlock] {
-        let file = URL(filePath: #filePath).deletingLastPathComponent()
-            .appending(path: "../../README.md").standardizedFileURL
-        let parts = try String(contentsOf: file, encoding: .utf8).components(separatedBy: "```")
-        return stride(from: 1, to: parts.count, by: 2).map { index in
-            let lines = parts[index].components(separatedBy: "\n")
-            return ReadmeBlock(
-                language: lines[0], text: lines.dropFirst().joined(separator: "\n"))
-        }
-    }
-
-    static func first(_ language: String, with start: String = "") throws -> String {
-        try #require(
-            try all().first { $0.language == language && $0.text.hasPrefix(start) }
-        ).text
-    }
-
-    /// The commands of a block without their comments.
-    static func commands(with start: String) throws -> [[String]] {
-        try first("", with: start).split(separator: "\n").map { line in
-            (line.split(separator: "#").first ?? "").split(separator: " ").map(String.init)
-        }
-    }
-}
-
 @Suite("The README's first run")
 struct FirstRunTests {
     private static let token = "c9d4c07cfbbc26d6ef87a44d53e169831096a5d5fd82547556659dddf715defc"
@@ -41,23 +11,20 @@ struct FirstRunTests {
     private struct Stage {
         let folder: TemporaryFolder
         let database: TokenDatabase
-        let environment: [String: String]
+        let shell: DocumentShell
+        let blocks: [DocumentBlock]
 
         init(_ engine: TestEngine) throws {
+            blocks = try DocumentBlock.all(of: "README.md")
             folder = try TemporaryFolder()
             database = try TokenDatabase(engine)
-            try folder.write("pushsweep.yaml", try ReadmeBlock.first("yaml"))
-            try folder.write("db-password", database.settings.password ?? "x", mode: 0o600)
+            shell = try DocumentShell(database, folder)
+            try folder.write("pushsweep.yaml", try block("yaml").text)
             try folder.write(
                 "db-ca.pem",
                 try MariaDBServer.fromEnvironment.map {
                     try String(contentsOfFile: $0.ca, encoding: .utf8)
                 } ?? "")
-            let url = try database.settingsLines(in: try TemporaryFolder())
-                .split(separator: "\n")[0].dropFirst("url: ".count)
-            environment = [
-                "PUSHSWEEP_STORE_URL": String(url), "PUSHSWEEP_STATE": folder.file("state"),
-            ]
             let time = engine == .mariaDB ? "DATETIME" : "TEXT"
             try database.sql.run(
                 "CREATE TABLE active_users (user_id INTEGER PRIMARY KEY, "
@@ -67,52 +34,66 @@ struct FirstRunTests {
             )
         }
 
-        func run(_ words: [String], more: String...) throws -> ToolResult {
-            #expect(words.first == "pushsweep")
-            return try RunningTool(
-                "pushsweep",
-                words.dropFirst() + more + ["--config", folder.file("pushsweep.yaml")],
-                environment: environment
-            ).wait()
+        /// The first block of a language that starts with some words.
+        func block(_ language: String, _ start: String = "") throws -> DocumentBlock {
+            try #require(blocks.first { $0.language == language && $0.text.hasPrefix(start) })
         }
     }
 
     @Test(
-        "the README's ten lines, commands and INSERT lead to its report",
+        "the README's ten lines, grants, commands and INSERT lead to its report",
         arguments: TestEngine.available)
     func story(_ engine: TestEngine) throws {
-        let settings = try ReadmeBlock.first("yaml")
-        #expect(settings.split(separator: "\n").count == 10)
-        let commands = try ReadmeBlock.commands(with: "pushsweep check")
-        #expect(
-            commands.map { $0.dropFirst().joined(separator: " ") } == [
-                "check", "schema apply", "check", "sweep --dry-run", "sweep",
-            ])
         let stage = try Stage(engine)
-        var results: [ToolResult] = []
-        for command in commands { results.append(try stage.run(command)) }
-        #expect(results.map(\.exit) == [78, 0, 0, 0, 0], "\(results.map(\.error))")
-        #expect(results[0].output.contains("pushsweep_run"))
-        if engine == .mariaDB { #expect(results[0].output.contains("  GRANT SELECT (")) }
-
-        let insert = try ReadmeBlock.first("sql", with: "INSERT INTO pushsweep_evidence")
-        try stage.database.sql.run(insert.replacing(";\n", with: ""))
-        let dry = try stage.run(commands[3], more: "--verbose")
-        #expect(dry.exit == 0 && dry.output.contains("1 would be applied"), "\(dry.output)")
-        let sweep = try stage.run(commands[4], more: "--verbose")
-        #expect(sweep.exit == 0, "\(sweep.error)")
+        #expect(try stage.block("yaml").text.split(separator: "\n").count == 10)
+        let commands = try stage.block("", "export PUSHSWEEP").commands
         #expect(
-            sweep.output == (try ReadmeBlock.first("", with: "chat/production from pushsweep_")))
+            commands.map { $0.words.prefix(3).joined(separator: " ") }.filter {
+                $0.hasPrefix("pushsweep") || $0.hasPrefix("mysql")
+            } == [
+                "pushsweep schema apply", "pushsweep check --grants", "mysql push <",
+                "pushsweep check", "pushsweep sweep --dry-run", "pushsweep sweep",
+            ])
+        for (words, exit) in commands {
+            let result = try stage.shell.run(line: words)
+            #expect(result?.exit ?? 0 == exit, "\(words): \(result?.error ?? "")")
+        }
+
+        let insert = try stage.block("sql", "INSERT INTO pushsweep_evidence")
+        try stage.database.sql.run(try #require(insert.statements.first))
+        // Without a terminal.
+        let dry = try stage.shell.run(["sweep", "--dry-run"])
+        #expect(dry.exit == 0 && dry.output.contains("1 would be applied"), "\(dry.output)")
+        let sweep = try stage.shell.run(["sweep", "--verbose"])
+        #expect(sweep.exit == 0, "\(sweep.error)")
+        #expect(sweep.output == (try stage.block("", "chat/production from pushsweep_").text))
         #expect(try stage.database.count("SELECT COUNT(*) FROM pushsweep_invalid") == 1)
+
+        // The table has no column for the mark, so a sender takes the printed condition.
+        let view = try stage.shell.run(["schema", "print", "--view", "--format", "json"])
+        let condition = try #require(view.json["condition"] as? String, "\(view.error)")
+        let sendable = "SELECT COUNT(*) FROM active_users WHERE \(condition)"
+        #expect(try stage.database.count(sendable) == 0)
+    }
+
+    @Test(
+        "before its grants the README's account is refused with 77",
+        .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)))
+    func early() throws {
+        let stage = try Stage(.mariaDB)
+        #expect(try stage.shell.run(["schema", "apply"]).exit == 0)
+        stage.shell.becomeAccount()
+        let check = try stage.shell.run(["check"])
+        #expect(check.exit == 77, "\(check.error)")
     }
 
     @Test("a mistyped table of the README's settings is not made", arguments: TestEngine.available)
     func mistyped(_ engine: TestEngine) throws {
         let stage = try Stage(engine)
-        let text = try ReadmeBlock.first("yaml").replacing(
+        let text = try stage.block("yaml").text.replacing(
             "table: active_users", with: "table: activ_users")
         try stage.folder.write("pushsweep.yaml", text)
-        let result = try stage.run(["pushsweep", "schema", "apply"])
+        let result = try stage.shell.run(["schema", "apply"])
         #expect(result.exit == 78)
         #expect(result.error.contains("activ_users"), "\(result.error)")
         #expect(throws: (any Error).self) {

@@ -1,6 +1,7 @@
 import APNsProtocol
 import Database
 import Foundation
+import Settings
 import TestSupport
 import Testing
 
@@ -32,7 +33,7 @@ struct GrantTests {
             ).wait())
     }
 
-    @Test("need no connection, take the columns of the settings, and name the account")
+    @Test("without a connection take the columns of the settings, and name the account")
     func withoutConnection() throws {
         let grants = try Self.offline(
             """
@@ -45,7 +46,9 @@ struct GrantTests {
             """, "o'neil@10.%")
         #expect(grants.result.exit == 0, "\(grants.result.error)")
         #expect((grants.result.json["reason"] as? String ?? "").contains("127.0.0.1:1"))
-        #expect(grants.jobs.count == 8)
+        #expect(
+            grants.jobs.map { $0.job.prefix { $0 != "," && $0 != " " } }
+                == ["an", "sweep", "sweep", "undo", "purge", "schema"], "no queue is wanted")
         #expect(
             grants.statements("an account") == [
                 "CREATE USER IF NOT EXISTS 'o''neil'@'10.%' IDENTIFIED BY 'PASSWORD'"
@@ -57,6 +60,51 @@ struct GrantTests {
                 + "`invalidated_at`) ON `users`.`devices` TO 'o''neil'@'10.%'", "\(sweep)")
         #expect(sweep.contains { $0.contains("ON `push`.`pushsweep_change`") })
         #expect(grants.statements("schema").count == 2)
+    }
+
+    @Test(
+        "without a connection name each column that the settings of a recipe name",
+        arguments: SettingsExample.allCases)
+    func recipes(_ example: SettingsExample) throws {
+        let folder = try TemporaryFolder()
+        let settings = try folder.write(
+            "pushsweep.yaml",
+            example.text.replacing(/mysql:[^\n]*/) { _ in "mysql://app@127.0.0.1:1/push" })
+        try folder.write("db-password", "x")
+        let grants = Grants(
+            result: try RunningTool(
+                "pushsweep", ["check", "--grants", "--format", "json", "--config", settings],
+                environment: ["PUSHSWEEP_STORE_PASSWORD": "x"]
+            ).wait())
+        #expect(grants.result.exit == 0, "\(grants.result.error)")
+        let read = grants.statements("sweep").joined()
+        for name in example.text.matches(
+            of: /(?:token|column|registered-at|app): \{?(?:column: )?([a-zA-Z_]{4,})/
+        ).map(\.1) where !["longest", "none"].contains(name) {
+            #expect(read.contains("`\(name)`"), "\(name): \(read)")
+        }
+        let jobs = grants.jobs.map(\.job)
+        #expect(jobs.contains("enqueue") == example.text.contains("provider:"), "\(jobs)")
+    }
+
+    @Test(
+        "name the jobs of a queue where there is one, after all others, and as SQL stay executable",
+        .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)))
+    func queue() throws {
+        let stage = try SweepStage(.mariaDB, feeds: [])
+        let jobs = Grants(result: try stage.run("check", "--grants", "x", "--format", "json")).jobs
+        #expect(
+            jobs.map(\.job).suffix(3).dropLast() == ["send, besides those of sweep", "enqueue"])
+        try stage.database.execute("DROP TABLE push_queue")
+        let text = try stage.run("check", "--grants", "x").output
+        #expect(
+            text.hasPrefix(
+                "-- For an administrator of the database, after `pushsweep schema apply`"))
+        #expect(!text.contains("push_queue"), "\(text)")
+        #expect(
+            text.split(separator: "\n").filter { $0.contains("CREATE, ALTER") }
+                .allSatisfy { $0.hasPrefix("-- GRANT") })
+        #expect(text.contains("-- GRANT SELECT, INSERT, CREATE, ALTER, INDEX"))
     }
 
     @Test("follow the policy, and go to the user of the address where none is named")
@@ -100,7 +148,7 @@ struct GrantTests {
         let admin = try #require(MariaDBServer.fromEnvironment).connection()
         var accounts: [String] = []
         defer { for account in accounts { try? admin.run("DROP USER \(account)@'%'") } }
-        let owner = stage.lines.store
+        let owner = stage.lines.store + "\n  push-queue: {table: push_queue}"
 
         /// Makes an account that has the rights of some jobs only, before it can read anything.
         func become(_ jobs: String...) throws {
@@ -121,6 +169,15 @@ struct GrantTests {
         let made = try stage.run("schema", "apply", "--upgrade")
         #expect(made.exit == 0 && made.output.contains("pushsweep_intake"), "\(made.error)")
         try become("sweep")
+        // A sweep that marks reads only some columns.
+        for words in [
+            ["schema", "print", "--upgrade"], ["schema", "print", "--view"],
+            ["schema", "apply", "--upgrade"],
+        ] where action == "mark" {
+            let refused = try stage.start(words).wait()
+            #expect(refused.exit == 77, "\(words)")
+            #expect(refused.error.contains("name an administrator in PUSHSWEEP_STORE_URL"))
+        }
         let swept = try stage.sweep()
         #expect(swept.exit == 0, "\(swept.error)")
         let run = try #require(swept.json["run"] as? String)

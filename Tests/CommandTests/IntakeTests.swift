@@ -167,6 +167,7 @@ struct IntakeTests {
         let apps = try #require(result.json["apps"] as? [[String: Any]])
         #expect(apps.contains { $0["quarantined"] as? Int == 5 })
         let shown = try stage.run("quarantine", "list")
+        #expect(shown.output.contains(" no app from "), "\(shown.output)")
         for cure in [
             "not hexadecimal text", "evidence.missing-time", "name it under apps",
             "seems to be in seconds", "contradict each other",

@@ -25,7 +25,7 @@ package struct GrantReport: PrintedLines, Codable, Hashable, Sendable {
     package var exit: Int32 = 0
 
     /// Makes the statements for the token database of the settings, and for `user` in place of the
-    /// account in its address. It needs no connection.
+    /// account in its address. Without a connection the columns come from the settings.
     ///
     /// - Throws: exit 78 where the settings contradict themselves.
     package init(_ settings: Settings, user: String?) throws(RunFailure) {
@@ -41,20 +41,26 @@ package struct GrantReport: PrintedLines, Codable, Hashable, Sendable {
         }
     }
 
-    /// The statements as SQL, with comments.
+    /// The statements as SQL, with comments. All of them can be executed at once, so those that only
+    /// an administrator needs are comments.
     package var lines: [String] {
         guard !jobs.isEmpty else {
             return ["-- SQLite has no accounts: the mode and the owner of the file decide"]
         }
-        var lines: [String] = []
+        var lines = [
+            "-- For an administrator of the database, after `pushsweep schema apply`. Replace PASSWORD."
+        ]
         if let reason {
             lines += [
                 "-- The columns are those of the settings and of `pushsweep schema print`, because the",
                 "-- table could not be read: \(reason)",
+                "-- A grant on a column that the table does not have fails. With an administrator in",
+                "-- PUSHSWEEP_STORE_URL and PUSHSWEEP_STORE_PASSWORD the columns are those of the table.",
             ]
         }
         for job in jobs {
-            lines += ["", "-- \(job.job)"] + job.statements.map { "\($0);" }
+            let mark = job.job == AccountGrants.schemaJob ? "-- " : ""
+            lines += ["", "-- \(job.job)"] + job.statements.map { "\(mark)\($0);" }
         }
         return lines
     }

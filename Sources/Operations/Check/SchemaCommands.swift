@@ -73,17 +73,30 @@ package enum SchemaPrinting {
     /// The statements for an existing token table: missing columns and indexes, missing tables of this
     /// program, and what writes the time of a registration.
     ///
-    /// - Throws: exit 78 where the table does not fit the settings; any failure of the database.
+    /// - Throws: exit 78 where the table does not fit the settings; exit 77 where the account does not
+    ///   see all its columns; any failure of the database.
     package static func upgrade(_ settings: Settings) throws(RunFailure) -> SchemaReport {
         try reading(settings) { (tokens: TokenTable) throws(StoreFailure) in
             let upgrade = try tokens.upgradeScript()
-            return SchemaReport(upgrade.script, executed: false, notes: upgrade.notes)
+            return SchemaReport(
+                upgrade.script, executed: false,
+                notes: rightsNotes(settings.store.location) + upgrade.notes)
         }
+    }
+
+    /// What gives the sweeping account its rights on new columns. A server hides them until then.
+    private static func rightsNotes(_ location: StoreLocation) -> [String] {
+        guard case .server = location else { return [] }
+        return [
+            "The account that sweeps does not see a new column before it has rights on it. Then run,",
+            "as an administrator too, what `pushsweep check --grants ACCOUNT` prints.",
+        ]
     }
 
     /// The view of sendable rows under a name, with its condition for a sender without the view.
     ///
-    /// - Throws: exit 78 where the table does not fit the settings; any failure of the database.
+    /// - Throws: exit 78 where the table does not fit the settings; exit 77 where the account does not
+    ///   see all its columns; any failure of the database.
     package static func view(
         named name: String, _ settings: Settings
     ) throws(RunFailure) -> SchemaReport {
@@ -104,7 +117,11 @@ package enum SchemaPrinting {
     ) throws(RunFailure) -> SchemaReport {
         do {
             try settings.ensureOwnStore()
-            return try read(TokenTable(StoreSettings(settings)))
+            let tokens = try TokenTable(StoreSettings(settings))
+            // A missing table is named first.
+            _ = try tokens.catalogTable()
+            try tokens.ensureSeesAllColumns()
+            return try read(tokens)
         } catch {
             throw .wrapping(error, at: .store)
         }

@@ -1,4 +1,5 @@
 import EvidenceJournal
+import TokenHygiene
 
 /// The feeds with quarantined bytes: one JSON object for scripts. Fields may be added, never renamed.
 package struct QuarantineList: PrintedLines, Codable, Hashable, Sendable {
@@ -68,7 +69,7 @@ package struct QuarantineList: PrintedLines, Codable, Hashable, Sendable {
 extension QuarantineList.Entry {
     fileprivate var lines: [String] {
         let head =
-            "\(feed) \(app)/\(environment) from \(source), opened \(opened): "
+            "\(feed) \(Partition(app: app, environment: environment)) from \(source), opened \(opened): "
             + "\(bytes.counting("byte")) in \(places.counting("place"))"
         let lines = first.map {
             "  at byte \($0.offset), \($0.length.counting("byte")): \($0.reason)"

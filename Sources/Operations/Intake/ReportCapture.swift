@@ -115,8 +115,7 @@ struct ReportCapture {
     private mutating func writeLines() throws {
         guard !lines.isEmpty else { return }
         // What cannot be used may name any app, so it belongs to none.
-        let capture =
-            try unusable ?? begin(Partition(app: "none", environment: "none"), .unusable)
+        let capture = try unusable ?? begin(.noApp, .unusable)
         unusable = capture
         try lines.withUnsafeBytes { try capture.append($0) }
         try journal.quarantine(places, of: capture.id)

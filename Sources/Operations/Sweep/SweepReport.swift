@@ -153,7 +153,7 @@ extension FeedReport {
     fileprivate func lines(dryRun: Bool) -> [String] {
         let counts = accounting.counts
         var lines = [
-            "\(app)/\(environment) from \(source): \(asked ? end : "not asked")"
+            "\(Partition(app: app, environment: environment)) from \(source): \(asked ? end : "not asked")"
                 + (resumed ? ", left by an earlier run" : "") + (state.map { ", \($0)" } ?? "")
         ]
         if counts.tuples > 0 || accounting.bytes > 0 {

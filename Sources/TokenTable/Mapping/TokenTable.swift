@@ -61,6 +61,29 @@ package final class TokenTable {
             TableName(settings.mapping.table), setting: "store.active-users.table",
             cure: "create it with `pushsweep schema apply --create-token-table`")
     }
+
+    /// Refuses an account that sees only some columns of the token table, as the printed grants give
+    /// it: to that account the others look missing, and would be added again or left out.
+    ///
+    /// - Throws: `permission` for such an account; any failure of the query.
+    package func ensureSeesAllColumns() throws(StoreFailure) {
+        guard case .server(let server) = settings.location else { return }
+        let right = PrivilegeMaker(server.database, connection.dialect).reading(
+            nil, of: try TableName(settings.mapping.table))
+        let doing = "reading all columns of \(settings.mapping.table)"
+        do {
+            try retries.retrying(doing) { () throws(SQLFailure) in
+                _ = try connection.query(right.probe)
+            }
+        } catch {
+            guard error.code == .permission else { throw error }
+            throw StoreFailure(
+                .permission,
+                "\(doing): the account may see only some of them, and the others look missing to it; "
+                    + "name an administrator in PUSHSWEEP_STORE_URL and PUSHSWEEP_STORE_PASSWORD for "
+                    + "this command")
+        }
+    }
 }
 
 // Hosts that share a table share its lease.

@@ -131,14 +131,17 @@ struct LayoutExamination {
                 "nothing is deleted, only marked"
             default: layout.lostReturn(under: mapping)
             }
+        // A server shows an account only the columns that it has a right on.
+        let isServer = table.engine != nil
         let cure =
             mapping.registeredAt.column == .absent
             ? "name one under store.active-users.registered-at"
             : "`pushsweep schema print --upgrade` prints a column and the triggers that write it"
+                + (isServer ? ", and `pushsweep check --grants` the right to see it" : "")
         return StoreFinding(
             .warning,
-            "\(layout.table) has no column for the time of registration: \(consequence); "
-                + cure)
+            "\(layout.table) has no column for the time of registration"
+                + (isServer ? " that the account may see" : "") + ": \(consequence); " + cure)
     }
 }
 

@@ -141,8 +141,10 @@ extension TableLayout {
             return "\(returned), or with another one in the same row, stays marked until the "
                 + "application empties \(mark.name) or deletes the row and inserts it again"
         }
-        return
-            "\(returned) stays marked, also if its row is deleted and inserted again, until an undo "
-            + "takes the mark out of pushsweep_invalid"
+        // A new row has a new time, where there is one.
+        let whatever =
+            registration == nil ? ", also if its row is deleted and inserted again," : ""
+        return "\(returned) stays marked\(whatever) until an undo takes the mark out of "
+            + "pushsweep_invalid"
     }
 }

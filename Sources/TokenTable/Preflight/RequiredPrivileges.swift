@@ -189,8 +189,14 @@ extension TableLayout {
         if mapping.encoding == .hex { types["device_token"] = "VARCHAR(200) NOT NULL" }
         types["registered_at"] = mapping.registeredAt.type?.serverType
         types["invalidated_at"] = mapping.invalidatedAt.type?.serverType
+        let own = Set(
+            PushsweepTable.activeUsers.columns.map { (names[$0.name] ?? $0.name).lowercased() })
+        // Words fit there, and so do numbers.
+        let others = Set([mapping.platform.column, mapping.living.column].compactMap { $0 })
         let table = PushsweepTable.activeUsers.described(
-            as: try TableName(mapping.table), names: names, types: types, adding: [],
+            as: try TableName(mapping.table), names: names, types: types,
+            adding: others.filter { !own.contains($0.lowercased()) }.sorted()
+                .map { (name: $0, type: "VARCHAR(255) NULL") },
             key: mapping.key)
         return try LayoutResolver(mapping: mapping, table: table, dialect: .mariaDB).layout()
     }

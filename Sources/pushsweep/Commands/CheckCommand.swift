@@ -20,9 +20,10 @@ struct CheckCommand: ParsableCommand {
             setting and its help text.
 
             With --grants it prints SQL that makes the account of the settings, or the account USER, \
-            and gives it its rights, job by job. That needs no connection and no rights: where the \
-            tables cannot be read, the columns are those of the settings. Leave out the jobs that \
-            the account does not do.
+            and gives it its rights, job by job, those of a queue only where there is one. Run it as \
+            an administrator after `pushsweep schema apply`, whose tables it names. Where the token \
+            table cannot be read, for example because the account does not exist yet, the columns \
+            are those of the settings. Leave out the jobs that the account does not do.
 
             \(HelpText.exitStatus)
             """)

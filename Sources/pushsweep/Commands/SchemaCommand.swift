@@ -20,7 +20,7 @@ struct SchemaCommand: ParsableCommand {
             discussion: """
                 Without --upgrade and --view it prints the whole schema, and connects to nothing. With \
                 one of them it reads the columns of the token table and executes no statement: the \
-                account needs the right to read the table.
+                account needs the right to read the whole table.
 
                 --upgrade prints what an existing token table lacks, and triggers that write the time \
                 of each registration, for applications that do not. --view prints a view of the rows \
@@ -84,9 +84,8 @@ struct SchemaCommand: ParsableCommand {
                 creates nothing and ends with 78, because the name in the settings may be mistyped; \
                 --create-token-table creates that table too. Creates push_queue if it is missing and an app has a provider or the settings \
                 name store.push-queue.table. Existing tables do not change without --upgrade. With it \
-                the token table gains missing columns and the missing index, the queue the index that \
-                finds open rows, and push_queue is created without a provider too. A second run does \
-                nothing.
+                the token table gains missing columns and the missing index, and an existing queue the \
+                index that finds open rows. A second run does nothing.
 
                 \(HelpText.exitStatus)
                 """)

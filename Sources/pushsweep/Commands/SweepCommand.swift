@@ -12,13 +12,15 @@ struct SweepCommand: ParsableCommand {
             saw it dead is kept. Feeds that an earlier run left are applied first.
 
             With --dry-run the feeds are read and kept as pending and no row changes; the next run \
-            applies them. While a feed is pending the exit code is 75.
+            applies them. While a feed is pending the exit code is 75. Rows of pushsweep_evidence stay \
+            in their table, which is no reason for 75.
 
             Only one of several hosts with one token table sweeps at a time; the others end with 4 \
             and name it. While the database is too busy the run pauses between chunks, or ends with \
             75, by the throttle options or the settings of the same names.
 
-            Quiet on success when stdout is not a terminal, so that cron sends no mail.
+            Quiet on success when stdout is not a terminal, so that cron sends no mail. A dry run \
+            always prints its report.
 
             \(HelpText.exitStatus)
             """)
@@ -41,7 +43,8 @@ struct SweepCommand: ParsableCommand {
             let settings = try throttle.over(common.settings())
             var plan = try SweepPlan(sweeping: settings, apps: app, dryRun: dryRun, context)
             plan.metrics = MetricsPlan(settings, dryRun: dryRun)
-            return common.print(Sweep.run(plan, context), context, settings)
+            return common.print(
+                Sweep.run(plan, context), context, settings, isWanted: dryRun)
         }
     }
 }
@@ -99,7 +102,8 @@ struct ReplayCommand: ParsableCommand {
                 replaying: file, feed: feed, app: app, environment: environment,
                 settings: settings, dryRun: dryRun)
             plan.metrics = MetricsPlan(settings, dryRun: dryRun)
-            return common.print(Sweep.run(plan, context), context, settings)
+            return common.print(
+                Sweep.run(plan, context), context, settings, isWanted: dryRun)
         }
     }
 }

@@ -7,8 +7,9 @@ import TestSupport
 import Testing
 
 /// A page of `docs/recipes` as a reader follows it: the page's tables in a database of its own, the
-/// page's settings file word for word, and the page's commands. Addresses, ports, passwords and
-/// authorities come from variables; the files that the settings name lie beside them.
+/// page's settings file word for word, and the page's commands, from the printed grants on by an account
+/// that has these and no other rights. Addresses, ports, passwords and authorities come from variables;
+/// the files that the settings name lie beside them.
 final class RecipeStage {
     /// The token of the pages' examples.
     static let hex = "c9d4c07cfbbc26d6ef87a44d53e169831096a5d5fd82547556659dddf715defc"
@@ -19,9 +20,13 @@ final class RecipeStage {
     /// The results of the commands that ran, oldest first.
     private(set) var results: [ToolResult] = []
     /// More variables for each command.
-    var environment: [String: String] = [:]
+    var environment: [String: String] {
+        get { shell.environment }
+        set { shell.environment = newValue }
+    }
     /// The settings file.
     var settings: String
+    private let shell: DocumentShell
     private var gateways: [ProviderGateway] = []
 
     /// Makes the page's tables and its settings file.
@@ -34,32 +39,24 @@ final class RecipeStage {
         for block in blocks where block.language == "sql" && block.name == own {
             for statement in block.statements { try database.sql.run(statement) }
         }
-        try folder.write("db-password", (database.settings.password ?? "unused") + "\n")
-        switch database.settings.location {
-        case .sqlite(let path): environment["PUSHSWEEP_STORE_URL"] = "sqlite://\(path)"
-        case .server(let server):
-            guard case .tcp(let host, let port) = server.address,
-                let ca = MariaDBServer.fromEnvironment?.ca
-            else { throw TestFailure("the test server is reached over TCP") }
-            environment["PUSHSWEEP_STORE_URL"] =
-                "mysql://\(server.user)@\(host):\(port)/\(server.database)"
-            environment["PUSHSWEEP_STORE_TLS_CA"] = ca
-        }
-        environment["PUSHSWEEP_STATE"] = folder.file("state")
+        shell = try DocumentShell(database, folder)
     }
 
     /// Runs a command of `pushsweep` with the page's settings.
     @discardableResult
     func run(_ words: [String]) throws -> ToolResult {
-        let file = try folder.write("pushsweep.yaml", settings)
-        return try RunningTool(
-            "pushsweep", words + ["--config", file], environment: environment
-        ).wait()
+        try folder.write("pushsweep.yaml", settings)
+        return try shell.run(words)
+    }
+
+    /// Gives the account its rights again, after a change of the settings or of the table.
+    func grantAgain() throws {
+        try folder.write("pushsweep.yaml", settings)
+        try shell.grantAgain()
     }
 
     /// Runs the commands and the statements of one section in their order, without blocks that have
-    /// a name. Each command must end as
-    /// its comment says. Returns what was printed.
+    /// a name. Each command must end as its comment says. Returns what was printed.
     @discardableResult
     func follow(_ section: String) throws -> String {
         var printed = ""
@@ -73,7 +70,7 @@ final class RecipeStage {
                 continue
             }
             for (words, exit) in block.commands {
-                let result = try run(shell: words)
+                guard let result = try run(line: words) else { continue }
                 results.append(result)
                 printed += result.output + result.error
                 #expect(
@@ -84,19 +81,13 @@ final class RecipeStage {
         return printed
     }
 
-    private func run(shell words: [String]) throws -> ToolResult {
-        if words.first == "pushsweep" {
-            return try run(
-                words.dropFirst().map { word in
-                    guard let block = blocks.first(where: { $0.name == word }) else { return word }
-                    return try folder.write(word, block.text)
-                })
-        }
-        // The reader is in the folder of the settings file.
-        return try RunningTool(
-            program: URL(fileURLWithPath: "/bin/sh"),
-            ["-c", "cd '\(folder.path)' && \(words.joined(separator: " "))"]
-        ).wait()
+    private func run(line words: [String]) throws -> ToolResult? {
+        try folder.write("pushsweep.yaml", settings)
+        return try shell.run(
+            line: words.map { word in
+                guard let block = blocks.first(where: { $0.name == word }) else { return word }
+                return try folder.write(word, block.text)
+            })
     }
 
     /// Starts a gateway for the apps of the settings, which answers 410 to some tokens. It lives as

@@ -1,12 +1,45 @@
 import APNsProtocol
 import APNsSimulator
 import Foundation
+import Settings
 import TestSupport
 import Testing
 
 @Suite("The recipes, each run from its page")
 struct RecipeTests {
     private static let hex = RecipeStage.hex
+
+    @Test(
+        "each page makes tables, then grants, and then its check and sweep need no other account",
+        arguments: SettingsExample.allCases.filter { $0 != .short })
+    func order(_ example: SettingsExample) throws {
+        let blocks = try DocumentBlock.all(of: "docs/recipes/\(example.rawValue).md")
+        let commands = blocks.filter { $0.language == "sh" }.flatMap(\.commands).map(\.words)
+            .filter { ["pushsweep", "mysql"].contains($0.first) }
+        #expect(
+            commands.prefix(4).map { $0.filter { !$0.hasPrefix("--") }.joined(separator: " ") } == [
+                "pushsweep schema apply", "pushsweep check pushsweep > grants.sql",
+                "mysql push < grants.sql", "pushsweep check",
+            ])
+        let dry = try #require(commands.firstIndex(of: ["pushsweep", "sweep", "--dry-run"]))
+        #expect(commands[dry + 1] == ["pushsweep", "sweep"])
+    }
+
+    @Test(
+        "each page gives the files with secrets that its settings name to the user of the run",
+        arguments: SettingsExample.allCases.filter { $0 != .short })
+    func owners(_ example: SettingsExample) throws {
+        let path = DocumentBlock.path("docs/recipes/\(example.rawValue).md")
+        let page = try String(contentsOf: path, encoding: .utf8)
+        let given = page.split(separator: "\n").filter { $0.hasPrefix("chown pushsweep ") }
+        let names = page.matches(
+            of: /(?:file|key): ([A-Za-z0-9_-]+\.(?:p8|p12|pem|key))|passphrase-file: ([a-z-]+)/
+        )
+        .compactMap { $0.1 ?? $0.2 }
+        for name in Set(names) where !["chat.pem", "chat.key"].contains(name) {
+            #expect(given.contains { $0.contains(name) }, "\(name)")
+        }
+    }
 
     @Test(
         "django: active says who is dead, and a row that Django sets active again stays so",

@@ -85,6 +85,15 @@ struct ServerRecipeTests {
 
         let time = try #require(stage.blocks.first { $0.name == "time" }?.statements.first)
         try stage.database.sql.run(time)
+        // A server hides the new column from the account, so the check must not say that none is there.
+        let hidden = try stage.run(["check"])
+        #expect(hidden.exit == 0)
+        #expect(
+            hidden.output.contains(
+                "no column for the time of registration that the account may see")
+                && hidden.output.contains("`pushsweep check --grants` the right to see it"))
+        try stage.follow("A device that comes back")
+        #expect(try !stage.run(["check"]).output.contains("no column for the time"))
         try stage.database.execute(
             "UPDATE active_users SET registered_at = registered_at - INTERVAL 1 DAY")
         try stage.database.execute(evidence, [.integer(now - 60_000)])
@@ -111,6 +120,39 @@ struct ServerRecipeTests {
         }
         try rejoin()
         #expect(try send()["sent"] as? Int ?? 0 > 0)
+    }
+
+    @Test(
+        "pushchat: after --upgrade the marks are in the row, and the printed view leaves them out")
+    func pushchatUpgraded() throws {
+        let stage = try RecipeStage("pushchat", .mariaDB)
+        try stage.provider(["pushchat"], dead: [])
+        for (number, token) in [hexToken(1), hexToken(2), hexToken(3)].enumerated() {
+            try stage.database.execute(
+                "INSERT INTO active_users VALUES (?, ?, 'n', 'room', '127.0.0.1')",
+                [.text("udid\(number)"), .text(token)])
+        }
+        try stage.follow("First run")
+        try stage.insert(["pushchat", hexToken(1), 410, nil, 1_700_000_000_000])
+        #expect(try stage.run(["sweep"]).exit == 0)
+        let upgraded = try stage.run(["schema", "apply", "--upgrade"])
+        #expect(upgraded.exit == 0, "\(upgraded.error)")
+        try stage.follow("A device that comes back")
+        try stage.insert(["pushchat", hexToken(2), 410, nil, 1_700_000_000_000])
+        let swept = try stage.run(["sweep"])
+        #expect(swept.exit == 0, "\(swept.error)")
+        #expect(
+            try stage.database.texts(
+                "SELECT device_token FROM active_users WHERE invalidated_at IS NOT NULL")
+                == [[hexToken(2)]])
+        #expect(try stage.marked == 1)
+        let view = try stage.run(["schema", "print", "--view", "--format", "json"])
+        for statement in try #require(view.json["statements"] as? [String]) {
+            try stage.database.sql.run(statement)
+        }
+        let sendable = try stage.database.texts("SELECT device_token FROM pushsweep_sendable")
+        #expect(!sendable.contains([hexToken(2)]) && sendable.contains([hexToken(3)]))
+        #expect(!sendable.contains([hexToken(1)]), "marked before the upgrade")
     }
 
     @Test("pushchat: the list of a private gateway marks tokens of the unchanged table")
@@ -151,6 +193,7 @@ struct ServerRecipeTests {
             ("policy: {action: delete, delete-without-registration-time: true}", 0),
         ] {
             stage.settings = page + policy + "\n"
+            try stage.grantAgain()
             try stage.follow("Keep another sender")
             #expect(try stage.database.count(rows) == left, "\(policy)")
         }
@@ -177,6 +220,9 @@ struct ServerRecipeTests {
                     + "VALUES (?, ?, '2020-01-01 00:00:00')",
                 [.integer(Int64(number)), .text(groups.joined(separator: " "))])
         }
+        try stage.database.execute(
+            "INSERT INTO devices (user_id, device_token, created_at) VALUES (3, ?, '2020-01-01')",
+            [.text(Self.hex)])
         try stage.follow("Certificate")
         let printed = try stage.follow("First run")
         let statement = try #require(
@@ -187,9 +233,11 @@ struct ServerRecipeTests {
             printed.split(whereSeparator: \.isWhitespace).joined(separator: " ").contains(words),
             "\(printed)")
         try stage.follow("Rewrite the tokens")
+        try stage.follow("Evidence")
+        #expect(try stage.marked == 1)
         try stage.follow("Send")
         #expect(gateway.log.requestsByToken.count == 2)
-        #expect(try stage.marked == 1)
+        #expect(try stage.marked == 2)
 
         // The same certificate as PKCS#12, without the steps.
         stage.settings = stage.settings.replacingOccurrences(
