@@ -373,9 +373,10 @@ private struct ChangeReader {
     mutating func take(_ result: ToolResult) throws {
         guard let end = result.output.lastIndex(of: "\n") else { return }
         for line in result.output[..<end].split(separator: "\n") {
-            let change = try JSONDecoder().decode([String: String].self, from: Data(line.utf8))
-            tokens.append(try #require(change["token"]))
-            cursor = try #require(change["cursor"])
+            let change = try #require(
+                try JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any])
+            tokens.append(try #require(change["token"] as? String))
+            cursor = try #require(change["cursor"] as? String)
         }
     }
 }
