@@ -130,12 +130,12 @@ struct LedgerTests {
         try store.session.record(
             RunRecord(
                 id: "r", kind: "sweep", started: began, ended: EpochMilliseconds(start + 5),
-                host: "h", counts: "{}", guardResult: "passed"))
+                host: "h", operator: "ada on pts/1", counts: "{}", guardResult: "passed"))
         #expect(
             try database.texts("SELECT * FROM pushsweep_run") == [
                 [
                     "r", "sweep", "2024-01-01 00:00:00.000", "2024-01-01 00:00:00.005", "h", "{}",
-                    "passed",
+                    "passed", "ada on pts/1",
                 ]
             ])
     }

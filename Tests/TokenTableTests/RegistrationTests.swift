@@ -256,6 +256,12 @@ struct RegistrationCheckTests {
                 engine, ", \(name) DATETIME NULL, invalidated_at DATETIME NULL", ", \(value), NULL"
             ) { $0.registeredAt.column = .named(name) }
         }
+        // A row that is inserted again has a new time, so its mark no longer counts.
+        let beside = try Self.warnings(engine, ", date_created DATETIME NULL", ", \(now)") {
+            $0.registeredAt.column = .named("date_created")
+        }
+        #expect(beside.count == 1 && beside[0].contains("or deletes and inserts the row"))
+        #expect(!beside[0].contains("also if its row"), "\(beside)")
         let created = try found("date_created", now)
         #expect(created.count == 1 && created[0].contains("set once"), "\(created)")
         let empty = try found("registered_at", "NULL")
