@@ -27,7 +27,8 @@ struct SpellingRewriting {
     /// What else the statements do, as a part of a sentence; nil where they only rewrite.
     var note: String? {
         guard !uniqueIndexes.isEmpty else { return nil }
-        return "the column is unique, so of two rows with the same token the one in the odd spelling "
+        return
+            "the column is unique, so of two rows with the same token the one in the odd spelling "
             + (mayBeEmpty ? "loses its token" : "is removed")
     }
 
