@@ -44,7 +44,8 @@ struct SpellingRewriting {
         let isToken =
             separators.isSubset(of: " <>".utf8)
             ? isLongHex(plain)
-            : "\(isPlainHex(plain)) AND \(characterCount)(\(plain)) = \(UnfindableSpelling.usualDigits)"
+            : "\(isPlainHex(plain)) AND \(characterCount)(\(plain)) = "
+                + "\(UnfindableSpelling.usualDigits)"
         return rewriting(as: "LOWER(\(plain))", where: isToken)
     }
 
@@ -67,11 +68,14 @@ struct SpellingRewriting {
         }
         let bytes =
             "FROM_BASE64(CONCAT(\(plain), REPEAT('=', (4 - CHAR_LENGTH(\(plain)) % 4) % 4)))"
+        let token = layout.token.encoding == .binary ? bytes : "LOWER(HEX(\(bytes)))"
+        // Hex is longer than Base64, and a session may let the server cut it off.
+        let fits = length.map { " AND CHAR_LENGTH(\(token)) <= \($0)" } ?? ""
         return rewriting(
-            as: layout.token.encoding == .binary ? bytes : "LOWER(HEX(\(bytes)))",
+            as: token,
             where: "\(text) REGEXP '^[0-9A-Za-z+/_-]{43,134}=*$' "
                 + "AND \(text) REGEXP '[^0-9A-Fa-f]' AND CHAR_LENGTH(\(plain)) % 4 <> 1 "
-                + "AND \(bytes) IS NOT NULL")
+                + "AND \(bytes) IS NOT NULL\(fits)")
     }
 
     private var sqliteBase64: [String]? {
@@ -97,8 +101,11 @@ struct SpellingRewriting {
 
     private var tableName: String { layout.table.sql(dialect) }
 
-    /// A column of the row that changes.
-    private func column(_ name: String) -> String { "\(tableName).\(dialect.quoted(name))" }
+    /// A column of the row that changes, with the table where the statement reads other rows too.
+    private func column(_ name: String) -> String {
+        let isAlone = isServer && uniqueIndexes.isEmpty
+        return isAlone ? dialect.quoted(name) : "\(tableName).\(dialect.quoted(name))"
+    }
 
     private var name: String { column(layout.token.name) }
 
@@ -138,11 +145,12 @@ struct SpellingRewriting {
     /// The statements that give the rows under a condition another token.
     private func rewriting(as value: String, where condition: String) -> [String] {
         var terms = [condition]
-        terms.append(
-            isServer
-                ? "CAST(\(value) AS BINARY) <> CAST(\(name) AS BINARY)"
-                : "\(value) <> CAST(\(name) AS TEXT) COLLATE BINARY")
-        if isServer, let length { terms.append("CHAR_LENGTH(\(value)) <= \(length)") }
+        // A server leaves a row alone that gets the values it has.
+        if !isServer {
+            terms.append("\(value) <> CAST(\(name) AS TEXT) COLLATE BINARY")
+        } else if !uniqueIndexes.isEmpty {
+            terms.append("CAST(\(value) AS BINARY) <> CAST(\(name) AS BINARY)")
+        }
         if let platform = layout.platform {
             let word = platform.column.isInteger ? platform.word : dialect.literal(platform.word)
             terms.append("\(column(platform.column.name)) = \(word)")

@@ -177,8 +177,9 @@ package struct SendableRows {
     /// `Chat` for one value where the collation does. With the row's key every row has its own result.
     private var ownResult: String {
         guard dialect.engine == .mariaDB else { return "" }
-        let key = layout.key.map { column($0.name) }.joined(separator: ", ")
-        return " AND CONCAT_WS('-', pushsweep_invalid.app, \(key)) <> ''"
+        // Hex mixes with no other collation.
+        let key = layout.key.map { "HEX(\(column($0.name)))" }.joined(separator: ", ")
+        return " AND CONCAT_WS('-', HEX(pushsweep_invalid.app), \(key)) <> ''"
     }
 
     var besideToken: String {

@@ -1,0 +1,72 @@
+import APNsProtocol
+import TestSupport
+import Testing
+import TokenHygiene
+
+@testable import Database
+@testable import TokenTable
+
+@Suite("Triggers of the application")
+struct ForeignTriggerTests {
+    /// Triggers by engine, and whether they write the time of a registration.
+    static let triggers: [(TestEngine, String, Bool)] = [
+        (
+            .mariaDB,
+            "AFTER UPDATE ON devices FOR EACH ROW INSERT INTO audit VALUES (OLD.id, OLD.registered_at)",
+            false
+        ),
+        (
+            .mariaDB,
+            "BEFORE UPDATE ON devices FOR EACH ROW BEGIN IF NEW.registered_at = OLD.registered_at "
+                + "THEN SET NEW.nick = 'registered_at', @a = NEW.registered_at; END IF; END", false
+        ),
+        (
+            .mariaDB,
+            "BEFORE UPDATE ON devices FOR EACH ROW SET NEW.nick = CONCAT('a', ';'), "
+                + "NEW . `Registered_At` := UTC_TIMESTAMP()", true
+        ),
+        (
+            .sqlite,
+            "AFTER UPDATE ON devices BEGIN INSERT INTO audit VALUES (OLD.id, OLD.registered_at); END",
+            false
+        ),
+        (
+            .sqlite,
+            "AFTER UPDATE ON devices BEGIN UPDATE audit SET registered_at = 1 WHERE id = NEW.id; END",
+            false
+        ),
+        (
+            .sqlite,
+            "AFTER UPDATE OF nick ON devices BEGIN UPDATE devices SET registered_at = datetime('now'); "
+                + "END", false
+        ),
+        (
+            .sqlite,
+            "AFTER UPDATE OF nick, [Device_Token] ON devices BEGIN UPDATE OR IGNORE \"devices\" "
+                + "SET nick = 'registered_at', registered_at = datetime('now') WHERE id = NEW.id; END",
+            true
+        ),
+    ].filter { TestEngine.available.contains($0.0) }
+
+    @Test("check takes a trigger for one that writes the time only if it does", arguments: triggers)
+    func writers(_ engine: TestEngine, _ trigger: String, _ writes: Bool) throws {
+        let database = try TokenDatabase(engine)
+        try database.createSideTables()
+        try database.sql.run("CREATE TABLE audit (id INTEGER, registered_at DATETIME NULL)")
+        try database.sql.run(
+            "CREATE TABLE devices (id INTEGER PRIMARY KEY, device_token VARCHAR(64), "
+                + "nick VARCHAR(20), registered_at DATETIME NULL)")
+        try database.execute(
+            "INSERT INTO devices VALUES (1, ?, 'a', '2024-01-01 00:00:00')",
+            [.text(DeviceToken.numbered(1).hex)])
+        try database.sql.run("CREATE TRIGGER audit_devices \(trigger)")
+        let findings = try database.store { $0.table = "devices" }
+            .examine(.apply(RemovalPolicy())).findings
+        #expect(
+            findings.contains { $0.severity == .ok && $0.sentence.hasPrefix("trigger ") } == writes)
+        #expect(
+            findings.contains {
+                $0.severity == .warning && $0.sentence.contains("days old")
+            } != writes)
+    }
+}
