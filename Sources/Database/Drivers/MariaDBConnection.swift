@@ -260,6 +260,8 @@ package final class MariaDBConnection: SQLConnection {
             throw refusal(of: MYSQL_OPT_READ_TIMEOUT)
         }
         defer { _ = mysql_options(handle, MYSQL_OPT_READ_TIMEOUT, &usual) }
+        // A statement prepared before has the columns of then (error 2057).
+        statements.removeAll()
         try run(sql)
     }
 
