@@ -77,14 +77,18 @@ struct GrantTests {
                 environment: ["PUSHSWEEP_STORE_PASSWORD": "x"]
             ).wait())
         #expect(grants.result.exit == 0, "\(grants.result.error)")
-        let read = grants.statements("sweep").joined()
-        for name in example.text.matches(
-            of: /(?:token|column|registered-at|app): \{?(?:column: )?([a-zA-Z_]{4,})/
-        ).map(\.1) where !["longest", "none"].contains(name) {
-            #expect(read.contains("`\(name)`"), "\(name): \(read)")
+        let text = example.text.replacing(/\s*#[^\n]*/, with: "")
+        let read = try #require(grants.statements("sweep").first)
+        // With `policy: {action: delete}` all columns are read.
+        if read.hasPrefix("GRANT SELECT (") {
+            let named = text.matches(
+                of: /(?:token|column|registered-at|app): \{?(?:column: )?([a-zA-Z_]{4,})/)
+            for name in named.map(\.1) where !["longest", "none"].contains(name) {
+                #expect(read.contains("`\(name)`"), "\(name): \(read)")
+            }
         }
         let jobs = grants.jobs.map(\.job)
-        #expect(jobs.contains("enqueue") == example.text.contains("provider:"), "\(jobs)")
+        #expect(jobs.contains("enqueue") == text.contains("provider:"), "\(jobs)")
     }
 
     @Test(
@@ -184,15 +188,11 @@ struct GrantTests {
         try become("undo")
         let undone = try stage.run("undo", run)
         #expect(undone.exit == 0, "\(undone.error)")
-        // A table that the account cannot see looks like a missing one.
-        let hidden = try stage.run("purge")
-        #expect(hidden.exit == 78 && hidden.error.contains("pushsweep_day"), "\(hidden.error)")
-        try admin.run(
-            "GRANT SELECT ON \(stage.database.name).pushsweep_day TO \(accounts.last ?? "")@'%'")
+        let account = try #require(accounts.last)
+        try admin.run("GRANT SELECT ON \(stage.database.name).pushsweep_day TO \(account)@'%'")
         let purge = try stage.run("purge")
         #expect(
-            purge.exit == 77 && purge.error.components(separatedBy: "GRANT DELETE").count == 5
-                && purge.error.contains("pushsweep_day"),
+            purge.exit == 77 && purge.error.components(separatedBy: "GRANT DELETE").count == 5,
             "\(purge.error)")
         try become("purge")
         let purged = try stage.run("purge")
