@@ -63,9 +63,11 @@ package enum TokenClass: Int, Hashable, Sendable {
 
 /// A group of rows that an audit counts together.
 package struct TokenGroup: Hashable, Sendable {
-    /// The values of the app's and the environment's column; NULL where the table has none.
+    /// The value of the app's column, as that of the environment NULL where the table has none.
     package let app: SQLValue
+    /// The value of the environment's column.
     package let environment: SQLValue
+    /// What the rows are for a sender.
     package let kind: TokenClass
     /// The age of the mark of a stale row; that of the registration of a living one.
     package let age: AgeRange
