@@ -112,8 +112,10 @@ struct AuditCSV {
     }
 
     private mutating func addForecast(_ forecast: SweepForecast, _ object: String) {
+        add("forecast", object, "", "waiting", forecast.waiting)
+        guard forecast.isJudged else { return }
         let figures: [(String, Int)] = [
-            ("waiting", forecast.waiting), ("applied", forecast.applied),
+            ("applied", forecast.applied),
             ("newer", forecast.newer), ("unknown", forecast.unknown),
             ("removals", forecast.removals),
         ]

@@ -71,8 +71,10 @@ extension AuditedApp {
 
     private var forecastFigures: [Figure] {
         guard forecast.waiting > 0 || forecast.removals > 0 else { return [] }
+        let waiting: Figure = ("Reports that wait", forecast.waiting)
+        guard forecast.isJudged else { return [waiting] }
         return [
-            ("Reports that wait", forecast.waiting),
+            waiting,
             (
                 forecast.held ? "Tokens that would be held" : "Tokens that would become invalid",
                 forecast.applied

@@ -232,6 +232,10 @@ package struct SweepForecast: Codable, Hashable, Sendable {
     /// Rows whose grace period (`policy.delete-after`) has ended.
     package var removals = 0
 
+    /// Whether the waiting reports were compared with the table. Without that only their number is
+    /// known, and the other figures would look like a result of 0.
+    package var isJudged: Bool { applied + newer + unknown + removals > 0 || held }
+
     /// Begins with zeros.
     package init() {}
 }
