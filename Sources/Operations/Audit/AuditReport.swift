@@ -221,20 +221,23 @@ package struct AuditedCredential: Codable, Hashable, Sendable {
 package struct SweepForecast: Codable, Hashable, Sendable {
     /// Tuples and reports that wait in the journal or in `pushsweep_evidence`.
     package var waiting = 0
-    /// Tokens that would become invalid.
+    /// Reports that would make a row invalid, or that the guard would hold back.
     package var applied = 0
-    /// Tokens that would be kept, because they registered again.
+    /// Reports of tokens that would be kept, because they registered again.
     package var newer = 0
-    /// Tokens that no row has.
+    /// Reports of tokens that no row has.
     package var unknown = 0
     /// Whether the guard would hold them.
     package var held = false
     /// Rows whose grace period (`policy.delete-after`) has ended.
     package var removals = 0
 
-    /// Whether the waiting reports were compared with the table. Without that only their number is
-    /// known, and the other figures would look like a result of 0.
-    package var isJudged: Bool { applied + newer + unknown + removals > 0 || held }
+    /// Whether all that waits was found and compared with the table; absent in reports of older
+    /// versions, which compared nothing. Otherwise the figures are incomplete, and 0 is no result.
+    package var judged: Bool?
+
+    /// Whether the figures are complete.
+    package var isJudged: Bool { judged == true }
 
     /// Begins with zeros.
     package init() {}
