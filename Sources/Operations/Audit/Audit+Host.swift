@@ -137,6 +137,12 @@ extension Audit {
                 queue.open = preview.rows
                 queue.toStale = preview.skipped[.stale] ?? 0
                 queue.toUnknown = preview.skipped[.unknown] ?? 0
+                queue.results = try store.queueResults(
+                    of: partition, from: period.since, to: period.until
+                ).map { result in
+                    NamedCount(
+                        result.state + (result.reason.map { " (\($0))" } ?? ""), result.rows)
+                }
                 report.apps[place].queue = queue
             } catch {
                 skip("queue of \(app.partition)", error)

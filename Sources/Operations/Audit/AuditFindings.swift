@@ -202,7 +202,26 @@ extension AuditReport {
     }
 
     private mutating func judgeQueue(of app: AuditedApp) {
-        guard let queue = app.queue, queue.toStale > 0 else { return }
+        guard let queue = app.queue else { return }
+        let saved = queue.results.first { $0.name == "skipped (stale)" }?.count ?? 0
+        if saved > 0 {
+            add(
+                AuditFinding(
+                    "sends-saved", .note, "\(app.app)/\(app.environment)",
+                    "\(saved.counting("notification")) of the period were not sent, because their "
+                        + "token was stale",
+                    cause: "each would have cost a request and an answer 410"))
+        }
+        let lost = queue.results.filter { $0.name.hasPrefix("unknown") }.reduce(0) { $0 + $1.count }
+        if lost > 0 {
+            add(
+                AuditFinding(
+                    "outcome-unknown", .low, "\(app.app)/\(app.environment)",
+                    "\(lost.counting("notification")) of the period got no answer, and are not sent "
+                        + "again",
+                    cure: "see docs/sending.md"))
+        }
+        guard queue.toStale > 0 else { return }
         add(
             AuditFinding(
                 "queued-to-stale", .note, "\(app.app)/\(app.environment)",
