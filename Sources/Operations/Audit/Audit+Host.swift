@@ -78,15 +78,17 @@ extension Audit {
             else { return }
             var hold = AuditedHold(
                 app: discarded.app, environment: discarded.environment, state: "discarded",
-                held: entry.started.rfc3339, cause: "", tuples: 0)
+                held: discarded.heldSince ?? entry.started.rfc3339,
+                cause: discarded.heldCause ?? "", tuples: 0)
             (hold.decision, hold.reason) = (decision, discarded.reason)
             report.holds.append(hold)
         } else if let released = try? JSONDecoder().decode(SweepReport.self, from: summary) {
             for feed in released.apps {
                 var hold = AuditedHold(
                     app: feed.app, environment: feed.environment, state: "released",
-                    held: entry.started.rfc3339, cause: feed.gate ?? "", tuples: feed.tuples)
-                hold.decision = decision
+                    held: feed.heldSince ?? entry.started.rfc3339,
+                    cause: feed.heldCause ?? feed.gate ?? "", tuples: feed.tuples)
+                (hold.decision, hold.reason) = (decision, released.reason)
                 report.holds.append(hold)
             }
         }

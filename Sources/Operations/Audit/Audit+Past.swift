@@ -19,7 +19,8 @@ extension Audit {
         guard time <= now else {
             throw RunFailure(
                 .usage, .settings,
-                "\(doing): it is in the future, the database has \(now.rfc3339); name an earlier time")
+                "\(doing): it is in the future, the database has \(now.rfc3339); name an earlier time"
+            )
         }
         if let until = wish.until, until > time {
             throw RunFailure(
@@ -82,7 +83,8 @@ extension Audit {
                 "overwritten-since", .note, "\(app.app)/\(app.environment)",
                 "\(count.counting("row")) registered later or got a mark that no run made; what they "
                     + "were then is unknown, and no other figure counts them",
-                cause: "a registration overwrites what the row was; a row that was new cannot be told "
+                cause:
+                    "a registration overwrites what the row was; a row that was new cannot be told "
                     + "from one that registered again"))
     }
 
@@ -102,7 +104,8 @@ extension Audit {
                     "gone-since", .note, report.table,
                     "\(doubts.gone.counting("row")) that a run changed later are no longer in the "
                         + "table; no figure counts them",
-                    cause: "the application removed them; rows that it removed and no run had changed "
+                    cause:
+                        "the application removed them; rows that it removed and no run had changed "
                         + "leave no trace at all"))
         }
         if doubts.foreign > 0 {

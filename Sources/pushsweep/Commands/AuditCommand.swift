@@ -93,6 +93,9 @@ struct AuditCommand: ParsableCommand {
         }
     }
 
+    /// The first line: the others are the versions of libraries.
+    private var version: String { String(Version.text.prefix { !$0.isNewline }) }
+
     func run() throws {
         let common = options.common()
         try common.finish { context in
@@ -103,7 +106,7 @@ struct AuditCommand: ParsableCommand {
             wish.isDeep = deep
             wish.usersFile = usersWithoutToken
             wish.baseline = try baseline.map(AuditReport.init(file:))
-            let report = try Audit.run(common.settings(), wish, version: Version.text, context)
+            let report = try Audit.run(common.settings(), wish, version: version, context)
             for file in output {
                 try ReplacedFile.report(file).replace(
                     with: report.document(AuditFormat(file: file) ?? .text))
