@@ -151,7 +151,8 @@ package struct Explain {
                 "run, feed, part, action, row_key, before_image, evidence_at, source, changed_at, "
                 + "token"
             guard try readable(.change, columns, store) else { return [:] }
-            let readsFeeds = try readable(.feed, "feed, part, app, environment, released", store)
+            let readsFeeds = try readable(
+                .feed, "feed, part, app, environment, released, source", store)
             if try !history.ledgerHasIndex() {
                 report.notes.append(
                     "pushsweep_change has no index over its tokens, so all its entries were read; run "

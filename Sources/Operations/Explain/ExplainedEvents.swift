@@ -237,7 +237,7 @@ struct ExplainedEvents {
             (event.before, event.after) = (change.before?.words, change.after?.words)
             (event.run, event.runKind) = (change.run, run?.kind)
             (event.operator, event.host) = (run?.operator, run?.host)
-            event.reason = change.refusal
+            event.reason = change.refusal ?? change.reason
             add(event, at: change.changed, of: app)
         }
     }

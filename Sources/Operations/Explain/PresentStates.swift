@@ -150,7 +150,8 @@ struct PresentStates {
         return (parts.joined(separator: "; ") + guarded, due)
     }
 
-    /// What `policy.delete-after` does to the rows.
+    /// What `policy.delete-after` does to the rows. The period begins at the mark, and again at each
+    /// change that this program made, an undo too (see `Expiry`).
     private func expiry(
         _ rows: [TokenRow]
     ) -> (words: String?, due: EpochMilliseconds?, isDue: Bool) {
@@ -159,7 +160,8 @@ struct PresentStates {
         }
         for row in rows where row.judgedByEvidence.isStale {
             guard let mark = row.judgedByEvidence.invalidatedAt else { continue }
-            let due = mark.advanced(by: period)
+            let changed = facts.changes.filter { $0.refusal == nil }.compactMap(\.changed).max()
+            let due = max(mark, changed ?? mark).advanced(by: period)
             guard facts.policy.isDue(row.judgedByEvidence, at: max(due, facts.now)) else {
                 return (
                     "never delete \(name(row)), because it is not sure that it registered before its "

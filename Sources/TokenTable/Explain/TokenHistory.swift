@@ -80,8 +80,10 @@ package struct TokenChange: Hashable, Sendable {
     package var partition: Partition?
     /// Whether a person released the feed.
     package var isReleased = false
-    /// `feedback`, a reason of APNs, `delete-after` or `undo`.
+    /// The source of the feed: `feedback`, a reason of APNs, `delete-after` or `undo`.
     package let source: String
+    /// The reason of the mark, as the row's reason column has it; nil for the change of an undo.
+    package let reason: String?
     /// The time of the evidence.
     package let evidence: EpochMilliseconds?
     /// The time of the change by the database's clock.
@@ -269,7 +271,7 @@ extension TokenHistory {
         }
     }
 
-    private typealias Checkpoint = (partition: Partition, isReleased: Bool)
+    private typealias Checkpoint = (partition: Partition, isReleased: Bool, source: String)
 
     /// The checkpoints of feeds, by feed and part.
     private func checkpoints(of feeds: Set<String>) throws(SQLFailure) -> [String: Checkpoint] {
@@ -277,12 +279,12 @@ extension TokenHistory {
         for run in feeds.sorted().runs(of: StatementShape.longest) {
             let values = StatementShape.padded(run.map(SQLValue.text))
             let rows = try connection.query(
-                "SELECT feed, part, app, environment, released FROM pushsweep_feed "
+                "SELECT feed, part, app, environment, released, source FROM pushsweep_feed "
                     + "WHERE feed IN (\(placeholders(values.count)))", values)
             for row in 0..<rows.count {
                 found["\(rows[row, 0].text ?? "") \(rows[row, 1].count ?? 0)"] = (
                     Partition(app: rows[row, 2].text ?? "", environment: rows[row, 3].text ?? ""),
-                    rows[row, 4].count == 1
+                    rows[row, 4].count == 1, rows[row, 5].text ?? ""
                 )
             }
         }
@@ -304,7 +306,8 @@ extension TokenHistory {
         return TokenChange(
             run: values[0].text ?? "", feed: values[1].text ?? "", action: action,
             key: LedgerKey(values[4].text ?? "", of: token), partition: checkpoint?.partition,
-            isReleased: checkpoint?.isReleased ?? false, source: source, evidence: evidence,
+            isReleased: checkpoint?.isReleased ?? false, source: checkpoint?.source ?? source,
+            reason: source == "undo" ? nil : source, evidence: evidence,
             changed: time.mark(values[7]), before: images.map { standing($0.before) },
             after: images.map { standing($0.after) },
             refusal: isRefused
