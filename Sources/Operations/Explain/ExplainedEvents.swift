@@ -229,6 +229,7 @@ struct ExplainedEvents {
             words +=
                 by.map { $0 + (run?.operator.map { ", \($0)" } ?? "") + ")" }
                 ?? " (run \(change.run.prefix(8)))"
+            if change.isReleased { words += ", released by a person" }
             if isExpiry { words += ", after the period of policy.delete-after" }
             var event = ExplainedEvent(
                 kind, (app.map { "\($0): " } ?? "") + words)
