@@ -205,15 +205,9 @@ struct ExplainTests {
         guard MariaDBServer.fromEnvironment != nil else { return }
         let stage = try SweepStage(.mariaDB, dead: 3)
         _ = try stage.sweep()
-        let server = try #require(MariaDBServer.fromEnvironment)
-        let admin = try server.connection()
-        let name = "e" + UUID().uuidString.lowercased().filter { $0 != "-" }.prefix(12)
-        try admin.run("CREATE USER '\(name)'@'%' IDENTIFIED BY 'p'")
-        defer { try? admin.run("DROP USER '\(name)'@'%'") }
-        let url = "mysql://\(name)@\(server.host):\(server.port)/\(stage.database.name)"
-        let account = ["PUSHSWEEP_STORE_URL": url, "PUSHSWEEP_STORE_PASSWORD": "p"]
-        try admin.run("GRANT SELECT ON \(stage.database.name).active_users TO '\(name)'@'%'")
-        let (little, _) = try stage.explain(1, environment: account)
+        let account = try #require(try ReadingAccount(of: stage.database))
+        try account.grantSelect(on: "active_users")
+        let (little, _) = try stage.explain(1, environment: account.environment)
         for table in ["pushsweep_change", "pushsweep_invalid", "pushsweep_run"] {
             #expect(
                 little.gaps.contains { $0.hasPrefix("\(table): the account may not read it") },
@@ -221,8 +215,8 @@ struct ExplainTests {
         }
         #expect(little.tokens[0].events.map(\.kind) == [.registered, .mark, .evidence])
         #expect(!little.tokens[0].apps[0].sends)
-        try admin.run("GRANT SELECT ON \(stage.database.name).* TO '\(name)'@'%'")
-        let (whole, _) = try stage.explain(1, environment: account)
+        try account.grantSelect()
+        let (whole, _) = try stage.explain(1, environment: account.environment)
         #expect(whole.gaps == [], "\(whole.gaps)")
         #expect(
             whole.tokens[0].events.map(\.kind) == [.registered, .mark, .evidence, .change])

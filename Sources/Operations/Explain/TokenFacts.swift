@@ -190,3 +190,19 @@ extension ExplainedEvent.Rule {
         .deleted, .marked, .undecided, .undated, .moved, .refused, .newer, .already, .unknown,
     ]
 }
+
+extension RowStanding {
+    /// The state as a clause.
+    var words: String {
+        guard exists else { return "absent" }
+        var parts: [String] = []
+        if let isDead { parts.append(isDead ? "dead" : "living") }
+        if let mark {
+            parts.append("marked since \(mark.rfc3339)" + (reason.map { " (\($0))" } ?? ""))
+        } else if isDead == nil {
+            parts.append("without a mark")
+        }
+        if let registeredAt { parts.append("registered at \(registeredAt.rfc3339)") }
+        return parts.joined(separator: ", ")
+    }
+}
