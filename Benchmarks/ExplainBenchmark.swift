@@ -1,7 +1,6 @@
-// The CPU time of a whole `pushsweep explain` of one token, against a ledger of a million changes in an
-// SQLite file, with a token table of as many rows. The token has a row and an entry in the middle of
-// the ledger. Beside it the same
-// without the index of the ledger, so that its worth shows.
+// The CPU time of a whole `pushsweep explain` of one token, against a ledger of a million changes in
+// an SQLite file, with a token table of as many rows. The token has a row, and an entry in the
+// middle of the ledger. Beside it the same without the index of the ledger.
 
 import APNsProtocol
 import Database

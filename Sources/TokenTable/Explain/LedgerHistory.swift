@@ -5,7 +5,7 @@
 // for followers. An entry about a row that is gone is found like any other.
 //
 // The price is one index entry for each changed row. Evidence is applied in the order of tokens, so
-// the index entries of a feed are written in their order too; docs/explain.md has the figures. An
+// the index entries of a feed are written in their order too; docs/decisions.md has the figures. An
 // older ledger gets the index with `schema apply`. Until then all entries are read, and the result
 // says so. Entries of versions before `token` existed cannot be found; the result says that too.
 
