@@ -35,7 +35,9 @@ struct ExplainBenchmark {
         _ = try SchemaWork(
             settings: loaded, creatingTokens: true, upgrade: false, dryRun: false
         ).run()
-        let path = place.file("state") + "/tokens.sqlite"
+        guard case .sqlite(let path) = loaded.store.location else {
+            throw BenchmarkFailure(description: "the settings name no SQLite file")
+        }
         let sql = SQLiteConnection(
             path: path, creates: false, StoreSettings(location: .sqlite(path: path)))
         try sql.connect()
