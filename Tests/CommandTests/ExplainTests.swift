@@ -185,7 +185,8 @@ struct ExplainTests {
         try database.register(.numbered(4), at: registered, mark: dead - 86_400_000)
         #expect(try stage.sweep().exit == 0)
         let wanted: [(ExplainedEvent.Rule, String, Bool)] = [
-            (.newer, "after this evidence", true), (.undecided, "see the change", false),
+            (.newer, "registered at 2023-11-15T22:13:20.000Z, after", true),
+            (.undecided, "see the change", false),
             (.already, "is invalid already", false), (.otherApp, "an app that the settings", false),
             (.moved, "see the change", false), (.unknown, "no row of active_users", false),
         ]
