@@ -78,7 +78,7 @@ extension Gate {
         switch outcome.kind {
         case .answered(let answer): .success(answer)
         case .unknown(let cause), .garbled(let cause): .failure(NoAnswer(cause: cause))
-        case .refused, .untouched:
+        case .refused, .untouched, .accepted, .refusedBinary, .unsendable:
             .failure(NoAnswer(cause: "the gateway did not take the request"))
         }
     }
