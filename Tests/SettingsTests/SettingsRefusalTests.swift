@@ -115,7 +115,7 @@ struct SettingsRefusalTests {
             (
                 "apps:\n  - {name: a, topic: t, environment: sandbox, certificate: {file: c}, "
                     + "provider: {host: h}, binary: {host: h}}",
-                "s.yaml:2:98: apps[a].binary and .provider are both given; an app sends through one "
+                "s.yaml:2:100: apps[a].binary and .provider are both given; an app sends through one "
                     + "of them: remove the other"
             ),
             (
