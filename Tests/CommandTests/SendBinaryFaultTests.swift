@@ -103,7 +103,7 @@ struct SendBinaryFaultTests {
                 let last = try stage.send()
                 let states = try stage.states()
                 let wrong = try stage.rowsAgainst(gateway.log)
-                let isDone = states.values.reduce(0, +) == count && states["queued"] == nil
+                let isDone = states.values.reduce(0, +) == count && states["pending"] == nil
                 #expect(
                     wrong == [] && isDone,
                     "\(engine), seed \(random.seed), round \(round): \(states) \(last.exit) \(last.error)"

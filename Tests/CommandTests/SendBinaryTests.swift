@@ -56,7 +56,7 @@ struct SendBinaryTests {
         let result = try stage.send()
         #expect(result.exit == 78, "\(result.error)")
         #expect(result.error.contains("environment mismatch suspected"), "\(result.error)")
-        #expect(try stage.states() == ["queued": 200])
+        #expect(try stage.states() == ["pending": 200])
         #expect(gateway.log.totals.rejected == ["8": 50], "\(gateway.log.totals)")
     }
 
@@ -121,8 +121,7 @@ struct SendBinaryTests {
     func wrongGateways() throws {
         let certificates = try SweepStage.certificates.get()
         let refusing = try BinaryGateway(certificates: certificates, refusesClients: true)
-        let (stage, gateway) = try Self.stage(.sqlite, 5, BinaryRules())
-        _ = gateway
+        let (stage, _) = try Self.stage(.sqlite, 5, BinaryRules())
         for (port, exit, words) in [
             (1, 69, "refused"), (refusing.port, 78, "certificate"),
         ] as [(UInt16, Int32, String)] {
@@ -132,7 +131,7 @@ struct SendBinaryTests {
             let result = try stage.send()
             #expect(result.exit == exit, "\(result.error)")
             #expect(result.error.lowercased().contains(words), "\(result.error)")
-            #expect(try stage.states() == ["queued": 5])
+            #expect(try stage.states() == ["pending": 5])
         }
         stage.binary =
             "binary: {host: 127.0.0.1, port: \(stage.gateway.port), ca: \(certificates.authority)}"

@@ -133,7 +133,7 @@ extension SendStage {
             let isRight: Bool =
                 switch row[1] {
                 case "sent": times == 1
-                case "failed", "skipped", "queued": times == 0
+                case "failed", "skipped", "pending": times == 0
                 case "unknown": times <= 1
                 default: false
                 }
