@@ -29,6 +29,10 @@ struct Benchmark: Sendable {
             name: "start", summary: "CPU time and memory for an empty feed", needsMariaDB: false,
             run: { try ProcessBenchmarks($0).start() }),
         Benchmark(
+            name: "explain",
+            summary: "CPU time for explaining one token with a ledger of a million changes",
+            needsMariaDB: false, run: { try ExplainBenchmark($0).run() }),
+        Benchmark(
             name: "feed-read",
             summary:
                 "reading, journaling and decoding a million tuples over TLS, against a drain of the "

@@ -102,6 +102,21 @@ extension EvidenceJournal {
         }
     }
 
+    /// The applied and discarded feeds whose bytes are kept, newest first, at most `limit`. Feeds
+    /// without bytes are left out.
+    package func retainedFeeds(limit: Int) throws(JournalFailure) -> [CapturedFeed] {
+        try perform("listing the feeds of the journal") { db in
+            try Row.fetchAll(
+                db,
+                sql: """
+                    SELECT * FROM feed WHERE state IN (?, ?) AND purged = 0 AND bytes > 0
+                    ORDER BY opened DESC, rowid DESC LIMIT ?
+                    """,
+                arguments: [FeedState.applied.rawValue, FeedState.discarded.rawValue, limit]
+            ).map(CapturedFeed.init)
+        }
+    }
+
     /// The feed with a name.
     ///
     /// - Throws: `unknownFeed` when the journal has no feed of this name.

@@ -61,6 +61,22 @@ extension EvidenceJournal {
         }
     }
 
+    /// The latest runs of some kinds, newest first.
+    package func runs(
+        ofKinds kinds: [String], limit: Int
+    ) throws(JournalFailure) -> [RunEntry] {
+        try perform("listing runs") { db in
+            try Row.fetchAll(
+                db,
+                sql: """
+                    SELECT * FROM run WHERE kind IN (\(databaseQuestionMarks(count: kinds.count)))
+                    ORDER BY rowid DESC LIMIT ?
+                    """,
+                arguments: StatementArguments(kinds) + [limit]
+            ).map(RunEntry.init)
+        }
+    }
+
     /// Deletes the records of runs that began before a time. The last run of each kind and the last
     /// that ended with 0 stay, because `lastRun` returns them however old they are.
     ///

@@ -100,6 +100,26 @@ extension TokenTable {
     package func tokens(
         ofUser user: String, in partition: Partition
     ) throws(StoreFailure) -> [DeviceToken] {
+        let condition = try layout().selection(of: partition).condition(connection.dialect)
+        let tokens = try tokens(ofUser: user, where: condition, limit: nil)
+        let reasons = try skipReasons(of: tokens, in: partition)
+        return tokens.filter { reasons[$0] == nil }
+    }
+
+    /// The tokens in all rows of a user, of any app and state, each once; at most those of `limit`
+    /// rows.
+    ///
+    /// - Throws: `configuration` if the token table has no user column.
+    package func allTokens(
+        ofUser user: String, limit: Int
+    ) throws(StoreFailure) -> [DeviceToken] {
+        let platform = try layout().platformCondition(connection.dialect)
+        return try tokens(ofUser: user, where: platform, limit: limit)
+    }
+
+    private func tokens(
+        ofUser user: String, where condition: (sql: String, values: [SQLValue]), limit: Int?
+    ) throws(StoreFailure) -> [DeviceToken] {
         let layout = try layout()
         let dialect = connection.dialect
         guard let column = try userColumn() else {
@@ -108,14 +128,14 @@ extension TokenTable {
                 "looking up a user's tokens in \(layout.table): it has neither a column user_id "
                     + "nor udid; name the column of users under store.active-users.user.column")
         }
-        let condition = try layout.selection(of: partition).condition(dialect)
         let lookup =
             "SELECT \(dialect.quoted(layout.token.name)) "
             + "FROM \(layout.table.sql(dialect)) WHERE \(dialect.quoted(column.name)) = ?"
         guard let value = column.value(for: user) else { return [] }
+        let end = limit.map { " LIMIT \($0)" } ?? ""
         let rows = try retries.retrying("looking up a user's tokens in \(layout.table)") {
             () throws(SQLFailure) in
-            try connection.query(lookup + condition.sql, [value] + condition.values)
+            try connection.query(lookup + condition.sql + end, [value] + condition.values)
         }
         var tokens: [DeviceToken] = []
         for row in 0..<rows.count {
@@ -123,8 +143,7 @@ extension TokenTable {
                 tokens.append(token)
             }
         }
-        let reasons = try skipReasons(of: tokens, in: partition)
-        return tokens.filter { reasons[$0] == nil }
+        return tokens
     }
 
     /// The user column; nil where the token table has none.

@@ -108,10 +108,13 @@ extension TokenTable {
                 statements += table.creation(dialect)
                 continue
             }
-            // The side tables belong to this program, so columns that an older version lacks are
-            // added without `upgrading`.
+            // The side tables belong to this program, so columns and indexes that an older version
+            // lacks are added without `upgrading`.
             for column in table.columns where known.column(column.name) == nil {
                 statements.append(table.addition(of: column, to: name, dialect))
+            }
+            for index in table.indexes where !known.hasIndex(over: index.columns) {
+                statements.append(table.creation(of: index, on: name, dialect))
             }
         }
         return statements
@@ -145,6 +148,13 @@ extension TokenTable {
             }
         }
         return script
+    }
+}
+
+extension CatalogTable {
+    /// Whether an index begins with these columns.
+    fileprivate func hasIndex(over columns: [String]) -> Bool {
+        indexes.contains { $0.columns.map { $0.lowercased() }.starts(with: columns) }
     }
 }
 

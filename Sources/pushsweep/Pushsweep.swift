@@ -21,7 +21,8 @@ struct Pushsweep: ParsableCommand {
             SweepCommand.self, SendCommand.self, PreflightCommand.self, EnqueueCommand.self,
             ReplayCommand.self,
             ImportCommand.self, UndoCommand.self, ChangesCommand.self, PurgeCommand.self,
-            HoldsCommand.self, QuarantineCommand.self, AuditCommand.self, CheckCommand.self,
+            HoldsCommand.self, QuarantineCommand.self, AuditCommand.self, ExplainCommand.self,
+            CheckCommand.self,
             SchemaCommand.self,
             DemoCommand.self,
         ])

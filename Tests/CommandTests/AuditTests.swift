@@ -50,16 +50,11 @@ struct AuditTests {
         guard MariaDBServer.fromEnvironment != nil else { return }
         let stage = try SweepStage(.mariaDB, dead: 3)
         _ = try stage.sweep()
-        let server = try #require(MariaDBServer.fromEnvironment)
-        let admin = try server.connection()
-        let name = "a" + UUID().uuidString.lowercased().filter { $0 != "-" }.prefix(12)
-        try admin.run("CREATE USER '\(name)'@'%' IDENTIFIED BY 'p'")
-        defer { try? admin.run("DROP USER '\(name)'@'%'") }
-        try admin.run("GRANT SELECT ON \(stage.database.name).* TO '\(name)'@'%'")
-        let url = "mysql://\(name)@\(server.host):\(server.port)/\(stage.database.name)"
+        let account = try #require(try ReadingAccount(of: stage.database))
+        try account.grantSelect()
         let result = try stage.start(
             ["audit", "--deep", "--format", "json"],
-            environment: ["PUSHSWEEP_STORE_URL": url, "PUSHSWEEP_STORE_PASSWORD": "p"]
+            environment: account.environment
         ).wait()
         #expect(result.exit == 0, "\(result.error)")
         let report = try Self.report(result)

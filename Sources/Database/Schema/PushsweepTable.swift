@@ -43,7 +43,8 @@ package struct PushsweepTable: Hashable, Sendable {
     package let columns: [Column]
     /// The columns of the primary key, in its order.
     package let primaryKey: [String]
-    var indexes: [Index] = []
+    /// The indexes besides the primary key.
+    package var indexes: [Index] = []
 
     /// The statements that create the table and its indexes where it does not exist.
     package func creation(_ dialect: SQLDialect, named table: TableName? = nil) -> [String] {

@@ -91,7 +91,8 @@ extension PushsweepTable {
     /// The ledger, one row per changed row: the action, the before-image, and the time by the
     /// database's clock; NULL in entries of older versions. Rows that refused a change have numbers
     /// below 0, and the reason in place of the before-image. The row's token and its state after the
-    /// change are for followers; NULL in entries of older versions.
+    /// change are for followers; NULL in entries of older versions. The index finds the entries of
+    /// one token, also where its row is gone; see `TokenHistory`.
     package static let change = PushsweepTable(
         name: "pushsweep_change",
         columns: [
@@ -105,7 +106,8 @@ extension PushsweepTable {
             Column("token", "VARBINARY(1024) NULL", "BLOB NULL"),
             Column("state", "VARCHAR(8) NULL", "TEXT NULL"),
         ],
-        primaryKey: ["run", "feed", "part", "seq"])
+        primaryKey: ["run", "feed", "part", "seq"],
+        indexes: [Index(name: "token", columns: ["token"], isUnique: false)])
 
     /// The order in which entries of the ledger were committed: one row per transaction and part of
     /// a feed, numbered without gaps, with the entries that it wrote. The row with number 0 is the

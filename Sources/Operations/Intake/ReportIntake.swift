@@ -99,7 +99,7 @@ struct ReportIntake {
     }
 
     /// A name that may be a token in the wrong column.
-    private static func short(_ name: String) -> String {
+    static func short(_ name: String) -> String {
         if name.isEmpty { return "''" }
         return name.count > 20 ? name.prefix(12) + "…" : name
     }

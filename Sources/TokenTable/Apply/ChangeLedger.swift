@@ -118,7 +118,7 @@ struct ChangeLedger {
                     key: String(lookup.name(of: refused.row).prefix(Self.longestKey)),
                     before: .text(
                         RowImage.object(["refused"], [SQLValue.text(refused.reason.rawValue)])),
-                    time: refused.time)
+                    time: refused.time, token: lookup.ledgerToken(of: refused.row))
             }, from: -count - rows.count)
     }
 

@@ -292,6 +292,11 @@ extension RowLookup {
 
     /// The registration time in a row or in its image.
     func registration(_ content: RowContent) -> EpochMilliseconds? {
+        Self.registration(content, layout)
+    }
+
+    /// The same in a given layout.
+    static func registration(_ content: RowContent, _ layout: TableLayout) -> EpochMilliseconds? {
         guard let column = layout.registration, let value = content[column.name] else { return nil }
         return column.registration(column.asRead(value))
     }

@@ -54,37 +54,8 @@ package struct FollowedChange: Sendable {
         state = value(7).text
     }
 
-    /// The row's key as the ledger spells it: the bare number, else a JSON array. Without
-    /// `wholeTokens` a value that is the row's token is shortened; so is every value of bytes in
-    /// an entry without a token.
+    /// The row's key as the ledger spells it; see `LedgerKey`.
     package func key(wholeTokens: Bool) -> String {
-        if wholeTokens { return storedKey }
-        // A key that cannot be read may hold a token too.
-        guard let values = RowImageReader.key(storedKey) else { return "" }
-        if values.count == 1, case .integer = values[0] { return storedKey }
-        return RowImage.key(values.map(shortened))
-    }
-
-    private func shortened(_ value: SQLValue) -> SQLValue {
-        switch value {
-        case .bytes(let bytes), .rawText(let bytes):
-            if token.map({ $0.bytes == bytes }) ?? true {
-                return .text(DeviceToken(bytes)?.redacted ?? "")
-            }
-            return shortened(spelled: String(validating: bytes, as: UTF8.self)) ?? value
-        case .text(let text): return shortened(spelled: text) ?? value
-        default: return value
-        }
-    }
-
-    /// The shortened token where a text spells it.
-    private func shortened(spelled text: String?) -> SQLValue? {
-        if let text, let token, token.count > 4, text.lowercased().contains(token.hex) {
-            return .text(text.lowercased().replacing(token.hex, with: token.redacted))
-        }
-        guard let text, let spelled = try? DeviceToken(spelling: text) else { return nil }
-        // Without a token to compare with, hex text as long as one is taken for one.
-        guard token == spelled || token == nil && spelled.count >= 32 else { return nil }
-        return .text(spelled.redacted)
+        LedgerKey(storedKey, of: token).text(wholeTokens: wholeTokens)
     }
 }

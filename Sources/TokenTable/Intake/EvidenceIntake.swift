@@ -73,6 +73,44 @@ package struct EvidenceIntake {
         }
     }
 
+    /// The most rows that are searched for tokens.
+    package static let mostSearched = 20_000
+
+    /// The rows that wait about given tokens, among the oldest `mostSearched`, at most `limit`, with
+    /// whether others were not looked at. Tokens have any spelling, so each row is read.
+    ///
+    /// - Throws: any failure of a query.
+    package func waiting(
+        about tokens: Set<DeviceToken>, limit: Int
+    ) throws(StoreFailure) -> (rows: [DeviceToken: [EvidenceRow]], isCut: Bool) {
+        try session.retries.retrying("searching pushsweep_evidence") { () throws(SQLFailure) in
+            var ids: [(id: SQLValue, token: DeviceToken)] = []
+            var (last, searched) = (SQLValue.integer(.min), 0)
+            var isAtEnd = false
+            while !isAtEnd, searched < Self.mostSearched, ids.count < limit {
+                let page = try connection.query(
+                    "SELECT id, device_token FROM pushsweep_evidence WHERE id > ? ORDER BY id "
+                        + "LIMIT 2000", [last])
+                for row in 0..<page.count {
+                    last = page[row, 0]
+                    guard let token = page[row, 1].spelledToken, tokens.contains(token) else {
+                        continue
+                    }
+                    ids.append((last, token))
+                }
+                searched += page.count
+                isAtEnd = page.count < 2_000
+            }
+            var found: [DeviceToken: [EvidenceRow]] = [:]
+            for (id, token) in ids.prefix(limit) {
+                found[token, default: []] += try rows(
+                    connection.query(
+                        "SELECT \(Self.columns) FROM pushsweep_evidence WHERE id = ?", [id]))
+            }
+            return (found, !isAtEnd || ids.count > limit)
+        }
+    }
+
     /// Takes rows under a name: passes them to `keep`, which makes them durable and returns the counts
     /// so far, and deletes them. Returns how many; 0 when none waits. The counts are entered under the
     /// name.
@@ -231,5 +269,16 @@ package struct EvidenceIntake {
     private func rows(_ found: SQLRows) throws(SQLFailure) -> [EvidenceRow] {
         try found.require(width: 9)
         return (0..<found.count).map { EvidenceRow(found.row($0), connection.dialect) }
+    }
+}
+
+extension SQLValue {
+    /// The token that a report spells; nil for any other value.
+    fileprivate var spelledToken: DeviceToken? {
+        switch self {
+        case .text(let text): try? DeviceToken(spelling: text)
+        case .bytes(let bytes), .rawText(let bytes): try? DeviceToken(spelling: bytes)
+        default: nil
+        }
     }
 }

@@ -62,6 +62,12 @@ package struct TableLayout: Hashable, Sendable {
     /// column.
     func floor(_ time: EpochMilliseconds) -> EpochMilliseconds { mark?.floor(time) ?? time }
 
+    /// The rows of Apple's devices, as the end of a WHERE with its values; empty where the table has
+    /// no others.
+    package func platformCondition(_ dialect: SQLDialect) -> (sql: String, values: [SQLValue]) {
+        platform?.condition(dialect) ?? ("", [])
+    }
+
     /// The rows of a partition.
     ///
     /// - Throws: `configuration` where a column cannot hold the partition's value.

@@ -143,46 +143,18 @@ struct EnqueueCommand: ParsableCommand {
         if let alert {
             return Array(["aps": ["alert": alert]].jsonLine.utf8)
         }
-        return try content(of: payload ?? "-", "the payload", mostBytes: 1 << 20)
+        return try GivenFile(path: payload ?? "-", content: "the payload").bytes(atMost: 1 << 20)
     }
 
     private func recipients() throws -> Enqueue.Recipients {
         if !user.isEmpty { return .users(user) }
         guard let tokensFrom else { return .tokens(token) }
         let text = String(
-            decoding: try content(of: tokensFrom, "tokens", mostBytes: 1 << 28), as: UTF8.self)
+            decoding: try GivenFile(path: tokensFrom, content: "tokens").bytes(atMost: 1 << 28),
+            as: UTF8.self)
         return .lines(
             text.split(omittingEmptySubsequences: false, whereSeparator: \.isNewline).map {
                 $0.trimmingCharacters(in: .whitespaces)
             }, file: tokensFrom == "-" ? "standard input" : tokensFrom)
-    }
-
-    /// Reads a whole file, which may be a pipe.
-    private func content(of path: String, _ what: String, mostBytes: Int) throws -> [UInt8] {
-        func refusal(_ cause: String) -> RunFailure {
-            RunFailure(.usage, .settings, "reading \(what) from \(path): \(cause); check the path")
-        }
-        guard
-            let file = path == "-" ? .standardInput : FileHandle(forReadingAtPath: path)
-        else {
-            throw refusal(String(cString: strerror(errno)).lowercased())
-        }
-        var bytes: [UInt8] = []
-        do {
-            while bytes.count <= mostBytes,
-                let more = try file.read(upToCount: 1 << 20), !more.isEmpty
-            {
-                bytes += more
-            }
-        } catch {
-            throw refusal("it is a folder or cannot be read")
-        }
-        guard bytes.count <= mostBytes else {
-            throw RunFailure(
-                .usage, .settings,
-                "reading \(what) from \(path): it has more than \(mostBytes >> 20) MiB, which is the limit"
-            )
-        }
-        return bytes
     }
 }

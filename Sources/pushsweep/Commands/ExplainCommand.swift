@@ -1,0 +1,90 @@
+import APNsProtocol
+import ArgumentParser
+import Operations
+
+/// `pushsweep explain`: tells what happened to a token.
+struct ExplainCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "explain",
+        abstract: "Tell what happened to a token, and why a sender would send to it or not.",
+        discussion: """
+            Lists registrations, evidence with the rule that decided about it, holds, changes of \
+            rows, undos, deletions and notifications in the order of time; then what is true now, and \
+            what the next sweep would do. Needs SELECT only, locks nothing, and writes nothing. What \
+            the account may not read is named.
+
+            A token on the command line is seen by other users of the machine, and stays in the \
+            history of the shell: give - or --token-file instead.
+
+            Ends with 0 whether or not anything is known about the token.
+
+            \(HelpText.exitStatus)
+            """)
+
+    @OptionGroup var common: CommonOptions
+
+    @Argument(help: "The token in hex, given whole; - reads it from standard input.")
+    var token: String?
+
+    @Option(
+        name: .long,
+        help: ArgumentHelp(
+            "A file with the token; - is standard input.", valueName: "file"))
+    var tokenFile: String?
+
+    @Option(
+        name: .long,
+        help: ArgumentHelp(
+            "Explain all tokens in the rows of this user, at most \(Explain.mostTokens).",
+            valueName: "id"))
+    var user: String?
+
+    @Flag(name: .long, help: "Print device tokens whole; anyone who reads them can name devices.")
+    var wholeTokens = false
+
+    func validate() throws {
+        guard [token, tokenFile, user].count(where: { $0 != nil }) == 1 else {
+            throw ValidationError("name one of: a token, --token-file, --user")
+        }
+        guard user != "" else { throw ValidationError("--user is empty; give the id of a user") }
+    }
+
+    func run() throws {
+        try common.finish { context in
+            let wish = ExplainWish(try subject(), wholeTokens: wholeTokens)
+            common.print(try Explain.run(common.settings(), wish, context))
+            return .done
+        }
+    }
+
+    private func subject() throws -> ExplainWish.Subject {
+        if let user { return .user(user) }
+        guard let file = tokenFile ?? (token == "-" ? "-" : nil) else {
+            return .token(try parsed(token ?? "", from: "the token of the command line"))
+        }
+        let place = file == "-" ? "standard input" : file
+        let lines = String(
+            decoding: try GivenFile(path: file, content: "the token").bytes(atMost: 1 << 20),
+            as: UTF8.self
+        ).split(whereSeparator: \.isNewline).filter { $0.contains { !$0.isWhitespace } }
+        guard lines.count == 1 else {
+            throw RunFailure(
+                .usage, .settings,
+                "reading the token from \(place): it has \(lines.count.counting("line")) with text "
+                    + "instead of one; give one token")
+        }
+        return .token(try parsed(String(lines[0]), from: place))
+    }
+
+    /// The token that a text spells. The message never repeats the text.
+    private func parsed(_ text: String, from place: String) throws(RunFailure) -> DeviceToken {
+        do throws(DeviceTokenRefusal) {
+            return try DeviceToken(spelling: text)
+        } catch {
+            throw RunFailure(
+                .usage, .settings,
+                "reading \(place): it is no device token in hex (\(error)); give all its digits, as the "
+                    + "token table or the device has them")
+        }
+    }
+}
