@@ -14,6 +14,7 @@
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <spawn.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -87,6 +88,11 @@ static inline int pushsweep_name_print(BIO *out, const X509_NAME *name) {
 }
 
 // Linux.
+// Swift does not import functions with a variable number of arguments. 0 where the call fails.
+static inline int pushsweep_unacknowledged(int socket) {
+    int bytes = 0;
+    return ioctl(socket, TIOCOUTQ, &bytes) == 0 ? bytes : 0;
+}
 static inline int pushsweep_eventfd(void) {
     return eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 }

@@ -98,6 +98,11 @@ package struct Settings: Sendable, Equatable {
         package internal(set) var feedback: Feedback?
         /// HTTP/2 gateway; nil for an app that sends nothing by HTTP/2.
         package internal(set) var provider: Provider?
+        /// Gateway of the binary interface, in place of `provider`; nil for an app without one.
+        package internal(set) var binary: Binary?
+
+        /// Whether the settings name a gateway to send through.
+        package var sends: Bool { provider != nil || binary != nil }
     }
 
     /// Environment of APNs. A token is valid in one of them only.
@@ -158,6 +163,22 @@ package struct Settings: Sendable, Equatable {
         package internal(set) var ca: String?
         /// Connections to keep open.
         package internal(set) var connections = 0
+    }
+
+    /// A gateway of the binary interface (Apple, "Binary Provider API").
+    package struct Binary: Sendable, Equatable {
+        /// Host to connect to.
+        package internal(set) var host = ""
+        /// Port to connect to.
+        package internal(set) var port = 0
+        /// PEM file of authorities; nil for the system's.
+        package internal(set) var ca: String?
+        /// Name its certificate must carry.
+        package internal(set) var hostName = ""
+        /// The command of the frames: 0, 1 or 2.
+        package internal(set) var command = 0
+        /// The silence after which a notification counts as accepted.
+        package internal(set) var errorWait = Duration.zero
     }
 
     /// The action for stale rows.

@@ -71,7 +71,7 @@ extension SettingsTable {
           the table has no such column.
         - A default that is found in the table comes from its columns and keys. Where these do not
           decide, as whole numbers may be seconds or milliseconds, the setting is required.
-        - A group of an app (`certificate`, `token-key`, `feedback`, `provider`) that is
+        - A group of an app (`certificate`, `token-key`, `feedback`, `provider`, `binary`) that is
           left out does not exist, and its defaults do not apply.
         - Zones are `UTC`, `Z` or a fixed offset. A zone such as Europe/Berlin is refused: an hour
           repeats there each year, and a time in it cannot be compared. For a column in such a zone

@@ -59,6 +59,19 @@ struct SettingsRules {
                     resolved.place("\(app).provider"),
                     "\(label.shown).provider needs a certificate or a token-key to send with")
             }
+            guard resolved.isGroupPresent("\(app).binary") else { continue }
+            let place = resolved.place("\(app).binary")
+            if resolved.isGroupPresent("\(app).provider") {
+                problems.add(
+                    place,
+                    "\(label.shown).binary and .provider are both given; an app sends through one of "
+                        + "them: remove the other")
+            }
+            if !resolved.isGroupPresent("\(app).certificate") {
+                problems.add(
+                    place,
+                    "\(label.shown).binary needs a certificate, by which the gateway knows it")
+            }
         }
     }
 

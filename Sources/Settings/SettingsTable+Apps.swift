@@ -11,6 +11,7 @@ extension SettingsTable {
     private static let tokenKey = group("token-key", \.tokenKey, Settings.TokenKey())
     private static let feedback = group("feedback", \.feedback, Settings.Feedback())
     private static let provider = group("provider", \.provider, Settings.Provider())
+    private static let binary = group("binary", \.binary, Settings.Binary())
 
     @SettingRows private static var identity: [SettingRule] {
         app(
@@ -93,6 +94,28 @@ extension SettingsTable {
         provider(
             "apps[].provider.connections", .integer(1...64), .text("2"), \.connections,
             "Connections to keep open.")
+        binary(
+            "apps[].binary.host", .host, .required, \.host,
+            sample: .comment("gateway.example.net"),
+            "Private gateway of the binary interface to send through, in place of provider; needs a "
+                + "certificate.")
+        binary(
+            "apps[].binary.port", .integer(1...65_535), .text("2195"), \.port,
+            "Port of the gateway.")
+        binary(
+            "apps[].binary.ca", .path, .systemAuthorities, \.ca,
+            sample: .comment("gateway-ca.pem"),
+            "PEM file of the authorities that may sign the gateway's certificate.")
+        binary(
+            "apps[].binary.host-name", .host, .computed("the host") { $0.neighbour("host") },
+            \.hostName, sample: .comment("gateway.example.net"),
+            "Host name that the gateway's certificate must have.")
+        binary(
+            "apps[].binary.command", .integer(0...2), .text("2"), \.command,
+            "Command of the frames: 2, or 1 or 0 for a gateway that knows no newer one.")
+        binary(
+            "apps[].binary.error-wait", .duration(100...60_000), .text("2s"), \.errorWait,
+            "Silence after a notification was received by which it counts as sent.")
     }
 
     private static func group<Group: Sendable>(

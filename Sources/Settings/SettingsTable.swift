@@ -25,9 +25,8 @@ package enum SettingsTable {
     /// Settings and groups that older versions read without any effect, each with the sentence that
     /// refuses it. A variable of the same name is refused too.
     static let withdrawn = [
-        "apps[].binary": "this version does not speak the binary interface; remove it",
         "report.healthcheck-url":
-            "this version pings no address; use hooks.after-run: curl -fsS ADDRESS",
+            "this version pings no address; use hooks.after-run: curl -fsS ADDRESS"
     ]
 
     /// The row of a key, with `[]` or the name of an app in brackets; nil where the table has no

@@ -19,7 +19,10 @@ struct APNsSimulatorCommand: ParsableCommand {
               1   the certificates, the lists or the port cannot be used
               64  usage
             """,
-        subcommands: [FeedbackCommand.self, ProviderCommand.self, CertificatesCommand.self])
+        subcommands: [
+            FeedbackCommand.self, ProviderCommand.self, BinaryGatewayCommand.self,
+            CertificatesCommand.self,
+        ])
 }
 
 /// The address and the certificates of a gateway.

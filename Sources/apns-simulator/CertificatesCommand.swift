@@ -13,7 +13,7 @@ struct CertificatesCommand: ParsableCommand {
 
             ca.pem, foreign-ca.pem: the trusted authority, and one that is not trusted.
             server, expired-server, not-yet-valid-server, foreign-server, wrong-host-server,
-            client, expired-client, foreign-client: each as .pem and .key.
+            client, several-topics-client, expired-client, foreign-client: each as .pem and .key.
             client.p12, client.passphrase: the client's certificate as PKCS#12.
 
             Prints one JSON object with the paths a client needs.

@@ -1,66 +1,6 @@
-import APNsProtocol
 import APNsSimulator
 import ArgumentParser
 import SecureTransport
-
-/// The options of the answers to valid requests.
-struct AnswerOptions: ParsableArguments {
-    @Option(
-        help: ArgumentHelp(
-            "Answer for one token. May be given several times.", valueName: "token=answer"))
-    var answer: [String] = []
-
-    @Option(
-        help: ArgumentHelp(
-            "Answer to the n-th valid request, from 1. May be given several times.",
-            valueName: "n=answer"))
-    var at: [String] = []
-
-    @Option(
-        help: ArgumentHelp(
-            "Answer for a share of the tokens. May be given several times.",
-            discussion: "The share is in percent, as in 1.5=Unregistered@1700000000123.",
-            valueName: "percent=answer"))
-    var share: [String] = []
-
-    @Option(help: "Seed for the tokens of the shares.")
-    var seed: UInt64 = 1
-
-    /// The script of the options. Throws `SimulatorFailure` or `RunFailure`.
-    func script() throws -> ProviderScript {
-        var script = ProviderScript()
-        script.seed = seed
-        for text in answer {
-            let (token, action) = try halves(text, of: "--answer")
-            script.tokens[try DeviceToken(spelling: token)] = action
-        }
-        for text in at {
-            let (number, action) = try halves(text, of: "--at")
-            guard let place = Int(number), place > 0 else {
-                throw RunFailure("reading --at \(text): \(number) is no number from 1")
-            }
-            script.sequence[place] = action
-        }
-        for text in share {
-            let (percent, action) = try halves(text, of: "--share")
-            guard let value = Double(percent), (0...100).contains(value) else {
-                throw RunFailure("reading --share \(text): \(percent) is no percentage")
-            }
-            script.shares.append(
-                .init(millionths: Int((value * 10_000).rounded()), action: action))
-        }
-        return script
-    }
-
-    private func halves(_ text: String, of option: String) throws -> (String, ScriptedAction) {
-        guard let sign = text.firstIndex(of: "=") else {
-            throw RunFailure("reading \(option) \(text): it has no =")
-        }
-        return (
-            String(text[..<sign]), try ScriptedAction(String(text[text.index(after: sign)...]))
-        )
-    }
-}
 
 /// The options of the gateway's behaviour; by default that of APNs.
 struct ProviderBehaviourOptions: ParsableArguments {

@@ -70,8 +70,10 @@ final class Run {
     }
 }
 
-/// A client that is independent of our code.
-private func foreignClient(_ greeting: [String: Any], _ options: [String] = []) throws -> Data {
+/// A client that is independent of our code. It sends bytes, and reads to the end.
+func foreignClient(
+    _ greeting: [String: Any], _ options: [String] = [], sending bytes: [UInt8] = []
+) throws -> Data {
     let process = Process()
     process.executableURL = URL(fileURLWithPath: "/usr/bin/openssl")
     let (address, ca) = (greeting["listening"] as? String, greeting["ca"] as? String)
@@ -85,20 +87,23 @@ private func foreignClient(_ greeting: [String: Any], _ options: [String] = []) 
     process.standardOutput = output
     process.standardError = Pipe()
     try process.run()
+    try input.fileHandleForWriting.write(contentsOf: bytes)
     let data = try output.fileHandleForReading.readToEnd() ?? Data()
     process.waitUntilExit()
     try input.fileHandleForWriting.close()
     return data
 }
 
+/// The options of the client's certificate.
+func identity(_ greeting: [String: Any]) -> [String] {
+    [
+        "-cert", greeting["certificate"] as? String ?? "",
+        "-key", greeting["key"] as? String ?? "",
+    ]
+}
+
 @Suite("The apns-simulator command")
 struct CommandTests {
-    private func identity(_ greeting: [String: Any]) -> [String] {
-        [
-            "-cert", greeting["certificate"] as? String ?? "",
-            "-key", greeting["key"] as? String ?? "",
-        ]
-    }
 
     @Test("openssl s_client gets the list once, each connection prints a line, --once ends the run")
     func foreign() throws {

@@ -27,7 +27,9 @@ struct FuzzTarget: Sendable, CustomStringConvertible {
     var description: String { name }
 
     /// All of them.
-    static let all = [feedback, token, body, settings, journal, keys, images, words]
+    static let all = [
+        feedback, token, body, settings, journal, keys, images, words, frames, packet,
+    ]
 }
 
 /// Stops the check of an input where a promise does not hold.

@@ -40,7 +40,7 @@ extension FuzzTarget {
     }
 
     /// Cuts bytes into pieces of 0 to 40 whose sizes follow from the choice; 0 is byte by byte.
-    private static func pieces(of bytes: [UInt8], by choice: UInt8) -> [[UInt8]] {
+    static func pieces(of bytes: [UInt8], by choice: UInt8) -> [[UInt8]] {
         guard choice > 0 else { return bytes.map { [$0] } }
         var state = UInt32(choice)
         var pieces: [[UInt8]] = []

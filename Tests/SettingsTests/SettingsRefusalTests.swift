@@ -109,6 +109,16 @@ struct SettingsRefusalTests {
                 "s.yaml:2:57: apps[a].provider needs a certificate or a token-key to send with"
             ),
             (
+                "apps:\n  - {name: a, topic: t, environment: sandbox, binary: {host: h}}",
+                "s.yaml:2:55: apps[a].binary needs a certificate, by which the gateway knows it"
+            ),
+            (
+                "apps:\n  - {name: a, topic: t, environment: sandbox, certificate: {file: c}, "
+                    + "provider: {host: h}, binary: {host: h}}",
+                "s.yaml:2:100: apps[a].binary and .provider are both given; an app sends through one "
+                    + "of them: remove the other"
+            ),
+            (
                 "store: {active-users: {registered-at: {zone: Europe/Berlin}}}",
                 "s.yaml:1:46: store.active-users.registered-at.zone must be UTC or a fixed offset "
                     + "such as +02:00, because in a named zone an hour repeats each year and its "

@@ -22,6 +22,8 @@ package final class SendStage {
     package var credential: String
     /// The app's topic in the settings.
     package var topic = "com.example.chat"
+    /// The line of a binary gateway in the settings, in place of the provider; nil for none.
+    package var binary: String?
     /// The app's environment in the settings.
     package var environment = "production"
 
@@ -62,9 +64,17 @@ package final class SendStage {
                 topic: \(topic)
                 environment: \(environment)
                 \(credential)
-                provider: {host: 127.0.0.1, port: \(port), ca: \(certificates.authority)}
+                \(binary ?? "provider: {host: 127.0.0.1, port: \(port), ca: \(certificates.authority)}")
 
             """)
+    }
+
+    /// Lets the app send through a binary gateway. `more` are further settings of it.
+    package func use(_ gateway: BinaryGateway, _ more: String = "error-wait: 300ms") throws {
+        let authority = try SweepStage.certificates.get().authority
+        binary =
+            "binary: {host: 127.0.0.1, port: \(gateway.port), ca: \(authority)"
+            + (more.isEmpty ? "}" : ", \(more)}")
     }
 
     /// Starts `pushsweep` with these settings. A command given, such as a tracer or a shell, gets
@@ -108,5 +118,26 @@ package final class SendStage {
 extension Array {
     fileprivate func chunks(of size: Int) -> [ArraySlice<Element>] {
         stride(from: 0, to: count, by: size).map { self[$0..<Swift.min($0 + size, count)] }
+    }
+}
+
+extension SendStage {
+    /// The rows whose state differs from a binary gateway's book, one clause each.
+    package func rowsAgainst(_ log: BinaryLog) throws -> [String] {
+        let accepted = Dictionary(
+            uniqueKeysWithValues: log.acceptedByToken.map { ($0.key.hex, $0.value) })
+        return try database.texts(
+            "SELECT device_token, state FROM push_queue ORDER BY id"
+        ).compactMap { row in
+            let times = accepted[row[0]] ?? 0
+            let isRight: Bool =
+                switch row[1] {
+                case "sent": times == 1
+                case "failed", "skipped", "pending": times == 0
+                case "unknown": times <= 1
+                default: false
+                }
+            return isRight ? nil : "\(row[0].suffix(8)): \(row[1]), accepted \(times) times"
+        }
     }
 }

@@ -6,7 +6,7 @@ import SecureTransport
 // queues and a few threads, each with its own connection.
 
 /// The connections to one gateway under one credential.
-package final class Provider: Sendable {
+package final class Provider: NotificationGateway {
     /// The gateway, the credential and the limits.
     package let plan: ProviderPlan
     private let queues: ProviderQueues
@@ -45,6 +45,12 @@ package final class Provider: Sendable {
         self.threads = threads
     }
 
+    /// `host:port`, for messages.
+    package var name: String { plan.name }
+
+    /// Always 0: each notification has its answer.
+    package var settledTooEarly: Int { 0 }
+
     /// Passes notifications to the connections. Their keys must differ from those of all
     /// notifications without an outcome.
     package func submit(_ notifications: [ProviderNotification]) { queues.add(notifications) }
@@ -65,7 +71,7 @@ package final class Provider: Sendable {
 
     /// Ends all connections: orderly once nothing is in flight, or immediately with `abruptly`.
     /// Afterwards every notification that was not withdrawn has its outcome.
-    package func stop(abruptly: Bool = false) {
+    package func stop(abruptly: Bool) {
         queues.stop()
         if abruptly { interrupt.trip() }
         for thread in threads { thread.join() }

@@ -14,25 +14,17 @@ extension ProviderPlan {
         _ settings: HTTP2ClientSettings, _ connect: Duration, until deadline: Deadline,
         _ interrupt: Interrupt
     ) throws(TransportFailure) -> HTTP2ClientSession {
-        var failure: TransportFailure?
-        for address in try NameResolution.resolve(host: host, port: port) {
-            if failure != nil, deadline.hasPassed { break }
-            do throws(TransportFailure) {
-                let connection = try TLSConnection.connect(
-                    to: address, hostName: hostName, context: context,
-                    connectDeadline: .earlier(of: .in(connect), deadline),
-                    handshakeTimeout: min(limits.handshake, deadline.remaining),
-                    interrupt: interrupt, requiring: "h2")
-                let session = try HTTP2ClientSession(connection, settings: settings)
-                log("connected to \(name) at \(address)")
-                return session
-            } catch {
-                failure = error
-            }
+        try NameResolution.first(of: host, port, until: deadline) {
+            (address) throws(TransportFailure) in
+            let connection = try TLSConnection.connect(
+                to: address, hostName: hostName, context: context,
+                connectDeadline: .earlier(of: .in(connect), deadline),
+                handshakeTimeout: min(limits.handshake, deadline.remaining),
+                interrupt: interrupt, requiring: "h2")
+            let session = try HTTP2ClientSession(connection, settings: settings)
+            log("connected to \(name) at \(address)")
+            return session
         }
-        throw failure
-            ?? TransportFailure(
-                .nameNotFound, "connecting to \(name): it has no address; check the name")
     }
 
     /// Connects, waits for the gateway's SETTINGS, and closes, without any request.

@@ -33,8 +33,14 @@ package struct ProviderNotification: Sendable {
 package struct ProviderOutcome: Hashable, Sendable {
     /// The kind of an outcome.
     package enum Kind: Hashable, Sendable {
-        /// APNs answered.
+        /// APNs answered over HTTP/2.
         case answered(ProviderAnswer)
+        /// The binary interface took it: silence or a later identifier confirmed that.
+        case accepted
+        /// The binary interface refused it with this status.
+        case refusedBinary(BinaryStatus)
+        /// It does not fit into a frame of the binary interface and was not sent.
+        case unsendable(BinaryFault)
         /// It was on the wire and got no answer, so its outcome is unknown; the value is the reason
         /// as a short clause.
         case unknown(String)

@@ -35,6 +35,8 @@ package struct CertificateRequest: Sendable {
     package var dnsNames: [String]
     /// Subject alternative IP addresses.
     package var addresses: [String]
+    /// The topics in Apple's extension for certificates of several topics; empty for none.
+    package var topics: [String] = []
     /// Start of validity in seconds from now, negative for the past.
     package var notBefore: Int
     /// End of validity in seconds from now.
@@ -67,10 +69,15 @@ package struct CertificateRequest: Sendable {
             commonName: commonName, dnsNames: dnsNames, addresses: addresses, usage: .server)
     }
 
-    /// A push sender's certificate with the names of Apple's certificates.
-    package static func client(bundleID: String = "com.example.chat") -> CertificateRequest {
-        CertificateRequest(
+    /// A push sender's certificate with the names of Apple's certificates, and where topics are
+    /// given with Apple's extension for several.
+    package static func client(
+        bundleID: String = "com.example.chat", topics: [String] = []
+    ) -> CertificateRequest {
+        var request = CertificateRequest(
             commonName: "Apple Push Services: \(bundleID)", userID: bundleID, usage: .client)
+        request.topics = topics
+        return request
     }
 }
 

@@ -115,5 +115,6 @@ package enum CertificateMint {
             && add(NID_authority_key_identifier, "keyid")
             && (names.isEmpty
                 || add(NID_subject_alt_name, names.joined(separator: ",")))
+            && (request.topics.isEmpty || TopicsExtension.add(request.topics, to: certificate))
     }
 }

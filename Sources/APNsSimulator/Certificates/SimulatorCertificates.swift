@@ -24,6 +24,8 @@ package struct SimulatorCertificates: Sendable {
         case wrongHostServer = "wrong-host-server"
         /// The sender's, with the names of Apple's certificates.
         case client
+        /// The sender's, for several topics: those of `severalTopics`.
+        case clientOfSeveralTopics = "several-topics-client"
         /// The sender's, expired an hour ago.
         case expiredClient = "expired-client"
         /// The sender's, of the foreign authority.
@@ -38,6 +40,7 @@ package struct SimulatorCertificates: Sendable {
                         commonName: "gateway.example.org", dnsNames: ["gateway.example.org"],
                         addresses: [])
                 case .client, .expiredClient, .foreignClient: .client()
+                case .clientOfSeveralTopics: .client(topics: SimulatorCertificates.severalTopics)
                 }
             switch self {
             case .expiredServer, .expiredClient:
@@ -54,6 +57,11 @@ package struct SimulatorCertificates: Sendable {
             self == .foreignServer || self == .foreignClient
         }
     }
+
+    /// The topics of `clientOfSeveralTopics`: an app's own, and those that Apple adds to it.
+    package static let severalTopics = [
+        "com.example.chat", "com.example.chat.voip", "com.example.chat.complication",
+    ]
 
     /// The directory, mode 0700.
     package let directory: String

@@ -134,19 +134,24 @@ final class FeedCursor {
 /// The lists that a gateway has not served yet.
 ///
 /// Reading is destructive, as with Apple's service (Binary Provider API, "The Feedback Service"): a
-/// connection removes its list from the queue, whether or not the client reads it to its end.
+/// connection removes its list from the queue, whether or not the client reads it to its end. When
+/// none is left, the list is the tokens that were found dead since the last connection.
 final class FeedQueue: Sendable {
     private struct State {
         var feeds: [FeedSource]
         var served = 0
+        /// The number of lists of dead tokens.
+        var grown = 0
     }
 
     private let state: Mutex<State>
     private let repeats: Bool
+    private let dead: DeadTokens?
 
-    init(_ feeds: [FeedSource], repeats: Bool) {
+    init(_ feeds: [FeedSource], repeats: Bool, dead: DeadTokens?) {
         state = Mutex(State(feeds: feeds))
         self.repeats = repeats
+        self.dead = dead
     }
 
     func add(_ feed: FeedSource) {
@@ -157,7 +162,11 @@ final class FeedQueue: Sendable {
     func next() -> (number: Int, feed: FeedSource)? {
         state.withLock { state in
             guard !state.feeds.isEmpty, repeats || state.served < state.feeds.count else {
-                return nil
+                guard let tuples = dead?.take(), !tuples.isEmpty else {
+                    return nil
+                }
+                state.grown += 1
+                return (state.feeds.count + state.grown - 1, .tuples(tuples))
             }
             let number = state.served % state.feeds.count
             state.served += 1

@@ -14,12 +14,13 @@ package final class FeedbackGateway: Sendable {
     /// Starts serving.
     ///
     /// Each of `feeds` is served to one connection, in order. Later connections get an empty list,
-    /// unless the behaviour repeats. Port 0 takes a free one. `onEnd` is called on the connection's
+    /// unless the behaviour repeats or `dead` has tokens; then they get these. Port 0 takes a free one. `onEnd` is called on the connection's
     /// thread as soon as the gateway has finished its side. Throws `TransportFailure` or
     /// `IdentityFailure`.
     package init(
         certificates: SimulatorCertificates, feeds: [FeedSource] = [],
-        behaviour: FeedbackBehaviour = FeedbackBehaviour(), host: String = "127.0.0.1",
+        dead: DeadTokens? = nil, behaviour: FeedbackBehaviour = FeedbackBehaviour(),
+        host: String = "127.0.0.1",
         port: UInt16 = 0, onEnd: (@Sendable (FeedbackRecord) -> Void)? = nil
     ) throws {
         let context = try TLSServerContext(
@@ -29,7 +30,7 @@ package final class FeedbackGateway: Sendable {
                 : .required(authorities: certificates.authority),
             versions: behaviour.versions)
         let stopping = try Interrupt()
-        let queue = FeedQueue(feeds, repeats: behaviour.repeats)
+        let queue = FeedQueue(feeds, repeats: behaviour.repeats, dead: dead)
         let log = ConnectionLog(onEnd: onEnd)
         let server = FeedbackServer(
             behaviour: behaviour, context: context, queue: queue, stop: stopping)

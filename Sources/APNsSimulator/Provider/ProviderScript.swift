@@ -35,13 +35,15 @@ package struct ScriptedReply: Sendable, Equatable {
 }
 
 /// The action on a valid request.
-package enum ScriptedAction: Sendable, Equatable {
+package enum ScriptedAction: GatewayAction {
     /// It is answered.
     case reply(ScriptedReply)
     /// Its stream is reset; with `refusedStream` it counts as unprocessed.
     case reset(HTTP2ErrorCode)
     /// It is never answered.
     case stall
+
+    package static let usual = ScriptedAction.reply(.accepted)
 
     /// Reads the spelling of the command line: `ok`, a reason of APNs with `@` and milliseconds
     /// where it has a time, `stall`, `reset:` and a number of RFC 9113 section 7, or `body:` with
@@ -80,68 +82,5 @@ package enum ScriptedAction: Sendable, Equatable {
     }
 }
 
-/// The actions on valid requests: by token, by number, by share of tokens; all others are accepted.
-///
-/// The tokens of a share follow from the token and the seed. A token gets the same answer on every
-/// connection and in every run, and a test can compute it in advance.
-package struct ProviderScript: Sendable {
-    /// A share of all tokens, in millionths.
-    package struct Share: Sendable, Equatable {
-        /// The number of tokens among a million.
-        package let millionths: Int
-        /// The action on their requests.
-        package let action: ScriptedAction
-
-        /// Makes a share.
-        package init(millionths: Int, action: ScriptedAction) {
-            (self.millionths, self.action) = (millionths, action)
-        }
-    }
-
-    /// The actions by token.
-    package var tokens: [DeviceToken: ScriptedAction] = [:]
-    /// The actions by the number of the valid request at the gateway, counted from 1.
-    package var sequence: [Int: ScriptedAction] = [:]
-    /// The actions by share; the shares are disjoint.
-    package var shares: [Share] = []
-    /// The action on all others.
-    package var usual = ScriptedAction.reply(.accepted)
-    /// Chooses the tokens of the shares.
-    package var seed: UInt64 = 1
-
-    /// Makes a script that accepts everything.
-    package init() {}
-
-    /// The action on a token in the valid request with this number.
-    package func action(for token: DeviceToken, number: Int) -> ScriptedAction {
-        if !tokens.isEmpty, let action = tokens[token] {
-            return action
-        }
-        if !sequence.isEmpty, let action = sequence[number] {
-            return action
-        }
-        guard !shares.isEmpty else {
-            return usual
-        }
-        var place = draw(token)
-        for share in shares {
-            if place < share.millionths {
-                return share.action
-            }
-            place -= share.millionths
-        }
-        return usual
-    }
-
-    /// A number below a million that follows from token and seed: FNV-1a, then the output function
-    /// of SplitMix64, without which similar tokens would get similar numbers.
-    private func draw(_ token: DeviceToken) -> Int {
-        var hash: UInt64 = 0xCBF2_9CE4_8422_2325 ^ seed
-        for byte in token.bytes {
-            hash = (hash ^ UInt64(byte)) &* 0x100_0000_01B3
-        }
-        hash = (hash ^ (hash >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        hash = (hash ^ (hash >> 27)) &* 0x94D0_49BB_1331_11EB
-        return Int((hash ^ (hash >> 31)) % 1_000_000)
-    }
-}
+/// The actions on valid requests to a provider gateway.
+package typealias ProviderScript = GatewayScript<ScriptedAction>

@@ -128,7 +128,7 @@ extension Audit {
 
     /// Counts the open rows of the queue and what a sender would do with them.
     mutating func examineQueue(_ store: TokenTable) {
-        for (place, app) in settings.apps.enumerated() where app.provider != nil {
+        for (place, app) in settings.apps.enumerated() where app.sends {
             do {
                 let partition = Partition(app: app.value, environment: app.environment.rawValue)
                 try store.preflightQueue(.preview, partitions: [partition])

@@ -61,7 +61,7 @@ extension Check {
             + "\(identity.topics.joined(separator: ", ")), and the topic is \(app.topic); correct the "
             + "topic, or name the certificate of this app in \(key).certificate"
         // With a token key the certificate is not shown to the provider.
-        if app.provider != nil && app.tokenKey == nil {
+        if app.provider != nil && app.tokenKey == nil || app.binary != nil {
             report.fail("certificate", .configuration, sentence)
         } else {
             report.note("certificate", .warning, sentence)
@@ -86,9 +86,10 @@ extension Check {
         guard let provider = app.provider, areThere(provider.ca, app.tokenKey?.file),
             let planned = ProviderTarget(app, settings.send, context)
         else { return }
-        switch planned.provider {
+        switch planned.gateway {
         case .failure(let failure): report.fail("provider", failure)
-        case .success(let plan):
+        case .success(.binary): return
+        case .success(.provider(let plan, _)):
             let credential =
                 app.tokenKey.map { "key \($0.keyIdentifier) of team \($0.teamIdentifier)" }
                 ?? "its certificate"
@@ -103,6 +104,25 @@ extension Check {
                 "provider", .ok,
                 "\(app.partition) sends to \(plan.name) with \(credential), connections: "
                     + "\(provider.connections)")
+        }
+    }
+
+    /// Looks whether the binary gateway listens, without a complete handshake.
+    mutating func examineBinary(_ app: Settings.App) {
+        guard let binary = app.binary, areThere(binary.ca) else { return }
+        switch ProviderTarget.plan(app, binary, context) {
+        case .failure(let failure): report.fail("binary", failure)
+        case .success(let plan):
+            do throws(TransportFailure) {
+                try plan.reach(interrupt: context.interrupt)
+            } catch {
+                report.fail("binary", RunFailure(error, of: app.partition, .binary, at: .send))
+                return
+            }
+            report.note(
+                "binary", .ok,
+                "\(app.partition) sends to \(plan.name) with command \(binary.command); the gateway "
+                    + "listens, and the first notification shows whether it takes the certificate")
         }
     }
 

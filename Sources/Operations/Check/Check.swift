@@ -39,6 +39,7 @@ package struct Check {
             let isUsable = check.examineCertificate(app)
             // With a token key the certificate is not shown to the provider.
             if isUsable || app.tokenKey != nil { check.examineProvider(app) }
+            if isUsable { check.examineBinary(app) }
         }
         check.examineStore()
         return check.report
@@ -234,7 +235,7 @@ package struct Check {
 
     /// An installation that only sweeps has no queue.
     private mutating func examineQueue(_ store: TokenTable) throws(StoreFailure) {
-        let senders = settings.apps.filter { $0.provider != nil }
+        let senders = settings.apps.filter(\.sends)
         guard !senders.isEmpty else { return }
         for finding in try store.examineQueue(.send, partitions: senders.map(\.storedPartition)) {
             enter(finding)

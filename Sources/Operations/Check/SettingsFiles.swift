@@ -14,6 +14,7 @@ extension Settings {
                 ("\(key).certificate.passphrase-file", app.certificate?.passphraseFile),
                 ("\(key).token-key.file", app.tokenKey?.file),
                 ("\(key).feedback.ca", app.feedback?.ca), ("\(key).provider.ca", app.provider?.ca),
+                ("\(key).binary.ca", app.binary?.ca),
             ]
         }
         return files.compactMap { key, path in path.map { (key, $0) } }

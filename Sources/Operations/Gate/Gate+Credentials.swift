@@ -50,7 +50,8 @@ extension Gate {
 
     private mutating func compare(_ identity: TLSIdentity, of certificate: Settings.Certificate) {
         // With a token key the provider does not see the certificate.
-        let severity: GateSeverity = plan.app.tokenKey == nil ? .high : .low
+        let severity: GateSeverity =
+            plan.app.tokenKey == nil || plan.app.binary != nil ? .high : .low
         let key = "apps[\(plan.partition)]"
         if !identity.covers(topic: plan.app.topic) {
             add(
@@ -92,12 +93,14 @@ extension Gate {
 
     /// Connects to the provider with the certificate or for the key, and sends one request where asked.
     mutating func examineProvider() {
-        guard let provider = plan.app.provider,
-            let target = ProviderTarget(plan.app, plan.settings.send, context)
-        else { return }
-        let object = "\(provider.host):\(provider.port)"
+        guard let target = ProviderTarget(plan.app, plan.settings.send, context) else { return }
+        let object =
+            [
+                plan.app.provider.map { "\($0.host):\($0.port)" },
+                plan.app.binary.map { "\($0.host):\($0.port)" },
+            ].compactMap { $0 }.first ?? "\(plan.partition)"
         let key = "apps[\(plan.partition)]"
-        switch target.provider {
+        switch target.gateway {
         case .failure(let failure):
             // What is wrong with a certificate is said already.
             let isSaid = report.findings.contains {
@@ -107,7 +110,18 @@ extension Gate {
             add(
                 .credentialUnusable, .high, object, failure.description,
                 cure: "correct \(key).certificate or \(key).token-key")
-        case .success(let connection):
+        case .success(.binary(let gateway)):
+            do throws(TransportFailure) {
+                try gateway.reach(interrupt: context.interrupt)
+            } catch {
+                let failure = RunFailure(error, of: plan.partition, .binary, at: .send)
+                add(
+                    .providerUnreachable, .high, object, failure.description,
+                    cure: "check \(key).binary and the network")
+                return
+            }
+            if plan.probes { refuseProbe(object) }
+        case .success(.provider(let connection, _)):
             do throws(TransportFailure) {
                 try connection.greet(within: Self.greeting, interrupt: context.interrupt)
             } catch {

@@ -26,6 +26,14 @@ extension Gate {
         }
     }
 
+    /// Says that a gateway of the binary interface cannot be probed: it answers each bad token by
+    /// ending the connection, and says nothing about certificate and topic.
+    mutating func refuseProbe(_ object: String) {
+        let cause = "the binary interface has no answer that would prove certificate or topic"
+        report.probe = GateReport.Probe(reason: cause)
+        addInconclusive(object, cause)
+    }
+
     private struct NoAnswer: Error {
         let cause: String
     }
@@ -78,7 +86,7 @@ extension Gate {
         switch outcome.kind {
         case .answered(let answer): .success(answer)
         case .unknown(let cause), .garbled(let cause): .failure(NoAnswer(cause: cause))
-        case .refused, .untouched:
+        case .refused, .untouched, .accepted, .refusedBinary, .unsendable:
             .failure(NoAnswer(cause: "the gateway did not take the request"))
         }
     }

@@ -62,7 +62,7 @@ package struct GatePlan: Sendable {
         let app = try settings.app(named: name, in: environment, for: "looking before a send")
         self.app = app
         self.subject =
-            subject ?? (StoreSettings(settings).wantsQueue && app.provider != nil ? .queue : .none)
+            subject ?? (StoreSettings(settings).wantsQueue && app.sends ? .queue : .none)
     }
 
     /// The app and environment.

@@ -8,6 +8,8 @@ package enum GatewaySetting: String, Sendable {
     case feedback
     /// A gateway with HTTP/2.
     case provider
+    /// A gateway of the binary interface.
+    case binary
 
     /// The settings that cure a failure, as keys; nil where no setting does.
     func keys(for code: TransportFailure.Code, of partition: Partition) -> String? {
@@ -16,7 +18,7 @@ package enum GatewaySetting: String, Sendable {
         switch code {
         case .certificateUntrusted: return "\(key).ca"
         case .hostNameMismatch:
-            return self == .feedback ? "\(key).host-name" : "\(key).host"
+            return self == .provider ? "\(key).host" : "\(key).host-name"
         case .nameNotFound: return "\(key).host"
         case .connectionRefused, .unreachable, .notTLS, .wrongProtocol, .timedOut, .closedEarly:
             return "\(key).host, \(key).port"

@@ -39,6 +39,13 @@ package struct RunContext: Sendable {
     }
 }
 
+extension RunContext {
+    /// The present time in whole seconds, as APNs counts them.
+    var seconds: @Sendable () -> EpochSeconds {
+        { [now] in EpochSeconds(UInt32(clamping: now().rawValue / 1_000)) }
+    }
+}
+
 extension EpochMilliseconds {
     /// The time of the wall clock.
     package static var current: EpochMilliseconds {

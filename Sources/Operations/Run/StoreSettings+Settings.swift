@@ -22,7 +22,7 @@ extension StoreSettings {
 extension Settings {
     /// Whether the settings send: an app has a provider, or the queue's table is named.
     fileprivate var wantsQueue: Bool {
-        apps.contains { $0.provider != nil }
+        apps.contains(where: \.sends)
             || origins.contains {
                 $0.key == "store.push-queue.table" && $0.origin != .builtIn
             }

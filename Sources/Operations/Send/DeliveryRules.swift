@@ -3,7 +3,7 @@
 // the row: the number of its attempts, the time at which it was handed over, and the settings about
 // unknown outcomes.
 //
-// A BadDeviceToken is the only answer that waits. Only the mismatch detector can tell whether the
+// A BadDeviceToken waits, and so do statuses 8 and 128 of the binary interface. Only the mismatch detector can tell whether the
 // token or our settings are wrong. Until the detector has decided, the row keeps its place. If it finds a
 // mismatch, the row goes back to the queue unchanged, like every row that was not sent. A run that ends
 // before the detector has looked decides by the same two rules over the answers it has. When these show
@@ -53,6 +53,11 @@ struct DeliveryRules {
     ) -> Judgement {
         switch kind {
         case .answered(let answer): judge(answer, attempts, handedAt)
+        case .accepted: counted(.known, Judgement(result: .sent))
+        case .refusedBinary(let status): judge(status, attempts)
+        // The gateway has not seen it.
+        case .unsendable(let fault):
+            Judgement(result: .failed(reason: fault.status.description))
         case .unknown(let why), .garbled(let why):
             Judgement(
                 result: resendUnknown
@@ -110,6 +115,28 @@ struct DeliveryRules {
         case .reconnect: return Judgement(result: Self.later(60, reason, attempts))
         case .notUnderstood:
             return counted(.refused, Judgement(result: .failed(reason: reason)))
+        }
+    }
+
+    /// A status of the binary interface never removes a token: it has no time, and a token of the other
+    /// environment has the same status. Where the frame could not be parsed, the fault may be the
+    /// setting of the command, so that the row waits for the detector too.
+    private mutating func judge(_ status: BinaryStatus, _ attempts: Int) -> Judgement {
+        let reason = status.description
+        switch status.subject {
+        case .token where status == .invalidToken:
+            return counted(.bad, Judgement(result: .failed(reason: reason), isSuspect: true))
+        case .token, .payload: return counted(.refused, Judgement(result: .failed(reason: reason)))
+        case .frame:
+            return counted(.refused, Judgement(result: .failed(reason: reason), isSuspect: true))
+        case .topic:
+            return Judgement(
+                result: .returned,
+                stop: stop(
+                    "the gateway answered \(reason); name the certificate of this app in "
+                        + "apps[].certificate, then send again"))
+        case .gateway:
+            return Judgement(result: Self.later(60 << min(attempts, 6), reason, attempts))
         }
     }
 

@@ -145,18 +145,18 @@ package struct Send: RecordedRun {
     private mutating func openJobs(_ store: TokenTable, _ journal: EvidenceJournal) throws {
         let lease = QueueLease(run: run, host: context.host, seconds: plan.leaseSeconds)
         for app in plan.apps {
-            switch app.provider {
+            switch app.gateway {
             case .failure(let failure):
                 var entry = SendReport.App(app.partition)
                 entry.detail = failure.description
                 outcome.report.apps.append(entry)
                 outcome.fail(failure)
-            case .success(let provider):
+            case .success(let gateway):
                 jobs.append(
                     try SendJob(
-                        app, plan, queue: PushQueue(store, lease), provider: provider,
+                        app, plan, queue: PushQueue(store, lease), gateway: gateway,
                         answers: AnswerCapture(
-                            journal, run: run, partition: app.partition, source: provider.name),
+                            journal, run: run, partition: app.partition, source: gateway.name),
                         context))
             }
         }

@@ -1,5 +1,5 @@
 // One app's way from the queue to APNs and back. One thread does it: it claims rows, hands them to
-// the provider's connections, takes outcomes, keeps the evidence in them, and writes results; the
+// the gateway's connections, takes outcomes, keeps the evidence in them, and writes results; the
 // connections have threads of their own, so that the database and the wire work at the same time.
 //
 // Order matters in two places. A batch is written down as handed over before any of it is given to
@@ -21,15 +21,13 @@ final class SendJob {
     private static let flushAfter = 1_000.0
     /// Seconds after which the other apps send, and evidence is applied.
     private static let turnSeconds = 30.0
-    /// Seconds for notifications in flight after the run is told to stop.
-    private static let graceSeconds = 3.0
-
     let app: ProviderTarget
     private let plan: SendPlan
     private let context: RunContext
     private let queue: PushQueue
     private var state: SendState
-    private var provider: Provider
+    private let target: SendingGateway
+    private var gateway: any NotificationGateway
     private(set) var answers: AnswerCapture
     private var cursor = QueueCursor()
     private var limiter: RateLimit?
@@ -37,12 +35,14 @@ final class SendJob {
     private var lastRenewal = SendJob.clock
     private var stopBy: Double?
     private var words = SendWords()
+    /// Of the gateways that failed before the present one.
+    private var settledTooEarly = 0
 
     private static var clock: Double { Double(DispatchTime.now().uptimeNanoseconds) / 1e9 }
 
-    /// Opens the provider's connections; `answers` keeps what 410s say.
+    /// Opens the gateway's connections; `answers` keeps what 410s say.
     init(
-        _ app: ProviderTarget, _ plan: SendPlan, queue: PushQueue, provider: ProviderPlan,
+        _ app: ProviderTarget, _ plan: SendPlan, queue: PushQueue, gateway: SendingGateway,
         answers: AnswerCapture, _ context: RunContext
     ) throws {
         self.app = app
@@ -50,10 +50,11 @@ final class SendJob {
         self.context = context
         self.queue = queue
         self.answers = answers
-        self.provider = try Provider(provider, connections: app.connections)
+        target = gateway
+        self.gateway = try gateway.open()
         state = SendState(
-            app.partition, topic: app.topic, gateway: provider.name, limit: plan.limit,
-            rate: plan.rate, resendUnknown: plan.resendUnknown)
+            app.partition, topic: app.topic, gateway: gateway.name, limit: plan.limit,
+            rate: plan.rate, resendUnknown: plan.resendUnknown, window: gateway.window)
         limiter = plan.rate.map { RateLimit(perSecond: $0) }
     }
 
@@ -100,17 +101,17 @@ final class SendJob {
 
     /// Connects anew after the gateway has failed.
     func startAgain() throws {
-        provider.stop()
-        provider = try Provider(
-            provider.plan, connections: app.connections, hasConnected: provider.hasConnected)
+        gateway.stop()
+        settledTooEarly += gateway.settledTooEarly
+        gateway = try target.open(hasConnected: gateway.hasConnected)
         state.startAgain()
     }
 
     /// Closes the connections; rows still on the wire have their outcome written.
     func finish() throws {
         returnUnsent()
-        provider.stop(abruptly: context.interrupt.isTripped)
-        try record(provider.outcomes(within: 0))
+        gateway.stop(abruptly: context.interrupt.isTripped)
+        try record(gateway.outcomes(within: 0))
         try flush(all: true, decides: true)
     }
 
@@ -131,9 +132,18 @@ final class SendJob {
             failures.append(
                 RunFailure(
                     .pending, .send,
-                    "sending for \(app.partition): \(provider.plan.name) did not process "
+                    "sending for \(app.partition): \(gateway.name) did not process "
                         + "\(state.unprocessed.count.counting("notification")), however often they were "
                         + "sent; they wait in the queue, run again to continue"))
+        }
+        let late = settledTooEarly + gateway.settledTooEarly
+        if late > 0 {
+            failures.append(
+                RunFailure(
+                    .configuration, .send,
+                    "sending for \(app.partition): \(gateway.name) sent error packets later than "
+                        + "apps[].binary.error-wait; \(late.counting("notification")) counted as sent "
+                        + "and were dropped; raise error-wait, and enqueue them again"))
         }
         return failures
     }
@@ -160,14 +170,14 @@ final class SendJob {
                     .pending, .send,
                     "sending for \(app.partition): told to stop; the rest "
                         + "waits in the queue, run again to continue"))
-            stopBy = Self.clock + Self.graceSeconds
+            stopBy = Self.clock + target.graceSeconds
         }
-        if state.stop == nil, let failure = provider.failure {
+        if state.stop == nil, let failure = gateway.failure {
             halt(
                 RunFailure(exit(after: failure), .send, "sending for \(app.partition): \(failure)"),
                 isOutage: failure.code != .configuration)
         }
-        if let stopBy, Self.clock > stopBy, state.load.rows > 0 { provider.stop(abruptly: true) }
+        if let stopBy, Self.clock > stopBy, state.load.rows > 0 { gateway.stop(abruptly: true) }
         context.progress.show("sending \(app.partition)", state.entry.claimed, of: plan.limit)
     }
 
@@ -186,7 +196,7 @@ final class SendJob {
     }
 
     private func returnUnsent() {
-        state.withdraw(provider.withdraw())
+        state.withdraw(gateway.withdraw())
         state.returnUnsent()
     }
 
@@ -216,19 +226,19 @@ final class SendJob {
         let items = state.nextItems { limiter?.allowance(at: Self.clock) }
         guard !items.isEmpty else { return }
         limiter?.spend(items.count)
-        provider.submit(items)
+        gateway.submit(items)
     }
 
     private func takeOutcomes(claimsMore: Bool) throws {
         let wait = claimsMore && state.mayClaimSoon ? 2 : Self.answerWait
-        try record(timed("answers") { provider.outcomes(within: wait) })
+        try record(timed("answers") { gateway.outcomes(within: wait) })
     }
 
     private func record(_ outcomes: [ProviderOutcome]) throws {
         for outcome in outcomes where state.record(outcome) { returnUnsent() }
         guard state.isInDoubt else { return }
         // What is on no connection yet must not follow into the silence.
-        state.withdraw(provider.withdraw())
+        state.withdraw(gateway.withdraw())
         if state.judgeSilence() { returnUnsent() }
     }
 

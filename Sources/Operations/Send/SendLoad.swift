@@ -7,13 +7,29 @@
 // payload is freed when its row has an outcome; results wait for the database without payloads.
 //
 //   claimed, not given yet   at most `mostBytes` and one claim, which the scan of the queue bounds
-//   given to connections     at most `mostRows` and `mostBytes`, and one payload
-//   with outcomes            at most the four claims' rows, without payloads
+//   given to connections     at most the window's rows and `mostBytes`, and one payload
+//   with outcomes            at most the rows of the window's claims, without payloads
 
 /// Counts the rows without an outcome of one app, and their bytes.
 struct SendLoad: Sendable {
-    /// The most rows that the connections may have at once.
-    static let mostRows = 2_000
+    /// The limits of an interface.
+    struct Window: Hashable, Sendable {
+        /// The most rows that the connections may have at once.
+        var rows: Int
+        /// The most claims on their way at once.
+        var claims: Int
+
+        /// HTTP/2 answers each notification at once. One claim is being answered, one is on the wire,
+        /// one is being claimed.
+        static let provider = Window(rows: 2_000, claims: 4)
+
+        /// The binary interface answers with silence, which takes `errorWait`; so ten times as many
+        /// rows wait for it.
+        static let binary = Window(rows: 20_000, claims: 24)
+    }
+
+    /// The limits of the gateway's interface.
+    let window: Window
     /// The most bytes of payload that wait, and the most with the connections: a thousand of the
     /// largest.
     static let mostBytes = 4 << 20
@@ -27,13 +43,16 @@ struct SendLoad: Sendable {
     /// The maximum of each so far.
     private(set) var peak = (rows: 0, bytes: 0, waiting: 0)
 
+    /// Begins without rows.
+    init(_ window: Window = .provider) { self.window = window }
+
     /// Whether more rows may be claimed.
     var mayClaim: Bool { waiting < Self.mostBytes }
 
     /// How many payloads of the given sizes, in this order, the connections may have, with at most
     /// `rows` more rows.
     func fitting(_ sizes: some Sequence<Int>, rows most: Int) -> Int {
-        let room = min(most, Self.mostRows - rows)
+        let room = min(most, window.rows - rows)
         var (count, total) = (0, bytes)
         for size in sizes {
             guard count < room, total < Self.mostBytes else { break }

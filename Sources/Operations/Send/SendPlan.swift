@@ -13,10 +13,52 @@ package struct ProviderTarget: Sendable {
     package let stored: Partition
     /// The bundle identifier.
     package let topic: String
-    /// Number of connections to keep open.
-    package let connections: Int
     /// The gateway and our credential, or why nothing can be sent.
-    package let provider: Result<ProviderPlan, RunFailure>
+    package let gateway: Result<SendingGateway, RunFailure>
+}
+
+/// The gateway that takes an app's notifications, by its interface.
+package enum SendingGateway: Sendable {
+    /// HTTP/2, with the number of connections to keep open.
+    case provider(ProviderPlan, connections: Int)
+    /// The binary interface.
+    case binary(BinaryPlan)
+
+    /// `host:port`, for messages.
+    var name: String {
+        switch self {
+        case .provider(let plan, _): plan.name
+        case .binary(let plan): plan.name
+        }
+    }
+
+    /// The limits of rows on their way.
+    var window: SendLoad.Window {
+        switch self {
+        case .provider: .provider
+        case .binary: .binary
+        }
+    }
+
+    /// Seconds for notifications in flight after the run is told to stop. The binary interface has no
+    /// other way to tell that one was accepted than to wait.
+    var graceSeconds: Double {
+        switch self {
+        case .provider: 3
+        case .binary(let plan): max(3, plan.limits.errorWait / .seconds(1) + 1)
+        }
+    }
+
+    /// Starts the connections. `hasConnected` is that of the gateway which this one replaces.
+    ///
+    /// - Throws: `io` where no thread can be started.
+    func open(hasConnected: Bool = false) throws(TransportFailure) -> any NotificationGateway {
+        switch self {
+        case .provider(let plan, let connections):
+            try Provider(plan, connections: connections, hasConnected: hasConnected)
+        case .binary(let plan): try BinaryProvider(plan, hasConnected: hasConnected)
+        }
+    }
 }
 
 /// The plan of a run of the sender.
@@ -56,7 +98,7 @@ package struct SendPlan: Sendable {
 
     /// Makes the plan for the apps of the settings, or for those with the given names.
     ///
-    /// - Throws: when no app has a provider, or the settings have no app of a given name.
+    /// - Throws: when no app has a gateway to send through, or the settings have no app of a given name.
     package init(
         _ settings: Settings, apps names: [String], _ context: RunContext
     ) throws(RunFailure) {
@@ -65,8 +107,9 @@ package struct SendPlan: Sendable {
         guard !apps.isEmpty else {
             throw RunFailure(
                 .configuration, .settings,
-                "planning to send: no app of the settings has a provider; add apps[].provider with "
-                    + "a host, and a certificate or a token-key")
+                "planning to send: no app of the settings has a gateway to send through; add "
+                    + "apps[].provider with a host, and a certificate or a token-key; or "
+                    + "apps[].binary for a private gateway of the older interface")
         }
         let sweep = SweepPlan(settings, .answers, dryRun: false)
         state = settings.state
@@ -88,23 +131,52 @@ package struct SendPlan: Sendable {
 }
 
 extension ProviderTarget {
-    /// The provider of an app; nil when the settings name none.
+    /// The gateway of an app; nil when the settings name none to send through.
     init?(_ app: Settings.App, _ send: Settings.Send, _ context: RunContext) {
-        guard let provider = app.provider else { return nil }
+        let gateway: Result<SendingGateway, RunFailure>
+        if let provider = app.provider {
+            gateway = Self.plan(app, provider, send, context).map {
+                .provider($0, connections: provider.connections)
+            }
+        } else if let binary = app.binary {
+            gateway = Self.plan(app, binary, context).map { .binary($0) }
+        } else {
+            return nil
+        }
         self.init(
             partition: app.partition, stored: app.storedPartition, topic: app.topic,
-            connections: provider.connections,
-            provider: Self.plan(app, provider, send, context))
+            gateway: gateway)
     }
 
-    private static func plan(
+    /// The plan for a binary gateway, which knows its client by the certificate.
+    static func plan(
+        _ app: Settings.App, _ binary: Settings.Binary, _ context: RunContext
+    ) -> Result<BinaryPlan, RunFailure> {
+        let (log, partition) = (context.log, app.partition)
+        do {
+            var limits = BinaryPlan.Limits()
+            limits.errorWait = binary.errorWait
+            return .success(
+                BinaryPlan(
+                    host: binary.host, port: UInt16(binary.port), hostName: binary.hostName,
+                    context: try TLSClientContext(
+                        trust: binary.ca.map { .file($0) } ?? .system,
+                        identity: try app.identity(at: context.now())),
+                    command: BinaryCommand(rawValue: UInt8(binary.command)) ?? .framed,
+                    limits: limits, now: context.seconds,
+                    log: { log.info("\(partition): \($0)") }))
+        } catch {
+            return .failure(RunFailure.wrapping(error, at: .identity).naming(partition))
+        }
+    }
+
+    /// The plan for a provider.
+    static func plan(
         _ app: Settings.App, _ provider: Settings.Provider, _ send: Settings.Send,
         _ context: RunContext
     ) -> Result<ProviderPlan, RunFailure> {
         let (now, log, partition) = (context.now, context.log, app.partition)
-        let seconds: @Sendable () -> EpochSeconds = {
-            EpochSeconds(UInt32(clamping: now().rawValue / 1_000))
-        }
+        let seconds = context.seconds
         do {
             var limits = ProviderPlan.Limits()
             limits.request = send.requestTimeout

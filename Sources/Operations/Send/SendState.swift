@@ -15,8 +15,6 @@ import TokenHygiene
 struct SendState {
     /// Rows of a claim.
     static let batchRows = 1_000
-    /// Claims on their way at once: one being answered, one on the wire, one being claimed.
-    private static let mostBatches = 4
 
     private let partition: Partition
     private let topic: String
@@ -28,7 +26,7 @@ struct SendState {
     /// The app's part of the report.
     private(set) var entry: SendReport.App
     private(set) var rules: DeliveryRules
-    private(set) var load = SendLoad()
+    private(set) var load: SendLoad
     private(set) var silence = GatewaySilence()
     /// The cause that ends the sending; nil while it goes on.
     private(set) var stop: RunFailure?
@@ -40,7 +38,7 @@ struct SendState {
     private(set) var deferred = 0
     /// Keys of rows that the gateway did not process while sending went on, and that were not claimed again.
     private(set) var unprocessed: Set<Int64> = []
-    private var batches: [SendBatch?] = Array(repeating: nil, count: SendState.mostBatches)
+    private var batches: [SendBatch?]
     /// Places of batches that are claimed and not handed over.
     private var claimed: [Int] = []
     /// Notifications of handed-over batches that no connection has.
@@ -49,8 +47,10 @@ struct SendState {
 
     init(
         _ partition: Partition, topic: String, gateway: String, limit: Int? = nil,
-        rate: Double? = nil, resendUnknown: Bool = false
+        rate: Double? = nil, resendUnknown: Bool = false, window: SendLoad.Window = .provider
     ) {
+        load = SendLoad(window)
+        batches = Array(repeating: nil, count: window.claims)
         self.partition = partition
         self.topic = topic
         self.limit = limit
@@ -72,7 +72,9 @@ struct SendState {
     var isFull: Bool { batches.allSatisfy { $0 != nil } }
 
     /// Whether a short wait for outcomes lets the next claim begin sooner.
-    var mayClaimSoon: Bool { stop == nil && ready.isEmpty && !isFull && load.rows < 500 }
+    var mayClaimSoon: Bool {
+        stop == nil && ready.isEmpty && !isFull && load.rows < load.window.rows / 4
+    }
 
     /// The place for another batch; nil where no more rows are of use now. Until the gateway answers, what
     /// was claimed has to be sent first.
@@ -133,7 +135,7 @@ struct SendState {
     /// What the connections get now, as detector, silence and bounds allow and `pace` says; nil is no bound.
     mutating func nextItems(pace: () -> Int?) -> [ProviderNotification] {
         guard !ready.isEmpty, stop == nil else { return [] }
-        var room = SendLoad.mostRows
+        var room = load.window.rows
         if let allowance = rules.detector.allowance { room = min(room, allowance - load.rows) }
         if let allowance = silence.allowance { room = min(room, allowance - load.rows) }
         if let allowance = pace() { room = min(room, allowance) }
@@ -169,13 +171,13 @@ struct SendState {
 
     private mutating func note(_ outcome: ProviderOutcome.Kind) {
         switch outcome {
-        case .answered:
+        case .answered, .accepted, .refusedBinary:
             silence.answered()
             outages = 0
         // What is unknown because we ended the connections is not the gateway's doing.
         case .unknown(let why): if stop == nil { silence.unknown(why, isGarbled: false) }
         case .garbled(let why): if stop == nil { silence.unknown(why, isGarbled: true) }
-        case .untouched, .refused: break
+        case .untouched, .refused, .unsendable: break
         }
     }
 

@@ -20,12 +20,17 @@ extension Settings.App {
                     + "feedback; \(cure)"
         }
         for app in apps {
-            guard let provider = app.provider, provider.host.lowercased() == host,
-                provider.port == feedback.port
-            else { continue }
-            return
-                "\(key) is \(address), and apps[\(app.partition)].provider has the same address; one "
-                + "port speaks one protocol: correct the port of one of them"
+            for (group, other) in [
+                ("provider", app.provider.map { ($0.host, $0.port) }),
+                ("binary", app.binary.map { ($0.host, $0.port) }),
+            ] {
+                guard let other, other.0.lowercased() == host, other.1 == feedback.port else {
+                    continue
+                }
+                return
+                    "\(key) is \(address), and apps[\(app.partition)].\(group) has the same address; "
+                    + "one port speaks one protocol: correct the port of one of them"
+            }
         }
         return nil
     }

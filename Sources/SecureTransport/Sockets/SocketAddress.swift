@@ -68,6 +68,27 @@ package struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
 
 /// Resolves names with the system's resolver.
 package enum NameResolution {
+    /// Calls `connect` with one address of a host after the other, until one succeeds or the deadline
+    /// has passed. Throws `nameNotFound`, or the failure of the last address.
+    package static func first<Connected>(
+        of host: String, _ port: UInt16, until deadline: Deadline = .never,
+        _ connect: (SocketAddress) throws(TransportFailure) -> Connected
+    ) throws(TransportFailure) -> Connected {
+        var failure: TransportFailure?
+        for address in try resolve(host: host, port: port) {
+            if failure != nil, deadline.hasPassed { break }
+            do throws(TransportFailure) {
+                return try connect(address)
+            } catch {
+                guard error.code != .interrupted else { throw error }
+                failure = error
+            }
+        }
+        throw failure
+            ?? TransportFailure(
+                .nameNotFound, "connecting to \(host):\(port): it has no address; check the name")
+    }
+
     /// The addresses of a host, in the order to try them (getaddrinfo(3), RFC 6724).
     ///
     /// An IP literal resolves to itself. The resolver has its own timeouts (resolv.conf(5)) and

@@ -203,6 +203,12 @@ package final class TLSConnection {
         }
     }
 
+    /// The bytes that this host has taken for sending and that the peer's host has not acknowledged,
+    /// with those of TLS records (tcp(7), SIOCOUTQ); 0 for a closed connection.
+    package var unacknowledgedBytes: Int {
+        socket.descriptor < 0 ? 0 : Int(pushsweep_unacknowledged(socket.descriptor))
+    }
+
     // MARK: The end
 
     /// Sends close_notify, then FIN. Reading continues.

@@ -174,7 +174,7 @@ final class RogueStage {
         plan.apps = plan.apps.map {
             ProviderTarget(
                 partition: $0.partition, stored: $0.stored, topic: $0.topic,
-                connections: connections, provider: .success(provider))
+                gateway: .success(.provider(provider, connections: connections)))
         }
         return plan
     }

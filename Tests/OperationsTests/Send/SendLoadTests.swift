@@ -49,7 +49,7 @@ struct SendLoadTests {
         let queue = try PushQueue(
             TokenTable(plan.store), QueueLease(run: "load", host: "test", seconds: 120))
         let job = try SendJob(
-            app, plan, queue: queue, provider: try app.provider.get(),
+            app, plan, queue: queue, gateway: try app.gateway.get(),
             answers: AnswerCapture(
                 journal, run: "load", partition: app.partition, source: "test"),
             context)
@@ -61,7 +61,7 @@ struct SendLoadTests {
     }
 
     private static func check(_ peak: (rows: Int, bytes: Int, waiting: Int), size: Int) {
-        #expect(peak.rows <= SendLoad.mostRows && peak.rows > 100)
+        #expect(peak.rows <= SendLoad.Window.provider.rows && peak.rows > 100)
         #expect(peak.bytes < SendLoad.mostBytes + size)
         // One claim more than the limit, and its last row.
         #expect(peak.waiting < SendLoad.mostBytes * 2 + size)
@@ -90,10 +90,10 @@ struct SendLoadTests {
     @Test("rows are bounded where payloads are small")
     func smallPayloads() throws {
         let peak = try Self.peak(rows: 6_000, size: 30, type: "alert", streams: 5)
-        #expect(peak.rows <= SendLoad.mostRows)
+        #expect(peak.rows <= SendLoad.Window.provider.rows)
         // Answers may come while the last rows are taken.
-        #expect(peak.rows > SendLoad.mostRows - 200, "the bound was never reached")
-        #expect(peak.bytes <= SendLoad.mostRows * 30)
+        #expect(peak.rows > SendLoad.Window.provider.rows - 200, "the bound was never reached")
+        #expect(peak.bytes <= SendLoad.Window.provider.rows * 30)
     }
 
     @Test("one payload fits however large it is, and the next one waits for it")

@@ -1,0 +1,228 @@
+// One notification as the binary provider interface (port 2195) takes it.
+//
+// Three commands are in use. Apple added them one after the other, and gateways accept all three on
+// one connection:
+//
+//   0 simple    00, token length (2), token, payload length (2), payload
+//   1 enhanced  01, identifier (4), expiration (4), then as command 0
+//   2 framed    02, length of all items (4), items; item = number (1), length (2), data
+//
+// All numbers are big-endian. A gateway answers a good frame with nothing. It answers a bad frame
+// with one error packet, which needs the identifier to be of use; so command 0 cannot tell which
+// notification failed. The lengths of tokens, payloads and items always have two bytes: senders that
+// wrote one byte exist, and what they wrote cannot be read.
+
+/// The first byte of a frame: its layout. Sources: Apple, "Binary Provider API" (2) and "Legacy
+/// Notification Format" (0, 1), both archived.
+package enum BinaryCommand: UInt8, Hashable, Sendable, CaseIterable {
+    /// Token and payload only.
+    case simple = 0
+    /// With identifier and expiration.
+    case enhanced = 1
+    /// Items in any order; the only command with a priority.
+    case framed = 2
+
+    /// The largest payload in bytes: 256, and 2048 for `framed`.
+    package var payloadLimit: Int { self == .framed ? 2_048 : 256 }
+}
+
+/// The number of an item in a frame of command 2. Source: Apple, "Binary Provider API" (archived),
+/// table of items.
+package enum BinaryItem: UInt8, Hashable, Sendable, CaseIterable {
+    /// The device token, 1 to 100 bytes; required.
+    case token = 1
+    /// The payload, JSON of 1 to 2048 bytes without a final NUL; required.
+    case payload = 2
+    /// The identifier, 4 bytes, which an error packet repeats.
+    case identifier = 3
+    /// The expiration, 4 bytes: seconds since the Unix epoch; 0 means that APNs stores nothing.
+    case expiration = 4
+    /// The priority, 1 byte: 10 or 5.
+    case priority = 5
+
+    /// The bytes before the data of an item: number and length.
+    static let headerLength = 3
+    /// The longest item that its two bytes of length can announce, header included.
+    static let longest = headerLength + Int(UInt16.max)
+
+    /// The only length of the data in bytes; nil for token and payload.
+    var fixedLength: Int? {
+        switch self {
+        case .token, .payload: nil
+        case .identifier, .expiration: 4
+        case .priority: 1
+        }
+    }
+}
+
+/// One notification of the binary provider interface. A value of this type fits the limits of its
+/// command. Sources: Apple, "Binary Provider API" and "Legacy Notification Format" (archived).
+package struct BinaryFrame: Hashable, Sendable {
+    /// The longest token in bytes.
+    package static let longestToken = 100
+    /// The bytes before the items of command 2: command and length.
+    static let framedHeaderLength = 5
+    /// The longest size on the wire in bytes: command 2 with all items at their limits.
+    package static let longest = 2_177
+
+    /// The command, with the values that only some commands have.
+    package enum Fields: Hashable, Sendable {
+        /// Command 0. APNs assumes priority 10.
+        case simple
+        /// Command 1. The identifier is the sender's choice, and an error packet repeats it.
+        case enhanced(identifier: UInt32, expiration: NotificationExpiration)
+        /// Command 2; nil leaves an item out.
+        case framed(
+            identifier: UInt32?, expiration: NotificationExpiration?,
+            priority: NotificationPriority?)
+
+        /// The command of these fields.
+        package var command: BinaryCommand {
+            switch self {
+            case .simple: .simple
+            case .enhanced: .enhanced
+            case .framed: .framed
+            }
+        }
+    }
+
+    /// The command and its values.
+    package let fields: Fields
+    /// The device token, 1 to 100 bytes.
+    package let token: DeviceToken
+    /// The payload: JSON, not checked here.
+    package let payload: [UInt8]
+
+    /// Makes a frame. Throws `tokenTooLong`, `missingPayload`, `payloadTooLarge`, or
+    /// `unknownPriority` for a priority other than 10 and 5.
+    package init(
+        _ fields: Fields, token: DeviceToken, payload: [UInt8]
+    ) throws(BinaryFault) {
+        try Self.checkToken(bytes: token.count)
+        try Self.checkPayload(bytes: payload.count, of: fields.command)
+        if case .framed(_, _, .lowest?) = fields {
+            throw .unknownPriority(NotificationPriority.lowest.rawValue)
+        }
+        (self.fields, self.token, self.payload) = (fields, token, payload)
+    }
+
+    /// The command.
+    package var command: BinaryCommand { fields.command }
+
+    /// The identifier that an error packet would repeat; nil where the frame has none.
+    package var identifier: UInt32? {
+        switch fields {
+        case .simple: nil
+        case .enhanced(let identifier, _): identifier
+        case .framed(let identifier, _, _): identifier
+        }
+    }
+
+    /// The expiration; nil where the frame has none.
+    package var expiration: NotificationExpiration? {
+        switch fields {
+        case .simple: nil
+        case .enhanced(_, let expiration): expiration
+        case .framed(_, let expiration, _): expiration
+        }
+    }
+
+    /// The priority; nil where the frame has none, which APNs takes as 10.
+    package var priority: NotificationPriority? {
+        if case .framed(_, _, let priority) = fields { priority } else { nil }
+    }
+
+    /// Checks the length of a token in bytes. Throws `missingToken` or `tokenTooLong`.
+    static func checkToken(bytes count: Int) throws(BinaryFault) {
+        guard count > 0 else { throw .missingToken }
+        guard count <= longestToken else { throw .tokenTooLong(bytes: count) }
+    }
+
+    /// Checks the length of a payload in bytes. Throws `missingPayload` or `payloadTooLarge`.
+    package static func checkPayload(
+        bytes count: Int, of command: BinaryCommand
+    ) throws(BinaryFault) {
+        guard count > 0 else { throw .missingPayload }
+        guard count <= command.payloadLimit else {
+            throw .payloadTooLarge(bytes: count, limit: command.payloadLimit)
+        }
+    }
+}
+
+extension BinaryFrame {
+    /// The size on the wire in bytes.
+    package var encodedLength: Int {
+        switch fields {
+        case .simple: 5 + token.count + payload.count
+        case .enhanced: 13 + token.count + payload.count
+        case .framed: Self.framedHeaderLength + itemsLength
+        }
+    }
+
+    /// The bytes of all items with their headers.
+    private var itemsLength: Int {
+        [token.count, payload.count, identifier == nil ? nil : 4, expiration == nil ? nil : 4]
+            .reduce(priority == nil ? 0 : BinaryItem.headerLength + 1) {
+                $0 + ($1.map { $0 + BinaryItem.headerLength } ?? 0)
+            }
+    }
+
+    /// Appends the wire form; items of command 2 in the order of their numbers.
+    package func encode(into buffer: inout [UInt8]) {
+        buffer.append(command.rawValue)
+        switch fields {
+        case .simple: encodeBody(into: &buffer)
+        case .enhanced(let identifier, let expiration):
+            buffer.append(bigEndian: identifier)
+            buffer.append(bigEndian: expiration.headerValue)
+            encodeBody(into: &buffer)
+        case .framed(let identifier, let expiration, let priority):
+            buffer.append(bigEndian: UInt32(itemsLength))
+            begin(.token, token.count, &buffer)
+            token.append(to: &buffer)
+            begin(.payload, payload.count, &buffer)
+            buffer.append(contentsOf: payload)
+            if let identifier {
+                begin(.identifier, 4, &buffer)
+                buffer.append(bigEndian: identifier)
+            }
+            if let expiration {
+                begin(.expiration, 4, &buffer)
+                buffer.append(bigEndian: expiration.headerValue)
+            }
+            if let priority {
+                begin(.priority, 1, &buffer)
+                buffer.append(priority.rawValue)
+            }
+        }
+    }
+
+    /// Token and payload with their lengths, as in commands 0 and 1.
+    private func encodeBody(into buffer: inout [UInt8]) {
+        buffer.append(bigEndian: UInt16(token.count))
+        token.append(to: &buffer)
+        buffer.append(bigEndian: UInt16(payload.count))
+        buffer.append(contentsOf: payload)
+    }
+
+    private func begin(_ item: BinaryItem, _ length: Int, _ buffer: inout [UInt8]) {
+        buffer.append(item.rawValue)
+        buffer.append(bigEndian: UInt16(length))
+    }
+}
+
+extension [UInt8] {
+    /// Appends a number in the byte order of the network.
+    mutating func append<Number: FixedWidthInteger>(bigEndian number: Number) {
+        Swift.withUnsafeBytes(of: number.bigEndian) { append(contentsOf: $0) }
+    }
+}
+
+extension UnsafeRawBufferPointer {
+    /// Reads a number in the byte order of the network.
+    ///
+    /// - Precondition: the buffer has its bytes from `offset` on.
+    func bigEndian<Number: FixedWidthInteger>(_: Number.Type, at offset: Int) -> Number {
+        Number(bigEndian: loadUnaligned(fromByteOffset: offset, as: Number.self))
+    }
+}

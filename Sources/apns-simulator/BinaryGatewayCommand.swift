@@ -1,0 +1,194 @@
+import APNsProtocol
+import APNsSimulator
+import ArgumentParser
+import Foundation
+import SecureTransport
+
+/// `apns-simulator binary`: the binary provider service (port 2195).
+struct BinaryGatewayCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "binary",
+        abstract: "Accept notifications of the older binary interface, and feed back dead tokens.",
+        discussion: """
+            Requires a client certificate of its own authority and reads frames of commands 0, 1 \
+            and 2. A good frame has no answer. A bad one is answered with an error packet (command \
+            0: without one); then the connection is closed, and all frames after the bad one are \
+            discarded.
+
+            Valid frames get the answer of --answer, else of --at, else of --share; all others are \
+            accepted. An answer is `ok`, a status such as 8 (10 accepts the notification and shuts \
+            the connection down), a status after 500 later frames or 64000 later bytes as in 8+500 \
+            and 8+64000b, `dead`, `dead:3` (dead after three notifications), `close` (without a \
+            packet) or `reset`.
+
+            With --feedback-port it serves the feedback service too: tokens that a notification \
+            was sent to while they were dead, with the time of the last, each list once.
+
+            The first line on standard output is one JSON object: `listening`, `feedback`, `ca`, \
+            `certificate`, `key`, `pkcs12`, `passphrase-file`. Then one JSON object per ended \
+            connection: `connection`, `peer`, `subject`, `tls`, `frames`, `accepted`, `bytes`, \
+            `unfinished` (bytes of a last frame that is not whole), `status`, `identifier` (of the \
+            error packet), `end` (\(ends)), `error`; for the feedback service that of \
+            `apns-simulator feedback` inside `feedback`. At the end one with `totals`: `frames`, \
+            `accepted`, `dead`, `rejected` (by status), `discarded`, `malformed`.
+
+            Ends with exit status 0 on SIGTERM or SIGINT.
+            """)
+
+    private static let ends = [
+        BinaryConnectionRecord.End.client, .errorPacket, .closed, .reset, .stopped,
+        .handshakeFailed, .broken,
+    ].map(\.rawValue).joined(separator: ", ")
+
+    @OptionGroup var listener: ListenerOptions
+
+    @Option(
+        help: ArgumentHelp(
+            "Port of the feedback service; 0 takes a free one. Without it there is none.",
+            valueName: "port"))
+    var feedbackPort: UInt16?
+
+    @OptionGroup(title: "Answers")
+    var answers: AnswerOptions
+
+    @OptionGroup(title: "Behaviour")
+    var behaviour: BinaryBehaviourOptions
+
+    func run() throws {
+        let stop = try Interrupt()
+        try StopSignals.trip(stop)
+        let certificates = try SimulatorCertificates(directory: listener.directory)
+        let dead = DeadTokens()
+        let gateway = try BinaryGateway(
+            certificates: certificates, rules: behaviour.rules(script: answers.script()),
+            dead: dead, keepsRecords: false, host: listener.host, port: listener.port,
+            onEnd: { record in
+                // A closed standard output does not stop the gateway.
+                try? Output.line(record)
+            })
+        let feedback = try feedbackPort.map { port in
+            try FeedbackGateway(
+                certificates: certificates, dead: dead, host: listener.host, port: port
+            ) { record in
+                try? Output.line(["feedback": record])
+            }
+        }
+        try Output.line(
+            Greeting(
+                listening: gateway.address.description, feedback: feedback?.address.description,
+                paths: CertificatePaths(certificates)))
+        _ = stop.wait(until: .never)
+        gateway.stop()
+        feedback?.stop()
+        try? Output.line(["totals": gateway.log.totals])
+    }
+
+    /// The first line of output.
+    private struct Greeting: Encodable {
+        let listening: String
+        let feedback: String?
+        let paths: CertificatePaths
+
+        enum CodingKeys: String, CodingKey {
+            case listening
+            case feedback
+        }
+
+        func encode(to encoder: any Encoder) throws {
+            try paths.encode(to: encoder)
+            var container = encoder.container(keyedBy: CodingKeys.self)
+            try container.encode(listening, forKey: .listening)
+            try container.encodeIfPresent(feedback, forKey: .feedback)
+        }
+    }
+}
+
+/// The options of the gateway's behaviour; by default that of APNs.
+struct BinaryBehaviourOptions: ParsableArguments {
+    @Option(
+        help: ArgumentHelp(
+            "Answer status 8 for every token that is not in this file, one in hex a line.",
+            valueName: "file"))
+    var known: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "Milliseconds of silence after which a packet that waits for later frames is sent.",
+            valueName: "ms"))
+    var quiet: Int = 100
+
+    @Option(help: ArgumentHelp("Bytes of an error packet per TLS record.", valueName: "bytes"))
+    var packetPiece: Int?
+
+    @Option(help: ArgumentHelp("Close after this many bytes of a packet.", valueName: "bytes"))
+    var packetBytes: Int?
+
+    @Flag(help: "Reset the connection behind an error packet, which may then be lost.")
+    var resetBehindPacket = false
+
+    @Option(
+        help: ArgumentHelp(
+            "Shut each connection down with status 10 at its n-th frame.", valueName: "n"))
+    var shutdownAt: Int?
+
+    @Option(
+        help: ArgumentHelp(
+            "Close each connection at its n-th frame, without a packet.", valueName: "n"))
+    var closeAt: Int?
+
+    @Option(help: ArgumentHelp("Reset each connection at its n-th frame.", valueName: "n"))
+    var resetAt: Int?
+
+    @Option(
+        help: ArgumentHelp(
+            "Apply --shutdown-at, --close-at and --reset-at to this many first connections.",
+            valueName: "count"))
+    var connections: Int?
+
+    func validate() throws {
+        for (name, value) in [
+            ("--shutdown-at", shutdownAt), ("--close-at", closeAt), ("--reset-at", resetAt),
+        ] {
+            if let value, value < 1 { throw ValidationError("\(name) counts frames from 1") }
+        }
+        for (name, value) in [
+            ("--quiet", quiet), ("--packet-piece", packetPiece.map { $0 - 1 }),
+            ("--packet-bytes", packetBytes), ("--connections", connections),
+        ] {
+            if let value, value < 0 { throw ValidationError("\(name) is too small") }
+        }
+    }
+
+    /// The rules of the options. Throws `RunFailure`.
+    func rules(script: BinaryScript) throws -> BinaryRules {
+        var rules = BinaryRules()
+        rules.script = script
+        rules.known = try known.map(Self.tokens)
+        rules.quiet = .milliseconds(quiet)
+        rules.packetPiece = packetPiece
+        rules.packetBytes = packetBytes
+        rules.resetsBehindPacket = resetBehindPacket
+        rules.shutdownAt = shutdownAt
+        rules.closeAt = closeAt
+        rules.resetAt = resetAt
+        rules.connections = connections
+        return rules
+    }
+
+    private static func tokens(_ path: String) throws -> Set<DeviceToken> {
+        guard let text = try? String(contentsOfFile: path, encoding: .utf8) else {
+            throw RunFailure("opening the tokens \(path): no such readable text file")
+        }
+        var tokens: Set<DeviceToken> = []
+        for (index, line) in text.split(separator: "\n", omittingEmptySubsequences: false)
+            .enumerated() where !line.allSatisfy(\.isWhitespace)
+        {
+            do throws(DeviceTokenRefusal) {
+                tokens.insert(try DeviceToken(spelling: line))
+            } catch {
+                throw RunFailure("reading the tokens \(path): line \(index + 1): \(error)")
+            }
+        }
+        return tokens
+    }
+}

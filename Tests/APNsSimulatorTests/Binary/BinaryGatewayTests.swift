@@ -1,0 +1,262 @@
+import APNsProtocol
+import APNsSimulator
+import Foundation
+import SecureTransport
+import TestSupport
+import Testing
+
+@Suite("Serving as Apple's binary gateway did")
+struct BinaryGatewayTests {
+    @Test("good frames of every command have no answer, and each is logged once in its order")
+    func silence() throws {
+        let gateway = try BinaryGateway.start()
+        let client = try gateway.connect()
+        let frames = try BinaryVector.all.map { try $0.frame() }
+        try client.write(BinaryVector.all.flatMap(\.bytes))
+        #expect(gateway.log.totals(atLeast: 5).accepted == 5)
+        client.finish()
+        #expect(try client.answer() == .nothing)
+        #expect(client.end == .end(.closeNotify))
+        #expect(gateway.log.accepted == frames)
+        let record = try #require(gateway.log.connections(atLeast: 1).first)
+        #expect(record.end == .client && record.frames == 5 && record.unfinished == 0)
+        #expect(record.bytes == BinaryVector.all.reduce(0) { $0 + $1.bytes.count })
+        #expect(record.subject?.contains("UID=com.example.chat") == true)
+    }
+
+    @Test("a rejected token has status 8 with its identifier, and all behind it is discarded")
+    func rejected() throws {
+        let gateway = try BinaryGateway.start {
+            $0.script.tokens[Numbered.token(3)] = .reject(.invalidToken)
+        }
+        let client = try gateway.connect()
+        try client.write(try (1...6).map { try Numbered.frame($0) })
+        #expect(
+            try client.answer() == .packet(BinaryErrorPacket(.invalidToken, identifier: 3)))
+        #expect(client.end == .end(.closeNotify))
+        let again = try gateway.connect()
+        try again.write(try (4...6).map { try Numbered.frame($0) })
+        #expect(gateway.log.totals(atLeast: 9).accepted == 5)
+        #expect(gateway.log.accepted.map(\.identifier) == [1, 2, 4, 5, 6])
+        #expect(gateway.log.totals.discarded == 3)
+        #expect(gateway.log.totals.rejected == ["8": 1])
+    }
+
+    @Test("a rejected frame of command 0 closes the connection without a packet")
+    func simple() throws {
+        let gateway = try BinaryGateway.start {
+            $0.script.tokens[Numbered.token(2)] = .reject(.invalidToken)
+        }
+        let client = try gateway.connect()
+        try client.write(try (1...3).map { try Numbered.frame($0, .simple) })
+        #expect(try client.answer() == .nothing)
+        #expect(client.end == .end(.closeNotify))
+        #expect(gateway.log.accepted.map(\.token) == [Numbered.token(1)])
+        #expect(gateway.log.connections(atLeast: 1).first?.end == .closed)
+    }
+
+    @Test("lengths of one byte have status 128, and the log says why")
+    func malformed() throws {
+        let gateway = try BinaryGateway.start()
+        let client = try gateway.connect()
+        try client.write(BinaryVector.all[1].bytes + BinaryVector.oneByteLengths)
+        #expect(
+            try client.answer() == .packet(BinaryErrorPacket(.protocolError, identifier: 0)))
+        let record = try #require(gateway.log.connections(atLeast: 1).first)
+        #expect(record.accepted == 1 && record.status == 128)
+        #expect(record.error?.contains("one byte") == true)
+        #expect(gateway.log.totals.malformed == 1)
+    }
+
+    @Test("a delayed packet comes after that many later frames, and not before")
+    func delayedFrames() throws {
+        let gateway = try BinaryGateway.start {
+            $0.script.tokens[Numbered.token(2)] = .reject(.invalidToken, delay: .frames(500))
+            $0.quiet = .seconds(3600)
+        }
+        let client = try gateway.connect()
+        try client.write(try (1...501).map { try Numbered.frame($0) })
+        #expect(gateway.log.totals(atLeast: 501).discarded == 499)
+        #expect(try client.answer(by: .now) == .nothing)
+        try client.write([try Numbered.frame(502)])
+        #expect(
+            try client.answer() == .packet(BinaryErrorPacket(.invalidToken, identifier: 2)))
+        #expect(gateway.log.totals.accepted == 1)
+    }
+
+    @Test("a delayed packet comes after that many later bytes, or when the client stays silent")
+    func delayedBytes() throws {
+        let gateway = try BinaryGateway.start {
+            $0.script.tokens[Numbered.token(1)] = .reject(.invalidToken, delay: .bytes(100))
+            $0.script.tokens[Numbered.token(2)] = .reject(.processingError, delay: .frames(9))
+            $0.quiet = .milliseconds(1)
+        }
+        let silent = try gateway.connect()
+        try silent.write([try Numbered.frame(2)])
+        #expect(
+            try silent.answer() == .packet(BinaryErrorPacket(.processingError, identifier: 2)))
+        let client = try gateway.connect()
+        try client.write([try Numbered.frame(1), try Numbered.frame(3), try Numbered.frame(4)])
+        #expect(
+            try client.answer() == .packet(BinaryErrorPacket(.invalidToken, identifier: 1)))
+    }
+
+    @Test("a shutdown accepts the notification that it names, and the rest goes elsewhere")
+    func shutdown() throws {
+        let gateway = try BinaryGateway.start {
+            $0.shutdownAt = 3
+            $0.connections = 1
+        }
+        let client = try gateway.connect()
+        try client.write(try (1...5).map { try Numbered.frame($0, .enhanced) })
+        #expect(try client.answer() == .packet(BinaryErrorPacket(.shutdown, identifier: 3)))
+        let again = try gateway.connect()
+        try again.write(try (4...5).map { try Numbered.frame($0, .enhanced) })
+        #expect(gateway.log.totals(atLeast: 7).accepted == 5)
+        #expect(gateway.log.accepted.map(\.identifier) == [1, 2, 3, 4, 5])
+    }
+
+    @Test("a silent close has no packet, and a reset has neither packet nor end")
+    func silentEnds() throws {
+        let gateway = try BinaryGateway.start {
+            $0.script.tokens[Numbered.token(1)] = .close
+            $0.script.tokens[Numbered.token(2)] = .reset
+        }
+        let closed = try gateway.connect()
+        try closed.write([try Numbered.frame(1)])
+        #expect(try closed.answer() == .nothing && closed.end == .end(.closeNotify))
+        let reset = try gateway.connect()
+        try reset.write([try Numbered.frame(2)])
+        #expect(try reset.answer() == .nothing && reset.end == .end(.reset))
+        #expect(gateway.log.totals(atLeast: 2).accepted == 0)
+    }
+
+    @Test("a packet comes in pieces, or is cut short, where the rules say so")
+    func pieces() throws {
+        for (bytes, answer) in [
+            (nil, BinaryAnswer.packet(BinaryErrorPacket(.invalidToken, identifier: 1))),
+            (5, .unfinished(bytes: 5)), (0, .nothing),
+        ] as [(Int?, BinaryAnswer)] {
+            let gateway = try BinaryGateway.start {
+                $0.script.usual = .reject(.invalidToken)
+                $0.packetPiece = 1
+                $0.packetBytes = bytes
+            }
+            let client = try gateway.connect()
+            try client.write([try Numbered.frame(1)])
+            #expect(try client.answer() == answer)
+            #expect(client.end == .end(.closeNotify))
+        }
+    }
+
+    @Test("a token that is not known has status 8")
+    func unknownTokens() throws {
+        let gateway = try BinaryGateway.start { $0.known = [Numbered.token(1)] }
+        let client = try gateway.connect()
+        try client.write([try Numbered.frame(1), try Numbered.frame(2)])
+        #expect(
+            try client.answer() == .packet(BinaryErrorPacket(.invalidToken, identifier: 2)))
+        #expect(gateway.log.acceptedByToken == [Numbered.token(1): 1])
+    }
+
+    @Test(
+        "a client without a certificate, or with a bad one, sends nothing that counts",
+        arguments: [nil, SimulatorCertificates.Name.foreignClient, .expiredClient])
+    func badClients(name: SimulatorCertificates.Name?) throws {
+        let gateway = try BinaryGateway.start()
+        #expect(throws: TransportFailure.self) {
+            let client = try gateway.connect(name)
+            try client.write([try Numbered.frame(1)])
+            _ = try client.answer()
+        }
+        #expect(gateway.log.connections(atLeast: 1).first?.end == .handshakeFailed)
+        #expect(gateway.log.totals.frames == 0)
+    }
+
+    @Test("a certificate of several topics names them all, and its client is served")
+    func severalTopics() throws {
+        let identity = try shared.get().certificates.identity(.clientOfSeveralTopics)
+        #expect(identity.topics == SimulatorCertificates.severalTopics)
+        let gateway = try BinaryGateway.start()
+        try gateway.connect(.clientOfSeveralTopics).write([try Numbered.frame(1)])
+        #expect(gateway.log.totals(atLeast: 1).accepted == 1)
+    }
+
+    @Test(
+        "a token dies after three notifications, and the feedback list has it with the time, once")
+    func dying() throws {
+        let dead = DeadTokens()
+        let gateway = try BinaryGateway.start(dead: dead) {
+            $0.script.tokens[Numbered.token(1)] = .dead(after: 3)
+        }
+        let feedback = try FeedbackGateway(
+            certificates: try shared.get().certificates, dead: dead)
+        let client = try gateway.connect()
+        let one = try Numbered.frame(1)
+        try client.write([one, one, one, try Numbered.frame(2)])
+        #expect(gateway.log.totals(atLeast: 4).dead == 0)
+        #expect(try feedback.read().bytes.isEmpty)
+        try client.write([one, one])
+        #expect(gateway.log.totals(atLeast: 6).dead == 2)
+        dead.kill(Numbered.token(2))
+        try client.write([try Numbered.frame(2)])
+        #expect(gateway.log.totals(atLeast: 7).accepted == 7)
+        #expect(dead.waiting == 2)
+        var list: [UInt8] = []
+        for number in 1...2 {
+            FeedbackTuple(
+                time: EpochSeconds(FeedbackVector.start), token: Numbered.token(number)
+            ).encode(into: &list)
+        }
+        #expect(try feedback.read().bytes == list)
+        #expect(try feedback.read().bytes.isEmpty, "each list is served once")
+        dead.revive(Numbered.token(1))
+        try client.write([one])
+        #expect(gateway.log.totals(atLeast: 8).accepted == 8)
+        #expect(dead.waiting == 0)
+    }
+
+    @Test("a hundred thousand notifications with one bad in a hundred are each accepted once")
+    func many() throws {
+        let gateway = try BinaryGateway.start {
+            $0.script.shares = [
+                .init(millionths: 10_000, action: .reject(.invalidToken, delay: .frames(40)))
+            ]
+        }
+        let count = 100_000
+        var encoded: [UInt8] = []
+        var starts = [0]
+        for number in 0..<count {
+            try Numbered.frame(number).encode(into: &encoded)
+            starts.append(encoded.count)
+        }
+        var next = 0
+        var rejected: Set<Int> = []
+        // A sender that asks after each part whether there is an answer.
+        while next < count {
+            let client = try gateway.connect()
+            var answer = BinaryAnswer.nothing
+            while next < count, client.end == nil {
+                let end = min(count, next + 1_000)
+                do {
+                    try client.write(Array(encoded[starts[next]..<starts[end]]))
+                } catch { break }
+                next = end
+                answer = try client.answer(by: .now)
+            }
+            if client.end == nil { client.finish() }
+            answer = try client.answer()
+            guard case .packet(let packet) = answer else { break }
+            #expect(packet.status == .invalidToken)
+            rejected.insert(Int(packet.identifier))
+            next = Int(packet.identifier) + 1
+        }
+        let totals = gateway.log.totals(atLeast: count)
+        gateway.stop()
+        let byToken = gateway.log.acceptedByToken
+        #expect(byToken.count == count - rejected.count)
+        #expect(byToken.values.allSatisfy { $0 == 1 })
+        #expect(totals.rejected["8"] == rejected.count && (700...1_300).contains(rejected.count))
+        #expect(rejected.allSatisfy { byToken[Numbered.token($0)] == nil })
+    }
+}

@@ -1,0 +1,150 @@
+import APNsProtocol
+import APNsSimulator
+import Foundation
+import TestSupport
+import Testing
+
+private let registered: Int64 = 1_690_000_000_000
+
+@Suite("The command send over the binary interface")
+struct SendBinaryTests {
+    private static func stage(
+        _ engine: TestEngine = .sqlite, _ rows: Int, _ rules: BinaryRules,
+        _ more: String = "error-wait: 300ms", dead: DeadTokens = DeadTokens()
+    ) throws -> (SendStage, BinaryGateway) {
+        let stage = try SendStage(engine)
+        let gateway = try BinaryGateway(
+            certificates: SweepStage.certificates.get(), rules: rules, dead: dead)
+        try stage.use(gateway, more)
+        try stage.database.register(0..<rows, at: registered)
+        try stage.queue(0..<rows)
+        return (stage, gateway)
+    }
+
+    @Test(
+        "send delivers once, skips stale tokens, and never removes a token for status 8",
+        arguments: TestEngine.available)
+    func story(_ engine: TestEngine) throws {
+        var rules = BinaryRules()
+        rules.script.tokens[.numbered(20)] = .reject(.invalidToken)
+        rules.script.tokens[.numbered(60)] = .reject(.invalidToken, delay: .frames(15))
+        rules.script.tokens[.numbered(80)] = .reject(.shutdown)
+        rules.packetPiece = 1
+        let (stage, gateway) = try Self.stage(engine, 100, rules)
+        try stage.database.register(.numbered(100), at: registered, mark: registered + 5_000)
+        try stage.queue(100...101)
+
+        let result = try stage.send()
+        #expect(result.exit == 0, "\(result.error)")
+        let app = result.app()
+        #expect(app["sent"] as? Int == 98)
+        #expect(app["rejected"] as? [String: Int] == ["invalid token (8)": 2])
+        #expect(app["skipped"] as? [String: Int] == ["stale": 1, "unknown": 1])
+        #expect(try stage.states() == ["sent": 98, "failed": 2, "skipped": 2])
+        #expect(try stage.rowsAgainst(gateway.log) == [])
+        #expect(
+            try stage.database.count(
+                "SELECT COUNT(*) FROM active_users WHERE invalidated_at IS NOT NULL") == 1)
+        #expect(gateway.log.acceptedByToken[.numbered(100)] == nil)
+    }
+
+    @Test("status 8 for all tokens stops the sending as a wrong environment, and the rows wait")
+    func wrongEnvironment() throws {
+        var rules = BinaryRules()
+        rules.known = []
+        let (stage, gateway) = try Self.stage(.sqlite, 200, rules)
+        let result = try stage.send()
+        #expect(result.exit == 78, "\(result.error)")
+        #expect(result.error.contains("environment mismatch suspected"), "\(result.error)")
+        #expect(try stage.states() == ["pending": 200])
+        #expect(gateway.log.totals.rejected == ["8": 50], "\(gateway.log.totals)")
+    }
+
+    @Test("a gateway that only knows command 0 leaves a refused window unknown, and says so")
+    func command0() throws {
+        var rules = BinaryRules()
+        rules.script.tokens[.numbered(70)] = .reject(.invalidToken)
+        let (stage, gateway) = try Self.stage(.sqlite, 100, rules, "command: 0, error-wait: 300ms")
+        let result = try stage.send()
+        let states = try stage.states()
+        #expect(states["sent", default: 0] + states["unknown", default: 0] == 100, "\(states)")
+        #expect((states["unknown"] ?? 0) >= 1)
+        #expect(result.error.contains("unknown outcome"), "\(result.error)")
+        #expect(try stage.rowsAgainst(gateway.log) == [])
+        #expect(gateway.log.records.allSatisfy { $0.frame.command == .simple })
+    }
+
+    @Test("payloads beyond the command's limit fail by name, and the others are sent")
+    func payloads() throws {
+        let (stage, gateway) = try Self.stage(
+            .sqlite, 10, BinaryRules(), "command: 1, error-wait: 300ms")
+        let long = #"{"aps":{"alert":""# + String(repeating: "x", count: 300) + #""}}"#
+        try stage.database.execute(
+            "UPDATE push_queue SET payload = ? WHERE device_token = ?",
+            [.text(long), .bytes(DeviceToken.numbered(4).bytes)])
+        let result = try stage.send()
+        #expect(result.exit == 0, "\(result.error)")
+        #expect(
+            result.app()["rejected"] as? [String: Int] == ["invalid payload size (7)": 1])
+        #expect(try stage.states() == ["sent": 9, "failed": 1])
+        #expect(try stage.rowsAgainst(gateway.log) == [])
+    }
+
+    @Test("a token dies, is sent to on one port, is read on the other, and is marked")
+    func dying() throws {
+        var rules = BinaryRules()
+        rules.script.tokens[.numbered(3)] = .dead(after: 1)
+        let dead = DeadTokens()
+        let (stage, gateway) = try Self.stage(.sqlite, 10, rules, dead: dead)
+        let feedback = try FeedbackGateway(
+            certificates: SweepStage.certificates.get(), dead: dead)
+        let authority = try SweepStage.certificates.get().authority
+        stage.binary =
+            (stage.binary ?? "")
+            + "\n    feedback: {host: 127.0.0.1, port: \(feedback.port), ca: \(authority)}"
+        #expect(try stage.send().exit == 0)
+        #expect(try stage.start(["sweep"]).wait().exit == 0)
+        let marks = "SELECT COUNT(*) FROM active_users WHERE invalidated_at IS NOT NULL"
+        // It was alive when the first one came.
+        #expect(try stage.database.count(marks) == 0)
+        try stage.queue([3])
+        #expect(try stage.send().exit == 0)
+        #expect(try stage.start(["sweep"]).wait().exit == 0)
+        #expect(try stage.database.count(marks) == 1)
+        try stage.queue([3])
+        #expect(try stage.send().app()["skipped"] as? [String: Int] == ["stale": 1])
+        #expect(gateway.log.acceptedByToken[.numbered(3)] == 2)
+    }
+
+    @Test(
+        "a closed port, a refused certificate and an HTTP/2 gateway are named, and no row is lost")
+    func wrongGateways() throws {
+        let certificates = try SweepStage.certificates.get()
+        let refusing = try BinaryGateway(certificates: certificates, refusesClients: true)
+        let (stage, _) = try Self.stage(.sqlite, 5, BinaryRules())
+        for (port, exit, words) in [
+            (1, 69, "refused"), (refusing.port, 78, "certificate"),
+        ] as [(UInt16, Int32, String)] {
+            stage.binary =
+                "binary: {host: 127.0.0.1, port: \(port), ca: \(certificates.authority), "
+                + "error-wait: 300ms}"
+            let result = try stage.send()
+            #expect(result.exit == exit, "\(result.error)")
+            #expect(result.error.lowercased().contains(words), "\(result.error)")
+            #expect(try stage.states() == ["pending": 5])
+        }
+        stage.binary =
+            "binary: {host: 127.0.0.1, port: \(stage.gateway.port), ca: \(certificates.authority)}"
+        let check = try stage.start(["check"]).wait()
+        #expect(check.exit == 78 && check.error.contains("speaks HTTP/2"), "\(check.error)")
+    }
+
+    @Test("check says that the gateway listens, without a complete handshake")
+    func check() throws {
+        let (stage, gateway) = try Self.stage(.sqlite, 1, BinaryRules())
+        let check = try stage.start(["check"]).wait()
+        #expect(check.exit == 0, "\(check.error)")
+        #expect(check.output.contains("with command 2; the gateway listens"), "\(check.output)")
+        #expect(gateway.log.connections(atLeast: 1).allSatisfy { $0.subject == nil })
+    }
+}
