@@ -138,7 +138,8 @@ struct SettingsDocumentationTests {
     @Test("every mistyped key is refused with its place")
     func everyMistypedKeyIsRefused() throws {
         try fixture.write("hunter2\n", to: "db-password")
-        let lines = Self.everything(without: "binary").split(separator: "\n", omittingEmptySubsequences: false)
+        let lines = Self.everything(without: "binary").split(
+            separator: "\n", omittingEmptySubsequences: false)
         for (index, line) in lines.enumerated() {
             let word = line.drop { $0 == " " || $0 == "-" }.prefix { $0 != ":" }
             guard line.contains(":"), !word.hasPrefix("#"), !word.isEmpty else { continue }
