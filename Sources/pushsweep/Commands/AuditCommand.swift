@@ -82,8 +82,8 @@ struct AuditCommand: ParsableCommand {
         let common = options.common()
         try common.finish { context in
             var wish = AuditWish()
-            wish.since = try since.map { try AuditWish.time($0, of: "--since") }
-            wish.until = try until.map { try AuditWish.time($0, of: "--until") }
+            wish.since = try since.map { try CommandTime.read($0, of: "--since") }
+            wish.until = try until.map { try CommandTime.read($0, of: "--until") }
             wish.isDeep = deep
             wish.usersFile = usersWithoutToken
             wish.baseline = try baseline.map(AuditReport.init(file:))
