@@ -250,6 +250,13 @@ extension TokenTable {
             "queue, queue_key, state, attempts, reason, not_before, answered_at")
     }
 
+    /// Whether the account may read the time of queueing, which a sender does not need.
+    func canReadQueuedAt(_ layout: QueueLayout) throws(StoreFailure) -> Bool {
+        guard let column = layout.queuedAt else { return false }
+        let dialect = connection.dialect
+        return try session.canRead(layout.table.sql(dialect), dialect.quoted(column.name))
+    }
+
     /// Whether `pushsweep_claim` exists and the account may read it.
     func canReadClaims() throws(StoreFailure) -> Bool {
         try session.canRead("pushsweep_claim", "queue, state, row_keys")

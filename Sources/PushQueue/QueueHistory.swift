@@ -18,6 +18,8 @@ package struct QueueFound: Hashable, Sendable {
     package var lacksClaims = false
     /// Whether the side table with the states could not be read.
     package var lacksStates = false
+    /// Whether the time of queueing could not be read.
+    package var lacksTimes = false
 }
 
 extension TokenTable {
@@ -42,7 +44,9 @@ extension TokenTable {
         var filter = QueueFilter()
         filter.tokens = tokens
         var listing = try QueueListing(self, filter, in: partitions)
-        var found = QueueFound(lacksClaims: listing.lacksClaims, lacksStates: listing.lacksStates)
+        var found = QueueFound(
+            lacksClaims: listing.lacksClaims, lacksStates: listing.lacksStates,
+            lacksTimes: listing.lacksTimes)
         var count = 0
         while count <= Self.mostQueueRowsRead {
             let rows = try listing.next()

@@ -76,22 +76,36 @@ package struct QueueListing {
         mostSearched: Int = TokenTable.mostQueueRowsSearched
     ) throws(StoreFailure) {
         let layout = try store.queueLayout()
-        if filter.since != nil, layout.queuedAt == nil {
-            throw StoreFailure(
-                .configuration,
-                "listing rows of \(layout.table): it has no column for the time of queueing, so rows "
-                    + "since a time cannot be found; name one under store.push-queue.queued-at")
+        let readsQueuedAt = try store.canReadQueuedAt(layout)
+        if filter.since != nil, layout.queuedAt == nil || !readsQueuedAt {
+            throw Self.untimed(layout)
         }
         (self.store, self.filter, self.mostSearched) = (store, filter, mostSearched)
         let readsDelivery = layout.delivery.isInRow ? true : try store.canReadDelivery()
         reader = try QueuedRowReader(
             layout, store.connection.dialect, readsDelivery: readsDelivery,
-            partitions: partitions)
+            readsQueuedAt: readsQueuedAt, partitions: partitions)
         plan = try QueueListingPlan(filter, reader, try store.queueTable())
         seesClaims = filter.hasOpen ? try store.canReadClaims() : true
         isAtEnd = filter.tokens?.isEmpty == true
     }
 
+    private static func untimed(_ layout: QueueLayout) -> StoreFailure {
+        guard let column = layout.queuedAt?.name else {
+            return StoreFailure(
+                .configuration,
+                "listing rows of \(layout.table): it has no column for the time of queueing, so rows "
+                    + "since a time cannot be found; name one under store.push-queue.queued-at")
+        }
+        return StoreFailure(
+            .permission,
+            "listing rows of \(layout.table): the account may not read its column \(column), so rows "
+                + "since a time cannot be found; grant SELECT on it, as `pushsweep check --grants` says"
+        )
+    }
+
+    /// Whether the queue has a time of queueing that the account may not read.
+    package var lacksTimes: Bool { layout.queuedAt != nil && reader.queuedAt == nil }
     /// Whether the claims of senders cannot be read, so that a row that a sender holds looks as if it
     /// waited.
     package var lacksClaims: Bool { !seesClaims }

@@ -35,7 +35,7 @@ struct QueueListingPlan {
             ? nil : table.index(onToken: layout.token.name, after: given.compactMap { $0 })
         hint = reader.dialect.indexHint(byToken?.name)
         let byTime =
-            filter.since == nil ? nil : layout.queuedAt.flatMap { table.index(leading: $0.name) }
+            filter.since == nil ? nil : reader.queuedAt.flatMap { table.index(leading: $0.name) }
         let byState = filter.isOpenOnly && layout.openIndex != nil || filter.states == [.claimed]
         let isFiltered = !terms.isEmpty || !filter.states.isEmpty
         searches = isFiltered && byToken == nil && byTime == nil && !byState
@@ -91,7 +91,7 @@ struct QueueListingPlan {
     /// Texts of a time column may name a zone of their own or have another separator of date and time, so
     /// they are compared by the day before.
     private static func since(_ filter: QueueFilter, _ reader: QueuedRowReader) -> Term? {
-        guard let since = filter.since, let column = reader.layout.queuedAt else { return nil }
+        guard let since = filter.since, let column = reader.queuedAt else { return nil }
         var least = column.floor(since)
         if case .text = column.storage { least = column.floor(since.adding(seconds: -86_400)) }
         return ("\(reader.own(column.name)) >= ?", [column.value(least)])

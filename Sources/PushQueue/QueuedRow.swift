@@ -37,6 +37,8 @@ struct QueuedRowReader {
     let dialect: SQLDialect
     /// Whether the delivery states may be read, where they are in a side table.
     let readsDelivery: Bool
+    /// The time of queueing, where the table has it and it may be read.
+    let queuedAt: TimeColumn?
     /// The partitions of the settings with their values in the queue's columns.
     private let terms: [(partition: Partition, selection: PartitionSelection)]
 
@@ -44,11 +46,12 @@ struct QueuedRowReader {
     ///
     /// - Throws: `configuration` where a column cannot hold a partition's value.
     init(
-        _ layout: QueueLayout, _ dialect: SQLDialect, readsDelivery: Bool,
+        _ layout: QueueLayout, _ dialect: SQLDialect, readsDelivery: Bool, readsQueuedAt: Bool,
         partitions: [Partition]
     ) throws(StoreFailure) {
         (self.layout, self.dialect) = (layout, dialect)
         self.readsDelivery = readsDelivery || layout.delivery.isInRow
+        queuedAt = readsQueuedAt ? layout.queuedAt : nil
         terms = try partitions.map { partition throws(StoreFailure) in
             (partition, try layout.selection(of: partition))
         }
@@ -75,7 +78,7 @@ struct QueuedRowReader {
     func selection(hint: String) -> (sql: String, values: [SQLValue]) {
         let columns = [
             key, own(layout.token.name), state(delivery.state), state(delivery.attempts),
-            state(delivery.reason), own(layout.queuedAt?.name), state(delivery.notBefore.name),
+            state(delivery.reason), own(queuedAt?.name), state(delivery.notBefore.name),
             state(delivery.answeredAt.name), own(layout.sentAt?.name), own(layout.app?.name),
             own(layout.environment?.name),
         ]
@@ -117,7 +120,7 @@ struct QueuedRowReader {
         return QueuedRow(
             key: key, token: layout.token.token(values[first + 1]), partition: partition,
             state: state, reason: values[first + 4].text, attempts: values[first + 3].count ?? 0,
-            queued: layout.queuedAt?.mark(values[first + 5]),
+            queued: queuedAt?.mark(values[first + 5]),
             notBefore: delivery.notBefore.mark(values[first + 6]),
             answered: delivery.answeredAt.mark(values[first + 7]) ?? sent)
     }

@@ -230,6 +230,7 @@ package struct Explain {
             }
             if found.lacksClaims { report.gaps.append(QueueGap.claims) }
             if found.lacksStates { report.gaps.append(QueueGap.states) }
+            if found.lacksTimes { report.gaps.append(QueueGap.times) }
             return found.rows
         } catch {
             skip("queue", error)

@@ -35,4 +35,8 @@ enum QueueGap {
     static let states =
         "pushsweep_delivery: the account may not read it or there is none, so only the time of sending "
         + "tells the state of a row; grant SELECT on it, or run `pushsweep schema apply`"
+    /// About the column of the time of queueing.
+    static let times =
+        "the time of queueing: the account may not read the column; grant SELECT on it, as `pushsweep "
+        + "check --grants` says"
 }

@@ -30,8 +30,7 @@ struct DeliveriesCommand: ParsableCommand {
     @Option(
         name: .long,
         help: ArgumentHelp(
-            "Only those in this state: \(DeliveryState.allCases.map(\.rawValue).joined(separator: ", ")); "
-                + "may be given several times.", valueName: "state"))
+            "Only those in this state; may be given several times.", valueName: "state"))
     var state: [DeliveryState] = []
 
     @Option(
