@@ -76,6 +76,12 @@ struct Benchmark: Sendable {
                 "CPU seconds of our HTTP/2 client for 100,000 requests to nghttpd, against h2load",
             needsMariaDB: false, run: { try SendSessionBenchmark($0).run() }),
         Benchmark(
+            name: "send-binary",
+            summary:
+                "notifications per second over the binary interface, against a TLS write of the same "
+                + "bytes",
+            needsMariaDB: false, run: { try SendBinaryBenchmark($0).run() }),
+        Benchmark(
             name: "send-queue",
             summary:
                 "200,000 notifications from a MariaDB queue to a gateway and their results back, "
