@@ -93,9 +93,9 @@ extension TokenTable {
     private func queueRights(
         _ need: QueueUse, _ layout: QueueLayout, _ server: StoreLocation.Server
     ) throws(StoreFailure) -> RequiredPrivileges {
-        var users: (table: TableName, columns: [String])?
+        var users: (table: TableName, column: String)?
         if need == .enqueue, let column = try userColumn()?.name {
-            users = (try TableName(settings.mapping.table), [column])
+            users = (try TableName(settings.mapping.table), column)
         }
         // A dry run on a database without side tables does not need them.
         let visible =
@@ -236,11 +236,11 @@ package enum QueueUse: Hashable, Sendable {
 
 extension RequiredPrivileges {
     /// The rights that a use of the queue needs. `database` holds the tables without a qualified
-    /// name. `users` are the columns of the token table by which users are looked up. `visible` are the
+    /// name. `users` is the token table's user column, if users are looked up. `visible` are the
     /// side tables that a preview reads.
     init(
         _ need: QueueUse, _ layout: QueueLayout, _ dialect: SQLDialect, database: String,
-        users: (table: TableName, columns: [String])? = nil, visible: [PushsweepTable] = []
+        users: (table: TableName, column: String)? = nil, visible: [PushsweepTable] = []
     ) {
         let maker = PrivilegeMaker(database, dialect)
         let delivery = layout.delivery
@@ -255,15 +255,15 @@ extension RequiredPrivileges {
         }
         let content = [layout.token.name, layout.payload]
         let queuedAt = [layout.queuedAt?.name].compactMap { $0 }
+        // The payload is not listed, but the layout of a queue is not known without its column.
         let read =
-            need == .listing
-            ? [layout.token.name] + partition + queuedAt : content + options
+            need == .listing ? content + partition + queuedAt : content + options
         var rights = [maker.reading([layout.key] + read + written, of: layout.table)]
         switch need {
         case .listing:
             rights.append(maker.sideTable(.claim, .read))
             if !delivery.isInRow { rights.append(maker.sideTable(.delivery, .read)) }
-            if let users { rights.append(maker.reading(users.columns, of: users.table)) }
+            if let users { rights.append(maker.reading([users.column], of: users.table)) }
         case .preview: rights += visible.map { maker.sideTable($0, .read) }
         case .send:
             if !written.isEmpty {
@@ -280,7 +280,7 @@ extension RequiredPrivileges {
                 options + content + queuedAt
                 + (delivery.isInRow ? [delivery.notBefore.name] : [])
             rights.append(Self.enqueueing(added, layout.table, maker))
-            if let users { rights.append(maker.reading(users.columns, of: users.table)) }
+            if let users { rights.append(maker.reading([users.column], of: users.table)) }
         }
         self.init(rights: rights)
     }
