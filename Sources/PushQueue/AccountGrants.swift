@@ -56,6 +56,8 @@ package struct AccountGrants {
             add("send, besides those of sweep", rights(.send, queue, nil))
             let users = try userColumn(store).map { (table: tokens.table, column: $0) }
             add("enqueue", rights(.enqueue, queue, users))
+            // The users of tokens are found by the layout of the token table.
+            add("deliveries", rights(.read, tokens) + rights(.listing, queue, users))
         }
         let tables = [tokens.table, queue?.table].compactMap { $0 }
         add(Self.schemaJob, schemaRights(tables))

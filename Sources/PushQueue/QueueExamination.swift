@@ -230,6 +230,8 @@ package enum QueueUse: Hashable, Sendable {
     case send
     /// Adding rows for tokens or users.
     case enqueue
+    /// Listing what became of rows, with their users.
+    case listing
 }
 
 extension RequiredPrivileges {
@@ -242,8 +244,8 @@ extension RequiredPrivileges {
     ) {
         let maker = PrivilegeMaker(database, dialect)
         let delivery = layout.delivery
-        let options =
-            [layout.app?.name, layout.environment?.name].compactMap { $0 } + layout.options.names
+        let partition = [layout.app?.name, layout.environment?.name].compactMap { $0 }
+        let options = partition + layout.options.names
         var written = [layout.sentAt?.name].compactMap { $0 }
         if delivery.isInRow {
             written += [
@@ -252,10 +254,16 @@ extension RequiredPrivileges {
             ]
         }
         let content = [layout.token.name, layout.payload]
-        var rights = [
-            maker.reading([layout.key] + content + options + written, of: layout.table)
-        ]
+        let queuedAt = [layout.queuedAt?.name].compactMap { $0 }
+        // The payload is not listed, but the layout of a queue is not known without its column.
+        let read =
+            need == .listing ? content + partition + queuedAt : content + options
+        var rights = [maker.reading([layout.key] + read + written, of: layout.table)]
         switch need {
+        case .listing:
+            rights.append(maker.sideTable(.claim, .read))
+            if !delivery.isInRow { rights.append(maker.sideTable(.delivery, .read)) }
+            if let users { rights.append(maker.reading([users.column], of: users.table)) }
         case .preview: rights += visible.map { maker.sideTable($0, .read) }
         case .send:
             if !written.isEmpty {
@@ -269,7 +277,7 @@ extension RequiredPrivileges {
             if !delivery.isInRow { rights.append(maker.sideTable(.delivery, .change)) }
         case .enqueue:
             let added =
-                options + content + [layout.queuedAt?.name].compactMap { $0 }
+                options + content + queuedAt
                 + (delivery.isInRow ? [delivery.notBefore.name] : [])
             rights.append(Self.enqueueing(added, layout.table, maker))
             if let users { rights.append(maker.reading([users.column], of: users.table)) }
