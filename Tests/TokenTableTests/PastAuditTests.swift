@@ -293,6 +293,42 @@ struct PastAuditTests {
     }
 
     @Test(
+        "a registration that is no time is none of a later time, now and in the past",
+        arguments: TestEngine.available)
+    func unreadable(_ engine: TestEngine) throws {
+        let database = try TokenDatabase(engine)
+        try database.createSideTables()
+        try database.execute(
+            "CREATE TABLE active_users (id INTEGER PRIMARY KEY, device_token VARCHAR(255), "
+                + "registered_at BIGINT, invalidated_at BIGINT)")
+        let store = try database.store(pacing: hurried()) {
+            $0.encoding = .hex
+            $0.registeredAt.type = .epochSeconds
+            $0.invalidatedAt.type = .epochSeconds
+        }
+        for (id, seconds) in [start / 1_000, 200_000_000_000].enumerated() {
+            try database.execute(
+                "INSERT INTO active_users VALUES (?, ?, ?, NULL)",
+                [
+                    .integer(Int64(id)), .text(DeviceToken.numbered(id).hex),
+                    .integer(Int64(seconds)),
+                ])
+        }
+        let time = try store.session.databaseTime().advanced(by: -1_000)
+        try store.apply([.dead(0, at: start + 1_000)])
+        // The application spoils the time of a marked row.
+        try database.execute(
+            "UPDATE active_users SET registered_at = 300000000000 WHERE id = 0")
+        let later = try store.session.databaseTime().advanced(by: 60_000)
+        let present = try #require(try TableAudit(store, [chat], at: later).tallies())
+        #expect(present.tallies[chat]?.classes == [.revived: 1, .living: 1])
+        #expect(present.tallies[chat]?.registrationAges == [.unknown: 2])
+        let past = try #require(try PastAudit(store, [chat], at: time).tallies())
+        #expect(past.tallies[chat]?.classes == [.living: 2])
+        #expect(past.tallies[chat]?.neverRegistered == 0)
+    }
+
+    @Test(
         "a row that the application removed, and a change under another key, are doubts",
         arguments: TestEngine.available)
     func doubts(_ engine: TestEngine) throws {

@@ -3,7 +3,7 @@ import Database
 import TokenHygiene
 
 /// The ranges of ages in which rows are counted, youngest first.
-package enum AgeRange: Int, Hashable, Sendable, CaseIterable {
+package enum AgeRange: Hashable, Sendable, CaseIterable {
     case underADay
     case underAWeek
     case under30Days
@@ -29,23 +29,33 @@ package enum AgeRange: Int, Hashable, Sendable, CaseIterable {
         }
     }
 
+    /// The ranges of known times, oldest first.
+    private static let oldestFirst: [AgeRange] =
+        [.over2Years] + allCases.filter { $0.days != nil }.reversed() + [.future]
+
+    /// Where each range of known times but the oldest begins at a moment, oldest first: its first
+    /// time in milliseconds since 1970. A time is in the range whose number is that of the beginnings
+    /// not after it; see `init(number:)`.
+    static func beginnings(at now: EpochMilliseconds) -> [Int64] {
+        oldestFirst.dropFirst().map { now.rawValue - ($0.days ?? 0) * 86_400_000 + 1 }
+    }
+
+    /// The range with a number, from 0 for the oldest; `unknown` for a negative one.
+    init(number: Int) {
+        self = Self.oldestFirst.indices.contains(number) ? Self.oldestFirst[number] : .unknown
+    }
+
     /// The range of a time at a moment.
     init(of time: EpochMilliseconds?, at now: EpochMilliseconds) {
-        guard let time else {
-            self = .unknown
-            return
+        let number = time.map { time in
+            Self.beginnings(at: now).count { $0 <= time.rawValue }
         }
-        if time > now {
-            self = .future
-            return
-        }
-        let age = now.rawValue - time.rawValue
-        self = Self.allCases.first { $0.days.map { age < $0 * 86_400_000 } ?? false } ?? .over2Years
+        self.init(number: number ?? -1)
     }
 }
 
 /// What a row is for a sender.
-package enum TokenClass: Int, Hashable, Sendable {
+package enum TokenClass: Hashable, Sendable {
     /// NULL, nothing, spaces or `0`.
     case empty
     /// No token in a spelling that a search finds.
@@ -60,26 +70,6 @@ package enum TokenClass: Int, Hashable, Sendable {
     /// Registered or marked after the time of the audit, so that its columns do not say what it was
     /// then.
     case overwritten
-}
-
-/// A group of rows that an audit counts together.
-package struct TokenGroup: Hashable, Sendable {
-    /// The value of the app's column, as that of the environment NULL where the table has none.
-    package let app: SQLValue
-    /// The value of the environment's column.
-    package let environment: SQLValue
-    /// What the rows are for a sender.
-    package let kind: TokenClass
-    /// The age of the mark of a stale row; that of the registration of a living one.
-    package let age: AgeRange
-    /// Whether the registration is known: a time, none, or one after the present.
-    package let registration: AgeRange
-    /// The token's number of bytes; of other values their length.
-    package let length: Int
-    /// Whether hex is in upper case; nil for bytes.
-    package let isUpper: Bool?
-    /// The reason of the mark.
-    package let reason: String?
 }
 
 /// The rows of one app and environment by what they are.

@@ -55,59 +55,42 @@ struct RowClassifier {
     /// The group in which an audit with overwritten rows counts a row. `beside` is the token's mark in
     /// `pushsweep_invalid`; nil also where these do not count.
     func group(of content: RowContent, beside: TokenMark?) -> TokenGroup {
-        let value = content[layout.token.name] ?? .null
-        let registration = layout.registration.flatMap { content[$0.name] }
-        let registered = registration.flatMap { value in
-            layout.registration.flatMap { $0.registration($0.asRead(value)) }
-        }
-        let isUnreadable =
-            registration.flatMap { value in
-                layout.registration.map { $0.isUnreadable($0.asRead(value)) }
-            } ?? false
+        let spelling = Spelling(content[layout.token.name] ?? .null, of: layout.token)
+        return TokenGroup(
+            facts(of: content, spelling, beside: beside), overwritten: true,
+            isUpper: spelling.isUpper,
+            reason: layout.reason.flatMap { content[$0]?.text } ?? beside?.reason)
+    }
+
+    private func facts(
+        of content: RowContent, _ spelling: Spelling, beside: TokenMark?
+    ) -> RowFacts {
         let own = layout.mark.flatMap { column in
             content[column.name].flatMap { column.mark(column.asRead($0)) }
         }
         let marked = own ?? beside?.time
-        let kind = kind(
-            of: value, content, registered: registered, isUnreadable: isUnreadable, marked: marked)
-        let hasReason = layout.living != nil || marked != nil
-        let spelling = Spelling(value, of: layout.token)
-        return TokenGroup(
-            app: .null, environment: .null, kind: kind,
-            age: AgeRange(of: kind == .stale ? marked : registered, at: now),
-            registration: registrationKind(registered, isUnreadable),
-            length: spelling.length, isUpper: spelling.isUpper,
-            reason: hasReason
-                ? layout.reason.flatMap { content[$0]?.text } ?? beside?.reason : nil)
+        var facts = RowFacts(
+            form: form(of: content[layout.token.name] ?? .null, spelling),
+            mark: AgeRange(of: marked, at: now))
+        if let column = layout.registration {
+            let value = column.asRead(content[column.name] ?? .null)
+            facts.isUnreadable = column.isUnreadable(value)
+            let registered = facts.isUnreadable ? nil : column.registration(value)
+            facts.registration = AgeRange(of: registered, at: now)
+            if let registered, let marked { facts.isLater = registered > marked }
+        }
+        facts.isDead = layout.living.map { content[$0.name].map($0.isDead) ?? false }
+        return facts
     }
 
-    private func kind(
-        of value: SQLValue, _ content: RowContent, registered: EpochMilliseconds?,
-        isUnreadable: Bool, marked: EpochMilliseconds?
-    ) -> TokenClass {
-        if [registered, marked].contains(where: { $0.map { $0 > now } ?? false }) {
-            return .overwritten
-        }
-        let spelling = Spelling(value, of: layout.token)
+    private func form(of value: SQLValue, _ spelling: Spelling) -> RowFacts.Form {
         if spelling.isEmpty { return .empty }
         if spelling.isTruncated { return .truncated }
         let token = layout.token
         guard token.token(value) != nil, !token.isScattered(value), !token.isMisplaced(value) else {
             return .malformed
         }
-        if let living = layout.living {
-            return content[living.name].map(living.isDead) == true ? .stale : .living
-        }
-        guard let marked else { return .living }
-        return isUnreadable || registered.map { $0 > marked } ?? false ? .revived : .stale
-    }
-
-    private func registrationKind(
-        _ registered: EpochMilliseconds?, _ isUnreadable: Bool
-    ) -> AgeRange {
-        guard layout.registration != nil else { return .over2Years }
-        if let registered { return registered > now ? .future : .over2Years }
-        return isUnreadable ? .over2Years : .unknown
+        return .token(bytes: min(spelling.length, RowFacts.longest + 1))
     }
 
     /// A stored value as it is spelled.
@@ -126,7 +109,7 @@ struct RowClassifier {
             case .bytes(let bytes), .rawText(let bytes):
                 guard column.encoding == .hex else {
                     (isEmpty, isTruncated, isUpper) = (bytes.isEmpty, false, nil)
-                    length = min(bytes.count, 1_025)
+                    length = bytes.count
                     return
                 }
                 text = String(decoding: bytes, as: UTF8.self)
@@ -136,7 +119,7 @@ struct RowClassifier {
             let trimmed = text.drop { $0 == " " }.reversed().drop { $0 == " " }
             isEmpty = trimmed.isEmpty || trimmed.elementsEqual("0")
             isTruncated = text.lowercased().hasPrefix("{length")
-            length = min(trimmed.count / 2, 1_025)
+            length = trimmed.count / 2
             isUpper = column.encoding == .hex ? text != text.lowercased() : nil
         }
     }
