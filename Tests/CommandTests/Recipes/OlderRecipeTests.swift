@@ -168,13 +168,13 @@ struct OlderRecipeTests {
     private static func encryptedPEM(_ stage: RecipeStage) throws {
         let certificates = try SweepStage.certificates.get()
         try stage.copy([(certificates.clientPassphraseFile, "pushchat-passphrase")])
-        let phrase = "file:" + stage.folder.file("pushchat-passphrase")
         let file = stage.folder.file("ck_production.pem")
         let made = try RunningTool(
             program: URL(fileURLWithPath: "/usr/bin/openssl"),
             [
-                "pkcs12", "-in", certificates.clientPKCS12, "-out", file, "-passin", phrase,
-                "-passout", phrase,
+                "pkcs12", "-in", certificates.clientPKCS12, "-out", file, "-passin",
+                "file:\(certificates.clientPassphraseFile)", "-passout",
+                "file:\(stage.folder.file("pushchat-passphrase"))",
             ]
         ).wait()
         try #require(made.exit == 0, "\(made.error)")
