@@ -30,7 +30,7 @@ struct FilterBenchmark {
         try write(table, "AND id % 10 = 0 AND id % 90 <> 0", to: stale)
         let words = [
             "preflight", "--filter", "--read-only", "--tokens-from", lines, "--config",
-            try settings(table),
+            try table.settingsFile(in: place),
         ]
         var ours: [Double] = []
         var grep: [Double] = []
@@ -90,26 +90,5 @@ struct FilterBenchmark {
             let text = (0..<rows.count).map { (rows[$0, 0].text ?? "") + "\n" }.joined()
             try file.write(contentsOf: Data(text.utf8))
         }
-    }
-
-    private func settings(_ table: LargeTable) throws -> String {
-        let password = place.file("password")
-        try (table.settings.password ?? "").write(
-            toFile: password, atomically: true, encoding: .utf8)
-        chmod(password, 0o600)
-        guard case .server(let server) = table.settings.location else {
-            throw BenchmarkFailure(description: "the benchmark needs a server")
-        }
-        let settings = place.file("pushsweep.yaml")
-        try """
-        state: \(place.file("state"))
-        store:
-          url: \(try BenchmarkServer.settings(database: server.database).address)
-          password-file: \(password)
-        apps:
-          - {name: chat, topic: com.example.chat, environment: production}
-
-        """.write(toFile: settings, atomically: true, encoding: .utf8)
-        return settings
     }
 }

@@ -134,7 +134,7 @@ final class LargeTable {
 
     /// Waits until old row versions are purged and changed pages are written, so that no run is
     /// slowed by the one before it.
-    private func settle() throws {
+    func settle() throws {
         try sql.run("SET GLOBAL innodb_max_dirty_pages_pct = 0, innodb_max_dirty_pages_pct_lwm = 0")
         for _ in 0..<600 {
             let rows = try sql.query(
@@ -145,6 +145,25 @@ final class LargeTable {
             usleep(100_000)
         }
         try sql.run("SET GLOBAL innodb_max_dirty_pages_pct = 90")
+    }
+
+    /// Writes the settings with which a process reads this table; its statements may take an hour.
+    func settingsFile(in place: BenchmarkFolder) throws -> String {
+        let password = place.file("password")
+        try (settings.password ?? "").write(toFile: password, atomically: true, encoding: .utf8)
+        chmod(password, 0o600)
+        let file = place.file("pushsweep.yaml")
+        try """
+        state: \(place.file("state"))
+        store:
+          url: \(try BenchmarkServer.settings(database: database).address)
+          password-file: \(password)
+          read-timeout: 1h
+        apps:
+          - {name: chat, topic: com.example.chat, environment: production}
+
+        """.write(toFile: file, atomically: true, encoding: .utf8)
+        return file
     }
 
     /// A few numbers about the table and the ledger that differ when the content differs.

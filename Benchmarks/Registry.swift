@@ -71,6 +71,15 @@ struct Benchmark: Sendable {
                 "filtering 5 million tokens of which 500,000 are stale, against grep -v -F -f and cat",
             needsMariaDB: true, run: { try FilterBenchmark($0).run() }),
         Benchmark(
+            name: "audit",
+            summary:
+                "auditing a table of 5 million rows, against the one aggregate of the same figures",
+            needsMariaDB: true, run: { try AuditBenchmark($0).run() }),
+        Benchmark(
+            name: "audit-deep",
+            summary: "the same with --deep, against one sorted pass of the engine over the tokens",
+            needsMariaDB: true, run: { try AuditBenchmark($0).deep() }),
+        Benchmark(
             name: "send-session",
             summary:
                 "CPU seconds of our HTTP/2 client for 100,000 requests to nghttpd, against h2load",

@@ -2,9 +2,9 @@
 // fields may hold line breaks (RFC 4180). A record longer than the limit is cut, so that one broken
 // line does not take all memory, and the records after it are found again.
 //
-// A quote that is there by mistake makes the lines after it look like one field. Text after the quote
-// that ends the field tells it, or a field without an end. But the lines may really be the text of a
-// field, which somebody else may have written to look like a report. So each line from the mistake
+// A wrong quote makes the lines after it look like one field. The mistake shows by text after the
+// quote that ends the field, or by a field without an end. But the lines may really be the text of a
+// field, and an attacker may have written that text as a report. So each line from the mistake
 // on is a record of its own and in doubt: up to the line where the mistake shows, or where no end
 // shows, up to the end of the file. Records in doubt are never evidence.
 

@@ -28,6 +28,8 @@ package final class EvidenceJournal {
     private var damage: JournalFailure?
     /// The state folder of the journal.
     package let folder: StateFolder
+    /// Whether it was opened for reading only.
+    package let isReadOnly: Bool
 
     /// Opens the journal, creates it on first use, and sets aside a damaged one. Every other call
     /// also sets the journal aside when it finds damage, and every call after that throws the same
@@ -37,6 +39,7 @@ package final class EvidenceJournal {
     ///   `cannotCreate`, `inputOutput`.
     package init(in folder: StateFolder) throws(JournalFailure) {
         self.folder = folder
+        isReadOnly = false
         let path = folder.file(StateFolder.journalName)
         let real = folder.realFile(StateFolder.journalName)
         let header = try folder.makePrivate(StateFolder.journalName)
@@ -68,6 +71,7 @@ package final class EvidenceJournal {
     ///   user.
     package init(reading folder: StateFolder) throws(JournalFailure) {
         self.folder = folder
+        isReadOnly = true
         let path = folder.file(StateFolder.journalName)
         for ending in ["", "-journal", "-wal", "-shm"] {
             try folder.folder.check(StateFolder.journalName + ending)
@@ -90,6 +94,23 @@ package final class EvidenceJournal {
             throw error
         } catch {
             throw .wrapping(error, while: "reading the journal \(path)")
+        }
+    }
+
+    /// Copies the whole journal into another state folder, which has none yet.
+    ///
+    /// - Throws: `cannotCreate`, `permission`, `inputOutput`.
+    package func copy(into path: String) throws(JournalFailure) {
+        let target = try StateFolder(path)
+        try target.ensureRoom()
+        _ = try target.makePrivate(StateFolder.journalName)
+        let doing = "copying the journal of \(folder.path)"
+        do {
+            let copy = try DatabaseQueue(path: target.realFile(StateFolder.journalName))
+            try database.backup(to: copy)
+            try copy.close()
+        } catch {
+            throw .wrapping(error, while: doing)
         }
     }
 

@@ -11,11 +11,11 @@ package struct RunEntry: Hashable, Sendable {
     /// The time at which it began.
     package let started: EpochMilliseconds
     /// The time at which it ended; nil for a run that is alive or was killed.
-    package let ended: EpochMilliseconds?
+    package var ended: EpochMilliseconds?
     /// The person or service that ran it; nil in records of older versions.
     package let `operator`: String?
     /// Its exit code; nil until it has ended.
-    package let exit: Int32?
+    package var exit: Int32?
     /// Its report as one JSON object, whether or not the run printed it.
     package let summary: String?
 }

@@ -112,6 +112,7 @@ extension SampleReport {
         app.forecast.newer = 811
         app.forecast.unknown = 429
         app.forecast.held = true
+        app.forecast.judged = true
         return app
     }
 

@@ -59,6 +59,13 @@ struct AuditTests {
         #expect(result.exit == 0, "\(result.error)")
         let report = try Self.report(result)
         #expect(report.gaps == [] && report.apps.first?.tokens.stale == 3)
+        let past = try stage.start(
+            ["audit", "--as-of", report.generated, "--format", "json"],
+            environment: account.environment
+        ).wait()
+        #expect(past.exit == 0, "\(past.error)")
+        let then = try Self.report(past)
+        #expect(then.gaps == [] && then.apps.first?.tokens.stale == 3)
     }
 
     @Test("several files in several formats come from one run, and a baseline says what changed")
@@ -121,5 +128,30 @@ struct AuditTests {
         #expect(decided.holds.map(\.state) == ["discarded"])
         #expect(decided.holds[0].reason == "wrong list")
         #expect(decided.holds[0].decision?.contains(", 20") == true)
+        #expect(decided.holds[0].held == held.holds[0].held)
+        #expect(decided.holds[0].cause == held.holds[0].cause)
+    }
+
+    @Test("a release is listed with who took it, why, and what had been held")
+    func released() throws {
+        let stage = try SweepStage(.sqlite, dead: 30)
+        stage.lines.limits = "guard: {floor: 7}"
+        #expect(try stage.sweep().exit == 3)
+        let held = try Self.report(try stage.run("audit", "--format", "json")).holds[0]
+        let list = try stage.run("holds", "list", "--format", "json")
+        let hold = try #require((list.json["holds"] as? [[String: Any]])?.first?["hold"] as? String)
+        let shown = try stage.run("holds", "show", hold, "--format", "json")
+        let digest = try #require(shown.json["digest"] as? String)
+        let refused = try stage.run("holds", "release", digest, "--reason", "two\nlines")
+        #expect(refused.exit == 64)
+        let released = try stage.run(
+            "holds", "release", digest, "--reason", "the first sweep", "--format", "json")
+        #expect(released.exit == 0, "\(released.error)")
+        #expect(released.json["reason"] as? String == "the first sweep")
+        let holds = try Self.report(try stage.run("audit", "--format", "json")).holds
+        #expect(holds.map(\.state) == ["released"] && holds[0].tuples == 30)
+        #expect(holds[0].held == held.held && holds[0].cause == held.cause)
+        #expect(holds[0].reason == "the first sweep")
+        #expect(holds[0].decision?.contains(", 20") == true)
     }
 }

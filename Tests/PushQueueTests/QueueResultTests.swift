@@ -138,4 +138,36 @@ struct QueueResultTests {
             }
         }
     }
+
+    @Test("the results of a period are counted by state and reason", arguments: QueueCase.all)
+    func ofPeriod(_ queueCase: QueueCase) throws {
+        let stage = try QueueStage(queueCase)
+        try stage.register(0..<10)
+        try stage.enqueue(0..<10)
+        let queue = try stage.queue()
+        var claim = try #require(try queue.claim())
+        let outcomes: [DeliveryResult.Outcome] =
+            Array(repeating: .sent, count: 5)
+            + [
+                .skipped(.stale), .skipped(.stale), .gone(reason: "Unregistered"),
+                .unknown(reason: "timeout"),
+            ]
+        let results = zip(claim.keys, outcomes).map { DeliveryResult(key: $0, $1) }
+        _ = try queue.record(results, of: &claim)
+        let store = try stage.database.store()
+        let now = try store.session.databaseTime()
+        func counted(_ from: EpochMilliseconds, _ to: EpochMilliseconds) throws -> [String] {
+            try store.queueResults(of: chat, from: from, to: to).map {
+                "\($0.state) \($0.reason ?? "-") \($0.rows)"
+            }
+        }
+        #expect(
+            try counted(now.advanced(by: -60_000), now) == [
+                "sent - 5", "skipped stale 2", "gone Unregistered 1", "unknown timeout 1",
+            ])
+        #expect(try counted(now.advanced(by: -120_000), now.advanced(by: -60_000)) == [])
+        guard queueCase.tables == .own else { return }
+        let other = Partition(app: "other", environment: "production")
+        #expect(try store.queueResults(of: other, from: EpochMilliseconds(start), to: now) == [])
+    }
 }

@@ -21,6 +21,24 @@ struct SettingsDocumentationTests {
         return String(indent + rest.dropFirst())
     }.joined(separator: "\n")
 
+    /// The groups of which an app has one.
+    static let rivals = ["provider", "binary"]
+
+    /// The example with every setting switched on but those of a group.
+    static func everything(without group: String) -> String {
+        var lines: [Substring] = []
+        var isInside = false
+        for line in everything.split(separator: "\n", omittingEmptySubsequences: false) {
+            if line == "    \(group):" {
+                isInside = true
+            } else if isInside, !line.hasPrefix("      ") {
+                isInside = false
+            }
+            if !isInside { lines.append(line) }
+        }
+        return lines.joined(separator: "\n")
+    }
+
     @Test("docs/settings.md matches the table; PUSHSWEEP_TEST_WRITE_DOCS=1 writes it anew")
     func reference() throws {
         let page = URL(filePath: #filePath).deletingLastPathComponent()
@@ -63,14 +81,18 @@ struct SettingsDocumentationTests {
         #expect(settings.policy.action == .mark)
     }
 
-    @Test("the example with every setting uncommented sets every setting that a file may hold")
-    func fullSample() throws {
+    @Test(
+        "the example with every setting uncommented sets every setting that a file may hold",
+        arguments: rivals)
+    func fullSample(without group: String) throws {
         try fixture.write("hunter2\n", to: "db-password")
-        let settings = try fixture.load(Self.everything)
+        let settings = try fixture.load(Self.everything(without: group))
         let written = settings.origins.filter { origin in
             if case .file = origin.origin { true } else { false }
         }
-        let keys = SettingsTable.rules.filter { !$0.isEnvironmentOnly }.map { rule -> String in
+        let keys = SettingsTable.rules.filter {
+            !$0.isEnvironmentOnly && !$0.key.hasPrefix("apps[].\(group).")
+        }.map { rule -> String in
             rule.key.replacing("apps[]", with: "apps[chat]")
         }
         #expect(written.map(\.key) == keys)
@@ -87,14 +109,14 @@ struct SettingsDocumentationTests {
         }
     }
 
-    @Test("every setting can be given by its variable alone")
-    func variables() throws {
+    @Test("every setting can be given by its variable alone", arguments: rivals)
+    func variables(without group: String) throws {
         let app = """
             apps:
               - {name: chat, topic: a, environment: sandbox}
             """
         var environment = ["PUSHSWEEP_STORE_PASSWORD": "x"]
-        for rule in SettingsTable.rules {
+        for rule in SettingsTable.rules where !rule.key.hasPrefix("apps[].\(group).") {
             guard let variable = rule.variable else { continue }
             switch rule.sample {
             case .written(let value), .comment(let value):
@@ -116,7 +138,8 @@ struct SettingsDocumentationTests {
     @Test("every mistyped key is refused with its place")
     func everyMistypedKeyIsRefused() throws {
         try fixture.write("hunter2\n", to: "db-password")
-        let lines = Self.everything.split(separator: "\n", omittingEmptySubsequences: false)
+        let lines = Self.everything(without: "binary").split(
+            separator: "\n", omittingEmptySubsequences: false)
         for (index, line) in lines.enumerated() {
             let word = line.drop { $0 == " " || $0 == "-" }.prefix { $0 != ":" }
             guard line.contains(":"), !word.hasPrefix("#"), !word.isEmpty else { continue }

@@ -29,7 +29,7 @@ struct BinaryConnection: ~Copyable {
     private let late: LateRefusals
     private var conversation: BinaryConversation
     private var connection: TLSConnection?
-    private var again: [ProviderNotification] = []
+    private var again: ArraySlice<ProviderNotification> = []
     private var frames: [UInt8] = []
     private var errors = BinaryErrorDecoder()
     private var lastFailure: ProviderFailure?
@@ -102,13 +102,13 @@ struct BinaryConnection: ~Copyable {
     private mutating func write(to connection: TLSConnection) throws(ProviderFailure) -> Bool {
         let room = plan.window - conversation.window.count
         guard room > 0, !queues.isStopping, !conversation.isDraining else { return false }
-        if again.isEmpty { again = queues.takeNotifications(min(room, 1_000)) }
+        if again.isEmpty { again = queues.takeNotifications(room)[...] }
         guard !again.isEmpty else { return false }
         frames.removeAll(keepingCapacity: true)
         let start = connection.bytesWritten
         var count = 0
         while count < min(room, again.count), frames.count < Self.piece, !conversation.isDraining {
-            let notification = again[count]
+            let notification = again[again.startIndex + count]
             count += 1
             do throws(BinaryFault) {
                 try plan.frame(notification, conversation.nextIdentifier).encode(into: &frames)
@@ -119,7 +119,7 @@ struct BinaryConnection: ~Copyable {
                 ])
             }
         }
-        again.removeFirst(count)
+        again = again.dropFirst(count)
         guard let failure = write(frames, to: connection) else { return true }
         // The gateway may have said why before it stopped taking bytes.
         listen(to: connection, until: .in(Self.lastWords))
@@ -247,8 +247,9 @@ struct BinaryConnection: ~Copyable {
                 ProviderOutcome(key: refused.notification.key, kind: .refusedBinary(refused.status))
             ])
         }
-        deliver(resolution.unknown, isGarbled ? .garbled(reason) : .unknown(reason))
-        again = Array(resolution.again) + again
+        deliver(
+            resolution.unknown.map(\.key), isGarbled ? .garbled(reason) : .unknown(reason))
+        if !resolution.again.isEmpty { again = resolution.again + again }
         guard resolution.settledTooEarly > 0 else { return }
         late.count.wrappingAdd(resolution.settledTooEarly, ordering: .relaxed)
         plan.log(
@@ -257,10 +258,8 @@ struct BinaryConnection: ~Copyable {
         )
     }
 
-    private func deliver(
-        _ notifications: ArraySlice<ProviderNotification>, _ kind: ProviderOutcome.Kind
-    ) {
-        queues.deliver(notifications.map { ProviderOutcome(key: $0.key, kind: kind) })
+    private func deliver(_ keys: [UInt64], _ kind: ProviderOutcome.Kind) {
+        queues.deliver(keys.map { ProviderOutcome(key: $0, kind: kind) })
     }
 
     // MARK: Connecting

@@ -62,9 +62,9 @@ struct BinaryConversation {
         window.append(notification, end: end)
     }
 
-    /// The gateway's host has received `offset` bytes; returns the notifications that are accepted
-    /// by now.
-    mutating func received(_ offset: Int, at now: Int64) -> ArraySlice<ProviderNotification> {
+    /// The gateway's host has received `offset` bytes; returns the keys of the notifications that
+    /// are accepted by now.
+    mutating func received(_ offset: Int, at now: Int64) -> [UInt64] {
         window.received(offset, at: now)
         let settled = window.settle(at: now)
         if !settled.isEmpty { hasProgress = true }

@@ -22,8 +22,8 @@ import APNsProtocol
 struct BinaryWindow {
     /// What an error packet, or the end without one, says about the open notifications.
     struct Resolution {
-        /// Processed without an error.
-        var accepted: ArraySlice<ProviderNotification> = []
+        /// Processed without an error, by their keys.
+        var accepted: [UInt64] = []
         /// Refused, with the status.
         var refused: (notification: ProviderNotification, status: BinaryStatus)?
         /// Certainly not processed: to be sent on another connection.
@@ -80,8 +80,8 @@ struct BinaryWindow {
         receipts.append(Receipt(offset: offset, time: now))
     }
 
-    /// Removes the notifications that silence has settled by now, and returns them.
-    mutating func settle(at now: Int64) -> ArraySlice<ProviderNotification> {
+    /// Removes the notifications that silence has settled by now, and returns their keys.
+    mutating func settle(at now: Int64) -> [UInt64] {
         var settled: Int?
         while let first = receipts.first, now - first.time >= wait {
             settled = first.offset
@@ -96,19 +96,18 @@ struct BinaryWindow {
     /// The time of the next look at what silence settles; nil while no receipt is open.
     var nextSettlement: Int64? { receipts.first.map { $0.time + wait } }
 
-    private mutating func removeFirst(_ count: Int) -> ArraySlice<ProviderNotification> {
-        let removed = notifications[head..<head + count]
+    /// Only keys are returned: a slice would keep the array shared, so that removing copies it.
+    private mutating func removeFirst(_ count: Int) -> [UInt64] {
+        let keys = (head..<head + count).map { notifications[$0].key }
         head += count
         first += UInt32(count)
         // Moving the rest costs each notification one move at most.
         if head >= notifications.count / 2 {
-            let kept = removed
             notifications.removeFirst(head)
             ends.removeFirst(head)
             head = 0
-            return kept
         }
-        return removed
+        return keys
     }
 
     // MARK: The end of the connection
@@ -131,7 +130,7 @@ struct BinaryWindow {
             return resolution
         }
         let place = open.startIndex + Int(packet.identifier - first)
-        resolution.accepted = open[..<(isDone ? place + 1 : place)]
+        resolution.accepted = open[..<(isDone ? place + 1 : place)].map(\.key)
         if !isDone { resolution.refused = (open[place], packet.status) }
         resolution.again = open[(place + 1)...]
         return resolution

@@ -129,6 +129,11 @@ final class ProviderQueues: Sendable {
     func takeNotifications(_ limit: Int) -> [ProviderNotification] {
         guard limit > 0 else { return [] }
         return state.withLock { state in
+            // All of them move without a copy.
+            if state.taken == 0, state.waiting.count <= limit {
+                defer { state.waiting = [] }
+                return state.waiting
+            }
             let end = min(state.waiting.count, state.taken + limit)
             defer {
                 state.taken = end

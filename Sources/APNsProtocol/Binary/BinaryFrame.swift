@@ -161,10 +161,11 @@ extension BinaryFrame {
 
     /// The bytes of all items with their headers.
     private var itemsLength: Int {
-        [token.count, payload.count, identifier == nil ? nil : 4, expiration == nil ? nil : 4]
-            .reduce(priority == nil ? 0 : BinaryItem.headerLength + 1) {
-                $0 + ($1.map { $0 + BinaryItem.headerLength } ?? 0)
-            }
+        var length = token.count + payload.count + 2 * BinaryItem.headerLength
+        if identifier != nil { length += BinaryItem.headerLength + 4 }
+        if expiration != nil { length += BinaryItem.headerLength + 4 }
+        if priority != nil { length += BinaryItem.headerLength + 1 }
+        return length
     }
 
     /// Appends the wire form; items of command 2 in the order of their numbers.

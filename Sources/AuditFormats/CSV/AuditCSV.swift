@@ -12,9 +12,12 @@ import Operations
 /// The report as CSV (RFC 4180).
 struct AuditCSV {
     private var lines: [String] = []
+    /// Whether the report is about the past, of which some figures are not known.
+    private let isPast: Bool
 
     /// Writes a report.
     init(_ report: AuditReport) {
+        isPast = report.asOf != nil
         lines.append(CSVRecord.line(["section", "object", "entry", "name", "value"]))
         addHead(report)
         for (number, finding) in report.findings.enumerated() { add(finding, number + 1) }
@@ -96,7 +99,7 @@ struct AuditCSV {
             add("credentials", object, entry, "days left", credential.daysLeft)
             add("credentials", object, entry, "problem", credential.problem)
         }
-        addForecast(app.forecast, object)
+        if !isPast { addForecast(app.forecast, object) }
         addDeep(app.deep, object)
     }
 
@@ -157,8 +160,10 @@ struct AuditCSV {
             add("holds", object, entry, "decision", hold.decision)
             add("holds", object, entry, "reason", hold.reason)
         }
-        add("quarantine", "", "", "feeds", report.quarantine.feeds)
-        add("quarantine", "", "", "bytes", report.quarantine.bytes)
+        if !isPast {
+            add("quarantine", "", "", "feeds", report.quarantine.feeds)
+            add("quarantine", "", "", "bytes", report.quarantine.bytes)
+        }
         add("quarantine reasons", "", report.quarantine.reasons)
         for change in report.changes ?? [] {
             add("changes", change.object, change.figure, "before", change.before)

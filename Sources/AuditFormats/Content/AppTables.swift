@@ -50,7 +50,7 @@ extension AuditedApp {
             ("Stale", tokens.stale), ("Empty", some(tokens.empty)),
             ("Malformed", some(tokens.malformed)),
             ("Malformed, of these shortened", some(tokens.truncated)),
-            ("State at that time unknown", tokens.overwritten),
+            ("Registered or marked later, state then unknown", tokens.overwritten),
         ]
     }
 

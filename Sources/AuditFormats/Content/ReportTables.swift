@@ -6,14 +6,19 @@ import Operations
 extension AuditReport {
     /// One row per app and environment.
     func overview(_ verdict: Verdict) -> FigureTable {
+        // What waited in the past is not known; what is unknown of the past is.
         FigureTable(
-            "Apps", ["App", "Rows", "Living", "Stale", "Stale share", "Waiting", "Problems"],
+            "Apps",
+            [
+                "App", "Rows", "Living", "Stale", "Stale share",
+                asOf == nil ? "Waiting" : "Unknown", "Problems",
+            ],
             apps.map { app in
                 [
                     .text(app.object), .number(app.tokens.rows), .number(app.tokens.living),
                     .number(app.tokens.stale),
                     .measure(app.tokens.stale.share(of: app.tokens.rows)),
-                    .number(app.forecast.waiting),
+                    .number(asOf == nil ? app.forecast.waiting : app.tokens.overwritten ?? 0),
                     .text(verdict.gravest(of: app.object)?.rawValue ?? "none"),
                 ]
             })

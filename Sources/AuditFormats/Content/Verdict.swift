@@ -29,8 +29,13 @@ package struct Verdict: Hashable, Sendable {
         notes = findings(.note)
         well = findings(.ok)
         healthy = report.healthy && problems.first?.severity != .high
+        moment = report.asOf?.moment.cut(to: 40)
         if !report.headline.isEmpty {
-            sentence = report.headline
+            // The word says the time already.
+            let prefix = report.asOf.map { "As of \($0): " } ?? ""
+            sentence =
+                report.headline.hasPrefix(prefix)
+                ? String(report.headline.dropFirst(prefix.count)) : report.headline
         } else if !healthy {
             sentence = problems.first?.summary ?? "The report gives no reason."
         } else {
@@ -40,8 +45,13 @@ package struct Verdict: Hashable, Sendable {
         }
     }
 
-    /// `Healthy` or `Not healthy`.
-    package var word: String { healthy ? "Healthy" : "Not healthy" }
+    /// `Healthy` or `Not healthy`; for a report about the past the time that it is about.
+    package var word: String {
+        moment.map { "As of \($0)" } ?? (healthy ? "Healthy" : "Not healthy")
+    }
+
+    /// The time that a report about the past is about.
+    private let moment: String?
 
     /// The number of problems by severity, gravest first, without zeros: `2 high`, `1 low`.
     package var counts: [String] {

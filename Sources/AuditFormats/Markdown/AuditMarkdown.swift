@@ -22,10 +22,11 @@ struct AuditMarkdown {
 
     /// The document, with a line break at its end.
     var text: String {
-        var lines = ["# \(verdict.word)", "", verdict.sentence.marked(600)]
+        var lines = ["# \(verdict.word.marked(60))", "", verdict.sentence.marked(600)]
         if !verdict.counts.isEmpty {
             lines += ["", "Problems: " + verdict.counts.joined(separator: ", ")]
         }
+        if let asOf = report.asOf { lines += ["", "Tokens as of: \(asOf.moment.marked(60))"] }
         lines += [
             "", "Period: \(report.since.moment.marked(60)) to \(report.until.moment.marked(60))",
         ]

@@ -3,7 +3,7 @@
 
 import Operations
 
-/// Bars that lie, one per name: the name and the figure above, the bar below them.
+/// A chart with a horizontal bar for each name. The name and the figure are above the bar.
 struct BarChart {
     struct Bar {
         let label: String

@@ -1,6 +1,6 @@
 import Operations
 
-/// Columns that stand, one per span of days, with a layer per source.
+/// A chart with a vertical column for each span of days, and in it a layer for each source.
 struct ColumnChart {
     struct Layer {
         let x: String

@@ -69,6 +69,21 @@ package struct SQLDialect: Hashable, Sendable {
     /// needs INSERT and UPDATE only, where REPLACE would need DELETE.
     package func upsert(_ table: String, key: [String], columns: [String], rows: Int = 1) -> String
     {
+        insertion(table, key: key, columns: columns, rows: rows) { $1 }
+    }
+
+    /// A statement that inserts a row, or adds its numbers to those of the row with the same key. It
+    /// needs INSERT and UPDATE.
+    package func accumulation(_ table: String, key: [String], sums: [String]) -> String {
+        insertion(table, key: key, columns: sums, rows: 1) { "\($0) + \($1)" }
+    }
+
+    /// An insert that changes a row with the same key instead. `value` makes the new value of a column
+    /// from the names of its present value and of the inserted one.
+    private func insertion(
+        _ table: String, key: [String], columns: [String], rows: Int,
+        _ value: (String, String) -> String
+    ) -> String {
         let all = key + columns
         let row = "(" + placeholders(all.count) + ")"
         let insert =
@@ -76,30 +91,12 @@ package struct SQLDialect: Hashable, Sendable {
             + repeatElement(row, count: rows).joined(separator: ", ")
         switch engine {
         case .mariaDB:
-            let assignments = columns.map { "\($0) = VALUES(\($0))" }
+            let assignments = columns.map { "\($0) = \(value($0, "VALUES(\($0))"))" }
             return "\(insert) ON DUPLICATE KEY UPDATE \(assignments.joined(separator: ", "))"
         case .sqlite:
-            let assignments = columns.map { "\($0) = excluded.\($0)" }
-            return "\(insert) ON CONFLICT (\(key.joined(separator: ", "))) DO UPDATE SET "
-                + assignments.joined(separator: ", ")
-        }
-    }
-}
-
-extension SQLDialect {
-    /// A statement that inserts a row, or adds its numbers to those of the row with the same key. It
-    /// needs INSERT and UPDATE.
-    package func accumulation(_ table: String, key: [String], sums: [String]) -> String {
-        let all = key + sums
-        let insert =
-            "INSERT INTO \(table) (\(all.joined(separator: ", "))) VALUES "
-            + "(\(placeholders(all.count)))"
-        switch engine {
-        case .mariaDB:
-            let assignments = sums.map { "\($0) = \($0) + VALUES(\($0))" }
-            return "\(insert) ON DUPLICATE KEY UPDATE \(assignments.joined(separator: ", "))"
-        case .sqlite:
-            let assignments = sums.map { "\($0) = \(table).\($0) + excluded.\($0)" }
+            let assignments = columns.map {
+                "\($0) = \(value("\(table).\($0)", "excluded.\($0)"))"
+            }
             return "\(insert) ON CONFLICT (\(key.joined(separator: ", "))) DO UPDATE SET "
                 + assignments.joined(separator: ", ")
         }

@@ -56,7 +56,8 @@ struct FeedDecoding {
         bounds = EvidenceBounds(now: feed.opened)
     }
 
-    /// Reads the feed from the journal and records its quarantine. Sorts its evidence unless the feed
+    /// Reads the feed from the journal and records its quarantine, unless the journal is open for
+    /// reading only. Sorts its evidence unless the feed
     /// is only to be counted.
     static func decode(
         _ feed: CapturedFeed, in journal: EvidenceJournal, sorting: Bool = true
@@ -181,7 +182,7 @@ struct FeedDecoding {
 
     /// Makes one entry for everything after the last place with an entry of its own.
     private mutating func noteUnnamed(upTo end: Int) throws {
-        guard let unnamed else { return }
+        guard let unnamed, !journal.isReadOnly else { return }
         try journal.quarantine(
             [
                 Quarantined(
@@ -192,7 +193,7 @@ struct FeedDecoding {
 
     private mutating func noteRefused() throws {
         placesNoted += refused.count
-        try journal.quarantine(refused, of: feed.id)
+        if !journal.isReadOnly { try journal.quarantine(refused, of: feed.id) }
         refused.removeAll(keepingCapacity: true)
     }
 

@@ -37,6 +37,10 @@ package struct FeedReport: Codable, Hashable, Sendable {
     package var gate: String?
     /// Why the feed is held, or would be, in one sentence.
     package var cause: String?
+    /// When a released feed was held, RFC 3339 in UTC; absent for other feeds.
+    package var heldSince: String?
+    /// Why a released feed was held, in one sentence; absent for other feeds.
+    package var heldCause: String?
     /// Living rows that would become invalid; present when the guard stopped them.
     package var candidates: Int?
     /// The end of our own certificate's validity.
@@ -67,6 +71,7 @@ extension FeedReport {
     private enum CodingKeys: String, CodingKey {
         case app, environment, source, end, asked, detail, feed, state, resumed, refusals
         case bytes, quarantinedBytes, rowsChanged, gate, cause, candidates, certificateExpires
+        case heldSince, heldCause
     }
 
     /// Reads the entry of a report.
@@ -88,6 +93,8 @@ extension FeedReport {
         rowsChanged = try object.decode(Int.self, forKey: .rowsChanged)
         gate = try object.decodeIfPresent(String.self, forKey: .gate)
         cause = try object.decodeIfPresent(String.self, forKey: .cause)
+        heldSince = try object.decodeIfPresent(String.self, forKey: .heldSince)
+        heldCause = try object.decodeIfPresent(String.self, forKey: .heldCause)
         candidates = try object.decodeIfPresent(Int.self, forKey: .candidates)
         certificateExpires = try object.decodeIfPresent(String.self, forKey: .certificateExpires)
     }
@@ -111,6 +118,8 @@ extension FeedReport {
         try object.encode(rowsChanged, forKey: .rowsChanged)
         try object.encodeIfPresent(gate, forKey: .gate)
         try object.encodeIfPresent(cause, forKey: .cause)
+        try object.encodeIfPresent(heldSince, forKey: .heldSince)
+        try object.encodeIfPresent(heldCause, forKey: .heldCause)
         try object.encodeIfPresent(candidates, forKey: .candidates)
         try object.encodeIfPresent(certificateExpires, forKey: .certificateExpires)
     }

@@ -108,6 +108,10 @@ struct JournalApplier {
         _ feed: CapturedFeed, into entry: inout FeedReport
     ) throws -> ExitStatus {
         let isHeld = feed.state == .held && !plan.releases(feed.id)
+        if plan.isRelease, feed.state == .held {
+            entry.heldSince = (feed.closedAt ?? feed.opened).rfc3339
+            entry.heldCause = feed.cause
+        }
         let decoded = try FeedDecoding.decode(feed, in: journal, sorting: !isHeld)
         var books = decoded.books
         entry.end = decoded.end.rawValue

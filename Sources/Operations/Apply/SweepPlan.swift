@@ -100,6 +100,9 @@ package struct SweepPlan: Sendable {
     /// Whether the run may remove rows of this partition: it is chosen, or none is chosen.
     func isAbout(_ partition: Partition) -> Bool { chosen?.contains(partition) ?? true }
 
+    /// The reason for a release, in the words of the person who decided.
+    var reason: String?
+
     /// Whether the time of its arrival counts for a report without a time.
     var mayUseArrival = false
 

@@ -25,8 +25,12 @@ extension Audit {
             for folder in folders where folder.hasJournal {
                 do {
                     let journal = try EvidenceJournal(reading: folder)
-                    runs += try journal.runs(limit: 100_000)
-                    try examine(journal)
+                    let entries = try journal.runs(limit: 100_000).map { $0.asOf(now) }
+                    runs += entries.filter { $0.started <= now }
+                    for entry in entries where entry.started >= period.since {
+                        if entry.started <= period.until { decide(entry) }
+                    }
+                    if wish.asOf == nil { try examine(journal) }
                 } catch {
                     skip("journal in \(folder.path)", error)
                 }
@@ -45,19 +49,12 @@ extension Audit {
                     state: "open", held: hold.since.rfc3339, cause: hold.cause,
                     tuples: try tuples(of: hold.feeds, in: journal)))
         }
-        for feed in try journal.feeds(.pending) where feed.kind != .unusable {
-            guard let place = place(of: feed.partition) else { continue }
-            report.apps[place].forecast.waiting += try tuples(of: [feed], in: journal)
-        }
         for found in try journal.quarantinedFeeds() {
             report.quarantine.feeds += 1
             report.quarantine.bytes += found.bytes
             for part in try journal.quarantined(of: found.feed.id, limit: 1_000) {
                 report.quarantine.add(part.reason)
             }
-        }
-        for entry in try journal.runs(limit: 100_000) where entry.started >= period.since {
-            decide(entry)
         }
     }
 
@@ -81,15 +78,17 @@ extension Audit {
             else { return }
             var hold = AuditedHold(
                 app: discarded.app, environment: discarded.environment, state: "discarded",
-                held: entry.started.rfc3339, cause: "", tuples: 0)
+                held: discarded.heldSince ?? entry.started.rfc3339,
+                cause: discarded.heldCause ?? "", tuples: 0)
             (hold.decision, hold.reason) = (decision, discarded.reason)
             report.holds.append(hold)
         } else if let released = try? JSONDecoder().decode(SweepReport.self, from: summary) {
             for feed in released.apps {
                 var hold = AuditedHold(
                     app: feed.app, environment: feed.environment, state: "released",
-                    held: entry.started.rfc3339, cause: feed.gate ?? "", tuples: feed.tuples)
-                hold.decision = decision
+                    held: feed.heldSince ?? entry.started.rfc3339,
+                    cause: feed.heldCause ?? feed.gate ?? "", tuples: feed.tuples)
+                (hold.decision, hold.reason) = (decision, released.reason)
                 report.holds.append(hold)
             }
         }
@@ -140,6 +139,12 @@ extension Audit {
                 queue.open = preview.rows
                 queue.toStale = preview.skipped[.stale] ?? 0
                 queue.toUnknown = preview.skipped[.unknown] ?? 0
+                queue.results = try store.queueResults(
+                    of: partition, from: period.since, to: period.until
+                ).map { result in
+                    NamedCount(
+                        result.state + (result.reason.map { " (\($0))" } ?? ""), result.rows)
+                }
                 report.apps[place].queue = queue
             } catch {
                 skip("queue of \(app.partition)", error)
@@ -193,6 +198,14 @@ extension AuditedQuarantine {
 }
 
 extension RunEntry {
+    /// What was known of the run at a time: one that ended later had no end yet.
+    fileprivate func asOf(_ time: EpochMilliseconds) -> RunEntry {
+        guard let ended, ended > time else { return self }
+        var entry = self
+        (entry.ended, entry.exit) = (nil, nil)
+        return entry
+    }
+
     /// Whether it was a dry run.
     fileprivate var isTrial: Bool { summary?.contains("\"dryRun\":true") == true }
 }

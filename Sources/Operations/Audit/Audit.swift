@@ -18,6 +18,8 @@ package struct AuditWish: Hashable, Sendable {
     package var since: EpochMilliseconds?
     /// The end of the period; nil: the present.
     package var until: EpochMilliseconds?
+    /// The time for which the token table is counted; nil: the present.
+    package var asOf: EpochMilliseconds?
     /// Whether what needs sorting is examined too.
     package var isDeep = false
     /// The file for the users without a living token; nil for none.
@@ -62,16 +64,22 @@ package struct Audit {
         }
         try store.preflight(.read, partitions: stored)
         let now = try store.session.databaseTime()
+        if let time = wish.asOf { try ensureKnown(time, now, store) }
         describe(now, store)
-        try countTokens(store, stored, now)
-        readHistory(store)
-        examineQueue(store)
-        examineJournals(now)
-        listRuns(store)
-        for (place, app) in settings.apps.enumerated() {
-            report.apps[place].credentials = credentials(of: app, now)
+        if let time = wish.asOf {
+            try countPast(store, stored, at: time)
+        } else {
+            try countTokens(store, stored, now)
+            examineQueue(store)
+            try forecast()
+            for (place, app) in settings.apps.enumerated() {
+                report.apps[place].credentials = credentials(of: app, now)
+            }
+            if wish.isDeep { try examineDeeply(store, stored) }
         }
-        if wish.isDeep { try examineDeeply(store, stored) }
+        readHistory(store, stored)
+        examineJournals(wish.asOf ?? now)
+        listRuns(store)
         if let baseline = wish.baseline { report.changes = report.changes(since: baseline) }
         report.judge()
     }
@@ -82,7 +90,8 @@ package struct Audit {
     )
 
     private mutating func describe(_ now: EpochMilliseconds, _ store: TokenTable) {
-        let until = wish.until ?? now
+        let until = wish.until ?? wish.asOf ?? now
+        report.asOf = wish.asOf?.rfc3339
         period = (wish.since ?? until.advanced(by: -30 * 86_400_000), until)
         report.host = context.host
         report.operator = context.operator
@@ -101,7 +110,7 @@ package struct Audit {
         report.gaps.append("\(part): \(RunFailure.wrapping(error, at: .store))")
     }
 
-    private func stopped() -> RunFailure {
+    func stopped() -> RunFailure {
         RunFailure(.pending, .store, "auditing: stopped; run again")
     }
 
@@ -120,16 +129,20 @@ package struct Audit {
         for (place, partition) in stored.enumerated() {
             report.apps[place].enter(tallies[partition] ?? RowTally())
         }
-        if others > 0 {
-            report.findings.append(
-                AuditFinding(
-                    "rows-of-no-app", .low, report.table,
-                    "\(others.counting("row")) of the token table belong to no app and environment "
-                        + "of the settings",
-                    cause: "nothing sweeps them, so their dead tokens stay",
-                    cure: "name their app under apps, or correct store.active-users.app and "
-                        + "environment"))
-        }
+        noteOthers(others)
+    }
+
+    /// Notes rows that no app of the settings has.
+    mutating func noteOthers(_ others: Int) {
+        guard others > 0 else { return }
+        report.findings.append(
+            AuditFinding(
+                "rows-of-no-app", .low, report.table,
+                "\(others.counting("row")) of the token table belong to no app and environment "
+                    + "of the settings",
+                cause: "nothing sweeps them, so their dead tokens stay",
+                cure: "name their app under apps, or correct store.active-users.app and "
+                    + "environment"))
     }
 
     private mutating func examineDeeply(_ store: TokenTable, _ stored: [Partition]) throws {
@@ -178,7 +191,7 @@ package struct Audit {
 
     // MARK: History, queue, runs
 
-    private mutating func readHistory(_ store: TokenTable) {
+    private mutating func readHistory(_ store: TokenTable, _ stored: [Partition]) {
         let history = EvidenceHistory(store)
         do {
             guard try history.isReadable() else {
@@ -188,9 +201,11 @@ package struct Audit {
                 return
             }
             let days = try history.days(
-                from: String(report.since.prefix(10)), to: String(report.until.prefix(10)))
+                from: String(report.since.prefix(10)), to: String(report.until.prefix(10)),
+                before: wish.asOf)
             for day in days {
-                guard let place = place(of: day.partition) else { continue }
+                // The database names apps as the rows of the table do.
+                guard let place = stored.firstIndex(of: day.partition) else { continue }
                 report.apps[place].evidence.append(EvidenceDay(day))
             }
         } catch {
@@ -226,7 +241,7 @@ package struct Audit {
 
 extension AuditedApp {
     /// Enters the counts of the token table.
-    fileprivate mutating func enter(_ tally: RowTally) {
+    mutating func enter(_ tally: RowTally) {
         tokens.rows = tally.rows
         tokens.living = tally.count(.living) + tally.count(.revived)
         tokens.revived = tally.count(.revived)

@@ -12,7 +12,8 @@ extension AuditReport {
 
     /// Adds the findings that follow from the facts, sorts them and writes the headline.
     mutating func judge() {
-        judgeHolds()
+        // The other parts are known of the present only.
+        if asOf == nil { judgeHolds() }
         judgeSweeps()
         for app in apps {
             judgeCredentials(of: app)
@@ -20,7 +21,7 @@ extension AuditReport {
             judgeQueue(of: app)
             judgeDeep(of: app)
         }
-        judgeQuarantine()
+        if asOf == nil { judgeQuarantine() }
         judgeGaps()
         let order = Dictionary(
             uniqueKeysWithValues: AuditSeverity.allCases.enumerated().map { ($1, $0) })
@@ -46,9 +47,13 @@ extension AuditReport {
         let living = apps.reduce(0) { $0 + $1.tokens.living }
         let stale = apps.reduce(0) { $0 + $1.tokens.stale }
         headline =
-            "Healthy: \(living.counting("living token")), \(stale) stale"
-            + (runs.hoursSince.map { ", last good sweep \(Self.hours($0)) ago" } ?? "")
+            (asOf.map { "As of \($0): " } ?? "Healthy: ")
+            + "\(living.counting("living token")), \(stale) stale"
+            + (runs.hoursSince.map { ", last good sweep \(Self.hours($0)) \(earlier)" } ?? "")
     }
+
+    /// The word for a time before the one that the report is about.
+    private var earlier: String { asOf == nil ? "ago" : "before" }
 
     private static func hours(_ hours: Double) -> String {
         hours < 1
@@ -86,14 +91,14 @@ extension AuditReport {
             add(
                 AuditFinding(
                     "no-good-sweep", .high, "this host",
-                    "the last sweep that ended with 0 was \(Self.hours(hours)) ago",
+                    "the last sweep that ended with 0 was \(Self.hours(hours)) \(earlier)",
                     cause: "the hourly job does not run, or each run fails",
                     cure: "see the output of the cron job or service, and run pushsweep check"))
         } else {
             add(
                 AuditFinding(
                     "no-good-sweep", .ok, "this host",
-                    "the last good sweep was \(Self.hours(hours)) ago"))
+                    "the last good sweep was \(Self.hours(hours)) \(earlier)"))
         }
         if let gap = runs.longestGap, gap > Self.mostHours {
             add(
@@ -179,10 +184,44 @@ extension AuditReport {
                     "\(app.forecast.waiting.counting("report")) wait for the next sweep",
                     cure: "run pushsweep sweep"))
         }
+        if app.forecast.removals > 0 {
+            add(
+                AuditFinding(
+                    "removals-due", .note, object,
+                    "\(app.forecast.removals.counting("row")) have been stale for the time of "
+                        + "policy.delete-after; the next sweep removes them"))
+        }
+        if app.forecast.held {
+            add(
+                AuditFinding(
+                    "sweep-would-hold", .medium, object,
+                    "the guard would hold what waits, or the removals that are due",
+                    cause: "it is more than the limits under guard permit",
+                    cure: "look at it after the next sweep with: pushsweep holds list"))
+        }
     }
 
     private mutating func judgeQueue(of app: AuditedApp) {
-        guard let queue = app.queue, queue.toStale > 0 else { return }
+        guard let queue = app.queue else { return }
+        let saved = queue.results.first { $0.name == "skipped (stale)" }?.count ?? 0
+        if saved > 0 {
+            add(
+                AuditFinding(
+                    "sends-saved", .note, "\(app.app)/\(app.environment)",
+                    "\(saved.counting("notification")) of the period were not sent, because their "
+                        + "token was stale",
+                    cause: "each would have cost a request and an answer 410"))
+        }
+        let lost = queue.results.filter { $0.name.hasPrefix("unknown") }.reduce(0) { $0 + $1.count }
+        if lost > 0 {
+            add(
+                AuditFinding(
+                    "outcome-unknown", .low, "\(app.app)/\(app.environment)",
+                    "\(lost.counting("notification")) of the period got no answer, and are not sent "
+                        + "again",
+                    cure: "see docs/sending.md"))
+        }
+        guard queue.toStale > 0 else { return }
         add(
             AuditFinding(
                 "queued-to-stale", .note, "\(app.app)/\(app.environment)",

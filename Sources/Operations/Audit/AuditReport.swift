@@ -66,7 +66,7 @@ package enum AuditSeverity: String, Codable, Hashable, Sendable, CaseIterable, C
     }
 }
 
-/// One finding: what is the matter with what, why, and what to do next.
+/// One finding: the object, its problem, the cause and the next step.
 package struct AuditFinding: Codable, Hashable, Sendable {
     /// A stable name, such as `hold-open` or `certificate-expired`.
     package var rule: String
@@ -150,14 +150,14 @@ package struct AuditedTokens: Codable, Hashable, Sendable {
     package var fromTheFuture = 0
     /// Rows without a token: NULL, nothing, spaces or `0`.
     package var empty = 0
-    /// Rows whose value is no token: not hex, of odd length, cut off by the column.
+    /// Rows whose value is not a token: it is not hex, has an odd length, or was cut off by the column.
     package var malformed = 0
     /// Among the malformed: shortened descriptions as iOS 13 and later print them.
     package var truncated = 0
     /// The rows with a token by its form: `32 bytes`, `80 bytes`, `upper-case hex`; most first.
     package var forms: [NamedCount] = []
-    /// Rows whose state at `asOf` is unknown, because a registration after it overwrote the past;
-    /// absent for the present.
+    /// Rows whose state at `asOf` is unknown, because they registered later or got a mark that no run
+    /// made. No other figure counts them. Absent for the present.
     package var overwritten: Int?
 
     /// Begins with zeros.
@@ -221,20 +221,23 @@ package struct AuditedCredential: Codable, Hashable, Sendable {
 package struct SweepForecast: Codable, Hashable, Sendable {
     /// Tuples and reports that wait in the journal or in `pushsweep_evidence`.
     package var waiting = 0
-    /// Tokens that would become invalid.
+    /// Reports that would make a row invalid, or that the guard would hold back.
     package var applied = 0
-    /// Tokens that would be kept, because they registered again.
+    /// Reports of tokens that would be kept, because they registered again.
     package var newer = 0
-    /// Tokens that no row has.
+    /// Reports of tokens that no row has.
     package var unknown = 0
     /// Whether the guard would hold them.
     package var held = false
     /// Rows whose grace period (`policy.delete-after`) has ended.
     package var removals = 0
 
-    /// Whether the waiting reports were compared with the table. Without that only their number is
-    /// known, and the other figures would look like a result of 0.
-    package var isJudged: Bool { applied + newer + unknown + removals > 0 || held }
+    /// Whether all that waits was found and compared with the table; absent in reports of older
+    /// versions, which compared nothing. Otherwise the figures are incomplete, and 0 is no result.
+    package var judged: Bool?
+
+    /// Whether the figures are complete.
+    package var isJudged: Bool { judged == true }
 
     /// Begins with zeros.
     package init() {}

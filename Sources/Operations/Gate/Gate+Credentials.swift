@@ -50,7 +50,8 @@ extension Gate {
 
     private mutating func compare(_ identity: TLSIdentity, of certificate: Settings.Certificate) {
         // With a token key the provider does not see the certificate.
-        let severity: GateSeverity = plan.app.tokenKey == nil ? .high : .low
+        let severity: GateSeverity =
+            plan.app.tokenKey == nil || plan.app.binary != nil ? .high : .low
         let key = "apps[\(plan.partition)]"
         if !identity.covers(topic: plan.app.topic) {
             add(
@@ -117,7 +118,9 @@ extension Gate {
                 add(
                     .providerUnreachable, .high, object, failure.description,
                     cure: "check \(key).binary and the network")
+                return
             }
+            if plan.probes { refuseProbe(object) }
         case .success(.provider(let connection, _)):
             do throws(TransportFailure) {
                 try connection.greet(within: Self.greeting, interrupt: context.interrupt)

@@ -26,6 +26,14 @@ extension Gate {
         }
     }
 
+    /// Says that a gateway of the binary interface cannot be probed: it answers each bad token by
+    /// ending the connection, and says nothing about certificate and topic.
+    mutating func refuseProbe(_ object: String) {
+        let cause = "the binary interface has no answer that would prove certificate or topic"
+        report.probe = GateReport.Probe(reason: cause)
+        addInconclusive(object, cause)
+    }
+
     private struct NoAnswer: Error {
         let cause: String
     }

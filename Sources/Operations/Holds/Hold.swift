@@ -115,7 +115,8 @@ package struct Holds {
         }
         let report = DiscardReport(
             run: run, hold: hold.id, app: hold.partition.app,
-            environment: hold.partition.environment, feeds: hold.feeds.map(\.id), reason: reason)
+            environment: hold.partition.environment, feeds: hold.feeds.map(\.id), reason: reason,
+            heldSince: hold.since.rfc3339, heldCause: hold.cause)
         try hold.journal.releaseFollowers()
         try main.endRun(run, exit: 0, summary: report.jsonLine, at: context.now())
         return report
@@ -203,6 +204,10 @@ package struct DiscardReport: PrintedLines, Codable, Hashable, Sendable {
     package let feeds: [String]
     /// The reason, in the words of the person who discarded the hold.
     package let reason: String
+    /// When the first feed was held, RFC 3339 in UTC; absent in records of older versions.
+    package let heldSince: String?
+    /// Why it was held, in one sentence; absent in records of older versions.
+    package let heldCause: String?
     /// The exit code.
     package var exit: Int32 = 0
 
@@ -217,8 +222,9 @@ package struct DiscardReport: PrintedLines, Codable, Hashable, Sendable {
 
 extension SweepPlan {
     /// The plan of applying the held feeds that a digest names.
-    package init(releasing digest: String, settings: Settings) {
+    package init(releasing digest: String, because reason: String?, settings: Settings) {
         self.init(settings, .release(digest.lowercased()), dryRun: false)
+        self.reason = reason
     }
 }
 

@@ -21,9 +21,6 @@ final class SendJob {
     private static let flushAfter = 1_000.0
     /// Seconds after which the other apps send, and evidence is applied.
     private static let turnSeconds = 30.0
-    /// Seconds for notifications in flight after the run is told to stop.
-    private static let graceSeconds = 3.0
-
     let app: ProviderTarget
     private let plan: SendPlan
     private let context: RunContext
@@ -173,7 +170,7 @@ final class SendJob {
                     .pending, .send,
                     "sending for \(app.partition): told to stop; the rest "
                         + "waits in the queue, run again to continue"))
-            stopBy = Self.clock + Self.graceSeconds
+            stopBy = Self.clock + target.graceSeconds
         }
         if state.stop == nil, let failure = gateway.failure {
             halt(

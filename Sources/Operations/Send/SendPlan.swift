@@ -40,6 +40,15 @@ package enum SendingGateway: Sendable {
         }
     }
 
+    /// Seconds for notifications in flight after the run is told to stop. The binary interface has no
+    /// other way to tell that one was accepted than to wait.
+    var graceSeconds: Double {
+        switch self {
+        case .provider: 3
+        case .binary(let plan): max(3, plan.limits.errorWait / .seconds(1) + 1)
+        }
+    }
+
     /// Starts the connections. `hasConnected` is that of the gateway which this one replaces.
     ///
     /// - Throws: `io` where no thread can be started.

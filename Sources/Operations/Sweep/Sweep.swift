@@ -37,6 +37,7 @@ package struct Sweep: RecordedRun {
         outcome = RunOutcome(
             report: SweepReport(
                 run: run, kind: plan.work.kind, dryRun: plan.dryRun, started: started))
+        outcome.report.reason = plan.reason
     }
 
     /// Reads all gateways of the plan and applies their feeds.

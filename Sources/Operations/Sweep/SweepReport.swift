@@ -24,6 +24,8 @@ package struct SweepReport: RunReport, Codable, Hashable {
     /// Tuples of feeds that joined the hold after the preview and wait for the next sweep; only after a
     /// release, and absent where there are none.
     package var waiting: Int?
+    /// The reason for a release, in the words of the person who decided; absent without one.
+    package var reason: String?
     /// The reports of other senders that the run took; absent where there were none.
     package var intake: IntakeReport?
     /// The failures of the run, in order.

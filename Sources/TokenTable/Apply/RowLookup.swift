@@ -61,10 +61,10 @@ struct RowLookup {
     let condition: (sql: String, values: [SQLValue])
 
     /// Prepares the lookup, in all partitions where `partition` is nil. `wholeRows` selects every
-    /// column, for the before-image of deletes.
+    /// column, for the before-image of deletes; `also` names columns that are selected in any case.
     init(
         _ layout: TableLayout, _ connection: any SQLConnection, _ partition: Partition?,
-        wholeRows: Bool
+        wholeRows: Bool, also: [String] = []
     ) throws(StoreFailure) {
         self.layout = layout
         self.connection = connection
@@ -85,6 +85,7 @@ struct RowLookup {
         living = layout.living.map { place($0.name) }
         reason = layout.reason.map { place($0) }
         exactness = wholeRows ? layout.exactness : nil
+        for name in also { _ = place(name) }
         compared = (selection?.compared ?? []).map { (place($0.column), $0.value) }
         self.columns = columns
     }

@@ -57,7 +57,8 @@ package enum TokenClass: Int, Hashable, Sendable {
     /// Marked, and registered later: living.
     case revived
     case living
-    /// Registered after the time of the audit, which overwrote what the row was then.
+    /// Registered or marked after the time of the audit, so that its columns do not say what it was
+    /// then.
     case overwritten
 }
 
@@ -132,6 +133,20 @@ package struct RowTally: Hashable, Sendable {
         case .future: fromTheFuture += count
         default: break
         }
+    }
+
+    /// The same counts without zeros. A number below zero comes from rows that changed while they
+    /// were counted, and is left out too.
+    var settled: RowTally {
+        var tally = self
+        tally.classes = classes.filter { $0.value > 0 }
+        tally.staleAges = staleAges.filter { $0.value > 0 }
+        tally.registrationAges = registrationAges.filter { $0.value > 0 }
+        tally.reasons = reasons.filter { $0.value > 0 }
+        tally.forms = forms.filter { $0.value > 0 }
+        tally.neverRegistered = max(0, neverRegistered)
+        tally.fromTheFuture = max(0, fromTheFuture)
+        return tally
     }
 
     private static func add(_ name: String, _ count: Int, to names: inout [String: Int]) {

@@ -25,8 +25,8 @@ package struct TableAudit {
     private var connection: any SQLConnection { table.connection }
 
     /// Prepares the counting. `partitions` are those of the settings, with apps by the table's
-    /// value; ages are counted at `now`. With `overwritten`, a row that registered after `now` counts
-    /// as that: what it was at `now` is unknown.
+    /// value; ages are counted at `now`. With `overwritten`, a row that registered after `now` or has
+    /// a later mark counts as that: what it was at `now` its columns do not say.
     ///
     /// - Throws: `configuration` where the table does not fit the settings; any failure of a query.
     package init(
@@ -176,7 +176,9 @@ package struct TableAudit {
         }
         var cases: [(when: String, then: String)] = []
         if overwritten {
-            cases.append(("\(registered) > \(now.rawValue)", code(.overwritten)))
+            for time in [registered, marked] where time != "NULL" {
+                cases.append(("\(time) > \(now.rawValue)", code(.overwritten)))
+            }
         }
         cases.append((isEmpty, code(.empty)))
         cases.append((isTruncated, code(.truncated)))
@@ -272,7 +274,7 @@ package struct TableAudit {
 }
 
 /// Finds the partition of the settings that rows belong to.
-private struct PartitionFinder {
+struct PartitionFinder {
     private struct Value: Hashable {
         let app: SQLValue
         let environment: SQLValue
@@ -290,7 +292,12 @@ private struct PartitionFinder {
 
     /// The partition of a group; nil for rows that the settings do not name.
     func partition(of group: TokenGroup) -> Partition? {
-        partitions[Value(app: Self.plain(group.app), environment: Self.plain(group.environment))]
+        partition(app: group.app, environment: group.environment)
+    }
+
+    /// The partition of rows with these values; nil for rows that the settings do not name.
+    func partition(app: SQLValue, environment: SQLValue) -> Partition? {
+        partitions[Value(app: Self.plain(app), environment: Self.plain(environment))]
     }
 
     /// Text that was compared as bytes.

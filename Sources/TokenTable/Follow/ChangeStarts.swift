@@ -49,6 +49,26 @@ struct ChangeStarts {
         return found.scalar?.integer ?? last + 1
     }
 
+    /// The numbers after a number with their ranges of entries, in order. One statement, so one
+    /// snapshot.
+    func ranges(after number: Int64, limit: Int) throws(StoreFailure) -> [NumberedRange] {
+        try session.retries.retrying("reading the order of changes") { () throws(SQLFailure) in
+            let rows = try connection.query(
+                "SELECT number, run, feed, part, app, environment, source, first_seq, last_seq "
+                    + "FROM pushsweep_commit WHERE number > ? ORDER BY number LIMIT \(limit)",
+                [.integer(number)])
+            try rows.require(width: 9)
+            return (0..<rows.count).map { row in
+                NumberedRange(
+                    number: rows[row, 0].integer ?? 0, run: rows[row, 1].text ?? "",
+                    feed: rows[row, 2].text ?? "", part: rows[row, 3].integer ?? 0,
+                    app: rows[row, 4].text ?? "", environment: rows[row, 5].text ?? "",
+                    source: rows[row, 6].text ?? "", first: rows[row, 7].integer ?? 0,
+                    last: rows[row, 8].integer ?? 0)
+            }
+        }
+    }
+
     private func reading<R>(_ body: () throws(SQLFailure) -> R) throws(StoreFailure) -> R {
         try session.retries.retrying("looking for the first change to list", body)
     }

@@ -21,6 +21,10 @@ struct AuditCommand: ParsableCommand {
             both environments, tokens per user. Its statements read the whole table; large tables \
             need a longer store.read-timeout.
 
+            --as-of counts the token table as it was at a time, from the ledger of changes, and ends \
+            the history there. Rows that registered later are counted apart: what they were is not \
+            known. A time before the oldest change of the ledger is refused (policy.keep-ledger).
+
             The exit code is 0 whatever the report says; preflight is the command that judges.
 
             \(HelpText.exitStatus)
@@ -55,6 +59,13 @@ struct AuditCommand: ParsableCommand {
     @Option(
         name: .long,
         help: ArgumentHelp(
+            "Count the token table as it was at this time, such as 2026-11-20T08:00:00Z.",
+            valueName: "time"))
+    var asOf: String?
+
+    @Option(
+        name: .long,
+        help: ArgumentHelp(
             "A JSON report of an earlier audit: say what changed since.", valueName: "file"))
     var baseline: String?
 
@@ -72,11 +83,18 @@ struct AuditCommand: ParsableCommand {
         guard usersWithoutToken == nil || deep else {
             throw ValidationError("--users-without-token needs --deep")
         }
+        guard asOf == nil || !deep else {
+            throw ValidationError(
+                "--deep examines the present and --as-of the past; choose one of them")
+        }
         for file in output where AuditFormat(file: file) == nil {
             throw ValidationError(
                 "the name of \(file) says no format; end it with .txt, .json, .csv, .md or .html")
         }
     }
+
+    /// The first line: the others are the versions of libraries.
+    private var version: String { String(Version.text.prefix { !$0.isNewline }) }
 
     func run() throws {
         let common = options.common()
@@ -84,10 +102,11 @@ struct AuditCommand: ParsableCommand {
             var wish = AuditWish()
             wish.since = try since.map { try AuditWish.time($0, of: "--since") }
             wish.until = try until.map { try AuditWish.time($0, of: "--until") }
+            wish.asOf = try asOf.map { try AuditWish.time($0, of: "--as-of") }
             wish.isDeep = deep
             wish.usersFile = usersWithoutToken
             wish.baseline = try baseline.map(AuditReport.init(file:))
-            let report = try Audit.run(common.settings(), wish, version: Version.text, context)
+            let report = try Audit.run(common.settings(), wish, version: version, context)
             for file in output {
                 try ReplacedFile.report(file).replace(
                     with: report.document(AuditFormat(file: file) ?? .text))

@@ -81,6 +81,10 @@ struct HoldsCommand: ParsableCommand {
 
         @OptionGroup var common: CommonOptions
         @Argument(help: "The digest, from pushsweep holds show.") var digest: String
+        @Option(
+            name: .long,
+            help: ArgumentHelp("A reason for the record; one line.", valueName: "text"))
+        var reason: String?
 
         @OptionGroup(title: "Throttle options") var throttle: ThrottleOptions
 
@@ -89,12 +93,14 @@ struct HoldsCommand: ParsableCommand {
                 throw ValidationError(
                     "a digest has 64 hex digits; see: pushsweep holds show")
             }
+            if let reason { try HoldsCommand.validate(reason: reason) }
         }
 
         func run() throws {
             try common.finish { context in
                 let settings = try throttle.over(common.settings())
-                var plan = SweepPlan(releasing: digest, settings: settings)
+                var plan = SweepPlan(
+                    releasing: digest, because: reason, settings: settings)
                 plan.metrics = MetricsPlan(settings)
                 return common.print(Sweep.run(plan, context), context, settings)
             }
@@ -122,10 +128,7 @@ struct HoldsCommand: ParsableCommand {
         var reason: String
 
         func validate() throws {
-            let isLine = reason.unicodeScalars.allSatisfy { $0.value >= 0x20 && $0.value != 0x7F }
-            guard isLine, reason.contains(where: { $0 != " " }), reason.count <= 255 else {
-                throw ValidationError("--reason must be one line of text, at most 255 characters")
-            }
+            try HoldsCommand.validate(reason: reason)
         }
 
         func run() throws {
@@ -138,6 +141,14 @@ struct HoldsCommand: ParsableCommand {
                 try holds.write(MetricsPlan(settings))
                 return .done
             }
+        }
+    }
+
+    /// Refuses a reason that is no line of text, or too long for the record.
+    private static func validate(reason: String) throws {
+        let isLine = reason.unicodeScalars.allSatisfy { $0.value >= 0x20 && $0.value != 0x7F }
+        guard isLine, reason.contains(where: { $0 != " " }), reason.count <= 255 else {
+            throw ValidationError("--reason must be one line of text, at most 255 characters")
         }
     }
 }

@@ -1,0 +1,117 @@
+// What a sweep would do now. A dry run of a sweep is the forecast, so that it judges by the rules and
+// the guard of a sweep. A dry run writes into its state folder: its record, quarantined places, a
+// scratch file. An audit writes nothing there and takes no lock. So the journals with evidence that
+// waits are copied into a temporary folder of this user alone, and the dry run works on the copy. It
+// needs SELECT only. Reports in `pushsweep_evidence` are judged and not taken.
+//
+// A run that is at work elsewhere holds the lease on the table. What waits then changes under the
+// forecast, so none is made, and the report says so.
+
+import APNsProtocol
+import Database
+import EvidenceJournal
+import Foundation
+import Logging
+import TokenHygiene
+import TokenTable
+
+extension Audit {
+    /// Judges what waits: in the journals of this host, in `pushsweep_evidence`, and the rows whose
+    /// grace period has ended.
+    mutating func forecast() throws {
+        do {
+            let folders = try SenderFolders.readable(in: settings.state) ?? []
+            var waiting: [EvidenceJournal] = []
+            for folder in folders where folder.hasJournal {
+                let journal: EvidenceJournal
+                // One that cannot be read is a gap already.
+                do { journal = try EvidenceJournal(reading: folder) } catch { continue }
+                if try !journal.feeds(.pending).isEmpty { waiting.append(journal) }
+            }
+            // The reports of other senders and the removals belong to one dry run only.
+            var parts: [(journal: EvidenceJournal?, isWhole: Bool)] = waiting.map { ($0, false) }
+            if parts.isEmpty { parts = [(nil, true)] }
+            parts[0].isWhole = true
+            for part in parts {
+                guard try forecast(part.journal, isWhole: part.isWhole) else { return }
+            }
+            for place in report.apps.indices { report.apps[place].forecast.judged = true }
+        } catch {
+            if let failure = error as? RunFailure, failure == .stopped { throw failure }
+            skip("what a sweep would do", error)
+        }
+    }
+
+    /// Enters the forecast for one journal. With `isWhole`, what waits in the database counts too.
+    ///
+    /// - Returns: false where it is incomplete.
+    private mutating func forecast(_ journal: EvidenceJournal?, isWhole: Bool) throws -> Bool {
+        let copy = try TemporaryState()
+        var known: Set<String> = []
+        if let journal {
+            try journal.copy(into: copy.path)
+            known = Set(try journal.feeds(.pending).map(\.id))
+        }
+        var plan = SweepPlan(settings, .gateways([]), dryRun: true)
+        plan.state = copy.path
+        let outcome = Sweep.run(plan, quiet)
+        context.progress.clear()
+        if context.interrupt.isTripped { throw stopped() }
+        for entry in outcome.report.apps where isWhole || known.contains(entry.feed ?? "") {
+            enter(entry)
+        }
+        if isWhole {
+            for removal in outcome.report.removals { enter(removal) }
+        }
+        let failures = outcome.failures
+        for failure in failures {
+            report.gaps.append("what a sweep would do: \(failure)")
+        }
+        withExtendedLifetime(copy) {}
+        return failures.isEmpty
+    }
+
+    /// The context without a log: the report itself says what a sweep would warn of.
+    private var quiet: RunContext {
+        RunContext(
+            now: context.now, interrupt: context.interrupt,
+            log: Logger(label: "audit") { _ in SwiftLogNoOpLogHandler() },
+            progress: context.progress, host: context.host, operator: context.operator)
+    }
+
+    private mutating func enter(_ entry: FeedReport) {
+        // A feed that was held before is among the holds.
+        guard entry.state != FeedState.held.rawValue,
+            let place = place(
+                of: Partition(app: entry.app, environment: entry.environment))
+        else { return }
+        var forecast = report.apps[place].forecast
+        forecast.waiting += entry.tuples - entry.quarantined
+        forecast.applied += entry.applied
+        forecast.newer += entry.newer
+        forecast.unknown += entry.unknown
+        if entry.gate != nil { forecast.held = true }
+        report.apps[place].forecast = forecast
+    }
+
+    private mutating func enter(_ removal: SweepReport.Removal) {
+        let partition = Partition(app: removal.app, environment: removal.environment)
+        guard let place = place(of: partition) else { return }
+        report.apps[place].forecast.removals += removal.due
+        if removal.cause != nil { report.apps[place].forecast.held = true }
+    }
+}
+
+/// A state folder for one dry run, removed with the object. Its mode is 0700, because it holds tokens.
+private final class TemporaryState {
+    let path: String
+
+    init() throws {
+        path =
+            FileManager.default.temporaryDirectory
+            .appendingPathComponent("pushsweep-audit-\(UUID().uuidString.lowercased())").path
+        try StateFolder.make(path)
+    }
+
+    deinit { try? FileManager.default.removeItem(atPath: path) }
+}
