@@ -61,7 +61,7 @@ struct FramedRecipeTests {
         defer { simulator.signal(SIGTERM) }
         let table = try Self.documentedStates()
         try stage.follow("First run")
-        var sent = 0
+        var accepted = 0
         for status in statuses {
             let bad = hexToken(status)
             for token in good.prefix(6) + [bad] + good.suffix(6) {
@@ -77,23 +77,25 @@ struct FramedRecipeTests {
             let expected = table[status] ?? table[nil] ?? "no state on the page"
             let row = try #require(rows.first { $0[0] == bad })
             #expect(row[1] == expected, "status \(status): \(row) \(result.error)")
-            let stops = expected == "pending"
-            #expect(result.exit == (stops ? 78 : 0), "status \(status): \(result.error)")
-            if !stops, expected != "sent" {
+            // A topic stops the sending, and more than one unknown outcome in ten asks for another run.
+            let exits: [String: Int32] = ["pending": 78, "unknown": 75]
+            #expect(result.exit == exits[expected, default: 0], "status \(status): \(result.error)")
+            if ["failed", "retry"].contains(expected) {
                 #expect(row[2].hasSuffix("(\(status))"), "\(row)")
             }
-            let others = rows.filter { $0[0] != bad }.map { $0[1] }
-            #expect(
-                others.prefix(6).allSatisfy { $0 == "sent" }
-                    && others.suffix(6).allSatisfy { $0 == (stops ? "pending" : "sent") },
-                "status \(status): \(others)")
-            sent += rows.count { $0[1] == "sent" }
+            // Rows of unknown outcome may be any that waited. Behind a refusal that stops the sending,
+            // rows are sent on the next connection, or wait for a later run.
+            let others = Set(rows.filter { $0[0] != bad }.map { $0[1] })
+            let mayBe = ["pending", "unknown"].contains(expected) ? ["sent", expected] : ["sent"]
+            #expect(others.isSubset(of: mayBe), "status \(status): \(others)")
+            // Of the unknown ones the gateway took those before the named one.
+            accepted += expected == "unknown" ? 6 : rows.count { $0[1] == "sent" }
             try stage.database.sql.run("DELETE FROM push_queue")
         }
         #expect(try stage.marked == 0, "no status removes a token")
         simulator.signal(SIGTERM)
         let totals = simulator.wait().json["totals"] as? [String: Any]
-        #expect(totals?["accepted"] as? Int == sent, "\(totals ?? [:])")
+        #expect(totals?["accepted"] as? Int == accepted, "\(totals ?? [:])")
     }
 
     /// Starts the page's simulator, with an answer for the token of each status, on free ports and with

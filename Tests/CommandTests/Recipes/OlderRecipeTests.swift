@@ -165,8 +165,10 @@ struct OlderRecipeTests {
     }
 
     /// The tutorial's file: the certificate and its key, encrypted, in one PEM file.
-    private static func encryptedPEM(_ stage: RecipeStage) throws {
+    static func encryptedPEM(_ stage: RecipeStage) throws {
         let certificates = try SweepStage.certificates.get()
+        // The certificate of the tests is for this topic.
+        stage.environment["PUSHSWEEP_APPS_PUSHCHAT_TOPIC"] = "com.example.chat"
         try stage.copy([(certificates.clientPassphraseFile, "pushchat-passphrase")])
         let file = stage.folder.file("ck_production.pem")
         let made = try RunningTool(
@@ -183,7 +185,7 @@ struct OlderRecipeTests {
     }
 
     /// Queues a message as `api.php` does.
-    private static func message(_ stage: RecipeStage, to token: String) throws {
+    static func message(_ stage: RecipeStage, to token: String) throws {
         try stage.database.execute(
             "INSERT INTO push_queue (device_token, payload, time_queued) VALUES (?, ?, NOW())",
             [.text(token), .text(#"{"aps":{"alert":"ada: hello","sound":"default"}}"#)])
