@@ -54,8 +54,12 @@ package struct AccountGrants {
         add("purge", rights(.read, tokens) + rights(.purge(isDry: false), tokens))
         if let queue {
             add("send, besides those of sweep", rights(.send, queue, nil))
-            let users = try userColumn(store).map { (table: tokens.table, column: $0) }
-            add("enqueue", rights(.enqueue, queue, users))
+            let user = try userColumn(store)
+            func users(_ more: [String]) -> (table: TableName, columns: [String])? {
+                user.map { (tokens.table, more + [$0]) }
+            }
+            add("enqueue", rights(.enqueue, queue, users([])))
+            add("deliveries", rights(.listing, queue, users([tokens.token.name])))
         }
         let tables = [tokens.table, queue?.table].compactMap { $0 }
         add(Self.schemaJob, schemaRights(tables))
@@ -76,7 +80,7 @@ package struct AccountGrants {
     }
 
     private func rights(
-        _ use: QueueUse, _ layout: QueueLayout, _ users: (table: TableName, column: String)?
+        _ use: QueueUse, _ layout: QueueLayout, _ users: (table: TableName, columns: [String])?
     ) -> [String] {
         RequiredPrivileges(use, layout, .mariaDB, database: database, users: users)
             .grants(to: account)

@@ -57,11 +57,7 @@ struct DueRowReader {
         batch.isAtEnd = rows.count < limit && rows.bytes <= Self.mostBytes
         for index in 0..<rows.count {
             let values = rows.row(index)
-            guard let key = values.first?.integer else {
-                throw SQLFailure(
-                    kind: .configuration, code: 0,
-                    message: "a key of \(layout.table) is no whole number of 64 bits")
-            }
+            let key = try layout.rowKey(values.first)
             batch.last = key
             if isOfPartition(values) && !claimed.contains(key) {
                 batch.rows.append(row(key, values, space: space))
@@ -249,11 +245,20 @@ extension TokenTable {
 
     /// Whether `pushsweep_delivery` exists and the account may read it.
     func canReadDelivery() throws(StoreFailure) -> Bool {
-        try session.canRead("pushsweep_delivery", "queue_key, state, answered_at")
+        try session.canRead(
+            "pushsweep_delivery",
+            "queue, queue_key, state, attempts, reason, not_before, answered_at")
+    }
+
+    /// Whether the account may read the time of queueing, which a sender does not need.
+    func canReadQueuedAt(_ layout: QueueLayout) throws(StoreFailure) -> Bool {
+        guard let column = layout.queuedAt else { return false }
+        let dialect = connection.dialect
+        return try session.canRead(layout.table.sql(dialect), dialect.quoted(column.name))
     }
 
     /// Whether `pushsweep_claim` exists and the account may read it.
-    private func canReadClaims() throws(StoreFailure) -> Bool {
+    func canReadClaims() throws(StoreFailure) -> Bool {
         try session.canRead("pushsweep_claim", "queue, state, row_keys")
     }
 

@@ -93,9 +93,9 @@ extension TokenTable {
     private func queueRights(
         _ need: QueueUse, _ layout: QueueLayout, _ server: StoreLocation.Server
     ) throws(StoreFailure) -> RequiredPrivileges {
-        var users: (table: TableName, column: String)?
+        var users: (table: TableName, columns: [String])?
         if need == .enqueue, let column = try userColumn()?.name {
-            users = (try TableName(settings.mapping.table), column)
+            users = (try TableName(settings.mapping.table), [column])
         }
         // A dry run on a database without side tables does not need them.
         let visible =
@@ -230,20 +230,22 @@ package enum QueueUse: Hashable, Sendable {
     case send
     /// Adding rows for tokens or users.
     case enqueue
+    /// Listing what became of rows, with their users.
+    case listing
 }
 
 extension RequiredPrivileges {
     /// The rights that a use of the queue needs. `database` holds the tables without a qualified
-    /// name. `users` is the token table's user column, if users are looked up. `visible` are the
+    /// name. `users` are the columns of the token table by which users are looked up. `visible` are the
     /// side tables that a preview reads.
     init(
         _ need: QueueUse, _ layout: QueueLayout, _ dialect: SQLDialect, database: String,
-        users: (table: TableName, column: String)? = nil, visible: [PushsweepTable] = []
+        users: (table: TableName, columns: [String])? = nil, visible: [PushsweepTable] = []
     ) {
         let maker = PrivilegeMaker(database, dialect)
         let delivery = layout.delivery
-        let options =
-            [layout.app?.name, layout.environment?.name].compactMap { $0 } + layout.options.names
+        let partition = [layout.app?.name, layout.environment?.name].compactMap { $0 }
+        let options = partition + layout.options.names
         var written = [layout.sentAt?.name].compactMap { $0 }
         if delivery.isInRow {
             written += [
@@ -252,10 +254,16 @@ extension RequiredPrivileges {
             ]
         }
         let content = [layout.token.name, layout.payload]
-        var rights = [
-            maker.reading([layout.key] + content + options + written, of: layout.table)
-        ]
+        let queuedAt = [layout.queuedAt?.name].compactMap { $0 }
+        let read =
+            need == .listing
+            ? [layout.token.name] + partition + queuedAt : content + options
+        var rights = [maker.reading([layout.key] + read + written, of: layout.table)]
         switch need {
+        case .listing:
+            rights.append(maker.sideTable(.claim, .read))
+            if !delivery.isInRow { rights.append(maker.sideTable(.delivery, .read)) }
+            if let users { rights.append(maker.reading(users.columns, of: users.table)) }
         case .preview: rights += visible.map { maker.sideTable($0, .read) }
         case .send:
             if !written.isEmpty {
@@ -269,10 +277,10 @@ extension RequiredPrivileges {
             if !delivery.isInRow { rights.append(maker.sideTable(.delivery, .change)) }
         case .enqueue:
             let added =
-                options + content + [layout.queuedAt?.name].compactMap { $0 }
+                options + content + queuedAt
                 + (delivery.isInRow ? [delivery.notBefore.name] : [])
             rights.append(Self.enqueueing(added, layout.table, maker))
-            if let users { rights.append(maker.reading([users.column], of: users.table)) }
+            if let users { rights.append(maker.reading(users.columns, of: users.table)) }
         }
         self.init(rights: rights)
     }

@@ -42,16 +42,18 @@ extension TokenTable {
 
     /// Adds notifications for one partition to the queue, all of them or none, in one transaction.
     /// A commit whose answer was lost is not repeated, because that could add all notifications
-    /// twice.
+    /// twice. A payload that is stored with escapes may have `payloadLimit` bytes; nil: those of its push
+    /// type.
     ///
     /// - Throws: `configuration` where the queue has no column for a requested value, or the value
     ///   does not fit; `commitUnknown` where the commit's answer was lost.
     package func enqueue(
-        _ notifications: [NewNotification], for partition: Partition
+        _ notifications: [NewNotification], for partition: Partition, payloadLimit: Int? = nil
     ) throws(StoreFailure) {
         guard !notifications.isEmpty else { return }
         let layout = try queueLayout()
-        let insert = try QueueInsert(layout, connection.dialect, partition)
+        var insert = try QueueInsert(layout, connection.dialect, partition)
+        insert.payloadLimit = payloadLimit
         for notification in notifications { try insert.check(notification) }
         let count = notifications.count
         let doing = "queueing \(count) notification\(count == 1 ? "" : "s") in \(layout.table)"
@@ -92,86 +94,14 @@ extension TokenTable {
         guard failure.code == .permission, let grant = try? insertGrant() else { return failure }
         return StoreFailure(.permission, "\(failure.sentence): \(grant)")
     }
-
-    /// The tokens that a user may be reached by: those of the user's rows in a partition that are
-    /// not stale, each once.
-    ///
-    /// - Throws: `configuration` if the token table has no user column.
-    package func tokens(
-        ofUser user: String, in partition: Partition
-    ) throws(StoreFailure) -> [DeviceToken] {
-        let condition = try layout().selection(of: partition).condition(connection.dialect)
-        let tokens = try tokens(ofUser: user, where: condition, limit: nil)
-        let reasons = try skipReasons(of: tokens, in: partition)
-        return tokens.filter { reasons[$0] == nil }
-    }
-
-    /// The tokens in all rows of a user, of any app and state, each once; at most those of `limit`
-    /// rows.
-    ///
-    /// - Throws: `configuration` if the token table has no user column.
-    package func allTokens(
-        ofUser user: String, limit: Int
-    ) throws(StoreFailure) -> [DeviceToken] {
-        let platform = try layout().platformCondition(connection.dialect)
-        return try tokens(ofUser: user, where: platform, limit: limit)
-    }
-
-    private func tokens(
-        ofUser user: String, where condition: (sql: String, values: [SQLValue]), limit: Int?
-    ) throws(StoreFailure) -> [DeviceToken] {
-        let layout = try layout()
-        let dialect = connection.dialect
-        guard let column = try userColumn() else {
-            throw StoreFailure(
-                .configuration,
-                "looking up a user's tokens in \(layout.table): it has neither a column user_id "
-                    + "nor udid; name the column of users under store.active-users.user.column")
-        }
-        let lookup =
-            "SELECT \(dialect.quoted(layout.token.name)) "
-            + "FROM \(layout.table.sql(dialect)) WHERE \(dialect.quoted(column.name)) = ?"
-        guard let value = column.value(for: user) else { return [] }
-        let end = limit.map { " LIMIT \($0)" } ?? ""
-        let rows = try retries.retrying("looking up a user's tokens in \(layout.table)") {
-            () throws(SQLFailure) in
-            try connection.query(lookup + condition.sql + end, [value] + condition.values)
-        }
-        var tokens: [DeviceToken] = []
-        for row in 0..<rows.count {
-            if let token = layout.token.token(rows[row, 0]), !tokens.contains(token) {
-                tokens.append(token)
-            }
-        }
-        return tokens
-    }
-
-    /// The user column; nil where the token table has none.
-    package func userColumn() throws(StoreFailure) -> PartitionColumn? {
-        let columns = ColumnResolver(
-            table: try catalogTable(), dialect: connection.dialect, group: "store.active-users")
-        let candidates =
-            settings.mapping.user.map { [$0] } ?? [.detect("user_id"), .detect("udid")]
-        for candidate in candidates {
-            if let column = try columns.partition(candidate, setting: "user.column", values: [:]) {
-                return column
-            }
-        }
-        return nil
-    }
-}
-
-extension PartitionColumn {
-    /// The user as a value of the column; nil where a number column cannot hold it.
-    fileprivate func value(for user: String) -> SQLValue? {
-        isInteger ? Int64(user).map(SQLValue.integer) : .text(user)
-    }
 }
 
 /// Builds the statements that add rows to the queue.
 struct QueueInsert {
     let layout: QueueLayout
     let dialect: SQLDialect
+    /// The most bytes of a payload; nil: those of its push type.
+    var payloadLimit: Int?
     private let partition: PartitionSelection
 
     init(
@@ -210,13 +140,15 @@ struct QueueInsert {
         }
         // The escapes are sent as they are stored.
         let size = stored(notification.payload).text?.utf8.count ?? notification.payload.count
-        let limit = (notification.pushType.flatMap(PushType.init) ?? .alert).payloadLimit
+        let limit =
+            payloadLimit ?? (notification.pushType.flatMap(PushType.init) ?? .alert).payloadLimit
         guard size <= limit || size == notification.payload.count else {
             throw StoreFailure(
                 .configuration,
                 "queueing a notification in \(layout.table): column \(layout.payload) cannot hold all "
                     + "characters of the payload, and with escapes in their place it has \(size) bytes, "
-                    + "of which APNs takes \(limit); shorten it, or convert the column to utf8mb4")
+                    + "of which the gateway takes \(limit); shorten it, or convert the column to utf8mb4"
+            )
         }
     }
 

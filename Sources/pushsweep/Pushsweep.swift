@@ -22,6 +22,7 @@ struct Pushsweep: ParsableCommand {
             ReplayCommand.self,
             ImportCommand.self, UndoCommand.self, ChangesCommand.self, PurgeCommand.self,
             HoldsCommand.self, QuarantineCommand.self, AuditCommand.self, ExplainCommand.self,
+            DeliveriesCommand.self,
             CheckCommand.self,
             SchemaCommand.self,
             DemoCommand.self,

@@ -99,7 +99,9 @@ struct GrantTests {
         let stage = try SweepStage(.mariaDB, feeds: [])
         let jobs = Grants(result: try stage.run("check", "--grants", "x", "--format", "json")).jobs
         #expect(
-            jobs.map(\.job).suffix(3).dropLast() == ["send, besides those of sweep", "enqueue"])
+            jobs.map(\.job).suffix(4).dropLast() == [
+                "send, besides those of sweep", "enqueue", "deliveries",
+            ])
         try stage.database.execute("DROP TABLE push_queue")
         let text = try stage.run("check", "--grants", "x").output
         #expect(
@@ -202,5 +204,9 @@ struct GrantTests {
         let queued = try stage.run(
             "enqueue", "--alert", "x", "--token", DeviceToken.numbered(1).hex)
         #expect(queued.exit == 0, "\(queued.error)")
+        try become("deliveries")
+        let listed = try stage.run("deliveries", "--since", "2023-01-01")
+        #expect(listed.exit == 0 && listed.error == "", "\(listed.error)")
+        #expect(listed.output.contains("user user"), "\(listed.output)")
     }
 }

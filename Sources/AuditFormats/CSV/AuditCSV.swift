@@ -2,10 +2,7 @@
 // and sum without knowing the shape of the report. Columns: the section; the object, such as
 // `chat/production`; the entry where an object has several, such as a day and a source; the figure's name; its
 // value.
-//
-// A spreadsheet runs a cell that begins with =, +, - or @ as a formula, also in a quoted field. A text that
-// begins so, perhaps after spaces, gets an apostrophe before it, which spreadsheets take for "this is text".
-// Numbers are written by this program and stay as they are, `-3` included.
+// Texts are made inert; numbers are written by this program and stay as they are, `-3` included.
 
 import Operations
 
@@ -169,16 +166,5 @@ struct AuditCSV {
             add("changes", change.object, change.figure, "before", change.before)
             add("changes", change.object, change.figure, "after", change.after)
         }
-    }
-}
-
-extension String {
-    /// The text, with an apostrophe before one that a spreadsheet would take for a formula. The wide
-    /// forms of the signs count too: some spreadsheets read them like the narrow ones.
-    fileprivate var inert: String {
-        let signs: [Unicode.Scalar] = ["=", "+", "-", "@", "＝", "＋", "－", "＠"]
-        let first = unicodeScalars.first { !$0.properties.isWhitespace }
-        // A tab or line break is escaped as `\t`, but a program may undo that.
-        return first.map(signs.contains) == true ? "'" + self : self
     }
 }

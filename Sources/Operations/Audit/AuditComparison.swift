@@ -59,23 +59,3 @@ extension AuditedApp {
         ]
     }
 }
-
-extension AuditWish {
-    /// Reads a time of the command line: a date, or a date with a time; in UTC where it names no
-    /// zone.
-    ///
-    /// - Throws: exit 64 for any other text.
-    package static func time(
-        _ text: String, of option: String
-    ) throws(RunFailure) -> EpochMilliseconds {
-        let time =
-            EpochMilliseconds(dateAndTime: text) ?? EpochMilliseconds(dateAndTime: text + " 00:00")
-        guard let time else {
-            throw RunFailure(
-                .usage, .settings,
-                "reading \(option) \(SettingText.quoted(text)): it is no time; write 2026-11-22 or "
-                    + "2026-11-22T10:00:00Z")
-        }
-        return time
-    }
-}

@@ -14,29 +14,18 @@ import TokenTable
 /// What is to be explained.
 package struct ExplainWish: Hashable, Sendable {
     /// The tokens that are meant.
-    package enum Subject: Hashable, Sendable {
-        /// One token.
-        case token(DeviceToken)
-        /// All tokens of a user, as the user column has it.
-        case user(String)
-    }
-
-    /// The tokens that are meant.
-    package let subject: Subject
+    package let subject: TokenSubject
     /// Whether tokens are printed whole.
     package let wholeTokens: Bool
 
     /// Describes what is to be explained.
-    package init(_ subject: Subject, wholeTokens: Bool) {
+    package init(_ subject: TokenSubject, wholeTokens: Bool) {
         (self.subject, self.wholeTokens) = (subject, wholeTokens)
     }
 }
 
 /// Explains tokens.
 package struct Explain {
-    /// The most tokens of a user.
-    package static let mostTokens = 50
-
     private let settings: Settings
     private let wish: ExplainWish
     private let context: RunContext
@@ -104,17 +93,14 @@ package struct Explain {
     }
 
     private mutating func tokens(_ store: TokenTable) throws -> [DeviceToken] {
-        switch wish.subject {
-        case .token(let token): return [token]
-        case .user(let user):
-            report.user = user
-            let found = try store.allTokens(ofUser: user, limit: Self.mostTokens + 1)
-            if found.count > Self.mostTokens {
-                report.notes.append(
-                    "the user has more than \(Self.mostTokens) tokens; only so many are explained")
-            }
-            return found.prefix(Self.mostTokens).sorted()
+        if case .user(let user) = wish.subject { report.user = user }
+        let found = try wish.subject.tokens(store)
+        if found.isCut {
+            report.notes.append(
+                "the user has more than \(TokenSubject.mostTokens) tokens; only so many are explained"
+            )
         }
+        return found.tokens
     }
 
     // MARK: Gaps
@@ -242,11 +228,9 @@ package struct Explain {
                     "the queue has more than \(TokenTable.mostQueueRowsRead) rows; the newest of them "
                         + "are explained")
             }
-            if found.lacksClaims {
-                report.gaps.append(
-                    "pushsweep_claim: the account may not read it, so a row that a sender holds looks "
-                        + "pending; grant SELECT on it")
-            }
+            if found.lacksClaims { report.gaps.append(QueueGap.claims) }
+            if found.lacksStates { report.gaps.append(QueueGap.states) }
+            if found.lacksTimes { report.gaps.append(QueueGap.times) }
             return found.rows
         } catch {
             skip("queue", error)

@@ -20,3 +20,17 @@ package enum CSVRecord {
         return String(quoted)
     }
 }
+
+// A spreadsheet runs a cell that begins with =, +, - or @ as a formula, also in a quoted field. A text that
+// begins so, perhaps after spaces, gets an apostrophe before it, which spreadsheets take for "this is text".
+
+extension String {
+    /// The text, with an apostrophe before one that a spreadsheet would take for a formula. The wide
+    /// forms of the signs count too: some spreadsheets read them like the narrow ones.
+    package var inert: String {
+        let signs: [Unicode.Scalar] = ["=", "+", "-", "@", "＝", "＋", "－", "＠"]
+        let first = unicodeScalars.first { !$0.properties.isWhitespace }
+        // A tab or line break is escaped as `\t`, but a program may undo that.
+        return first.map(signs.contains) == true ? "'" + self : self
+    }
+}

@@ -4,7 +4,10 @@
 // and an upper bound. The bounds keep later arithmetic in range: seconds times a thousand,
 // milliseconds times a thousand, a zone's offset added.
 
+import APNsProtocol
+import Database
 import Settings
+import TokenHygiene
 
 /// Why a number cannot be used, in words that follow the name of the option.
 package struct CommandNumberRefusal: Error, Hashable, Sendable, CustomStringConvertible {
@@ -38,6 +41,11 @@ package enum CommandNumber {
         Int(try whole(text, 1...10, "a whole number"))
     }
 
+    /// The number on an app's icon. Apple names no bound; devices store 32 bits.
+    package static func badge(_ text: String) throws(CommandNumberRefusal) -> Int {
+        Int(try whole(text, 0...Int64(Int32.max), "a whole number"))
+    }
+
     /// Notifications per second.
     package static func rate(_ text: String) throws(CommandNumberRefusal) -> Double {
         let range = 1.0...1_000_000
@@ -57,6 +65,27 @@ package enum CommandNumber {
                 description: "it must be \(what) from \(range.lowerBound) to \(range.upperBound)")
         }
         return number
+    }
+}
+
+/// The times that options take.
+package enum CommandTime {
+    /// Reads a time of the command line: a date, or a date with a time; in UTC where it names no
+    /// zone.
+    ///
+    /// - Throws: exit 64 for any other text.
+    package static func read(
+        _ text: String, of option: String
+    ) throws(RunFailure) -> EpochMilliseconds {
+        let time =
+            EpochMilliseconds(dateAndTime: text) ?? EpochMilliseconds(dateAndTime: text + " 00:00")
+        guard let time else {
+            throw RunFailure(
+                .usage, .settings,
+                "reading \(option) \(SettingText.quoted(text)): it is no time; write 2026-11-22 or "
+                    + "2026-11-22T10:00:00Z")
+        }
+        return time
     }
 }
 

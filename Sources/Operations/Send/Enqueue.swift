@@ -29,6 +29,9 @@ package struct Enqueue {
         package var queued = 0
         /// Number of lines that are not tokens; none of them was queued.
         package var malformed = 0
+        /// Number of tokens that the app's gateway does not take, because they are too long; none of
+        /// them was queued.
+        package var tooLong = 0
         /// Number of users without a token that notifications can be sent to.
         package var unreachableUsers = 0
     }
@@ -50,10 +53,19 @@ package struct Enqueue {
         /// The time before which the notifications are not sent.
         package var notBefore: EpochMilliseconds?
 
+        /// Whether `pushType` follows from the payload, and nobody asked for it.
+        fileprivate(set) var impliesPushType = false
+
         /// Takes the payload and the option or file that it came from; all other fields are nil.
         package init(payload: [UInt8], from source: String) {
             self.payload = payload
             self.source = source
+        }
+
+        /// Makes it a notification that wakes the app and shows nothing. Its usual priority is 5.
+        package mutating func wakesOnly() {
+            pushType = PushType.background.rawValue
+            impliesPushType = true
         }
     }
 
@@ -72,18 +84,20 @@ package struct Enqueue {
         let app = try settings.app(
             named: name, in: environment, for: "queueing a notification")
         try check(content, app)
+        let limits = BinaryLimits(app)
+        let content = limits?.adapted(content) ?? content
         var report = Report(app: app.name, environment: app.environment.rawValue)
         var tokens: [DeviceToken] = []
         switch recipients {
-        case .tokens(let texts): tokens = try parsed(texts, app)
+        case .tokens(let texts): tokens = try parsed(texts, app, limits)
         case .lines(let lines, let file):
-            tokens = usable(lines, of: file, &report, context)
+            tokens = usable(lines, of: file, limits, &report, context)
         case .users: break
         }
         try settings.ensureOwnStore()
         let store = try TokenTable(StoreSettings(settings))
         if case .users(let users) = recipients {
-            tokens = try living(users, app, store, &report, context)
+            tokens = try living(users, app, store, limits, &report, context)
         }
         try store.enqueue(
             tokens.map {
@@ -91,67 +105,91 @@ package struct Enqueue {
                     token: $0, payload: content.payload, pushType: content.pushType,
                     priority: content.priority, expiration: content.expiration,
                     collapseID: content.collapseID, notBefore: content.notBefore)
-            }, for: app.storedPartition)
+            }, for: app.storedPartition, payloadLimit: limits?.command.payloadLimit)
         report.queued = tokens.count
         return report
     }
 
     /// The tokens of the command line. Messages name the place of a text, never the text.
     private static func parsed(
-        _ texts: [String], _ app: Settings.App
+        _ texts: [String], _ app: Settings.App, _ limits: BinaryLimits?
     ) throws(RunFailure) -> [DeviceToken] {
         var tokens: [DeviceToken] = []
         for (index, text) in texts.enumerated() {
+            let place = texts.count == 1 ? "--token" : "--token number \(index + 1)"
+            func refusal(_ why: String) -> RunFailure {
+                RunFailure(
+                    .usage, .settings,
+                    "queueing a notification for \(app.partition): \(place) is \(why); nothing is "
+                        + "queued, correct it and run again")
+            }
             do throws(DeviceTokenRefusal) {
                 tokens.append(try DeviceToken(spelling: text))
             } catch {
-                let place = texts.count == 1 ? "--token" : "--token number \(index + 1)"
-                throw RunFailure(
-                    .usage, .settings,
-                    "queueing a notification for \(app.partition): \(place) is no device token in hex: "
-                        + "\(error); nothing is queued, correct it and run again")
+                throw refusal("no device token in hex: \(error)")
             }
+            if limits?.fits(tokens[index]) == false { throw refusal(BinaryLimits.longToken) }
         }
         return tokens
     }
 
-    /// The tokens of a file's lines; says which lines are none.
+    /// The tokens of a file's lines that can be sent to; says which lines have none.
     private static func usable(
-        _ lines: [String], of file: String, _ report: inout Report, _ context: RunContext
+        _ lines: [String], of file: String, _ limits: BinaryLimits?, _ report: inout Report,
+        _ context: RunContext
     ) -> [DeviceToken] {
         var tokens: [DeviceToken] = []
-        var named: [String] = []
+        var (malformed, long): ([Int], [Int]) = ([], [])
         for (index, line) in lines.enumerated() where line.contains(where: { !$0.isWhitespace }) {
             if let token = try? DeviceToken(spelling: line) {
-                tokens.append(token)
-                continue
+                if limits?.fits(token) == false {
+                    long.append(index + 1)
+                } else {
+                    tokens.append(token)
+                }
+            } else {
+                malformed.append(index + 1)
             }
-            report.malformed += 1
-            if named.count < mostNamed { named.append("\(index + 1)") }
         }
-        guard report.malformed > 0 else { return tokens }
-        let places = list(named, of: report.malformed, "line")
-        context.log.warning(
-            """
-            queueing a notification for the tokens of \(file): left out \(places), no device token in \
-            hex; correct what is left out and queue it alone
-            """)
+        (report.malformed, report.tooLong) = (malformed.count, long.count)
+        for (places, why) in [
+            (malformed, "no device token in hex"), (long, BinaryLimits.longToken),
+        ] where !places.isEmpty {
+            let named = places.prefix(mostNamed).map { "\($0)" }
+            context.log.warning(
+                """
+                queueing a notification for the tokens of \(file): left out \
+                \(list(named, of: places.count, "line")), \(why); correct what is left out and queue it \
+                alone
+                """)
+        }
         return tokens
     }
 
     /// The tokens of users; says which users have none that can be sent to.
     private static func living(
-        _ users: [String], _ app: Settings.App, _ store: TokenTable, _ report: inout Report,
-        _ context: RunContext
+        _ users: [String], _ app: Settings.App, _ store: TokenTable, _ limits: BinaryLimits?,
+        _ report: inout Report, _ context: RunContext
     ) throws(StoreFailure) -> [DeviceToken] {
         var tokens: [DeviceToken] = []
         var named: [String] = []
+        var long = 0
         for user in users {
-            let found = try store.tokens(ofUser: user, in: app.storedPartition)
+            let living = try store.tokens(ofUser: user, in: app.storedPartition)
+            let found = living.filter { limits?.fits($0) != false }
             tokens += found
-            guard found.isEmpty else { continue }
+            long += living.count - found.count
+            guard living.isEmpty else { continue }
             report.unreachableUsers += 1
             if named.count < mostNamed { named.append(SettingText.quoted(user)) }
+        }
+        if long > 0 {
+            report.tooLong = long
+            context.log.warning(
+                """
+                queueing a notification for \(app.partition): left out \(long.counting("token")) of \
+                the users, \(BinaryLimits.longToken)
+                """)
         }
         guard report.unreachableUsers > 0 else { return tokens }
         let who = list(named, of: report.unreachableUsers, "user")
@@ -184,6 +222,7 @@ package struct Enqueue {
         } catch {
             throw refuse("\(error)")
         }
+        if let why = BinaryLimits(app)?.refusal(of: content) { throw refuse(why) }
         let value = try? JSONSerialization.jsonObject(with: Data(content.payload))
         guard value is [String: Any] else {
             throw refuse(

@@ -162,7 +162,7 @@ extension ProviderTarget {
                     context: try TLSClientContext(
                         trust: binary.ca.map { .file($0) } ?? .system,
                         identity: try app.identity(at: context.now())),
-                    command: BinaryCommand(rawValue: UInt8(binary.command)) ?? .framed,
+                    command: binary.frameCommand,
                     limits: limits, now: context.seconds,
                     log: { log.info("\(partition): \($0)") }))
         } catch {

@@ -100,9 +100,9 @@ struct AuditCommand: ParsableCommand {
         let common = options.common()
         try common.finish { context in
             var wish = AuditWish()
-            wish.since = try since.map { try AuditWish.time($0, of: "--since") }
-            wish.until = try until.map { try AuditWish.time($0, of: "--until") }
-            wish.asOf = try asOf.map { try AuditWish.time($0, of: "--as-of") }
+            wish.since = try since.map { try CommandTime.read($0, of: "--since") }
+            wish.until = try until.map { try CommandTime.read($0, of: "--until") }
+            wish.asOf = try asOf.map { try CommandTime.read($0, of: "--as-of") }
             wish.isDeep = deep
             wish.usersFile = usersWithoutToken
             wish.baseline = try baseline.map(AuditReport.init(file:))

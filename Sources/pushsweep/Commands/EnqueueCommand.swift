@@ -1,6 +1,5 @@
 import APNsProtocol
 import ArgumentParser
-import Encodings
 import Foundation
 import Operations
 import TokenHygiene
@@ -15,7 +14,10 @@ struct EnqueueCommand: ParsableCommand {
             allows, a priority and collapse id that fit it. A --token that is not a token refuses the \
             whole command. Lines of --tokens-from that are not tokens are left out, counted and named \
             by their numbers; then the exit code is 65. It is 65 too where no --user has a token to \
-            send to.
+            send to. For an app with a binary gateway the limits of that interface hold.
+
+            In place of --payload, --alert, --badge, --sound and --content-available, alone or together, \
+            make a plain notification. --content-available alone wakes the app in the background.
 
             \(HelpText.exitStatus)
             """)
@@ -58,6 +60,32 @@ struct EnqueueCommand: ParsableCommand {
         help: ArgumentHelp("The text of a plain alert, in place of --payload.", valueName: "text"))
     var alert: String?
 
+    @Option(
+        name: .long,
+        help: ArgumentHelp(
+            "The number on the app's icon, 0 for none; with or without --alert.",
+            valueName: "number"),
+        transform: CommandNumber.badge)
+    var badge: Int?
+
+    @Option(
+        name: .long,
+        help: ArgumentHelp(
+            "The sound to play, such as default; with or without --alert.", valueName: "name"))
+    var sound: String?
+
+    @Option(
+        name: .long,
+        help: ArgumentHelp("The category of the actions of --alert.", valueName: "name"))
+    var category: String?
+
+    @Flag(
+        name: .long,
+        help:
+            "Wake the app; without --alert, --badge and --sound with push type background and priority 5."
+    )
+    var contentAvailable = false
+
     @Option(name: .long, help: ArgumentHelp("apns-push-type.", valueName: "type"))
     var pushType: String?
 
@@ -84,13 +112,7 @@ struct EnqueueCommand: ParsableCommand {
     var notBefore: Int64?
 
     func validate() throws {
-        guard (payload == nil) != (alert == nil) else {
-            throw ValidationError("give the notification with either --payload or --alert")
-        }
-        guard alert != "" else {
-            throw ValidationError(
-                "--alert is empty; give its text, or the whole JSON with --payload")
-        }
+        try validateContent()
         guard !user.contains("") else {
             throw ValidationError("--user is empty; give the id of a user")
         }
@@ -103,11 +125,46 @@ struct EnqueueCommand: ParsableCommand {
         }
     }
 
+    /// Requires a file, or the members of a plain notification.
+    private func validateContent() throws {
+        let members = [
+            ("--badge", badge != nil), ("--sound", sound != nil), ("--category", category != nil),
+            ("--content-available", contentAvailable),
+        ].filter(\.1).map(\.0)
+        guard (payload == nil) != (alert == nil && members.isEmpty) else {
+            let names = members.joined(separator: ", ")
+            throw ValidationError(
+                payload == nil || members.isEmpty
+                    ? "give the notification with either --payload or --alert"
+                    : "\(names) cannot be combined with --payload, which is sent as it is; write "
+                        + "\(members.count == 1 ? "it" : "them") into its aps, or leave --payload out"
+            )
+        }
+        guard alert != "" else {
+            throw ValidationError(
+                "--alert is empty; give its text, or the whole JSON with --payload")
+        }
+        for (name, text) in [("--sound", sound), ("--category", category)] where text == "" {
+            throw ValidationError("\(name) is empty; give its name, or leave it out")
+        }
+        guard category == nil || alert != nil else {
+            throw ValidationError(
+                "--category belongs to an alert, which has the actions; give --alert too")
+        }
+    }
+
     func run() throws {
         try common.finish { context in
+            let plain = PlainPayload(
+                alert: alert, badge: badge, sound: sound, category: category,
+                contentAvailable: contentAvailable)
             var content = Enqueue.Content(
-                payload: try body(), from: payload.map { "--payload \($0)" } ?? "--alert")
+                payload: try body() ?? plain.bytes,
+                from: payload.map { "--payload \($0)" } ?? "--alert")
             content.pushType = pushType
+            if payload == nil && pushType == nil && plain.pushType == .background {
+                content.wakesOnly()
+            }
             content.priority = priority
             content.expiration = expiration
             content.collapseID = collapseID
@@ -122,6 +179,10 @@ struct EnqueueCommand: ParsableCommand {
                 if report.malformed > 0 {
                     line += ", left out \(report.malformed) that are not tokens"
                 }
+                if report.tooLong > 0 {
+                    line +=
+                        ", left out \(report.tooLong.counting("token")) that the gateway does not take"
+                }
                 if report.unreachableUsers > 0 {
                     line +=
                         ", \(report.unreachableUsers.counting("user")) without a token that can be "
@@ -130,7 +191,7 @@ struct EnqueueCommand: ParsableCommand {
                 StandardStreams.result(line)
             }
             let hasNobody = report.queued == 0 && report.unreachableUsers > 0
-            guard report.malformed > 0 || hasNobody else { return .done }
+            guard report.malformed > 0 || report.tooLong > 0 || hasNobody else { return .done }
             let exit = ExitStatus.quarantined
             StandardStreams.story(
                 ClosingCounts(pending: report.queued).closingLine(
@@ -139,11 +200,9 @@ struct EnqueueCommand: ParsableCommand {
         }
     }
 
-    private func body() throws -> [UInt8] {
-        if let alert {
-            return Array(["aps": ["alert": alert]].jsonLine.utf8)
-        }
-        return try GivenFile(path: payload ?? "-", content: "the payload").bytes(atMost: 1 << 20)
+    /// The bytes of `--payload`; nil without it.
+    private func body() throws -> [UInt8]? {
+        try payload.map { try GivenFile(path: $0, content: "the payload").bytes(atMost: 1 << 20) }
     }
 
     private func recipients() throws -> Enqueue.Recipients {

@@ -35,7 +35,7 @@ struct ExplainCommand: ParsableCommand {
     @Option(
         name: .long,
         help: ArgumentHelp(
-            "Explain all tokens in the rows of this user, at most \(Explain.mostTokens).",
+            "Explain all tokens in the rows of this user, at most \(TokenSubject.mostTokens).",
             valueName: "id"))
     var user: String?
 
@@ -57,34 +57,10 @@ struct ExplainCommand: ParsableCommand {
         }
     }
 
-    private func subject() throws -> ExplainWish.Subject {
+    private func subject() throws -> TokenSubject {
         if let user { return .user(user) }
-        guard let file = tokenFile ?? (token == "-" ? "-" : nil) else {
-            return .token(try parsed(token ?? "", from: "the token of the command line"))
-        }
-        let place = file == "-" ? "standard input" : file
-        let lines = String(
-            decoding: try GivenFile(path: file, content: "the token").bytes(atMost: 1 << 20),
-            as: UTF8.self
-        ).split(whereSeparator: \.isNewline).filter { $0.contains { !$0.isWhitespace } }
-        guard lines.count == 1 else {
-            throw RunFailure(
-                .usage, .settings,
-                "reading the token from \(place): it has \(lines.count.counting("line")) with text "
-                    + "instead of one; give one token")
-        }
-        return .token(try parsed(String(lines[0]), from: place))
-    }
-
-    /// The token that a text spells. The message never repeats the text.
-    private func parsed(_ text: String, from place: String) throws(RunFailure) -> DeviceToken {
-        do throws(DeviceTokenRefusal) {
-            return try DeviceToken(spelling: text)
-        } catch {
-            throw RunFailure(
-                .usage, .settings,
-                "reading \(place): it is no device token in hex (\(error)); give all its digits, as the "
-                    + "token table or the device has them")
-        }
+        return .token(
+            try GivenToken(text: token, file: tokenFile, name: "the token of the command line")
+                .token())
     }
 }

@@ -1,0 +1,136 @@
+import ArgumentParser
+import Operations
+import PushQueue
+import TokenTable
+
+extension DeliveryFormat: ExpressibleByArgument {}
+extension DeliveryState: ExpressibleByArgument {}
+
+/// `pushsweep deliveries`: lists what became of the queue's notifications.
+struct DeliveriesCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "deliveries",
+        abstract: "List what became of the queue's notifications, message by message.",
+        discussion: """
+            The newest notifications first, in the order of their keys. Needs SELECT only, locks \
+            nothing, and writes nothing. What the account may not read is named on stderr.
+
+            Where no index of the queue leads to the rows that match, its newest rows are searched, and \
+            stderr says so; --search sets their number. A token on the command line is seen by other \
+            users of the machine, and stays in the history of the shell: give --token - or --token-file \
+            instead.
+
+            Ends with 0 whether or not a notification matches.
+
+            \(HelpText.exitStatus)
+            """)
+
+    @OptionGroup var options: FileOptions
+
+    @Option(
+        name: .long,
+        help: ArgumentHelp(
+            "Only those in this state; may be given several times.", valueName: "state"))
+    var state: [DeliveryState] = []
+
+    @Option(
+        name: .long,
+        help: ArgumentHelp(
+            "Only those to this token in hex, given whole; - reads it from standard input.",
+            valueName: "hex"))
+    var token: String?
+
+    @Option(
+        name: .long,
+        help: ArgumentHelp(
+            "A file with the token; - is standard input.", valueName: "file"))
+    var tokenFile: String?
+
+    @Option(
+        name: .long,
+        help: ArgumentHelp(
+            "Only those to the tokens in the rows of this user, at most \(TokenSubject.mostTokens).",
+            valueName: "id"))
+    var user: String?
+
+    @Option(
+        name: .long,
+        help: ArgumentHelp("Only those of this app; may be given several times.", valueName: "name")
+    )
+    var app: [String] = []
+
+    @Option(
+        name: .long,
+        help: ArgumentHelp("Only those of production or sandbox.", valueName: "name"))
+    var environment: String?
+
+    @Option(
+        name: .long,
+        help: ArgumentHelp(
+            "Only those queued at this time or later: 2026-11-22T10:00:00Z, or 2026-11-22.",
+            valueName: "time"))
+    var since: String?
+
+    @Option(
+        name: .long,
+        help: ArgumentHelp(
+            "List at most this number (default: \(DeliveryWish.usualLimit)).", valueName: "number"),
+        transform: CommandNumber.rows)
+    var limit: Int?
+
+    @Option(
+        name: .long,
+        help: ArgumentHelp(
+            "Search at most this number of the newest rows, where no index leads to those that match "
+                + "(default: \(TokenTable.mostQueueRowsSearched)).", valueName: "number"),
+        transform: CommandNumber.rows)
+    var search: Int?
+
+    @Option(
+        name: .long,
+        help: ArgumentHelp(
+            "Print lines for people, one JSON object, or fields separated by commas with a line of "
+                + "names first.", valueName: "text|json|csv"))
+    var format = DeliveryFormat.text
+
+    @Flag(name: .long, help: "Print device tokens whole; anyone who reads them can name devices.")
+    var wholeTokens = false
+
+    func validate() throws {
+        guard [token, tokenFile, user].count(where: { $0 != nil }) <= 1 else {
+            throw ValidationError("name only one of: --token, --token-file, --user")
+        }
+        guard user != "" else { throw ValidationError("--user is empty; give the id of a user") }
+    }
+
+    func run() throws {
+        let common = options.common()
+        try common.finish { context in
+            let wish = try wish()
+            try Deliveries.run(common.settings(), wish, context) { lines in
+                StandardStreams.result(whole: lines)
+                return StandardStreams.resultIsRead
+            }
+            return .done
+        }
+    }
+
+    private func wish() throws -> DeliveryWish {
+        var wish = DeliveryWish()
+        if let user {
+            wish.subject = .user(user)
+        } else if token != nil || tokenFile != nil {
+            wish.subject = .token(
+                try GivenToken(text: token, file: tokenFile, name: "--token").token())
+        }
+        wish.states = Set(state)
+        wish.apps = app
+        wish.environment = environment
+        wish.since = try since.map { try CommandTime.read($0, of: "--since") }
+        wish.limit = limit ?? wish.limit
+        wish.searched = search ?? wish.searched
+        wish.wholeTokens = wholeTokens
+        wish.format = format
+        return wish
+    }
+}
