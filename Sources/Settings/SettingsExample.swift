@@ -73,6 +73,30 @@ package enum SettingsExample: String, Sendable, CaseIterable {
         return "    binary: {\(binary)}\n    feedback: {\(address)}"
     }
 
+    /// The tables of the PushChat tutorial.
+    private static let pushchatTables = """
+        \(database)
+          active-users:
+            token: {longest: 32}   # device_token has room for 64 hex digits
+          push-queue:
+            zone: "+00:00"         # the zone of NOW() in time_queued and time_sent
+        """
+
+    /// A table of devices with room for tokens of 32 bytes, and the first lines of its app.
+    private static func chatDevices(registeredAt column: String) -> String {
+        """
+        \(database)
+          active-users:
+            table: devices
+            token: {longest: 32}   # device_token has room for 64 hex digits
+            registered-at: \(column)
+        apps:
+          - name: chat
+            topic: com.example.chat
+            environment: production
+        """
+    }
+
     private static let shortText = """
         # All settings: pushsweep check --example --all
         # For the tables of a known project: pushsweep check --example=NAME
@@ -88,11 +112,7 @@ package enum SettingsExample: String, Sendable, CaseIterable {
         """
 
     private static let pushchatText = """
-        \(database)
-          active-users:
-            token: {longest: 32}   # device_token has room for 64 hex digits
-          push-queue:
-            zone: "+00:00"         # the zone of NOW() in time_queued and time_sent
+        \(pushchatTables)
         apps:
           - name: pushchat
             topic: com.example.pushchat
@@ -102,11 +122,7 @@ package enum SettingsExample: String, Sendable, CaseIterable {
         """
 
     private static let pushchatGatewayText = """
-        \(database)
-          active-users:
-            token: {longest: 32}   # device_token has room for 64 hex digits
-          push-queue:
-            zone: "+00:00"         # the zone of NOW() in time_queued and time_sent
+        \(pushchatTables)
         policy: {action: delete, delete-without-registration-time: true}
         apps:
           - name: pushchat
@@ -118,45 +134,21 @@ package enum SettingsExample: String, Sendable, CaseIterable {
         """
 
     private static let serverDensityText = """
-        \(database)
-          active-users:
-            table: devices
-            token: {longest: 32}   # device_token has room for 64 hex digits
-            registered-at: created_at
-        apps:
-          - name: chat
-            topic: com.example.chat
-            environment: production
+        \(chatDevices(registeredAt: "created_at"))
             certificate: {file: apns.pem}
             provider: {host: api.push.apple.com}
 
         """
 
     private static let firstProviderText = """
-        \(database)
-          active-users:
-            table: devices
-            token: {longest: 32}   # device_token has room for 64 hex digits
-            registered-at: created_at
-        apps:
-          - name: chat
-            topic: com.example.chat
-            environment: production
+        \(chatDevices(registeredAt: "created_at"))
             certificate: {file: apns.pem}
         \(older(0))
 
         """
 
     private static let framedText = """
-        \(database)
-          active-users:
-            table: devices
-            token: {longest: 32}   # device_token has room for 64 hex digits
-            registered-at: registered_at
-        apps:
-          - name: chat
-            topic: com.example.chat
-            environment: production
+        \(chatDevices(registeredAt: "registered_at"))
             certificate: {file: chat.pem, key: chat.key}
         \(older())
 

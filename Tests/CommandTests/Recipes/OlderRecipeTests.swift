@@ -65,7 +65,7 @@ struct OlderRecipeTests {
             Self.states, [["failed", "1"], ["sent", "6"], ["skipped", "1"]])
         follower.signal(SIGTERM)
         let end = follower.wait()
-        #expect(end.exit == 0, "\(end.error)")
+        #expect(Self.isStop(end.exit), "\(end.error)")
 
         // `check` made one more, without a handshake.
         let connections = gateways.binary.log.connections(atLeast: 3).filter { $0.frames > 0 }
@@ -124,12 +124,13 @@ struct OlderRecipeTests {
             "SELECT COUNT(*) FROM push_queue WHERE time_sent IS NOT NULL", [["4"]])
         follower.signal(SIGTERM)
         let end = follower.wait()
-        #expect(end.exit == 0, "\(end.error)")
+        #expect(Self.isStop(end.exit), "\(end.error)")
         #expect(
             gateways.binary.log.acceptedByToken
                 == [.numbered(1): 1, .numbered(2): 1, .numbered(3): 2])
         #expect(gateways.binary.log.records.allSatisfy { $0.frame.command == .framed })
-        try Self.deliveries(stage)
+        let log = try stage.follow("In place of push.log")
+        #expect(log.contains("sent") && log.contains("invalid token (8)"), "\(log)")
 
         let users = "SELECT udid FROM active_users ORDER BY udid"
         try stage.follow("In place of feedback.php")
@@ -164,6 +165,9 @@ struct OlderRecipeTests {
         #expect(try stage.database.texts("SELECT udid FROM active_users") == [["udid2"]])
     }
 
+    /// Whether a following sender ended well: 75 says that the signal came within a batch.
+    private static func isStop(_ exit: Int32) -> Bool { exit == 0 || exit == 75 }
+
     /// The tutorial's file: the certificate and its key, encrypted, in one PEM file.
     static func encryptedPEM(_ stage: RecipeStage) throws {
         let certificates = try SweepStage.certificates.get()
@@ -189,12 +193,5 @@ struct OlderRecipeTests {
         try stage.database.execute(
             "INSERT INTO push_queue (device_token, payload, time_queued) VALUES (?, ?, NOW())",
             [.text(token), .text(#"{"aps":{"alert":"ada: hello","sound":"default"}}"#)])
-    }
-
-    /// Runs the section about the log, in a program that has the command.
-    private static func deliveries(_ stage: RecipeStage) throws {
-        guard try Tool.pushsweep("--help").output.contains("  deliveries ") else { return }
-        let printed = try stage.follow("In place of push.log")
-        #expect(printed.contains("sent") && printed.contains("invalid token (8)"), "\(printed)")
     }
 }
