@@ -92,7 +92,7 @@ struct EnqueuePlainTests {
                     + "is; write them into its aps"
             ),
             (["--payload", file, "--alert", "x"], "either --payload or --alert"),
-            ([], "either --payload or --alert"), (["--badge", "-1"], "from 0 to"),
+            ([], "either --payload or --alert"), (["--badge=-1"], "from 0 to"),
             (["--badge", "1", "--category", "C"], "--category belongs to an alert"),
             (["--alert", "x", "--sound", ""], "--sound is empty"),
             (["--alert", "x", "--category", ""], "--category is empty"),

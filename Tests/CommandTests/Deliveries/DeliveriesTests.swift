@@ -312,6 +312,17 @@ struct DeliveriesTests {
         #expect(whole.deliveries.contains { $0.state == "claimed" })
     }
 
+    @Test("where reading fails the JSON document has its end, with the exit code of the failure")
+    func damaged() throws {
+        let stage = try Self.stage()
+        try stage.database.execute("UPDATE pushsweep_claim SET row_keys = x'ffff'")
+        let result = try stage.run("deliveries", "--format", "json")
+        #expect(result.exit != 0 && result.error.contains("row_keys"), "\(result.error)")
+        #expect(try DeliveryDocument(result).exit == result.exit)
+        // Only rows that wait may be claimed.
+        #expect(try stage.deliveries("--state", "gone").deliveries.map(\.id) == [6])
+    }
+
     @Test("without a queue, or without a database, nothing is printed and the failure has a cure")
     func missing() throws {
         let stage = try SweepStage(.sqlite)

@@ -44,20 +44,13 @@ struct DeliveryShapeTests {
                 "INSERT INTO pushsweep_delivery (queue, queue_key, state, attempts, reason, "
                     + "not_before, answered_at) VALUES (?, ?, ?, 1, ?, ?, ?)",
                 [
-                    .text(try name(database)), .integer(Int64(key)), .text(state),
+                    .text("push_queue"), .integer(Int64(key)), .text(state),
                     reason.map(SQLValue.text) ?? .null,
                     state == "retry" ? database.time(1_795_170_000_000) : .null,
                     state == "retry" ? .null : database.time(1_795_169_000_000),
                 ])
         }
         return stage
-    }
-
-    /// The queue's name in the side tables.
-    private static func name(_ database: TokenDatabase) throws -> String {
-        database.engine == .mariaDB
-            ? try database.texts("SELECT CONCAT(DATABASE(), '.push_queue')")[0][0]
-            : "main.push_queue"
     }
 
     @Test(

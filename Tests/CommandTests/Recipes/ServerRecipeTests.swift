@@ -39,6 +39,17 @@ struct ServerRecipeTests {
             try stage.database.count("SELECT COUNT(*) FROM push_queue WHERE time_sent IS NOT NULL")
                 == 2)
         #expect(try stage.marked == 1)
+        let log = try stage.follow("Replace push.log").split(separator: "\n")
+        #expect(!log.contains { $0.contains("not read") }, "\(log)")
+        #expect(
+            log.contains { $0.hasPrefix("2  gone (Unregistered)  pushchat/production  ") }, "\(log)"
+        )
+        #expect(
+            log.contains { $0.hasPrefix("1  sent  ") && $0.contains("  user udid0  ") }, "\(log)")
+        #expect(
+            log.contains {
+                $0.hasPrefix("4,pushchat,production,") && $0.contains(",skipped,malformed,")
+            })
 
         stage.settings = stage.settings.split(separator: "\n").filter {
             !$0.contains("token-key") && !$0.contains("provider")
