@@ -9,8 +9,15 @@ package enum SettingsExample: String, Sendable, CaseIterable {
     case short
     /// The tables of the PushChat tutorial of 2011.
     case pushchat
+    /// The same tables, sent for by a private gateway of the older interface, with its list of dead
+    /// tokens.
+    case pushchatGateway = "pushchat-gateway"
     /// A PHP sender after the Server Density tutorial: tokens in groups, a PKCS#12 certificate.
     case serverDensity = "server-density"
+    /// The first kind of provider: command 0 on port 2195 and the feedback list on port 2196.
+    case firstProvider = "first-provider"
+    /// A sender of command 2, with upper-case tokens.
+    case framed
     /// The table of django-push-notifications.
     case django
     /// A Rails table of devices beside the tables of rpush.
@@ -29,7 +36,10 @@ package enum SettingsExample: String, Sendable, CaseIterable {
         switch self {
         case .short: Self.shortText
         case .pushchat: Self.pushchatText
+        case .pushchatGateway: Self.pushchatGatewayText
         case .serverDensity: Self.serverDensityText
+        case .firstProvider: Self.firstProviderText
+        case .framed: Self.framedText
         case .django: Self.djangoText
         case .rpush: Self.rpushText
         case .laravel: Self.laravelText
@@ -56,6 +66,37 @@ package enum SettingsExample: String, Sendable, CaseIterable {
             provider: {host: api.push.apple.com}
         """
 
+    /// A private gateway of the older interface: sending on port 2195, the dead tokens on 2196.
+    private static func older(_ command: Int? = nil) -> String {
+        let address = "host: gateway.example.net, ca: gateway-ca.pem"
+        let binary = command.map { "\(address), command: \($0)" } ?? address
+        return "    binary: {\(binary)}\n    feedback: {\(address)}"
+    }
+
+    /// The tables of the PushChat tutorial.
+    private static let pushchatTables = """
+        \(database)
+          active-users:
+            token: {longest: 32}   # device_token has room for 64 hex digits
+          push-queue:
+            zone: "+00:00"         # the zone of NOW() in time_queued and time_sent
+        """
+
+    /// A table of devices with room for tokens of 32 bytes, and the first lines of its app.
+    private static func chatDevices(registeredAt column: String) -> String {
+        """
+        \(database)
+          active-users:
+            table: devices
+            token: {longest: 32}   # device_token has room for 64 hex digits
+            registered-at: \(column)
+        apps:
+          - name: chat
+            topic: com.example.chat
+            environment: production
+        """
+    }
+
     private static let shortText = """
         # All settings: pushsweep check --example --all
         # For the tables of a known project: pushsweep check --example=NAME
@@ -71,11 +112,7 @@ package enum SettingsExample: String, Sendable, CaseIterable {
         """
 
     private static let pushchatText = """
-        \(database)
-          active-users:
-            token: {longest: 32}   # device_token has room for 64 hex digits
-          push-queue:
-            zone: "+00:00"         # the zone of NOW() in time_queued and time_sent
+        \(pushchatTables)
         apps:
           - name: pushchat
             topic: com.example.pushchat
@@ -84,18 +121,36 @@ package enum SettingsExample: String, Sendable, CaseIterable {
 
         """
 
-    private static let serverDensityText = """
-        \(database)
-          active-users:
-            table: devices
-            token: {longest: 32}   # device_token has room for 64 hex digits
-            registered-at: created_at
+    private static let pushchatGatewayText = """
+        \(pushchatTables)
+        policy: {action: delete, delete-without-registration-time: true}
         apps:
-          - name: chat
-            topic: com.example.chat
+          - name: pushchat
+            topic: com.example.pushchat
             environment: production
+            certificate: {file: ck_production.pem, passphrase-file: pushchat-passphrase}
+        \(older())
+
+        """
+
+    private static let serverDensityText = """
+        \(chatDevices(registeredAt: "created_at"))
             certificate: {file: apns.pem}
             provider: {host: api.push.apple.com}
+
+        """
+
+    private static let firstProviderText = """
+        \(chatDevices(registeredAt: "created_at"))
+            certificate: {file: apns.pem}
+        \(older(0))
+
+        """
+
+    private static let framedText = """
+        \(chatDevices(registeredAt: "registered_at"))
+            certificate: {file: chat.pem, key: chat.key}
+        \(older())
 
         """
 

@@ -68,14 +68,16 @@ final class DocumentShell {
         }
     }
 
-    /// Runs a command of `pushsweep`.
-    func run(_ words: [String]) throws -> ToolResult {
+    /// Runs a command of `pushsweep` to its end.
+    func run(_ words: [String]) throws -> ToolResult { try start(words).wait() }
+
+    /// Starts a command of `pushsweep`.
+    func start(_ words: [String]) throws -> RunningTool {
         let needsAdministrator = words.first == "schema" || words.contains("--grants")
         let user = isGranted && !needsAdministrator ? granted : administrator
         return try RunningTool(
             "pushsweep", words + ["--config", folder.file("pushsweep.yaml")],
-            environment: environment.merging(user) { $1 }
-        ).wait()
+            environment: environment.merging(user) { $1 })
     }
 
     /// Runs a line of a document: `pushsweep`, also into a file, `mysql` from one, or a command of the

@@ -26,8 +26,9 @@ final class RecipeStage {
     }
     /// The settings file.
     var settings: String
+    /// The gateways that serve as long as the stage lives.
+    var gateways: [AnyObject] = []
     private let shell: DocumentShell
-    private var gateways: [ProviderGateway] = []
 
     /// Makes the page's tables and its settings file.
     init(_ page: String, _ engine: TestEngine) throws {
@@ -47,6 +48,15 @@ final class RecipeStage {
     func run(_ words: [String]) throws -> ToolResult {
         try folder.write("pushsweep.yaml", settings)
         return try shell.run(words)
+    }
+
+    /// Starts the command of a named block, such as a sender that follows the queue.
+    func start(block name: String) throws -> RunningTool {
+        let block = try #require(blocks.first { $0.language == "sh" && $0.name == name })
+        let words = try #require(block.commands.first?.words)
+        try #require(words.first == "pushsweep" && block.commands.count == 1)
+        try folder.write("pushsweep.yaml", settings)
+        return try shell.start(Array(words.dropFirst()))
     }
 
     /// Gives the account its rights again, after a change of the settings or of the table.
