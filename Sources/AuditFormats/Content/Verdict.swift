@@ -31,11 +31,10 @@ package struct Verdict: Hashable, Sendable {
         healthy = report.healthy && problems.first?.severity != .high
         moment = report.asOf?.moment.cut(to: 40)
         if !report.headline.isEmpty {
-            // The word says the time already.
-            let prefix = report.asOf.map { "As of \($0): " } ?? ""
-            sentence =
-                report.headline.hasPrefix(prefix)
-                ? String(report.headline.dropFirst(prefix.count)) : report.headline
+            // The word says that already.
+            let said = [report.asOf.map { "As of \($0): " }, "Healthy: ", "Not healthy: "]
+            let prefix = said.compactMap { $0 }.first { report.headline.hasPrefix($0) }
+            sentence = String(report.headline.dropFirst(prefix?.count ?? 0))
         } else if !healthy {
             sentence = problems.first?.summary ?? "The report gives no reason."
         } else {
@@ -104,7 +103,7 @@ struct FindingGroup: Hashable, Sendable {
     /// The finding as one paragraph, for lists of what is well.
     var paragraph: String {
         [objects(8, cut: 80) + ": " + finding.summary, finding.cause, finding.cure]
-            .filter { !$0.isEmpty }.joined(separator: " ")
+            .filter { !$0.isEmpty }.joined(separator: "; ")
     }
 }
 

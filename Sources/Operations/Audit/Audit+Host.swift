@@ -165,7 +165,7 @@ extension Audit {
                     file: certificate.file, key: certificate.key,
                     passphraseFile: certificate.passphraseFile)
                 found.ends = EpochMilliseconds(identity.notAfter * 1_000).rfc3339
-                found.daysLeft = Int((identity.notAfter - now.rawValue / 1_000) / 86_400)
+                found.daysLeft = AuditedCredential.days(from: now, to: identity.notAfter)
             } catch {
                 found.problem = "\(RunFailure.wrapping(error, at: .identity))"
             }

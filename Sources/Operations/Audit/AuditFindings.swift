@@ -81,10 +81,11 @@ extension AuditReport {
         guard let hours = runs.hoursSince else {
             add(
                 AuditFinding(
-                    "no-good-sweep", .medium, "this host",
+                    "no-good-sweep", asOf == nil ? .medium : .note, "this host",
                     "no sweep of this host is known that ended with 0",
                     cause: "dead tokens stay until a sweep applies what is known about them",
-                    cure: "run pushsweep sweep here, or the audit on the host that sweeps"))
+                    cure: asOf == nil
+                        ? "run pushsweep sweep here, or the audit on the host that sweeps" : ""))
             return
         }
         if hours > Self.mostHours {

@@ -2,6 +2,8 @@
 // findings that follow from it. It is the one value that every format prints: text, JSON, CSV,
 // Markdown and HTML. Fields may be added, never renamed.
 
+import APNsProtocol
+
 /// The result of `pushsweep audit`.
 package struct AuditReport: Codable, Hashable, Sendable {
     /// The version of the program.
@@ -215,6 +217,13 @@ package struct AuditedCredential: Codable, Hashable, Sendable {
 
     /// Describes a credential.
     package init(kind: String, file: String) { (self.kind, self.file) = (kind, file) }
+
+    /// Whole days from a time to an end in seconds since 1970, rounded down: an hour after the end it
+    /// is -1, so that what has ended is never taken for what ends today.
+    package static func days(from now: EpochMilliseconds, to end: Int64) -> Int {
+        let seconds: Double = Double(end) - Double(now.rawValue) / 1_000
+        return Int((seconds / 86_400).rounded(.down))
+    }
 }
 
 /// What a sweep would do with the evidence that waits.

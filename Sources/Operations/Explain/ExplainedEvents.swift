@@ -267,10 +267,10 @@ struct ExplainedEvents {
                 case .pending: "waits to be sent"
                 case .claimed: "is held by a sender that sends it now"
                 case .retry: "waits to be sent again\(reason)"
-                case .sent: "was accepted by APNs"
+                case .sent: "was accepted by the gateway"
                 case .skipped: "was skipped, never sent\(reason)"
                 case .gone: "was answered 410\(reason)"
-                case .failed: "was refused by APNs\(reason)"
+                case .failed: "was refused by the gateway\(reason)"
                 case .unknown: "was sent and got no answer\(reason)"
                 case nil: "is in state \(row.state)\(reason)"
                 }
