@@ -299,20 +299,47 @@ struct BinaryProviderTests {
         #expect(line.numbers == [[1, 3]])
     }
 
-    @Test("three connections without progress end the sending, and what was not sent comes back")
+    @Test(
+        "an end without a word gives all back that was not written, and three of them end the sending"
+    )
     func givingUp() throws {
         let line = try Line(window: 2) { _, wire in
             wire.read(2)
             wire.reset()
         }
-        let outcomes = try line.outcomes(50)
+        for round in 1...3 {
+            #expect(line.provider.failure == nil)
+            let outcomes = try line.outcomes(50)
+            #expect(outcomes.values.filter { $0 == .untouched }.count == 48, "round \(round)")
+        }
+        let deadline = Deadline.in(.seconds(20))
+        while line.provider.failure == nil, !deadline.hasPassed {
+            _ = line.provider.outcomes(within: 20)
+        }
         #expect(line.provider.failure?.code == .unreachable)
         line.provider.stop()
-        var all = outcomes
-        for outcome in line.provider.outcomes(within: 0) { all[outcome.key] = outcome.kind }
-        let unknown = all.values.filter { if case .unknown = $0 { true } else { false } }
-        #expect(unknown.count == 6)
-        #expect(all.values.filter { $0 == .untouched }.count + line.provider.withdraw().count == 44)
+        #expect(line.numbers.map(\.count) == [2, 2, 2])
+    }
+
+    @Test("from the first byte of a packet nothing is settled, however late the others come")
+    func slowPacket() throws {
+        let line = try Line(wait: .milliseconds(100)) { number, wire in
+            guard number == 0 else {
+                wire.read(.max)
+                return
+            }
+            wire.read(3)
+            wire.say([8, 8, 0])
+            // Many times the wait for errors.
+            Interrupting().wait(.milliseconds(900))
+            wire.say([0, 0, 2])
+            wire.close()
+        }
+        let outcomes = try line.outcomes(3)
+        line.provider.stop()
+        #expect(outcomes[2] == .refusedBinary(.invalidToken), "\(outcomes)")
+        #expect(outcomes[1] == .accepted && outcomes[3] == .accepted)
+        #expect(line.provider.settledTooEarly == 0)
     }
 
     @Test("a stop waits for the notifications on the wire, an abrupt one leaves them unknown")
@@ -332,6 +359,6 @@ struct BinaryProviderTests {
 /// Lets a script wait until the test goes on.
 private final class Interrupting: Sendable {
     private let interrupt = try? Interrupt()
-    func wait() { _ = interrupt?.wait(until: .in(.seconds(20))) }
+    func wait(_ time: Duration = .seconds(20)) { _ = interrupt?.wait(until: .in(time)) }
     func end() { interrupt?.trip() }
 }

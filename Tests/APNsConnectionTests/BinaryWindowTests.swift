@@ -46,7 +46,7 @@ struct BinaryWindowTests {
     @Test("a refusal accepts those before it and sends those after it again")
     func refusal() throws {
         var window = try Self.window(5)
-        let resolution = window.resolve(BinaryErrorPacket(.invalidToken, identifier: 3))
+        let resolution = window.resolve(BinaryErrorPacket(.invalidToken, identifier: 3), sent: 500)
         #expect(resolution.accepted == [1, 2])
         #expect(resolution.refused?.notification.key == 3)
         #expect(resolution.refused?.status == .invalidToken)
@@ -58,7 +58,7 @@ struct BinaryWindowTests {
     @Test("a shutdown accepts the one that it names too")
     func shutdown() throws {
         var window = try Self.window(5)
-        let resolution = window.resolve(BinaryErrorPacket(.shutdown, identifier: 3))
+        let resolution = window.resolve(BinaryErrorPacket(.shutdown, identifier: 3), sent: 500)
         #expect(resolution.accepted == [1, 2, 3])
         #expect(resolution.refused == nil)
         #expect(Self.keys(resolution.again) == [4, 5])
@@ -76,7 +76,7 @@ struct BinaryWindowTests {
         ])
     func unusablePacket(_ packet: BinaryErrorPacket) throws {
         var window = try Self.window(5)
-        let resolution = window.resolve(packet)
+        let resolution = window.resolve(packet, sent: 500)
         #expect(Self.keys(resolution.unknown) == [1, 2, 3, 4, 5])
         #expect(resolution.accepted.isEmpty && resolution.again.isEmpty)
         #expect(resolution.refused == nil)
@@ -88,10 +88,40 @@ struct BinaryWindowTests {
             var window = try Self.window(5)
             window.received(300, at: 0)
             #expect(window.settle(at: 1_000).count == 3)
-            let resolution = window.resolve(BinaryErrorPacket(status, identifier: 2))
+            let resolution = window.resolve(BinaryErrorPacket(status, identifier: 2), sent: 500)
             #expect(resolution.settledTooEarly == early)
             #expect(Self.keys(resolution.again) == [4, 5])
             #expect(resolution.unknown.isEmpty && resolution.refused == nil)
+        }
+    }
+
+    @Test("a packet about one that was never sent whole names none of ours")
+    func unsentName() throws {
+        var window = try Self.window(5)
+        let resolution = window.resolve(
+            BinaryErrorPacket(.invalidToken, identifier: 4), sent: 399)
+        #expect(Self.keys(resolution.unknown) == [1, 2, 3])
+        #expect(Self.keys(resolution.again) == [4, 5])
+        #expect(resolution.accepted == [] && resolution.refused == nil)
+    }
+
+    @Test("status 0 about a settled one says nothing about the others")
+    func lateNoErrors() throws {
+        var window = try Self.window(5)
+        window.received(300, at: 0)
+        _ = window.settle(at: 1_000)
+        let resolution = window.resolve(BinaryErrorPacket(.noErrors, identifier: 2), sent: 500)
+        #expect(resolution.settledTooEarly == 0)
+        #expect(Self.keys(resolution.unknown) == [4, 5])
+    }
+
+    @Test("a packet without a name counts as late only when all were settled")
+    func namelessRefusal() throws {
+        for (offset, early) in [(500, 1), (300, 0)] {
+            var window = try Self.window(5)
+            window.received(offset, at: 0)
+            _ = window.settle(at: 1_000)
+            #expect(window.abandonAfterPacket(sent: 500).settledTooEarly == early)
         }
     }
 
@@ -127,7 +157,8 @@ struct BinaryWindowTests {
             let status = BinaryStatus.listed.randomElement(using: &random) ?? .unknown
             let resolution =
                 Bool.random(using: &random)
-                ? window.resolve(BinaryErrorPacket(status, identifier: identifier))
+                ? window.resolve(
+                    BinaryErrorPacket(status, identifier: identifier), sent: offset)
                 : window.abandon(sent: Int.random(in: 0...offset, using: &random))
             left += resolution.accepted
             left += resolution.refused.map { [$0.notification.key] } ?? []
@@ -154,7 +185,7 @@ struct BinaryConversationTests {
     @Test("the next connection follows at once after one that brought an accepted notification")
     func progress() throws {
         var conversation = try Self.connected()
-        _ = conversation.refused(BinaryErrorPacket(.invalidToken, identifier: 2))
+        _ = conversation.refused(BinaryErrorPacket(.invalidToken, identifier: 2), sent: 300)
         #expect(conversation.ended() == .milliseconds(0))
     }
 
@@ -165,7 +196,7 @@ struct BinaryConversationTests {
         for _ in 0..<9 {
             conversation.connected()
             conversation.put(try BinaryWindowTests.notification(1), end: 100)
-            _ = conversation.refused(BinaryErrorPacket(.invalidToken, identifier: 1))
+            _ = conversation.refused(BinaryErrorPacket(.invalidToken, identifier: 1), sent: 100)
             guard case .milliseconds(let pause) = conversation.ended() else {
                 Issue.record("it gave up")
                 return

@@ -20,6 +20,10 @@ struct BinaryConnection: ~Copyable {
     private static let watch = Duration.milliseconds(5)
     /// The wait for an error packet on a connection that no longer takes bytes.
     private static let lastWords = Duration.seconds(2)
+    /// The wait for a socket that is full, before the gateway is listened to again.
+    private static let patience = Duration.milliseconds(50)
+    /// The least wait for the refusal of a certificate before the first frame of all.
+    private static let proof = Duration.milliseconds(300)
     /// The bytes of frames of one write: some records of TLS.
     private static let piece = 64 << 10
 
@@ -30,7 +34,9 @@ struct BinaryConnection: ~Copyable {
     private var conversation: BinaryConversation
     private var connection: TLSConnection?
     private var again: ArraySlice<ProviderNotification> = []
+    /// The present piece of frames, and how many of its bytes are written.
     private var frames: [UInt8] = []
+    private var written = 0
     private var errors = BinaryErrorDecoder()
     private var lastFailure: ProviderFailure?
     /// The bytes that the gateway's host has received, and since when there were no more.
@@ -60,6 +66,8 @@ struct BinaryConnection: ~Copyable {
                 break
             }
         }
+        // A packet may have come since the last look.
+        if let connection { listen(to: connection, until: .now) }
         if let connection {
             settle(connection)
             if self.connection != nil {
@@ -98,14 +106,41 @@ struct BinaryConnection: ~Copyable {
 
     // MARK: Writing
 
-    /// Writes as many frames as the window has room for, one piece at most; false if there were none.
+    /// Writes what the socket takes of the present piece of frames, or makes the next piece; false if
+    /// there was nothing to write.
     private mutating func write(to connection: TLSConnection) throws(ProviderFailure) -> Bool {
-        let room = plan.window - conversation.window.count
-        guard room > 0, !queues.isStopping, !conversation.isDraining else { return false }
-        if again.isEmpty { again = queues.takeNotifications(room)[...] }
-        guard !again.isEmpty else { return false }
+        if written == frames.count { encode(start: connection.bytesWritten) }
+        guard written < frames.count else { return false }
+        do throws(TransportFailure) {
+            let rest = frames[written...]
+            let (count, failure) = rest.withUnsafeBytes { bytes -> (Int, TransportFailure?) in
+                do throws(TransportFailure) {
+                    return (
+                        try connection.writePart(of: bytes, deadline: .in(Self.patience)), nil
+                    )
+                } catch {
+                    return (0, error)
+                }
+            }
+            if let failure { throw failure }
+            written += count
+        } catch {
+            // The gateway may have said why before it stopped taking bytes.
+            listen(to: connection, until: .in(Self.lastWords))
+            if self.connection != nil {
+                lose(connection, ProviderFailure(error, hasConnected: queues.hasConnected))
+            }
+        }
+        return true
+    }
+
+    /// Makes the next piece of frames, as far as the window has room.
+    private mutating func encode(start: Int) {
         frames.removeAll(keepingCapacity: true)
-        let start = connection.bytesWritten
+        written = 0
+        let room = plan.window - conversation.window.count
+        guard room > 0, !queues.isStopping, !conversation.isDraining else { return }
+        if again.isEmpty { again = queues.takeNotifications(room)[...] }
         var count = 0
         while count < min(room, again.count), frames.count < Self.piece, !conversation.isDraining {
             let notification = again[again.startIndex + count]
@@ -120,24 +155,6 @@ struct BinaryConnection: ~Copyable {
             }
         }
         again = again.dropFirst(count)
-        guard let failure = write(frames, to: connection) else { return true }
-        // The gateway may have said why before it stopped taking bytes.
-        listen(to: connection, until: .in(Self.lastWords))
-        if self.connection != nil {
-            lose(connection, ProviderFailure(failure, hasConnected: queues.hasConnected))
-        }
-        return true
-    }
-
-    private func write(_ bytes: [UInt8], to connection: TLSConnection) -> TransportFailure? {
-        bytes.withUnsafeBytes { buffer in
-            do throws(TransportFailure) {
-                try connection.write(buffer, deadline: .in(plan.limits.write))
-                return nil
-            } catch {
-                return error
-            }
-        }
     }
 
     // MARK: Listening
@@ -145,6 +162,7 @@ struct BinaryConnection: ~Copyable {
     /// Reads what the gateway says. Its first word is its last: an error packet, or the end.
     private mutating func listen(to connection: TLSConnection, until deadline: Deadline) {
         var buffer = (UInt64(0), UInt64(0))
+        var deadline = deadline
         while true {
             do throws(TransportFailure) {
                 let outcome = try withUnsafeMutableBytes(of: &buffer) {
@@ -152,7 +170,10 @@ struct BinaryConnection: ~Copyable {
                     try connection.read(into: bytes, deadline: deadline)
                 }
                 switch outcome {
-                case .timedOut, .interrupted: return
+                case .interrupted: return
+                case .timedOut:
+                    if case .nothing = errors.answer { return }
+                    return lose(connection, unfinished())
                 case .bytes(let count):
                     withUnsafeBytes(of: buffer) {
                         errors.decode(UnsafeRawBufferPointer(rebasing: $0.prefix(count)))
@@ -170,7 +191,9 @@ struct BinaryConnection: ~Copyable {
                 return lose(connection, ProviderFailure(error, hasConnected: queues.hasConnected))
             }
             switch errors.answer {
-            case .nothing, .unfinished: continue
+            case .nothing: continue
+            // Nothing is written or settled before its other bytes are here.
+            case .unfinished: deadline = .in(Self.lastWords)
             case .packet(let packet): return answered(connection, packet)
             case .foreign:
                 return lose(
@@ -183,6 +206,12 @@ struct BinaryConnection: ~Copyable {
         }
     }
 
+    private func unfinished() -> ProviderFailure {
+        ProviderFailure(
+            .unreachable,
+            "binary interface of \(plan.name): it sent \(errors.answer) and no more")
+    }
+
     /// An error packet has arrived whole.
     private mutating func answered(_ connection: TLSConnection, _ packet: BinaryErrorPacket) {
         let words =
@@ -190,7 +219,8 @@ struct BinaryConnection: ~Copyable {
         // Without identifiers the packet names nothing.
         let resolution =
             plan.command == .simple
-            ? conversation.lost(sent: connection.bytesWritten) : conversation.refused(packet)
+            ? conversation.refusedWithoutName(sent: connection.bytesWritten)
+            : conversation.refused(packet, sent: connection.bytesWritten)
         close(connection)
         lastFailure = ProviderFailure(.unreachable, words)
         finish(resolution, "the gateway answered \(packet)")
@@ -198,11 +228,10 @@ struct BinaryConnection: ~Copyable {
 
     /// The connection has ended without an error packet.
     private mutating func lose(_ connection: TLSConnection, _ failure: ProviderFailure) {
-        let received = connection.bytesWritten - connection.unacknowledgedBytes
-        deliver(conversation.received(min(received, progress.received), at: Self.clock), .accepted)
-        // Under TLS 1.3 a refused certificate shows after the first frames, and none of them was read.
-        let sent = failure.code == .configuration ? 0 : connection.bytesWritten
-        let resolution = conversation.lost(sent: sent)
+        if case .nothing = errors.answer {
+            deliver(conversation.received(progress.received, at: Self.clock), .accepted)
+        }
+        let resolution = conversation.lost(sent: connection.bytesWritten)
         close(connection)
         lastFailure = failure
         if !resolution.unknown.isEmpty { plan.log("\(failure)") }
@@ -214,14 +243,18 @@ struct BinaryConnection: ~Copyable {
     private mutating func close(_ connection: TLSConnection) {
         connection.close()
         self.connection = nil
+        frames.removeAll(keepingCapacity: true)
+        written = 0
     }
 
     /// Settles what the gateway's host has received a while ago.
     private mutating func settle(_ connection: TLSConnection) {
+        guard case .nothing = errors.answer else { return }
         let (now, received) = (
             Self.clock, connection.bytesWritten - connection.unacknowledgedBytes
         )
-        if received > progress.received || conversation.window.isEmpty {
+        // The wait for acknowledgements begins when there are bytes to acknowledge.
+        if received > progress.received || received == connection.bytesWritten {
             progress = (received, now)
         }
         deliver(conversation.received(received, at: now), .accepted)
@@ -250,12 +283,21 @@ struct BinaryConnection: ~Copyable {
         deliver(
             resolution.unknown.map(\.key), isGarbled ? .garbled(reason) : .unknown(reason))
         if !resolution.again.isEmpty { again = resolution.again + again }
+        if !resolution.unknown.isEmpty { giveBack() }
         guard resolution.settledTooEarly > 0 else { return }
         late.count.wrappingAdd(resolution.settledTooEarly, ordering: .relaxed)
         plan.log(
             "\(plan.name) sent an error packet later than the wait; notifications that counted as sent "
-                + "and were dropped: \(resolution.settledTooEarly)"
+                + "and were dropped, at the least: \(resolution.settledTooEarly)"
         )
+    }
+
+    /// After an end without a word the sender decides how many more the gateway may cost, so all that
+    /// was not written goes back to it.
+    private mutating func giveBack() {
+        let unwritten = again + queues.withdraw()
+        again = []
+        queues.deliver(unwritten.map { ProviderOutcome(key: $0.key, kind: .untouched) })
     }
 
     private func deliver(_ keys: [UInt64], _ kind: ProviderOutcome.Kind) {
@@ -271,14 +313,21 @@ struct BinaryConnection: ~Copyable {
     }
 
     private mutating func connect() throws(ProviderFailure) -> Bool {
+        let began = Self.clock
         do throws(TransportFailure) {
-            connection = try plan.connect(interrupt: interrupt)
-            plan.log("connected to \(connection?.peer ?? plan.name)")
+            let connection = try plan.connect(interrupt: interrupt)
+            self.connection = connection
+            plan.log("connected to \(connection.peer)")
             queues.noteConnected()
             conversation.connected()
             errors = BinaryErrorDecoder()
             progress = (0, Self.clock)
-            return true
+            // Under TLS 1.3 the refusal of a certificate comes after the handshake. Before anything was
+            // accepted, a frame is written only when it would have come. Later refusals leave unknown
+            // what was written.
+            guard !conversation.hasSucceeded else { return true }
+            let proof = max(Self.proof, .milliseconds(3 * (Self.clock - began)))
+            listen(to: connection, until: .in(proof))
         } catch {
             guard error.code != .interrupted else { return false }
             let failure = ProviderFailure(error, hasConnected: queues.hasConnected)
@@ -286,6 +335,7 @@ struct BinaryConnection: ~Copyable {
             plan.log("\(failure)")
             return try pause()
         }
+        return connection == nil ? try pause() : true
     }
 
     /// Waits before the next connection; false when there must be no next one.

@@ -36,6 +36,8 @@ struct BinaryConversation {
     private var refusals = 0
     private var hasProgress = false
     private var hasRefusal = false
+    /// Whether a notification was accepted on any connection, so that the certificate is a good one.
+    private(set) var hasSucceeded = false
 
     /// Begins before the first connection; `wait` is the time of silence in milliseconds after which
     /// a received notification counts as accepted.
@@ -67,16 +69,23 @@ struct BinaryConversation {
     mutating func received(_ offset: Int, at now: Int64) -> [UInt64] {
         window.received(offset, at: now)
         let settled = window.settle(at: now)
-        if !settled.isEmpty { hasProgress = true }
+        if !settled.isEmpty { (hasProgress, hasSucceeded) = (true, true) }
         return settled
     }
 
-    /// Decides after an error packet.
-    mutating func refused(_ packet: BinaryErrorPacket) -> BinaryWindow.Resolution {
-        let resolution = window.resolve(packet)
-        if !resolution.accepted.isEmpty { hasProgress = true }
+    /// Decides after an error packet, with `sent` bytes on the wire.
+    mutating func refused(
+        _ packet: BinaryErrorPacket, sent: Int
+    ) -> BinaryWindow.Resolution {
+        let resolution = window.resolve(packet, sent: sent)
+        if !resolution.accepted.isEmpty { (hasProgress, hasSucceeded) = (true, true) }
         if resolution.refused != nil || resolution.settledTooEarly > 0 { hasRefusal = true }
         return resolution
+    }
+
+    /// Decides after an error packet on a connection whose frames have no identifiers.
+    mutating func refusedWithoutName(sent: Int) -> BinaryWindow.Resolution {
+        window.abandonAfterPacket(sent: sent)
     }
 
     /// Decides after an end without an error packet, with `sent` bytes on the wire.

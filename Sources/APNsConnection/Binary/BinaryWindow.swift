@@ -30,7 +30,8 @@ struct BinaryWindow {
         var again: ArraySlice<ProviderNotification> = []
         /// On the wire, without a word about them.
         var unknown: ArraySlice<ProviderNotification> = []
-        /// Notifications that silence had settled as accepted and that were not processed.
+        /// The least number of notifications that silence had settled as accepted and that were not
+        /// processed.
         var settledTooEarly = 0
     }
 
@@ -112,23 +113,26 @@ struct BinaryWindow {
 
     // MARK: The end of the connection
 
-    /// Decides after an error packet. The window is empty afterwards.
-    mutating func resolve(_ packet: BinaryErrorPacket) -> Resolution {
-        defer { clear() }
-        let open = notifications[head...]
-        var resolution = Resolution()
+    /// Decides after an error packet, with `sent` bytes on the wire. The window is empty afterwards.
+    mutating func resolve(_ packet: BinaryErrorPacket, sent: Int) -> Resolution {
+        // "No errors" says nothing about the ones after the named one.
+        guard packet.status != .noErrors else { return abandon(sent: sent) }
         let isDone = packet.status == .shutdown
+        var resolution = Resolution()
         if packet.identifier > 0, packet.identifier < first {
             // The named one is refused itself, unless the gateway says that it was its last good one.
             resolution.settledTooEarly = Int(first - packet.identifier) - (isDone ? 1 : 0)
-            resolution.again = open
+            resolution.again = notifications[head...]
+            clear()
             return resolution
         }
-        guard packet.identifier >= first, packet.identifier < next, packet.status != .noErrors
+        guard packet.identifier >= first, packet.identifier < next,
+            ends[head + Int(packet.identifier - first)] <= sent
         else {
-            resolution.unknown = open
-            return resolution
+            return abandonAfterPacket(sent: sent)
         }
+        defer { clear() }
+        let open = notifications[head...]
         let place = open.startIndex + Int(packet.identifier - first)
         resolution.accepted = open[..<(isDone ? place + 1 : place)].map(\.key)
         if !isDone { resolution.refused = (open[place], packet.status) }
@@ -145,6 +149,15 @@ struct BinaryWindow {
         var resolution = Resolution()
         resolution.unknown = notifications[head..<end]
         resolution.again = notifications[end...]
+        return resolution
+    }
+
+    /// Decides after an error packet that names none of ours. Where none is open it can only be about
+    /// one that silence has settled.
+    mutating func abandonAfterPacket(sent: Int) -> Resolution {
+        let hasSettled = first > 1
+        var resolution = abandon(sent: sent)
+        if resolution.unknown.isEmpty, hasSettled { resolution.settledTooEarly = 1 }
         return resolution
     }
 

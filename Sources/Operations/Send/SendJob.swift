@@ -71,7 +71,15 @@ final class SendJob {
     }
 
     /// The app's part of the report.
-    var entry: SendReport.App { state.entry }
+    var entry: SendReport.App {
+        var entry = state.entry
+        entry.late = late
+        return entry
+    }
+
+    /// Rows called sent that late error packets proved dropped, at the least.
+    private var late: Int { settledTooEarly + gateway.settledTooEarly }
+
     /// Rows and bytes in memory.
     var load: SendLoad { state.load }
     /// Outages of the gateway one after the other.
@@ -119,7 +127,7 @@ final class SendJob {
     func warnings() -> [String] {
         words.warnings(
             state.entry, deferred: state.deferred, state.rules.detector,
-            reason: state.silence.reason)
+            reason: state.silence.reason) + words.warnings(late: late, app.partition, gateway.name)
     }
 
     /// Failures that end the run without success though the queue was drained.
@@ -136,14 +144,10 @@ final class SendJob {
                         + "\(state.unprocessed.count.counting("notification")), however often they were "
                         + "sent; they wait in the queue, run again to continue"))
         }
-        let late = settledTooEarly + gateway.settledTooEarly
         if late > 0 {
             failures.append(
                 RunFailure(
-                    .configuration, .send,
-                    "sending for \(app.partition): \(gateway.name) sent error packets later than "
-                        + "apps[].binary.error-wait; \(late.counting("notification")) counted as sent "
-                        + "and were dropped; raise error-wait, and enqueue them again"))
+                    .configuration, .send, SendWords.late(late, app.partition, gateway.name)))
         }
         return failures
     }

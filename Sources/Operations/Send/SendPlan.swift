@@ -122,6 +122,13 @@ package struct SendPlan: Sendable {
         leaseSeconds = max(10, Int(settings.send.lease.wholeMilliseconds / 1_000))
     }
 
+    /// The longest time that the run may need to end after it is told to stop: the grace of its
+    /// gateways, and a second and a half to write results.
+    package var longestShutdown: Duration {
+        let graces = apps.compactMap { app in try? app.gateway.get().graceSeconds }
+        return .seconds(graces.max() ?? 3) + .milliseconds(1_500)
+    }
+
     /// The plan of applying answers that are in a sender's folder.
     var applyPlan: SweepPlan {
         SweepPlan(

@@ -35,6 +35,9 @@ package struct SendReport: RunReport, Codable, Hashable {
         package var reclaimed = 0
         /// Rows that were deleted while their notification was under way.
         package var missing = 0
+        /// Rows that counted as sent over the binary interface and that a late error packet proved
+        /// dropped, at the least; part of `sent`.
+        package var late = 0
         /// The evidence of 410 answers, by outcome.
         package var evidence = EvidenceCounts()
         /// Seconds of the thread that serves the queue, by stage: claiming rows, handing them over,
@@ -116,6 +119,7 @@ package struct SendReport: RunReport, Codable, Hashable {
             for (word, count) in [
                 ("to retry", app.retry), ("of unknown outcome", app.unknown),
                 ("given back", app.returned), ("taken over", app.reclaimed),
+                ("of the sent ones dropped by the gateway", app.late),
             ] where count > 0 {
                 parts.append("\(count) \(word)")
             }

@@ -9,6 +9,7 @@ struct SendWords {
 
     private var toldUnknown = 0
     private var toldDeferred = 0
+    private var toldLate = 0
 
     /// The warnings that are due. `reason` says how the last unknown outcome of this run came about.
     mutating func warnings(
@@ -19,6 +20,20 @@ struct SendWords {
         if deferred > toldDeferred { words.append(Self.deferred(entry, deferred, detector)) }
         (toldUnknown, toldDeferred) = (entry.unknown, deferred)
         return words
+    }
+
+    /// The warning about late error packets, when their number has grown.
+    mutating func warnings(late: Int, _ app: Partition, _ gateway: String) -> [String] {
+        guard late > toldLate else { return [] }
+        toldLate = late
+        return [Self.late(late, app, gateway)]
+    }
+
+    /// What late error packets proved and what to do.
+    static func late(_ late: Int, _ app: Partition, _ gateway: String) -> String {
+        "sending for \(app): \(gateway) sent error packets later than apps[].binary.error-wait; at least "
+            + "\(late.counting("notification")) counted as sent and were dropped; raise error-wait, and "
+            + "enqueue them again"
     }
 
     /// The failures that are added at the end of a run; `exit` is the code for unknown outcomes.

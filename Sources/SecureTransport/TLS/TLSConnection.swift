@@ -171,6 +171,29 @@ package final class TLSConnection {
         }
     }
 
+    /// Writes as much of `bytes` as the socket takes, and returns the number of bytes written: 0 when
+    /// it took none by the deadline, or when the peer has sent something first. The next call must
+    /// begin with the first byte that was not written (SSL_write(3)). Throws like `write`.
+    package func writePart(
+        of bytes: UnsafeRawBufferPointer, deadline: Deadline
+    ) throws(TransportFailure) -> Int {
+        var rest = bytes
+        var hasWaited = false
+        while !rest.isEmpty {
+            switch try send(rest) {
+            case .sent(let count): rest = UnsafeRawBufferPointer(rebasing: rest[count...])
+            case .wait:
+                guard rest.count == bytes.count, !hasWaited else {
+                    return bytes.count - rest.count
+                }
+                hasWaited = true
+                guard case .ready = poll(for: .either, deadline: deadline) else { return 0 }
+            case .ended(let end): throw failures.writeEnded(end)
+            }
+        }
+        return bytes.count
+    }
+
     /// The result of an attempt to send.
     enum SendOutcome {
         /// The number of bytes, at least one, that were encrypted and written to the socket.

@@ -66,6 +66,7 @@ struct SendCommand: ParsableCommand {
             plan.rate = rate
             plan.follows = follow
             plan.dryRun = dryRun
+            StopSignals.extendShutdown(to: plan.longestShutdown)
             return common.print(
                 Send.run(plan, context), context, settings, isWanted: dryRun)
         }

@@ -1,5 +1,6 @@
 // SIGTERM and SIGINT ask the run to finish its chunk, record it and end. A run that waits for a
-// stopped database cannot react, so a second thread ends the process after 4.5 seconds. All bytes
+// stopped database cannot react, so a second thread ends the process after 4.5 seconds; later for a
+// sender that has to wait for a gateway's silence. All bytes
 // read are in the journal by then, and the server rolls an open transaction back.
 
 import Glibc
@@ -9,8 +10,16 @@ import Synchronization
 
 /// Turns stop signals into the interrupt that every wait of the run watches.
 enum StopSignals {
-    /// The most time that a run may take to end by itself.
-    private static let longestShutdown = Duration.milliseconds(4_500)
+    /// The most time in milliseconds that a run may take to end by itself.
+    private static let longestShutdown = Atomic<Int>(4_500)
+
+    /// Gives a run more time to end by itself.
+    static func extendShutdown(to time: Duration) {
+        let milliseconds = Int(time / .milliseconds(1))
+        if milliseconds > longestShutdown.load(ordering: .relaxed) {
+            longestShutdown.store(milliseconds, ordering: .relaxed)
+        }
+    }
 
     // Set once, before the handlers are installed, and only read afterwards.
     nonisolated(unsafe) private static var interrupt: Interrupt?
@@ -47,7 +56,8 @@ enum StopSignals {
         let never = try Interrupt()
         _ = try WorkerThread {
             _ = made.wait(until: .never)
-            _ = never.wait(until: .in(longestShutdown))
+            _ = never.wait(
+                until: .in(.milliseconds(longestShutdown.load(ordering: .relaxed))))
             guard !isOver.load(ordering: .relaxed) else { return }
             StandardStreams.story(
                 "pushsweep: error: told to stop, but the database or gateway did not answer in "
