@@ -219,6 +219,32 @@ struct BinaryConversationTests {
         #expect(pauses == [.milliseconds(500), .milliseconds(1_000), .giveUp])
     }
 
+    @Test("after a loss a connection has three open, then twice as many as were accepted on it")
+    func caution() throws {
+        var conversation = try Self.connected()
+        #expect(conversation.room(of: 20_000) == 19_997)
+        _ = conversation.lost(sent: 300)
+        conversation.connected()
+        #expect(conversation.room(of: 20_000) == 3)
+        var (sent, now) = (0, Int64(0))
+        var rooms: [Int] = []
+        while conversation.room(of: 20_000) < 20_000, rooms.count < 30 {
+            let room = conversation.room(of: 20_000)
+            rooms.append(room)
+            for _ in 0..<room {
+                sent += 1
+                conversation.put(try BinaryWindowTests.notification(sent), end: sent * 100)
+            }
+            _ = conversation.received(sent * 100, at: now)
+            now += 1_000
+            #expect(conversation.received(sent * 100, at: now).count == room)
+        }
+        #expect(rooms == [3, 6, 18, 54, 162, 486, 1_458])
+        // The next connection may have all again.
+        conversation.connected()
+        #expect(conversation.room(of: 20_000) == 20_000)
+    }
+
     @Test("an end after accepted notifications forgives the failures before it")
     func forgiveness() throws {
         var conversation = try Self.connected()

@@ -138,7 +138,7 @@ struct BinaryConnection: ~Copyable {
     private mutating func encode(start: Int) {
         frames.removeAll(keepingCapacity: true)
         written = 0
-        let room = plan.window - conversation.window.count
+        let room = conversation.room(of: plan.window)
         guard room > 0, !queues.isStopping, !conversation.isDraining else { return }
         if again.isEmpty { again = queues.takeNotifications(room)[...] }
         var count = 0

@@ -21,6 +21,11 @@ struct BinaryConversation {
     /// The longest of these pauses in milliseconds.
     static let longestPause = 1_000
 
+    /// The most open notifications of a connection after a loss, before one was accepted on it.
+    static let firstAfterLoss = 3
+    /// Accepted notifications of one connection that end the caution after a loss.
+    static let enoughAfterLoss = 1_000
+
     /// The next step after a connection ended.
     enum Pause: Hashable, Sendable {
         /// Connect again after this many milliseconds, before jitter.
@@ -35,6 +40,10 @@ struct BinaryConversation {
     private var failures = 0
     private var refusals = 0
     private var hasProgress = false
+    /// Whether an end without a word has left notifications unknown, and too few were accepted since.
+    private var isCautious = false
+    /// Notifications that were accepted on the present connection.
+    private var acceptedHere = 0
     private var hasRefusal = false
     /// Whether a notification was accepted on any connection, so that the certificate is a good one.
     private(set) var hasSucceeded = false
@@ -51,6 +60,15 @@ struct BinaryConversation {
         window = BinaryWindow(wait: wait)
         hasProgress = false
         hasRefusal = false
+        acceptedHere = 0
+    }
+
+    /// How many more notifications may be open, of at most `most`. After a loss a connection gets
+    /// three, and then twice as many as were accepted on it: a gateway whose host acknowledges what
+    /// nobody reads costs few.
+    func room(of most: Int) -> Int {
+        let limit = isCautious ? min(most, max(Self.firstAfterLoss, 2 * acceptedHere)) : most
+        return limit - window.count
     }
 
     /// The identifier of the next frame.
@@ -70,6 +88,8 @@ struct BinaryConversation {
         window.received(offset, at: now)
         let settled = window.settle(at: now)
         if !settled.isEmpty { (hasProgress, hasSucceeded) = (true, true) }
+        acceptedHere += settled.count
+        if acceptedHere >= Self.enoughAfterLoss { isCautious = false }
         return settled
     }
 
@@ -80,16 +100,27 @@ struct BinaryConversation {
         let resolution = window.resolve(packet, sent: sent)
         if !resolution.accepted.isEmpty { (hasProgress, hasSucceeded) = (true, true) }
         if resolution.refused != nil || resolution.settledTooEarly > 0 { hasRefusal = true }
+        noteLoss(resolution)
         return resolution
     }
 
     /// Decides after an error packet on a connection whose frames have no identifiers.
     mutating func refusedWithoutName(sent: Int) -> BinaryWindow.Resolution {
-        window.abandonAfterPacket(sent: sent)
+        let resolution = window.abandonAfterPacket(sent: sent)
+        noteLoss(resolution)
+        return resolution
     }
 
     /// Decides after an end without an error packet, with `sent` bytes on the wire.
-    mutating func lost(sent: Int) -> BinaryWindow.Resolution { window.abandon(sent: sent) }
+    mutating func lost(sent: Int) -> BinaryWindow.Resolution {
+        let resolution = window.abandon(sent: sent)
+        noteLoss(resolution)
+        return resolution
+    }
+
+    private mutating func noteLoss(_ resolution: BinaryWindow.Resolution) {
+        if !resolution.unknown.isEmpty { isCautious = true }
+    }
 
     /// Decides after the connection has ended or could not be made.
     mutating func ended() -> Pause {
