@@ -335,6 +335,8 @@ struct ExplainTests {
     func rowOfRule() throws {
         for registrations in [[registered, 1_700_000_000_000], [1_700_000_000_000, registered]] {
             let stage = try SweepStage(.sqlite, feeds: [.tuples([.dead(1, at: 1_700_000_000)])])
+            try stage.database.sql.run("DROP INDEX active_users_device")
+            try stage.database.execute("CREATE INDEX by_token ON active_users (device_token)")
             for time in registrations { try stage.database.register(.numbered(1), at: time) }
             #expect(try stage.sweep().exit == 0)
             let events = try stage.explain(1).report.tokens[0].events
