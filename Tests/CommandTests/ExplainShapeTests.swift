@@ -238,6 +238,47 @@ struct ExplainShapeTests {
         #expect(try stage.run("schema", "apply", "--dry-run").output.contains("INDEX") == false)
     }
 
+    @Test(
+        "a token within a free text is shortened in any case, unless whole tokens are wanted",
+        arguments: TestEngine.available)
+    func tokensInTexts(_ engine: TestEngine) throws {
+        let stage = try SweepStage(engine, dead: 3)
+        let token = DeviceToken.numbered(1)
+        let text = SQLValue.text("Ab \(token.hex.uppercased()) \(token.hex)!")
+        for table in ["active_users", "pushsweep_invalid", "pushsweep_evidence", "push_queue"] {
+            let column = table == "active_users" ? "invalid_reason" : "reason"
+            try stage.database.execute(
+                "ALTER TABLE \(table) MODIFY \(column) VARCHAR(300)", on: .mariaDB)
+        }
+        let time = stage.database.time(1_700_000_000_000)
+        let bytes = SQLValue.bytes(token.bytes)
+        try stage.database.execute(
+            "UPDATE active_users SET invalid_reason = ?, invalidated_at = ? "
+                + "WHERE device_token = ?", [text, time, bytes])
+        try stage.database.execute(
+            "INSERT INTO pushsweep_invalid (app, environment, token, invalidated_at, reason) "
+                + "VALUES ('chat', 'production', ?, ?, ?)", [bytes, time, text])
+        try stage.database.execute(
+            "INSERT INTO pushsweep_evidence (app, device_token, status, reason, timestamp_ms) "
+                + "VALUES ('chat', ?, 410, ?, 1700000000000)", [.text(token.hex), text])
+        try stage.database.execute(
+            "INSERT INTO push_queue (app_id, environment, device_token, payload, queued_at, state, "
+                + "attempts, reason) VALUES ('chat', 'production', ?, ?, ?, 'failed', 1, ?)",
+            [bytes, .bytes(Array("{}".utf8)), time, text])
+        for format in ["text", "json"] {
+            let words = ["explain", "--format", format, token.hex]
+            let short = try stage.start(words).wait()
+            #expect(short.exit == 0, "\(short.error)")
+            #expect(!short.output.lowercased().contains(token.hex), "\(short.output)")
+            let whole = try stage.start(words + ["--whole-tokens"]).wait()
+            #expect(whole.exit == 0, "\(whole.error)")
+            #expect(whole.output.contains(token.hex.uppercased()))
+        }
+        let reasons = try Self.token(stage, 1).events.compactMap(\.reason)
+        #expect(
+            reasons.count { $0 == "Ab \(token.redacted) \(token.redacted)!" } >= 3, "\(reasons)")
+    }
+
     @Test("a row that refused its change is told with the cause", arguments: TestEngine.available)
     func refused(_ engine: TestEngine) throws {
         let stage = try SweepStage(engine, dead: 3)

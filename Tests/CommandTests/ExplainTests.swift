@@ -301,6 +301,53 @@ struct ExplainTests {
         #expect(other.tokens[0].bytes == 33 && other.tokens[0].apps.map(\.sends) == [true])
     }
 
+    @Test(
+        "the date of a removal goes by the changes of the row itself, as the next sweep does",
+        arguments: TestEngine.available)
+    func dates(_ engine: TestEngine) throws {
+        let stage = try SweepStage(
+            engine,
+            feeds: [.tuples([.dead(1, at: 1_700_000_000)])]
+                + Array(repeating: .tuples([]), count: 3))
+        stage.lines.apps = """
+              - name: chat
+                topic: com.example.chat
+                environment: sandbox
+            """
+        stage.lines.limits = SweepStage.anyNumber
+        let token = DeviceToken.numbered(1)
+        let dead: Int64 = 1_700_000_000_000
+        try stage.database.register(token, at: registered)
+        try stage.database.register(token, at: registered, environment: "sandbox", mark: dead)
+        #expect(try stage.sweep().exit == 0)
+        stage.lines.policy = "policy: {action: delete, delete-after: 20d}"
+        let apps = try stage.explain(1).report.tokens[0].apps
+        #expect(apps.map(\.environment) == ["production", "sandbox"])
+        #expect(apps[0].next.contains("and delete it then"), "\(apps[0].next)")
+        #expect(apps[1].next.contains("whose period of policy.delete-after is over"), "\(apps)")
+        #expect(apps[1].due == "2023-12-04T22:13:20.000Z")
+        #expect(try stage.sweep().exit == 0)
+        #expect(
+            try stage.database.texts("SELECT environment FROM active_users") == [["production"]])
+    }
+
+    @Test("the rule of a change goes by the registration of its own row")
+    func rowOfRule() throws {
+        for registrations in [[registered, 1_700_000_000_000], [1_700_000_000_000, registered]] {
+            let stage = try SweepStage(.sqlite, feeds: [.tuples([.dead(1, at: 1_700_000_000)])])
+            try stage.database.sql.run("DROP INDEX active_users_device")
+            try stage.database.execute("CREATE INDEX by_token ON active_users (device_token)")
+            for time in registrations { try stage.database.register(.numbered(1), at: time) }
+            #expect(try stage.sweep().exit == 0)
+            let events = try stage.explain(1).report.tokens[0].events
+            let change = try #require(events.last { $0.kind == .change })
+            let row = try #require(events.first { $0.kind == .registered && $0.key == change.key })
+            let isUndecided = row.time == "2023-11-14T22:13:20.000Z"
+            #expect(
+                events.first { $0.kind == .evidence }?.rule == (isUndecided ? .undecided : .marked))
+        }
+    }
+
     @Test("a missing state folder is a gap, and another host's journal is pointed to")
     func hosts() throws {
         let stage = try SweepStage(.sqlite, dead: 2)

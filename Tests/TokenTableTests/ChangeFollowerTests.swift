@@ -205,13 +205,17 @@ struct ChangeFollowerTests {
         #expect(try runs(after: ChangeCursor(number: 0)) == new)
         try store.sweep("later", Self.dead(15..<16), at: now)
         #expect(try runs(after: old[9].cursor) == new + ["later"])
-        // Nothing is left, and still the counter says that there was something.
+        // No entry is left, and still the last number says that there was something.
         let all = try database.followed()
         #expect(try store.purge(before: EpochMilliseconds(now + 86_400_000)).changes == 6)
         let obstacle = #expect(throws: ChangeObstacle.self) { try runs(after: all[4].cursor) }
-        let last = ChangeCursor(number: 4)
+        let last = all[5].cursor
         #expect(obstacle == .purged(after: all[4].cursor, next: last))
-        #expect(try runs(after: last) == [] && runs(after: all[5].cursor) == [])
+        // A purge of an older version dropped the last number too. The counter is left.
+        try database.execute("DELETE FROM pushsweep_commit WHERE number > 0")
+        let older = #expect(throws: ChangeObstacle.self) { try runs(after: all[4].cursor) }
+        #expect(older == .purged(after: all[4].cursor, next: ChangeCursor(number: 4)))
+        #expect(try runs(after: last) == [] && runs(after: ChangeCursor(number: 4)) == [])
     }
 
     @Test(

@@ -262,7 +262,7 @@ struct PastAuditTests {
         let month: Int64 = 30 * 86_400_000
         let times: [Int64] = [start + month, start + 2 * month, start + 3 * month]
         func reach(at now: Int64) throws -> LedgerReach {
-            try store.ledgerReach(now: EpochMilliseconds(now), kept: month)
+            try store.ledgerReach(now: EpochMilliseconds(now))
         }
         #expect(try reach(at: times[2]).earliest == nil)
         for (number, time) in times.enumerated() {
@@ -288,8 +288,19 @@ struct PastAuditTests {
             try PastAudit(store, [chat], at: EpochMilliseconds(times[1])).tallies()
         }
         _ = try store.purge(before: EpochMilliseconds(times[2] + 1))
+        // The last number stays without entries: the settings of the purge do not matter.
+        let known = EpochMilliseconds(times[2] + 1)
         let later = times[2] + 2 * month
-        #expect(try reach(at: later).earliest == EpochMilliseconds(later - month))
+        for now in [times[2] + 5_000, later] { #expect(try reach(at: now).earliest == known) }
+        let quiet = try #require(try PastAudit(store, [chat], at: known).tallies())
+        #expect(quiet.tallies[chat]?.count(.stale) == 30)
+        try store.sweep("run3", (30..<35).map { .dead($0, at: times[2]) }, at: later)
+        #expect(try reach(at: later).earliest == known)
+        let before = try #require(try PastAudit(store, [chat], at: known).tallies())
+        #expect(before.tallies[chat]?.count(.stale) == 30)
+        // A purge of an older version dropped the last number too.
+        try database.execute("DELETE FROM pushsweep_commit WHERE number > 0")
+        #expect(try reach(at: later).earliest == EpochMilliseconds(later))
     }
 
     @Test(

@@ -35,8 +35,7 @@ extension Audit {
                 "\(doing): the account may not read pushsweep_feed and pushsweep_run; grant SELECT "
                     + "on them")
         }
-        let reach = try store.ledgerReach(
-            now: now, kept: settings.policy.keepLedger.wholeMilliseconds)
+        let reach = try store.ledgerReach(now: now)
         guard reach.includes(time) else {
             let earliest = reach.earliest?.rfc3339 ?? now.rfc3339
             throw RunFailure(

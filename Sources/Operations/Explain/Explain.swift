@@ -90,6 +90,7 @@ package struct Explain {
             facts.wholeTokens = wish.wholeTokens
             return ExplainedToken(facts)
         }
+        if !wish.wholeTokens { ShortenedTexts(tokens).shorten(&report) }
     }
 
     private mutating func tokens(_ store: TokenTable) throws -> [DeviceToken] {

@@ -212,9 +212,8 @@ struct ExplainedEvents {
             let isExpiry = change.source == "delete-after"
             let kind: ExplainedEvent.Kind = isUndo ? .undo : isExpiry ? .expiry : .change
             let key = change.key.text(wholeTokens: facts.wholeTokens)
-            let isBeside = change.action.hasPrefix("side-")
             let subject =
-                isBeside ? "the mark in pushsweep_invalid" : "row \(key) of \(facts.table)"
+                change.isBeside ? "the mark in pushsweep_invalid" : "row \(key) of \(facts.table)"
             var words: String
             if let refusal = change.refusal {
                 let why = RowRefusal(rawValue: refusal)?.words ?? refusal
@@ -233,7 +232,7 @@ struct ExplainedEvents {
             if isExpiry { words += ", after the period of policy.delete-after" }
             var event = ExplainedEvent(
                 kind, (app.map { "\($0): " } ?? "") + words)
-            if !isBeside { event.key = key }
+            if !change.isBeside { event.key = key }
             (event.action, event.source, event.feed) = (change.action, change.source, change.feed)
             (event.before, event.after) = (change.before?.words, change.after?.words)
             (event.run, event.runKind) = (change.run, run?.kind)

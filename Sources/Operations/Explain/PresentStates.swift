@@ -160,8 +160,7 @@ struct PresentStates {
         }
         for row in rows where row.judgedByEvidence.isStale {
             guard let mark = row.judgedByEvidence.invalidatedAt else { continue }
-            let changed = facts.changes.filter { $0.refusal == nil }.compactMap(\.changed).max()
-            let due = max(mark, changed ?? mark).advanced(by: period)
+            let due = end(of: period, mark, row)
             guard facts.policy.isDue(row.judgedByEvidence, at: max(due, facts.now)) else {
                 return (
                     "never delete \(name(row)), because it is not sure that it registered before its "
@@ -173,6 +172,35 @@ struct PresentStates {
                 : ("keep \(name(row)) until \(due.rfc3339), and delete it then", due, false)
         }
         return (nil, nil, false)
+    }
+
+    /// The end of the period for a row. As the sweep does, it looks for changes by the row's key
+    /// alone, or, where the table has no marks, also for changes of the token's mark beside it,
+    /// whatever their app. A change keeps the row from the time at which its evidence is as old as
+    /// the period, because younger evidence keeps a row by its mark alone (see `RecentChanges`).
+    private func end(
+        of period: Int64, _ mark: EpochMilliseconds, _ row: TokenRow
+    ) -> EpochMilliseconds {
+        let keeping = facts.changes.compactMap { change -> Range<EpochMilliseconds>? in
+            guard change.refusal == nil, change.action != "delete",
+                change.source != "delete-after", let changed = change.changed,
+                change.isBeside ? row.mark == nil : change.key == row.key
+            else { return nil }
+            let isGivenBack = ["insert", "restore", "side-restore"].contains(change.action)
+            let evidence = isGivenBack ? nil : change.evidence?.advanced(by: period)
+            let end = changed.advanced(by: period)
+            return min(evidence ?? EpochMilliseconds(.min), end)..<end
+        }
+        func free(from time: EpochMilliseconds) -> EpochMilliseconds {
+            var time = time
+            while let end = keeping.lazy.filter({ $0.contains(time) }).map(\.upperBound).max() {
+                time = end
+            }
+            return time
+        }
+        let due = free(from: mark.advanced(by: period))
+        let next = free(from: max(due, facts.now))
+        return next > facts.now ? next : due
     }
 }
 

@@ -163,6 +163,12 @@ extension TokenFacts {
         }
     }
 
+    /// Whether an entry changed this row. An entry about a mark beside the table has no row's key; it
+    /// counts for the rows of its app and environment.
+    private func isChange(_ change: TokenChange, of row: TokenRow) -> Bool {
+        change.isBeside ? change.partition == row.partition : change.key == row.key
+    }
+
     /// The rule by which the ledger's entry was made. The registration of that time is known only
     /// where the row has no later one.
     func rule(of change: TokenChange) -> ExplainedEvent.Rule {
@@ -173,7 +179,7 @@ extension TokenFacts {
         case "side-mark" where change.before?.exists == true: return .moved
         default: break
         }
-        guard let row = rows.first(where: { $0.partition == change.partition }),
+        guard let row = rows.first(where: { isChange(change, of: $0) }),
             let time = change.evidence
         else { return .marked }
         switch policy.order(of: row.registeredAt, to: time) {
@@ -182,6 +188,11 @@ extension TokenFacts {
         default: return .marked
         }
     }
+}
+
+extension TokenChange {
+    /// Whether it changed the mark beside the table, and no row.
+    var isBeside: Bool { action.hasPrefix("side-") }
 }
 
 extension ExplainedEvent.Rule {

@@ -3,6 +3,10 @@
 // of the transactions (`ChangeOrder`) have no gaps when they are given out, and a purge drops a number
 // with its last entry. So the ledger is complete from the first number of the last run of numbers
 // without a gap, and the time of that number is the earliest for which the past is known.
+//
+// A purge keeps the last number, even without entries. Its time tells when the last change was, so
+// the past is known after it, whatever the setting of the purge was. Purges of older versions dropped
+// it too. Then nothing tells when the last change was, and only the present is known.
 
 import APNsProtocol
 import Database
@@ -21,13 +25,10 @@ package struct LedgerReach: Hashable, Sendable {
 }
 
 extension TokenTable {
-    /// How far back the ledger reaches. `now` is the database's time, `kept` how many milliseconds a
-    /// purge keeps by the settings; it decides only where every number was dropped.
+    /// How far back the ledger reaches. `now` is the database's time.
     ///
     /// - Throws: any failure of reading.
-    package func ledgerReach(
-        now: EpochMilliseconds, kept: Int64
-    ) throws(StoreFailure) -> LedgerReach {
+    package func ledgerReach(now: EpochMilliseconds) throws(StoreFailure) -> LedgerReach {
         let last = try ChangeStarts(session: session).lastNumber()
         // A purge adds the counts of the checkpoints that it drops to the totals of days.
         let canTell = try session.canRead(PushsweepTable.day.name, "day")
@@ -39,12 +40,17 @@ extension TokenTable {
                     + "FROM pushsweep_commit c WHERE c.number > 0 AND (c.number = 1 OR NOT EXISTS "
                     + "(SELECT 1 FROM pushsweep_commit p WHERE p.number > 0 "
                     + "AND p.number = c.number - 1)) ORDER BY c.number DESC LIMIT 1")
-            guard first.count > 0, first[0, 2].integer == last else {
-                // No number was ever given out, or each was dropped.
+            guard first.count > 0, let newest = first[0, 2].integer, newest >= last else {
+                // No number was ever given out, or the last one was dropped.
                 if last == 0, try !hasOlderEntries() { return LedgerReach(earliest: nil) }
-                return LedgerReach(earliest: last == 0 ? now : now.advanced(by: -kept))
+                return LedgerReach(earliest: now)
             }
             let time = dialect.ownTime("committed_at").mark(first[0, 1]) ?? now
+            for number in [newest, first[0, 0].integer ?? newest] {
+                guard let lost = try timeOfLoss(number) else { continue }
+                // What was before the number is not known at its own time either.
+                return LedgerReach(earliest: lost.advanced(by: 1))
+            }
             guard first[0, 0].integer == 1, try !hasOlderEntries(), canTell,
                 try connection.query("SELECT 1 FROM pushsweep_day LIMIT 1").count == 0
             else {
@@ -52,6 +58,17 @@ extension TokenTable {
             }
             return LedgerReach(earliest: nil)
         }
+    }
+
+    /// The time of a number that a purge left without all its entries; nil where it has them.
+    private func timeOfLoss(_ number: Int64) throws(SQLFailure) -> EpochMilliseconds? {
+        let rows = try connection.query(
+            "SELECT c.committed_at, c.last_seq - c.first_seq + 1, (SELECT COUNT(*) "
+                + "FROM pushsweep_change e WHERE e.run = c.run AND e.feed = c.feed "
+                + "AND e.part = c.part AND e.seq BETWEEN c.first_seq AND c.last_seq) "
+                + "FROM pushsweep_commit c WHERE c.number = ?", [.integer(number)])
+        guard rows.count > 0, rows[0, 1].integer != rows[0, 2].integer else { return nil }
+        return connection.dialect.ownTime("committed_at").mark(rows[0, 0])
     }
 
     /// Whether the ledger has entries of versions that did not number them.

@@ -8,7 +8,8 @@ import TokenHygiene
 // times, which would add a cost to every change. A sender may run for months, and the clock of a
 // host may be wrong. So an entry whose own time is younger stays, and so do the entries of a feed
 // whose checkpoint has moved since. A checkpoint and a record stay as long as their entries. The
-// numbers of transactions (see `ChangeOrder`) go last, each when none of its entries is left.
+// numbers of transactions (see `ChangeOrder`) go last, each when none of its entries is left. The last
+// number stays, because its time tells how far back the past is known (see `LedgerReach`).
 //
 // Deleting twice has no further effect, so no checkpoint is needed here. Numbers are counted before
 // each chunk is deleted, never taken from the server's count of affected rows.
@@ -58,7 +59,7 @@ extension TokenTable {
     }
 
     /// Drops the numbers of transactions before a time that have no entry left; see `ChangeOrder`.
-    /// The counter, number 0, stays.
+    /// The counter, number 0, stays, and so does the last number.
     ///
     /// - Returns: false where it was stopped early.
     private func dropNumbers(
@@ -74,8 +75,9 @@ extension TokenTable {
                     "SELECT c.number, EXISTS (SELECT 1 FROM pushsweep_change e WHERE "
                         + "e.run = c.run AND e.feed = c.feed AND e.part = c.part "
                         + "AND e.seq BETWEEN c.first_seq AND c.last_seq) FROM pushsweep_commit c "
-                        + "WHERE c.number > ? AND c.committed_at < ? ORDER BY c.number "
-                        + "LIMIT \(StatementShape.longest)", [start, time])
+                        + "WHERE c.number > ? AND c.committed_at < ? AND "
+                        + "c.number < (SELECT MAX(number) FROM pushsweep_commit) "
+                        + "ORDER BY c.number LIMIT \(StatementShape.longest)", [start, time])
                 let empty = (0..<rows.count).filter { rows[$0, 1].count == 0 }.map { rows[$0, 0] }
                 if !empty.isEmpty {
                     let padded = StatementShape.padded(empty)
