@@ -26,6 +26,7 @@ package enum BinaryFate: GatewayAction {
     /// It is discarded, and the connection reset.
     case reset
 
+    /// The fate of a notification for which a script names none: it is accepted.
     package static let usual = BinaryFate.accept
 
     /// Reads the spelling of the command line: `ok`, a status number, a number with `+` and the

@@ -27,9 +27,9 @@ package struct BinaryRecord: Sendable, Equatable {
     package var isAccepted: Bool { end == .accepted || end == .acceptedDead }
 }
 
+// Unchecked because the compiler cannot see that every access below holds the condition's lock.
 /// The log of the notifications to a binary gateway. With it, a test can find notifications that are
 /// missing and notifications that were sent twice.
-// Unchecked because the compiler cannot see that every access below holds the condition's lock.
 package final class BinaryLog: @unchecked Sendable {
     /// Counts of notifications.
     package struct Totals: Sendable, Equatable, Encodable {

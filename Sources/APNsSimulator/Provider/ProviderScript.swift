@@ -43,6 +43,7 @@ package enum ScriptedAction: GatewayAction {
     /// It is never answered.
     case stall
 
+    /// The action for a request for which a script names none: a 200.
     package static let usual = ScriptedAction.reply(.accepted)
 
     /// Reads the spelling of the command line: `ok`, a reason of APNs with `@` and milliseconds

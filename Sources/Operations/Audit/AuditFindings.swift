@@ -18,6 +18,7 @@ extension AuditReport {
         for app in apps {
             judgeCredentials(of: app)
             judgeTokens(of: app)
+            judgeForecast(of: app)
             judgeQueue(of: app)
             judgeDeep(of: app)
         }
@@ -178,6 +179,12 @@ extension AuditReport {
                     cause: "a device that comes back under the same token is not seen there",
                     cure: "let the application write the time; see docs/tables.md"))
         }
+    }
+
+    private mutating func judgeForecast(of app: AuditedApp) {
+        // Without rows nothing is due.
+        guard app.tokens.rows > 0 else { return }
+        let object = "\(app.app)/\(app.environment)"
         if app.forecast.waiting > 0 {
             add(
                 AuditFinding(

@@ -34,10 +34,10 @@ package struct DeliveryWish: Sendable {
     /// The format of the list.
     package var format = DeliveryFormat.text
 
-    /// The most notifications where nothing else is wished.
+    /// The most notifications without `--limit`.
     package static let usualLimit = 100
 
-    /// Wishes all notifications up to the usual limit, as text.
+    /// Selects all notifications up to the usual limit, as text.
     package init() {}
 }
 

@@ -53,7 +53,7 @@ package struct Enqueue {
         /// The time before which the notifications are not sent.
         package var notBefore: EpochMilliseconds?
 
-        /// Whether `pushType` follows from the payload, and nobody asked for it.
+        /// Whether `pushType` follows from the payload, and no option named it.
         fileprivate(set) var impliesPushType = false
 
         /// Takes the payload and the option or file that it came from; all other fields are nil.
