@@ -14,6 +14,8 @@ import Synchronization
 struct SendBinaryBenchmark {
     /// The notifications on their way at once, as `pushsweep send` has them.
     private static let window = 20_000
+    /// The notifications of one list handed over.
+    private static let batch = 1_000
     /// The bytes of one raw write: as in the provider.
     private static let piece = 64 << 10
 
@@ -40,12 +42,16 @@ struct SendBinaryBenchmark {
                     priority: .immediate), token: item.token, payload: item.payload
             ).encode(into: &bytes)
         }
+        // A sender hands over lists that it has made from rows.
+        let batches = stride(from: 0, to: count, by: Self.batch).map {
+            Array(notifications[$0..<min($0 + Self.batch, count)])
+        }
         var ours: [Double] = []
         var raw: [Double] = []
         for round in 0...context.runs {
             context.note("send-binary: round \(round) of \(context.runs)")
             raw.append(Double(count) / (try write(bytes)))
-            ours.append(Double(count) / (try send(notifications, bytes.count)))
+            ours.append(Double(count) / (try send(notifications[0], batches, bytes.count)))
         }
         let ratio = median(zip(ours, raw).dropFirst().map { $0 / $1 })
         return Figure(
@@ -88,23 +94,26 @@ struct SendBinaryBenchmark {
     }
 
     /// Seconds until the gateway has read all frames of the provider, after a first one that connects.
-    private func send(_ notifications: [ProviderNotification], _ bytes: Int) throws -> Double {
+    private func send(
+        _ first: ProviderNotification, _ batches: [[ProviderNotification]], _ bytes: Int
+    ) throws -> Double {
         let drain = try Drain(certificates)
         let provider = try BinaryProvider(.local(drain.port, certificates))
-        provider.submit([notifications[0]])
+        provider.submit([first])
         while provider.outcomes(within: 1_000).isEmpty {
             if let failure = provider.failure { throw failure }
         }
         let before = try drain.bytes(after: 1)
         let began = DispatchTime.now().uptimeNanoseconds
         var (given, settled) = (0, 0)
-        while settled < notifications.count {
-            if given < notifications.count, given - settled < Self.window {
-                let end = min(given + 1_000, notifications.count, settled + Self.window)
-                provider.submit(Array(notifications[given..<end]))
-                given = end
+        var rest = batches[...]
+        while settled < count {
+            if let batch = rest.first, given - settled + batch.count <= Self.window {
+                provider.submit(batch)
+                given += batch.count
+                rest = rest.dropFirst()
             }
-            let mayGive = given < notifications.count && given - settled < Self.window
+            let mayGive = rest.first.map { given - settled + $0.count <= Self.window } ?? false
             for outcome in provider.outcomes(within: mayGive ? 0 : 20) {
                 guard outcome.kind == .accepted else {
                     throw BenchmarkFailure(description: "\(outcome.kind)")

@@ -80,6 +80,16 @@ package struct DeviceToken: Sendable {
         if let rest { buffer.append(contentsOf: rest) }
     }
 
+    /// Copies the raw bytes to the beginning of a buffer.
+    ///
+    /// - Precondition: the buffer has room for them.
+    func copy(to buffer: UnsafeMutableRawBufferPointer) {
+        precondition(buffer.count >= count)
+        withHead { buffer.copyMemory(from: $0) }
+        guard let rest else { return }
+        UnsafeMutableRawBufferPointer(rebasing: buffer[Self.usualLength...]).copyBytes(from: rest)
+    }
+
     /// The canonical spelling: lower-case hex, two digits per byte. This is the whole, private
     /// token: for databases and requests, never for logs or reports.
     package var hex: String {

@@ -10,7 +10,7 @@ struct BinaryWindowTests {
     private static func window(_ count: Int, wait: Int64 = 1_000) throws -> BinaryWindow {
         var window = BinaryWindow(wait: wait)
         for number in 1...count {
-            window.append(try notification(number), end: number * 100)
+            window.append([try notification(number)], ends: [number * 100])
         }
         return window
     }
@@ -146,9 +146,14 @@ struct BinaryWindowTests {
                 now += Int64.random(in: 0...30, using: &random)
                 switch Int.random(in: 0...2, using: &random) {
                 case 0:
-                    added += 1
-                    offset += Int.random(in: 50...150, using: &random)
-                    window.append(try Self.notification(added), end: offset)
+                    var (batch, ends): ([ProviderNotification], [Int]) = ([], [])
+                    for _ in 0..<Int.random(in: 0...4, using: &random) {
+                        added += 1
+                        offset += Int.random(in: 50...150, using: &random)
+                        batch.append(try Self.notification(added))
+                        ends.append(offset)
+                    }
+                    window.append(batch[...], ends: ends)
                 case 1: window.received(Int.random(in: 0...offset, using: &random), at: now)
                 default: left += window.settle(at: now)
                 }
@@ -177,7 +182,7 @@ struct BinaryConversationTests {
         var conversation = BinaryConversation(wait: 1_000)
         conversation.connected()
         for number in 1...3 {
-            conversation.put(try BinaryWindowTests.notification(number), end: number * 100)
+            conversation.put([try BinaryWindowTests.notification(number)], ends: [number * 100])
         }
         return conversation
     }
@@ -195,7 +200,7 @@ struct BinaryConversationTests {
         var pauses: [Int] = []
         for _ in 0..<9 {
             conversation.connected()
-            conversation.put(try BinaryWindowTests.notification(1), end: 100)
+            conversation.put([try BinaryWindowTests.notification(1)], ends: [100])
             _ = conversation.refused(BinaryErrorPacket(.invalidToken, identifier: 1), sent: 100)
             guard case .milliseconds(let pause) = conversation.ended() else {
                 Issue.record("it gave up")
@@ -212,7 +217,7 @@ struct BinaryConversationTests {
         var pauses: [BinaryConversation.Pause] = []
         for _ in 0..<3 {
             conversation.connected()
-            conversation.put(try BinaryWindowTests.notification(1), end: 100)
+            conversation.put([try BinaryWindowTests.notification(1)], ends: [100])
             _ = conversation.lost(sent: 100)
             pauses.append(conversation.ended())
         }
@@ -233,7 +238,7 @@ struct BinaryConversationTests {
             rooms.append(room)
             for _ in 0..<room {
                 sent += 1
-                conversation.put(try BinaryWindowTests.notification(sent), end: sent * 100)
+                conversation.put([try BinaryWindowTests.notification(sent)], ends: [sent * 100])
             }
             _ = conversation.received(sent * 100, at: now)
             now += 1_000
@@ -250,7 +255,7 @@ struct BinaryConversationTests {
         var conversation = try Self.connected()
         for _ in 0..<2 { _ = conversation.ended() }
         conversation.connected()
-        conversation.put(try BinaryWindowTests.notification(1), end: 100)
+        conversation.put([try BinaryWindowTests.notification(1)], ends: [100])
         _ = conversation.received(100, at: 0)
         #expect(conversation.received(100, at: 1_000).count == 1)
         #expect(conversation.ended() == .milliseconds(0))

@@ -140,21 +140,40 @@ struct BinaryConnection: ~Copyable {
         written = 0
         let room = conversation.room(of: plan.window)
         guard room > 0, !queues.isStopping, !conversation.isDraining else { return }
-        if again.isEmpty { again = queues.takeNotifications(room)[...] }
-        var count = 0
-        while count < min(room, again.count), frames.count < Self.piece, !conversation.isDraining {
-            let notification = again[again.startIndex + count]
-            count += 1
-            do throws(BinaryFault) {
-                try plan.frame(notification, conversation.nextIdentifier).encode(into: &frames)
-                conversation.put(notification, end: start + frames.count)
-            } catch {
-                queues.deliver([
-                    ProviderOutcome(key: notification.key, kind: .unsendable(error))
-                ])
+        if again.isEmpty { again = queues.takeNotifications(room) }
+        let end = again.startIndex + min(room, again.count)
+        while again.startIndex < end, frames.count < Self.piece {
+            let (ends, fault) = encode(again[..<end], start: start)
+            conversation.put(again.prefix(ends.count), ends: ends)
+            again = again.dropFirst(ends.count)
+            if let fault, let refused = again.popFirst() {
+                queues.deliver([ProviderOutcome(key: refused.key, kind: .unsendable(fault))])
             }
         }
-        again = again.dropFirst(count)
+    }
+
+    /// Makes frames until the piece is full or a notification fits into no frame, whose fault it
+    /// returns. `ends` are the places on the connection at which the frames end.
+    private mutating func encode(
+        _ list: ArraySlice<ProviderNotification>, start: Int
+    ) -> (ends: [Int], fault: BinaryFault?) {
+        let first = conversation.nextIdentifier
+        var ends: [Int] = []
+        ends.reserveCapacity(min(list.count, Self.piece / 256))
+        // Through a pointer no notification is copied.
+        let fault = list.withUnsafeBufferPointer { list -> BinaryFault? in
+            for place in list.indices {
+                guard frames.count < Self.piece else { break }
+                do throws(BinaryFault) {
+                    try plan.frame(list[place], first + UInt32(place)).encode(into: &frames)
+                } catch {
+                    return error
+                }
+                ends.append(start + frames.count)
+            }
+            return nil
+        }
+        return (ends, fault)
     }
 
     // MARK: Listening

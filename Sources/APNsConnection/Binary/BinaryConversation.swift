@@ -63,23 +63,23 @@ struct BinaryConversation {
         acceptedHere = 0
     }
 
-    /// How many more notifications may be open, of at most `most`. After a loss a connection gets
+    /// How many more notifications may be open, of at most `most`, as far as identifiers last. After a loss a connection gets
     /// three, and then twice as many as were accepted on it: a gateway whose host acknowledges what
     /// nobody reads costs few.
     func room(of most: Int) -> Int {
         let limit = isCautious ? min(most, max(Self.firstAfterLoss, 2 * acceptedHere)) : most
-        return limit - window.count
+        return min(limit - window.count, window.identifiersLeft)
     }
 
     /// The identifier of the next frame.
     var nextIdentifier: UInt32 { window.next }
 
     /// Whether no more may be put on this connection.
-    var isDraining: Bool { window.isExhausted }
+    var isDraining: Bool { window.identifiersLeft == 0 }
 
-    /// A frame is about to be written; the connection has `end` bytes with it.
-    mutating func put(_ notification: ProviderNotification, end: Int) {
-        window.append(notification, end: end)
+    /// Frames are about to be written; the connection has `ends` bytes with each of them.
+    mutating func put(_ notifications: ArraySlice<ProviderNotification>, ends: [Int]) {
+        window.append(notifications, ends: ends)
     }
 
     /// The gateway's host has received `offset` bytes; returns the keys of the notifications that

@@ -43,9 +43,11 @@ struct BinaryWindow {
 
     /// The wait after a receipt, in milliseconds.
     private let wait: Int64
-    private var notifications: [ProviderNotification] = []
+    /// The open notifications, as slices of the lists in which they came: none of them is copied.
+    private var batches: [ArraySlice<ProviderNotification>] = []
     /// For each notification, the number of bytes of the connection up to its end.
     private var ends: [Int] = []
+    /// The place in `ends` of the first open notification.
     private var head = 0
     private var receipts: [Receipt] = []
     /// The identifier of the first open notification.
@@ -57,17 +59,21 @@ struct BinaryWindow {
     init(wait: Int64) { self.wait = wait }
 
     /// Number of open notifications.
-    var count: Int { notifications.count - head }
+    var count: Int { ends.count - head }
     /// Whether none is open.
     var isEmpty: Bool { count == 0 }
-    /// Whether the identifiers of this connection are used up.
-    var isExhausted: Bool { next == .max }
+    /// Number of identifiers of this connection that are not used.
+    var identifiersLeft: Int { Int(UInt32.max - next) }
 
-    /// Takes a notification in, whose frame ends at `end` bytes of the connection.
-    mutating func append(_ notification: ProviderNotification, end: Int) {
-        notifications.append(notification)
-        ends.append(end)
-        next += 1
+    /// Takes notifications in, whose frames end at these numbers of bytes of the connection.
+    ///
+    /// - Precondition: each notification has its end, and an identifier is left for it.
+    mutating func append(_ batch: ArraySlice<ProviderNotification>, ends: [Int]) {
+        precondition(batch.count == ends.count)
+        guard !batch.isEmpty else { return }
+        batches.append(batch)
+        self.ends += ends
+        next += UInt32(ends.count)
     }
 
     // MARK: Silence
@@ -97,14 +103,25 @@ struct BinaryWindow {
     /// The time of the next look at what silence settles; nil while no receipt is open.
     var nextSettlement: Int64? { receipts.first.map { $0.time + wait } }
 
-    /// Only keys are returned: a slice would keep the array shared, so that removing copies it.
     private mutating func removeFirst(_ count: Int) -> [UInt64] {
-        let keys = (head..<head + count).map { notifications[$0].key }
+        var keys: [UInt64] = []
+        keys.reserveCapacity(count)
+        var used = 0
+        while keys.count < count {
+            let batch = batches[used]
+            let part = batch.prefix(count - keys.count)
+            for place in part.indices { keys.append(part[place].key) }
+            if part.count == batch.count {
+                used += 1
+            } else {
+                batches[used] = batch[part.endIndex...]
+            }
+        }
+        batches.removeFirst(used)
         head += count
         first += UInt32(count)
-        // Moving the rest costs each notification one move at most.
-        if head >= notifications.count / 2 {
-            notifications.removeFirst(head)
+        // Moving the rest costs each end one move at most.
+        if head >= ends.count / 2 {
             ends.removeFirst(head)
             head = 0
         }
@@ -122,7 +139,7 @@ struct BinaryWindow {
         if packet.identifier > 0, packet.identifier < first {
             // The named one is refused itself, unless the gateway says that it was its last good one.
             resolution.settledTooEarly = Int(first - packet.identifier) - (isDone ? 1 : 0)
-            resolution.again = notifications[head...]
+            resolution.again = open
             clear()
             return resolution
         }
@@ -132,8 +149,8 @@ struct BinaryWindow {
             return abandonAfterPacket(sent: sent)
         }
         defer { clear() }
-        let open = notifications[head...]
-        let place = open.startIndex + Int(packet.identifier - first)
+        let open = open
+        let place = Int(packet.identifier - first)
         resolution.accepted = open[..<(isDone ? place + 1 : place)].map(\.key)
         if !isDone { resolution.refused = (open[place], packet.status) }
         resolution.again = open[(place + 1)...]
@@ -147,8 +164,9 @@ struct BinaryWindow {
         var end = head
         while end < ends.count, ends[end] <= sent { end += 1 }
         var resolution = Resolution()
-        resolution.unknown = notifications[head..<end]
-        resolution.again = notifications[end...]
+        let open = open
+        resolution.unknown = open[..<(end - head)]
+        resolution.again = open[(end - head)...]
         return resolution
     }
 
@@ -160,6 +178,9 @@ struct BinaryWindow {
         if resolution.unknown.isEmpty, hasSettled { resolution.settledTooEarly = 1 }
         return resolution
     }
+
+    /// All open notifications, from place 0 on.
+    private var open: ArraySlice<ProviderNotification> { Array(batches.joined())[...] }
 
     private mutating func clear() { self = BinaryWindow(wait: wait) }
 }

@@ -120,8 +120,10 @@ struct ProviderConnection: ~Copyable {
             conversation.pausedForRefusals()
         }
         session.maximumStreams = conversation.streams
-        if session.room > again.count && !queues.isStopping {
-            again += queues.takeNotifications(session.room - again.count)
+        while session.room > again.count && !queues.isStopping {
+            let more = queues.takeNotifications(session.room - again.count)
+            guard !more.isEmpty else { break }
+            again += more
         }
         try writer.renewToken()
         var sent = 0

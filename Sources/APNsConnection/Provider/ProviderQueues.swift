@@ -8,9 +8,12 @@ import Synchronization
 /// The queues of one provider, and the state of its threads.
 final class ProviderQueues: Sendable {
     private struct State {
-        var waiting: [ProviderNotification] = []
-        /// The number of leading elements of `waiting` that are already taken.
+        /// The lists as the caller gave them, so that no notification is copied.
+        var waiting: [ArraySlice<ProviderNotification>] = []
+        /// The number of leading lists of `waiting` that are already taken.
         var taken = 0
+        /// The number of notifications in the other ones.
+        var count = 0
         var outcomes: [ProviderOutcome] = []
         var isStopping = false
         var failure: ProviderFailure?
@@ -64,14 +67,15 @@ final class ProviderQueues: Sendable {
 
     /// For the caller: adds notifications.
     func add(_ notifications: [ProviderNotification]) {
+        guard !notifications.isEmpty else { return }
         let threads = state.withLock { state in
-            // Taken elements are removed as soon as they are half of the list. So the list stays as
-            // long as the waiting ones, and moving the rest costs each notification one move.
-            if state.taken >= state.waiting.count / 2 {
+            // Taken lists are removed as soon as they are half of all, so each list moves once.
+            if state.taken > state.waiting.count / 2 {
                 state.waiting.removeFirst(state.taken)
                 state.taken = 0
             }
-            state.waiting += notifications
+            state.waiting.append(notifications[...])
+            state.count += notifications.count
             return max(1, state.threads)
         }
         for _ in 0..<min(threads, notifications.count) { notificationsReady.signal() }
@@ -80,11 +84,8 @@ final class ProviderQueues: Sendable {
     /// For the caller: removes and returns the notifications that no connection has taken.
     func withdraw() -> [ProviderNotification] {
         state.withLock { state in
-            defer {
-                state.waiting = []
-                state.taken = 0
-            }
-            return Array(state.waiting[state.taken...])
+            defer { (state.waiting, state.taken, state.count) = ([], 0, 0) }
+            return Array(state.waiting[state.taken...].joined())
         }
     }
 
@@ -120,27 +121,28 @@ final class ProviderQueues: Sendable {
     }
 
     /// For a connection: the number of waiting notifications.
-    var count: Int { state.withLock { $0.waiting.count - $0.taken } }
+    var count: Int { state.withLock { $0.count } }
 
     /// Whether the caller has called `stop`.
     var isStopping: Bool { state.withLock { $0.isStopping } }
 
-    /// For a connection: takes notifications, at most `limit`.
-    func takeNotifications(_ limit: Int) -> [ProviderNotification] {
+    /// For a connection: takes the next notifications of one list, at most `limit`; more may wait.
+    /// Empty when none waits.
+    func takeNotifications(_ limit: Int) -> ArraySlice<ProviderNotification> {
         guard limit > 0 else { return [] }
         return state.withLock { state in
-            // All of them move without a copy.
-            if state.taken == 0, state.waiting.count <= limit {
-                defer { state.waiting = [] }
-                return state.waiting
+            guard state.taken < state.waiting.count else { return [] }
+            let list = state.waiting[state.taken]
+            let part = list.prefix(limit)
+            // Taken notifications and their payloads leave the queue.
+            state.waiting[state.taken] = list[part.endIndex...]
+            if part.count == list.count {
+                state.waiting[state.taken] = []
+                state.taken += 1
+                if state.taken == state.waiting.count { (state.waiting, state.taken) = ([], 0) }
             }
-            let end = min(state.waiting.count, state.taken + limit)
-            defer {
-                state.taken = end
-                // Taken notifications and their payloads leave the queue.
-                if end == state.waiting.count { (state.waiting, state.taken) = ([], 0) }
-            }
-            return Array(state.waiting[state.taken..<end])
+            state.count -= part.count
+            return part
         }
     }
 
@@ -153,8 +155,12 @@ final class ProviderQueues: Sendable {
     func deliver(_ outcomes: [ProviderOutcome]) {
         guard !outcomes.isEmpty else { return }
         let wasEmpty = state.withLock { state in
-            defer { state.outcomes += outcomes }
-            return state.outcomes.isEmpty
+            guard state.outcomes.isEmpty else {
+                state.outcomes += outcomes
+                return false
+            }
+            state.outcomes = outcomes
+            return true
         }
         if wasEmpty { outcomesReady.signal() }
     }

@@ -25,7 +25,7 @@ package struct BinaryErrorPacket: Hashable, Sendable, CustomStringConvertible {
     package func encode(into buffer: inout [UInt8]) {
         buffer.append(Self.command)
         buffer.append(status.number)
-        buffer.append(bigEndian: identifier)
+        withUnsafeBytes(of: identifier.bigEndian) { buffer.append(contentsOf: $0) }
     }
 
     /// One clause for messages, without the notification's content.

@@ -170,52 +170,86 @@ extension BinaryFrame {
 
     /// Appends the wire form; items of command 2 in the order of their numbers.
     package func encode(into buffer: inout [UInt8]) {
-        buffer.append(command.rawValue)
+        let length = encodedLength
+        // Each append to an array checks its capacity, so a frame is appended at once.
+        withUnsafeTemporaryAllocation(byteCount: length, alignment: 1) { bytes in
+            var writer = FrameWriter(bytes)
+            write(to: &writer)
+            precondition(writer.count == length)
+            buffer.append(contentsOf: UnsafeRawBufferPointer(bytes))
+        }
+    }
+
+    private func write(to writer: inout FrameWriter) {
+        writer.put(command.rawValue)
         switch fields {
-        case .simple: encodeBody(into: &buffer)
+        case .simple: writeBody(to: &writer)
         case .enhanced(let identifier, let expiration):
-            buffer.append(bigEndian: identifier)
-            buffer.append(bigEndian: expiration.headerValue)
-            encodeBody(into: &buffer)
+            writer.put(identifier)
+            writer.put(expiration.headerValue)
+            writeBody(to: &writer)
         case .framed(let identifier, let expiration, let priority):
-            buffer.append(bigEndian: UInt32(itemsLength))
-            begin(.token, token.count, &buffer)
-            token.append(to: &buffer)
-            begin(.payload, payload.count, &buffer)
-            buffer.append(contentsOf: payload)
-            if let identifier {
-                begin(.identifier, 4, &buffer)
-                buffer.append(bigEndian: identifier)
-            }
-            if let expiration {
-                begin(.expiration, 4, &buffer)
-                buffer.append(bigEndian: expiration.headerValue)
-            }
-            if let priority {
-                begin(.priority, 1, &buffer)
-                buffer.append(priority.rawValue)
-            }
+            writer.put(UInt32(itemsLength))
+            writer.put(headerOf: .token, length: token.count)
+            writer.put(token)
+            writer.put(headerOf: .payload, length: payload.count)
+            writer.put(payload)
+            if let identifier { writer.put(.identifier, identifier) }
+            if let expiration { writer.put(.expiration, expiration.headerValue) }
+            if let priority { writer.put(.priority, priority.rawValue) }
         }
     }
 
     /// Token and payload with their lengths, as in commands 0 and 1.
-    private func encodeBody(into buffer: inout [UInt8]) {
-        buffer.append(bigEndian: UInt16(token.count))
-        token.append(to: &buffer)
-        buffer.append(bigEndian: UInt16(payload.count))
-        buffer.append(contentsOf: payload)
-    }
-
-    private func begin(_ item: BinaryItem, _ length: Int, _ buffer: inout [UInt8]) {
-        buffer.append(item.rawValue)
-        buffer.append(bigEndian: UInt16(length))
+    private func writeBody(to writer: inout FrameWriter) {
+        writer.put(UInt16(token.count))
+        writer.put(token)
+        writer.put(UInt16(payload.count))
+        writer.put(payload)
     }
 }
 
-extension [UInt8] {
-    /// Appends a number in the byte order of the network.
-    mutating func append<Number: FixedWidthInteger>(bigEndian number: Number) {
-        Swift.withUnsafeBytes(of: number.bigEndian) { append(contentsOf: $0) }
+/// Writes the parts of a frame one after the other into a buffer that has room for all of them.
+private struct FrameWriter {
+    private var rest: UnsafeMutableRawBufferPointer
+    /// The number of bytes written.
+    private(set) var count = 0
+
+    init(_ buffer: UnsafeMutableRawBufferPointer) { rest = buffer }
+
+    private mutating func advance(_ length: Int) {
+        rest = UnsafeMutableRawBufferPointer(rebasing: rest[length...])
+        count += length
+    }
+
+    /// A number in the byte order of the network.
+    mutating func put<Number: FixedWidthInteger>(_ number: Number) {
+        let length = MemoryLayout<Number>.size
+        precondition(rest.count >= length)
+        rest.storeBytes(of: number.bigEndian, as: Number.self)
+        advance(length)
+    }
+
+    mutating func put(_ token: DeviceToken) {
+        token.copy(to: rest)
+        advance(token.count)
+    }
+
+    mutating func put(_ bytes: [UInt8]) {
+        rest.copyBytes(from: bytes)
+        advance(bytes.count)
+    }
+
+    /// The header of an item.
+    mutating func put(headerOf item: BinaryItem, length: Int) {
+        put(item.rawValue)
+        put(UInt16(length))
+    }
+
+    /// An item whose data is a number.
+    mutating func put<Number: FixedWidthInteger>(_ item: BinaryItem, _ number: Number) {
+        put(headerOf: item, length: MemoryLayout<Number>.size)
+        put(number)
     }
 }
 
