@@ -98,7 +98,8 @@ cluster_start_node() {
             "node that knows most: scripts/cluster galera node N bootstrap, then start the others." \
             "bootstrap compares their positions and refuses one that is behind"
     fi
-    node_start "$1"
+    # From its own position on it needs only the latest changes, else everything.
+    node_start "$1" --wsrep-start-position="$(galera_recovered "$1")"
     galera_await_sync "$1"
 }
 
@@ -120,17 +121,22 @@ galera_isolate() {
         cluster_fail "node $1 does not answer"
 }
 
-# The last change that a node has, whether it runs or not.
-galera_position() {
-    local folder=$CLUSTER_HOME/node/$1
-    if node_process "$1" >/dev/null; then
-        galera_value "$1" last_committed
-        return
-    fi
-    # The server reads its own files, writes the position into its log and ends.
+# The history and the last change of a node that is down, as HISTORY:NUMBER. The server reads its own files,
+# writes the position into its log and ends.
+galera_recovered() {
     node_run "$1" --wsrep-recover
     node_await_end "$1" "$MARIADB_PID"
-    sed -n 's/.*Recovered position: *[-0-9a-f]*:\(-\{0,1\}[0-9]*\).*/\1/p' "$folder/log" | tail -n 1
+    sed -n 's/.*Recovered position: *\([-0-9a-f]*:-\{0,1\}[0-9]*\).*/\1/p' "$CLUSTER_HOME/node/$1/log" |
+        tail -n 1
+}
+
+# The number of the last change that a node has, whether it runs or not.
+galera_position() {
+    if node_process "$1" >/dev/null; then
+        galera_value "$1" last_committed
+    else
+        galera_recovered "$1" | sed 's/.*://'
+    fi
 }
 
 # Begins a cluster anew with one node: after all ended, or where the rest is not the majority.
@@ -151,7 +157,7 @@ galera_bootstrap() {
         node_sql "$1" "SET GLOBAL wsrep_provider_options = 'pc.bootstrap=YES'"
     else
         sed -i 's/^safe_to_bootstrap:.*/safe_to_bootstrap: 1/' "$file"
-        node_start "$1" --wsrep-new-cluster
+        node_start "$1" --wsrep-new-cluster --wsrep-start-position="$(galera_recovered "$1")"
     fi
     galera_await_sync "$1"
 }

@@ -22,6 +22,10 @@ parts_need() {
     done
     [ ${#missing[@]} -gt 0 ] || return 0
     echo "cluster: unpacking ${missing[*]} in $PARTS_HOME" >&2
+    # What is no secret may serve another user of the same sources.
+    local mask
+    mask=$(umask)
+    umask 022
     mkdir -p "$PARTS_HOME/have"
     rm -rf "$PARTS_HOME/download"
     mkdir "$PARTS_HOME/download"
@@ -37,6 +41,7 @@ parts_need() {
     done
     rm -rf "$PARTS_HOME/download"
     for wanted in "${missing[@]}"; do : >"$PARTS_HOME/have/$wanted"; done
+    umask "$mask"
 }
 
 parts_file() {
