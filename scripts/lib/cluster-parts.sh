@@ -26,10 +26,10 @@ parts_need() {
     local mask
     mask=$(umask)
     umask 022
-    mkdir -p "$PARTS_HOME/have" && [ -w "$PARTS_HOME" ] || {
+    if ! mkdir -p "$PARTS_HOME/have" || [ ! -w "$PARTS_HOME" ]; then
         echo "cluster: cannot write $PARTS_HOME; use a copy of the sources that is yours" >&2
         return 1
-    }
+    fi
     rm -rf "$PARTS_HOME/download"
     mkdir "$PARTS_HOME/download"
     if ! (cd "$PARTS_HOME/download" &&
