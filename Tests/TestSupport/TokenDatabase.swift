@@ -82,6 +82,8 @@ package final class TokenDatabase {
         }
         if engine == .mariaDB && Environment.text("PUSHSWEEP_TEST_CLUSTER_KIND") == "spider" {
             try spread("active_users", by: "device_token")
+            // No shard sees the rows of another one, so `id` alone is no key any more.
+            settings.mapping.key = ["id", "device_token"]
         }
     }
 
