@@ -80,24 +80,10 @@ package final class TokenDatabase {
         for statement in SchemaScript.whole(for: settings.location).statements {
             try sql.run(statement)
         }
-        if engine == .mariaDB && Environment.text("PUSHSWEEP_TEST_CLUSTER_KIND") == "spider" {
-            try spread("active_users", by: "device_token")
+        if engine == .mariaDB && SpreadTable.isUsed {
+            try SpreadTable.spread("\(name).active_users", by: "device_token")
             // No shard sees the rows of another one, so `id` alone is no key any more.
             settings.mapping.key = ["id", "device_token"]
-        }
-    }
-
-    /// Spreads a table over the shards of the Spider cluster that the environment names.
-    private func spread(_ table: String, by column: String) throws {
-        let script = URL(filePath: #filePath).deletingLastPathComponent()
-            .appending(path: "../../scripts/cluster").standardizedFileURL
-        let process = Process()
-        process.executableURL = script
-        process.arguments = ["spider", "spread", "\(name).\(table)", column]
-        try process.run()
-        process.waitUntilExit()
-        guard process.terminationStatus == 0 else {
-            throw TestFailure("scripts/cluster spider spread \(name).\(table) failed")
         }
     }
 
