@@ -23,7 +23,7 @@ struct ApplyBenchmark {
     }
 
     /// The measurements of one application by Pushsweep.
-    private struct Run {
+    struct Run {
         var total = 0.0
         var classifying = 0.0
         /// Seconds of processor time in this process, without the server's.
@@ -114,7 +114,8 @@ struct ApplyBenchmark {
         return figure
     }
 
-    private func apply(_ table: LargeTable, connections: Int) throws -> Run {
+    /// Applies the table's evidence as a sweep does, on so many connections.
+    func apply(_ table: LargeTable, connections: Int) throws -> Run {
         let longest = Mutex(0.0)
         var pacing = Pacing()
         pacing.transactionTook = { took in longest.withLock { $0 = max($0, took) } }

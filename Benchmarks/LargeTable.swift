@@ -9,26 +9,47 @@ struct BenchmarkFailure: Error, CustomStringConvertible {
     let description: String
 }
 
-/// The MariaDB server that the environment names.
+/// A MariaDB server that the environment names by its socket, all with the same account.
 enum BenchmarkServer {
+    /// The server of most figures; with `scripts/bench --on` a node of a cluster.
+    case main
+    /// A server by itself beside the cluster, for figures that compare the two.
+    case plain
+    /// Another node of the cluster, by its name.
+    case node(String)
+
     /// Settings for one of its databases, and its address in the form of a settings file.
     static func settings(
-        database: String
+        database: String, on server: BenchmarkServer = .main
     ) throws -> (settings: StoreSettings, address: String) {
-        let environment = ProcessInfo.processInfo.environment
-        func value(_ name: String) throws -> String {
-            guard let value = environment["PUSHSWEEP_TEST_MARIADB_\(name)"] else {
-                throw BenchmarkFailure(
-                    description: "no MariaDB in the environment; run scripts/bench")
+        let socket =
+            switch server {
+            case .main: "MARIADB_SOCKET"
+            case .plain: "PLAIN_SOCKET"
+            case .node(let name): "CLUSTER_\(name.uppercased())_SOCKET"
             }
-            return value
-        }
-        let address = try "mysql+unix://\(value("SOCKET"))?db=\(database)&user=\(value("USER"))"
+        let password =
+            if case .plain = server { "PLAIN_PASSWORD" } else { "MARIADB_PASSWORD" }
+        let address =
+            try "mysql+unix://\(value(socket))?db=\(database)&user=\(value("MARIADB_USER"))"
         var settings = StoreSettings(
             location: try StoreLocation(address, relativeTo: "/"),
-            password: try value("PASSWORD"))
+            password: try value(password))
         settings.timeouts.read = 3_600
         return (settings, address)
+    }
+
+    /// The kind of cluster to which the main server belongs; nil for none.
+    static var cluster: String? {
+        ProcessInfo.processInfo.environment["PUSHSWEEP_TEST_CLUSTER_KIND"]
+    }
+
+    private static func value(_ name: String) throws -> String {
+        guard let value = ProcessInfo.processInfo.environment["PUSHSWEEP_TEST_\(name)"] else {
+            throw BenchmarkFailure(
+                description: "no PUSHSWEEP_TEST_\(name) in the environment; run scripts/bench")
+        }
+        return value
     }
 }
 
@@ -41,14 +62,17 @@ final class LargeTable {
     let evidence: [TokenEvidence]
     /// Number of rows in the table.
     let rows: Int
-    private let database: String
+    /// Name of the database.
+    let database: String
 
-    package init(rows: Int, _ context: BenchmarkContext) throws {
+    package init(
+        rows: Int, on server: BenchmarkServer = .main, _ context: BenchmarkContext
+    ) throws {
         self.rows = rows
         database = "ps_bench_\(getpid())"
-        try Self.connection(BenchmarkServer.settings(database: "mysql").settings)
+        try Self.connection(BenchmarkServer.settings(database: "mysql", on: server).settings)
             .run("CREATE DATABASE \(database)")
-        settings = try BenchmarkServer.settings(database: database).settings
+        settings = try BenchmarkServer.settings(database: database, on: server).settings
         sql = try Self.connection(settings)
         for statement in SchemaScript.whole(for: settings.location).statements {
             try sql.run(statement)

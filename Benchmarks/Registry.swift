@@ -18,6 +18,8 @@ struct Benchmark: Sendable {
     let summary: String
     /// Whether it needs the MariaDB server that the environment names.
     let needsMariaDB: Bool
+    /// The kind of cluster that it needs, by `scripts/bench --on`; nil for none.
+    var cluster: String?
     let run: @Sendable (BenchmarkContext) throws -> Figure
 
     /// All benchmarks, in the order in which they run.
@@ -54,6 +56,16 @@ struct Benchmark: Sendable {
                 "marking on one connection, per token, against one statement and commit per row",
             needsMariaDB: true,
             run: { try ApplyBenchmark(action: .mark, context: $0).againstRows() }),
+        Benchmark(
+            name: "apply-galera",
+            summary: "marking on a Galera node, per token, against a server by itself",
+            needsMariaDB: true, cluster: "galera",
+            run: { try ClusterBenchmark(context: $0, writers: 0).run() }),
+        Benchmark(
+            name: "apply-galera-writers",
+            summary: "the same while four writers on other nodes change rows of the same tokens",
+            needsMariaDB: true, cluster: "galera",
+            run: { try ClusterBenchmark(context: $0, writers: 4).run() }),
         Benchmark(
             name: "import",
             summary:

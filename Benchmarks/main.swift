@@ -33,7 +33,11 @@ struct BenchmarkCommand: ParsableCommand {
         for name in names { try Self.check(name) }
         // Benchmarks of whole processes run first, in the registry's order. The kernel counts the
         // memory of the parent as a new process's own peak, so this process must still be small then.
-        let chosen = Benchmark.all.filter { names.isEmpty || names.contains($0.name) }
+        let chosen = Benchmark.all.filter { benchmark in
+            names.contains(benchmark.name)
+                || names.isEmpty
+                    && (list || benchmark.cluster.map { $0 == BenchmarkServer.cluster } ?? true)
+        }
         if list {
             for benchmark in chosen { print("\(benchmark.name): \(benchmark.summary)") }
             return
@@ -41,6 +45,13 @@ struct BenchmarkCommand: ParsableCommand {
         if needs {
             if chosen.contains(where: \.needsMariaDB) { print("mariadb") }
             return
+        }
+        for benchmark in chosen {
+            if let cluster = benchmark.cluster, cluster != BenchmarkServer.cluster {
+                throw ValidationError(
+                    "\(benchmark.name) needs a cluster; run scripts/bench --on \(cluster) "
+                        + benchmark.name)
+            }
         }
         let context = BenchmarkContext(scale: scale, runs: runs) { note in
             FileHandle.standardError.write(Data("\(note)\n".utf8))

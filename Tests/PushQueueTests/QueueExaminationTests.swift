@@ -76,6 +76,7 @@ struct QueueExaminationTests {
 
     @Test(
         "the printed grants suffice, and each missing one is named",
+        .disabled(if: SpreadTable.isUsed, "it takes id for the key"),
         .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)),
         arguments: QueueTables.allCases)
     func grants(_ tables: QueueTables) throws {
@@ -139,6 +140,7 @@ struct QueueExaminationTests {
 
     @Test(
         "a dry run needs no right but SELECT",
+        .disabled(if: SpreadTable.isUsed, "it takes id for the key"),
         .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)),
         arguments: QueueTables.allCases)
     func readingAccount(_ tables: QueueTables) throws {

@@ -80,6 +80,11 @@ package final class TokenDatabase {
         for statement in SchemaScript.whole(for: settings.location).statements {
             try sql.run(statement)
         }
+        if engine == .mariaDB && SpreadTable.isUsed {
+            try SpreadTable.spread("\(name).active_users", by: "device_token")
+            // No shard sees the rows of another one, so `id` alone is no key any more.
+            settings.mapping.key = ["id", "device_token"]
+        }
     }
 
     /// Creates our side tables only.

@@ -144,7 +144,9 @@ struct ExpiryWalkTests {
             try database.count("SELECT COUNT(*) FROM active_users") == Self.rows - 1)
     }
 
-    @Test("the walk skips old entries of the ledger and reads young ones in pages")
+    @Test(
+        "the walk skips old entries of the ledger and reads young ones in pages",
+        .disabled(if: SpreadTable.isUsed, "it takes id for the key"))
     func ledger() throws {
         let database = try TokenDatabase(.mariaDB)
         try database.createOwnSchema()

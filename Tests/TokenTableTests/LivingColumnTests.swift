@@ -93,7 +93,9 @@ private struct LivingStage {
     }
 }
 
-@Suite("A column of two values as the mark")
+@Suite(
+    "A column of two values as the mark",
+    .disabled(if: SpreadTable.isUsed, "it alters the table on the Spider node only"))
 struct LivingColumnTests {
     @Test(
         "a mark sets the column and its time beside, and undo takes both back",
@@ -301,7 +303,9 @@ struct LivingColumnTests {
     }
 }
 
-@Suite("Examining a column of two values")
+@Suite(
+    "Examining a column of two values",
+    .disabled(if: SpreadTable.isUsed, "it alters the table on the Spider node only"))
 struct LivingColumnRefusalTests {
     @Test(
         "check names the column and its values, and needs no right on other columns",

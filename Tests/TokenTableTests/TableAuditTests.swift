@@ -48,7 +48,9 @@ struct TableAuditTests {
     }
 
     @Test(
-        "each row is counted once, by what it is and by its age", arguments: TestEngine.available,
+        "each row is counted once, by what it is and by its age",
+        .disabled(if: SpreadTable.isUsed, "Spider does not pass INTERVAL() on"),
+        arguments: TestEngine.available,
         [true, false])
     func counts(_ engine: TestEngine, _ marksInRow: Bool) throws {
         let (database, store) = try Self.database(engine, marksInRow: marksInRow)
@@ -72,6 +74,7 @@ struct TableAuditTests {
 
     @Test(
         "a row that registered or was marked after the time of the audit is overwritten",
+        .disabled(if: SpreadTable.isUsed, "Spider does not pass INTERVAL() on"),
         arguments: TestEngine.available)
     func overwritten(_ engine: TestEngine) throws {
         let (database, store) = try Self.database(engine, marksInRow: true)
@@ -137,7 +140,10 @@ struct TableAuditTests {
         #expect(tally.count(.empty) == 18 && tally.count(.truncated) == 6)
     }
 
-    @Test("a table of several ranges is counted whole", arguments: TestEngine.available)
+    @Test(
+        "a table of several ranges is counted whole",
+        .disabled(if: SpreadTable.isUsed, "Spider does not pass INTERVAL() on"),
+        arguments: TestEngine.available)
     func ranges(_ engine: TestEngine) throws {
         let database = try TokenDatabase(engine)
         try database.createOwnSchema()

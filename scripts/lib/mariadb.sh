@@ -1,59 +1,57 @@
 # shellcheck shell=bash
-# A private MariaDB for tests and benchmarks: own data folder, own port and socket, TLS on,
-# removed afterwards. Source this file, then:
+# Private MariaDB servers for tests, benchmarks and trials: own data folder, own port and socket, TLS
+# on. Works as root and as any other user. Uses nothing of a server that the system may run.
+#
+# Source this file. One server that ends with the shell:
 #
 #   mariadb_start [buffer pool [option...]]  starts it and exports PUSHSWEEP_TEST_MARIADB_*; the
 #                                            pool is a size such as 256M, options are mariadbd's
 #   mariadb_stop                             stops it and removes everything it left
 #
-# Works as root and as any other user. Uses nothing of a server that the system may run.
+# The parts of it, of which scripts/cluster makes several servers:
+#
+#   mariadb_needs PROGRAM...                 says which programs are missing, returns 1 then
+#   mariadb_mint FOLDER                      an authority and a server certificate
+#   mariadb_data FOLDER                      FOLDER/data, as mariadb-install-db makes it
+#   mariadb_run FOLDER TLS PORT POOL [option...]
+#                                            runs a server in the background, MARIADB_PID is its id
+#   mariadb_await SOCKET PID [SECONDS]       waits until it answers
+#   mariadb_account SOCKET PASSWORD          the account of the tests, with all rights
+#   mariadb_export PORT SOCKET CA PASSWORD   the lines of the environment, for eval or a file
 
 mariadb_start() {
-    local pool=${1:-256M} as_root=() tool
+    local pool=${1:-256M}
     [ $# -gt 0 ] && shift
-    for tool in mariadbd mariadb-install-db mariadb openssl; do
-        if ! command -v "$tool" >/dev/null && [ ! -x "/usr/sbin/$tool" ]; then
-            echo "mariadb_start: $tool is missing; apt-get install mariadb-server openssl" >&2
-            return 1
-        fi
-    done
-    [ "$(id -u)" = 0 ] && as_root=(--user=root)
+    mariadb_needs mariadbd mariadb-install-db mariadb openssl || return 1
     MARIADB_HOME=$(mktemp -d "${TMPDIR:-/tmp}/pushsweep-mariadb.XXXXXX")
-    local home=$MARIADB_HOME log=$MARIADB_HOME/log
-    mkdir "$home/data" "$home/tls" "$home/tmp"
-    mariadb_mint "$home/tls" >"$log" 2>&1 || { cat "$log" >&2; return 1; }
-    if ! mariadb-install-db --no-defaults "${as_root[@]}" --datadir="$home/data" \
-        --auth-root-authentication-method=normal --skip-test-db >>"$log" 2>&1; then
-        cat "$log" >&2
+    local home=$MARIADB_HOME
+    mkdir "$home/tls"
+    if ! { mariadb_mint "$home/tls" && mariadb_data "$home"; } >"$home/log" 2>&1; then
+        cat "$home/log" >&2
         return 1
     fi
     local try port
     for try in 1 2 3 4 5; do
         port=$((20000 + (RANDOM % 30000)))
-        PATH=$PATH:/usr/sbin mariadbd --no-defaults "${as_root[@]}" \
-            --datadir="$home/data" --tmpdir="$home/tmp" --pid-file="$home/pid" \
-            --socket="$home/sock" --bind-address=127.0.0.1 --port="$port" \
-            --ssl-ca="$home/tls/ca.pem" --ssl-cert="$home/tls/server.pem" \
-            --ssl-key="$home/tls/server.key" --innodb-buffer-pool-size="$pool" \
-            --innodb-log-file-size=512M --max-connections=200 --skip-name-resolve \
-            --performance-schema=OFF --local-infile=OFF "$@" >>"$log" 2>&1 &
-        MARIADB_PID=$!
+        mariadb_run "$home" "$home/tls" "$port" "$pool" "$@"
         if mariadb_await "$home/sock" "$MARIADB_PID"; then break; fi
         MARIADB_PID=
-        [ "$try" = 5 ] && { cat "$log" >&2; return 1; }
+        [ "$try" = 5 ] && { cat "$home/log" >&2; return 1; }
     done
     local password
     password=$(openssl rand -hex 12)
-    mariadb --no-defaults --socket="$home/sock" --user=root <<SQL || return 1
-CREATE USER 'pushsweep_test'@'%' IDENTIFIED BY '$password';
-GRANT ALL ON *.* TO 'pushsweep_test'@'%' WITH GRANT OPTION;
-SQL
-    export PUSHSWEEP_TEST_MARIADB_HOST=localhost
-    export PUSHSWEEP_TEST_MARIADB_PORT=$port
-    export PUSHSWEEP_TEST_MARIADB_SOCKET=$home/sock
-    export PUSHSWEEP_TEST_MARIADB_CA=$home/tls/ca.pem
-    export PUSHSWEEP_TEST_MARIADB_USER=pushsweep_test
-    export PUSHSWEEP_TEST_MARIADB_PASSWORD=$password
+    mariadb_account "$home/sock" "$password" || return 1
+    eval "$(mariadb_export "$port" "$home/sock" "$home/tls/ca.pem" "$password")"
+}
+
+mariadb_needs() {
+    local tool
+    for tool in "$@"; do
+        if ! command -v "$tool" >/dev/null && [ ! -x "/usr/sbin/$tool" ]; then
+            echo "mariadb: $tool is missing; run scripts/bootstrap --tests" >&2
+            return 1
+        fi
+    done
 }
 
 # A certificate authority, and a server certificate for this machine's own names.
@@ -68,17 +66,60 @@ mariadb_mint() {
             -CAcreateserial -days 30 -extfile "$folder/san" -out "$folder/server.pem"
 }
 
+# mariadbd refuses to run as root unless it is told to.
+mariadb_as_root() { [ "$(id -u)" != 0 ] || echo --user=root; }
+
+mariadb_data() {
+    # shellcheck disable=SC2046  # one word or none
+    mariadb-install-db --no-defaults $(mariadb_as_root) --datadir="$1/data" \
+        --auth-root-authentication-method=normal --skip-test-db
+}
+
+# MARIADB_UNDER may hold a command that runs the server, such as (setsid).
+mariadb_run() {
+    local home=$1 tls=$2 port=$3 pool=$4
+    shift 4
+    mkdir -p "$home/tmp"
+    # shellcheck disable=SC2046  # one word or none
+    PATH=$PATH:/usr/sbin ${MARIADB_UNDER[@]+"${MARIADB_UNDER[@]}"} mariadbd --no-defaults \
+        $(mariadb_as_root) --datadir="$home/data" --tmpdir="$home/tmp" --pid-file="$home/pid" \
+        --socket="$home/sock" --bind-address=127.0.0.1 --port="$port" \
+        --ssl-ca="$tls/ca.pem" --ssl-cert="$tls/server.pem" --ssl-key="$tls/server.key" \
+        --innodb-buffer-pool-size="$pool" --innodb-log-file-size=512M --max-connections=200 \
+        --skip-name-resolve --performance-schema=OFF --local-infile=OFF "$@" \
+        </dev/null >>"$home/log" 2>&1 &
+    MARIADB_PID=$!
+}
+
 # Waits until the server answers on its socket, or has ended.
 mariadb_await() {
-    local socket=$1 pid=$2 tries=0
-    while [ $tries -lt 300 ]; do
+    local socket=$1 pid=$2 tries=$((${3:-30} * 10))
+    while [ $tries -gt 0 ]; do
         kill -0 "$pid" 2>/dev/null || return 1
         mariadb --no-defaults --socket="$socket" --user=root -e 'SELECT 1' >/dev/null 2>&1 && return 0
         sleep 0.1
-        tries=$((tries + 1))
+        tries=$((tries - 1))
     done
     kill "$pid" 2>/dev/null
     return 1
+}
+
+mariadb_account() {
+    mariadb --no-defaults --socket="$1" --user=root <<SQL
+CREATE USER 'pushsweep_test'@'%' IDENTIFIED BY '$2';
+GRANT ALL ON *.* TO 'pushsweep_test'@'%' WITH GRANT OPTION;
+SQL
+}
+
+mariadb_export() {
+    cat <<LINES
+export PUSHSWEEP_TEST_MARIADB_HOST=localhost
+export PUSHSWEEP_TEST_MARIADB_PORT=$1
+export PUSHSWEEP_TEST_MARIADB_SOCKET=$(printf %q "$2")
+export PUSHSWEEP_TEST_MARIADB_CA=$(printf %q "$3")
+export PUSHSWEEP_TEST_MARIADB_USER=pushsweep_test
+export PUSHSWEEP_TEST_MARIADB_PASSWORD=$4
+LINES
 }
 
 mariadb_stop() {

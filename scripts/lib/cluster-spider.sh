@@ -1,0 +1,92 @@
+# shellcheck shell=bash
+# shellcheck disable=SC2154  # read_options of scripts/cluster sets the options of the start
+# Spider: a server without token rows of its own, which sends every statement on to shards. The tables that
+# Pushsweep keeps stay local on it (InnoDB); only the token table is spread, by `spread`. The nodes are
+# `spider` and `shard1` to `shard3`.
+
+cluster_start() {
+    local name spider=() plugin
+    parts_need mariadb-plugin-spider
+    plugin=$(parts_file /usr/lib/mysql/plugin/ha_spider.so)
+    node_make spider "$pool" --plugin-dir="$(dirname "$plugin")" --plugin-load-add=ha_spider \
+        --default-storage-engine=InnoDB "${options[@]}"
+    for name in $(seq "$shards"); do
+        node_make "shard$name" "$pool" "${options[@]}"
+    done
+    for name in $(node_names); do
+        node_data "$name"
+        node_start "$name"
+        node_accounts "$name"
+    done
+    for name in $(node_names); do
+        [ "$name" != spider ] || continue
+        spider+=("CREATE SERVER $name FOREIGN DATA WRAPPER mysql OPTIONS (HOST '127.0.0.1', DATABASE 'push',
+            PORT $(node_port "$name"), USER 'pushsweep_test', PASSWORD '$(cat "$CLUSTER_HOME/password")');")
+    done
+    # On stdin, since a word of a command can be seen by everybody.
+    echo "${spider[*]}" | node_run_sql spider
+    node_run_sql spider push <<SQL
+CREATE TABLE active_users (
+  id BIGINT NOT NULL AUTO_INCREMENT,
+  user_id VARCHAR(64) NOT NULL,
+  app_id VARCHAR(64) NOT NULL,
+  environment VARCHAR(16) NOT NULL DEFAULT 'production',
+  device_token VARBINARY(100) NOT NULL,
+  registered_at DATETIME(3) NOT NULL,
+  invalidated_at DATETIME(3) NULL,
+  invalid_reason VARCHAR(32) NULL,
+  PRIMARY KEY (id, device_token),
+  UNIQUE KEY device (device_token, app_id, environment),
+  KEY user (user_id)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
+SQL
+    spider_spread push.active_users device_token
+    cluster_env spider </dev/null
+}
+
+cluster_start_node() { node_start "$1"; }
+
+cluster_node_status() {
+    local version
+    version=$(node_sql "$1" "SELECT VERSION()") || return 1
+    echo "$version, $(node_sql "$1" "SELECT COUNT(*) FROM information_schema.tables
+        WHERE table_schema NOT IN ('mysql', 'sys', 'information_schema', 'performance_schema')") tables," \
+        "$(node_sql "$1" "XA RECOVER" | wc -l) prepared transactions"
+}
+
+# Runs statements from stdin as the administrator: node_run_sql NODE [DATABASE]
+node_run_sql() {
+    mariadb --no-defaults --skip-column-names --batch --raw \
+        --socket="$CLUSTER_HOME/node/$1/sock" --user=root ${2:+"$2"}
+}
+
+# Spreads a table of the Spider node over the shards by the values of a column, with its rows. A unique
+# key has to contain the column: the primary key gets it as its last one, another unique key without it is
+# refused, since no shard can see the other shards' rows.
+spider_spread() {
+    local database=${1%%.*} table=${1#*.} column=${2:-} create form shard parts="" bad
+    [[ ${1:-} =~ ^[A-Za-z0-9_]+\.[A-Za-z0-9_]+$ && $column =~ ^[A-Za-z0-9_]+$ ]] ||
+        usage "spread wants DATABASE.TABLE and a COLUMN, found '${1:-}' and '$column'"
+    create=$(echo "SHOW CREATE TABLE \`$table\`" | node_run_sql spider "$database" | sed '1s/^[^\t]*\t//')
+    case $create in
+    *ENGINE=InnoDB*) ;;
+    *) cluster_fail "table $1 is not InnoDB, so it is spread already or cannot be" ;;
+    esac
+    form=$(sed "/^  PRIMARY KEY/{/\`$column\`/!s/)/,\`$column\`)/;}; s/ AUTO_INCREMENT=[0-9]*//" <<<"$create")
+    bad=$(grep '^  UNIQUE KEY' <<<"$form" | grep -v "\`$column\`" || true)
+    [ -z "$bad" ] || cluster_fail "table $1 has a unique key without $column:$bad"
+    for shard in $(node_names); do
+        [ "$shard" != spider ] || continue
+        { echo "CREATE DATABASE IF NOT EXISTS \`$database\`; USE \`$database\`;" && echo "$form"; } |
+            node_run_sql "$shard"
+        parts+=", PARTITION $shard COMMENT = 'srv \"$shard\"'"
+    done
+    node_run_sql spider "$database" <<SQL
+RENAME TABLE \`$table\` TO \`${table}_before\`;
+${form/ENGINE=InnoDB/ENGINE=SPIDER}
+  COMMENT='wrapper "mysql", database "$database", table "$table"'
+  PARTITION BY KEY (\`$column\`) (${parts#, });
+INSERT INTO \`$table\` SELECT * FROM \`${table}_before\`;
+DROP TABLE \`${table}_before\`;
+SQL
+}
