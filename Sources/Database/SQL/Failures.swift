@@ -176,7 +176,8 @@ package struct StoreFailure: Error, Hashable, Sendable, CustomStringConvertible 
         case .tooLarge:
             self.init(
                 .configuration,
-                "\(happened); the transaction of a single row is larger than the server accepts; raise "
+                "\(happened); the server accepts no transaction of this size, and this one cannot be "
+                    + "made smaller; raise "
                     + failure.limitOfSize)
         case .unreachable:
             self.init(.unreachable, "\(happened); check that the database runs and is reachable")
