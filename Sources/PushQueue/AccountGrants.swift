@@ -36,7 +36,7 @@ package struct AccountGrants {
         var store: TokenTable?
         let tokens: TableLayout
         do {
-            let opened = try TokenTable(settings, pacing: Pacing(tries: 1))
+            let opened = try TokenTable(settings, pacing: Pacing(patience: 0))
             tokens = try opened.layout()
             store = opened
         } catch {

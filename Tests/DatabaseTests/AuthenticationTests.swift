@@ -21,7 +21,7 @@ struct AuthenticationTests {
 
     private func failure(_ settings: StoreSettings) -> StoreFailure? {
         var pacing = hurried()
-        pacing.tries = 1
+        pacing.patience = 0
         return #expect(throws: StoreFailure.self) { try TokenTable(settings, pacing: pacing) }
     }
 

@@ -56,7 +56,7 @@ struct TrustTests {
             location: try StoreLocation("mysql://u@127.0.0.1:\(server.port)/push", relativeTo: "/"))
         settings.timeouts = StoreTimeouts(connect: 1, read: 1, write: 1)
         var pacing = hurried()
-        pacing.tries = 1
+        pacing.patience = 0
         let failure = #expect(throws: StoreFailure.self) {
             try TokenTable(settings, pacing: pacing)
         }

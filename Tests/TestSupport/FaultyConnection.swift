@@ -9,12 +9,19 @@ package final class FaultyConnection: SQLConnection {
         package let operation: Int
         /// Whether the database executes the operation before the fault.
         package let isExecuted: Bool
-        package let kind: SQLFailure.Kind
+        package let failure: SQLFailure
 
         package init(operation: Int, isExecuted: Bool, kind: SQLFailure.Kind) {
+            self.init(
+                operation: operation, isExecuted: isExecuted,
+                failure: SQLFailure(kind: kind, code: 9_999, message: "injected fault"))
+        }
+
+        /// A fault with the words of an engine.
+        package init(operation: Int, isExecuted: Bool, failure: SQLFailure) {
             self.operation = operation
             self.isExecuted = isExecuted
-            self.kind = kind
+            self.failure = failure
         }
     }
 
@@ -28,6 +35,10 @@ package final class FaultyConnection: SQLConnection {
     package private(set) var connections = 0
     /// Whether every connection is refused after the first fault.
     package var staysAway = false
+    /// A failure that meets statements and connections as long as it is not nil.
+    package var outage: () -> SQLFailure? = { nil }
+    /// A refusal of statements by what they say, before the database sees them.
+    package var refusal: (String) -> SQLFailure? = { _ in nil }
 
     package init(_ real: any SQLConnection, _ faults: [Fault]) {
         self.real = real
@@ -43,6 +54,7 @@ package final class FaultyConnection: SQLConnection {
         if staysAway && connections > 0 {
             throw SQLFailure(kind: .unreachable, code: 2002, message: "nobody there")
         }
+        if let failure = outage() { throw failure }
         connections += 1
         try real.connect()
     }
@@ -50,27 +62,34 @@ package final class FaultyConnection: SQLConnection {
     private func meeting<R>(_ body: () throws(SQLFailure) -> R) throws(SQLFailure) -> R {
         operations += 1
         let number = operations
+        if let failure = outage() {
+            if failure.kind == .lost { real.rollBack() }
+            throw failure
+        }
         guard let fault = faults.first(where: { $0.operation == number }) else { return try body() }
         if fault.isExecuted { _ = try body() }
-        if fault.kind == .lost {
+        if fault.failure.kind == .lost {
             // The server rolls back the open transaction of a lost connection.
             real.rollBack()
         }
-        throw SQLFailure(kind: fault.kind, code: 9_999, message: "injected fault")
+        throw fault.failure
     }
 
     package func query(_ sql: String, _ parameters: [SQLValue]) throws(SQLFailure) -> SQLRows {
         log.append((sql, parameters))
+        if let failure = refusal(sql) { throw failure }
         return try meeting { () throws(SQLFailure) in try real.query(sql, parameters) }
     }
 
     package func execute(_ sql: String, _ parameters: [SQLValue]) throws(SQLFailure) -> Int {
         log.append((sql, parameters))
+        if let failure = refusal(sql) { throw failure }
         return try meeting { () throws(SQLFailure) in try real.execute(sql, parameters) }
     }
 
     package func run(_ sql: String) throws(SQLFailure) {
         if sql == "ROLLBACK" { return try real.run(sql) }
+        if let failure = refusal(sql) { throw failure }
         try meeting { () throws(SQLFailure) in try real.run(sql) }
     }
 

@@ -57,7 +57,7 @@ struct ContentionTests {
         let ticks = Mutex(0.0)
         // A clock by which every chunk takes the time aimed at: chunks stay small and many.
         let pacing = Pacing(
-            tries: 50, firstChunk: 100,
+            patience: 600_000, firstChunk: 100,
             monotonic: {
                 ticks.withLock {
                     $0 += 50

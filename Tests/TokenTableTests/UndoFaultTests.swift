@@ -27,12 +27,10 @@ struct UndoFaultTests {
     }
 
     private static func undo(
-        _ database: TokenDatabase, _ faults: [FaultyConnection.Fault], tries: Int = 5
+        _ database: TokenDatabase, _ faults: [FaultyConnection.Fault]
     ) throws -> (UndoProgress, FaultyConnection) {
         let connection = FaultyConnection(database.driver(), faults)
-        var pacing = hurried()
-        pacing.tries = tries
-        let store = try TokenTable(database.settings, connection, pacing)
+        let store = try TokenTable(database.settings, connection, hurried())
         return (try store.undo(.run("wrong")), connection)
     }
 

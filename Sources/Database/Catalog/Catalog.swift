@@ -20,15 +20,22 @@ package struct CatalogTable: Hashable, Sendable {
     /// The names of the primary key's columns, in the table's order.
     package var primaryKey: [String] { columns.filter { $0.isPrimary }.map(\.name) }
 
+    /// The unique index whose columns are all among these, the primary key where it is one; nil without
+    /// one.
+    package func uniqueIndex(within names: [String]) -> CatalogIndex? {
+        let names = Set(names.map { $0.lowercased() })
+        return indexes.filter { index in
+            index.isUnique && !index.columns.isEmpty
+                && index.columns.allSatisfy { names.contains($0.lowercased()) }
+        }.min { $0.name == "PRIMARY" && $1.name != "PRIMARY" }
+    }
+
     /// Whether at most one row has the same values in these columns.
     package func isUnique(_ names: [String]) -> Bool {
         let names = Set(names.map { $0.lowercased() })
         let primary = Set(primaryKey.map { $0.lowercased() })
         if !primary.isEmpty && primary.isSubset(of: names) { return true }
-        return indexes.contains { index in
-            index.isUnique && !index.columns.isEmpty
-                && index.columns.allSatisfy { names.contains($0.lowercased()) }
-        }
+        return uniqueIndex(within: Array(names)) != nil
     }
 }
 
@@ -38,6 +45,12 @@ package struct CatalogEngine: Hashable, Sendable {
     package let name: String
     /// Whether a rolled back transaction leaves no changes.
     package let hasTransactions: Bool
+
+    /// Names an engine.
+    package init(name: String, hasTransactions: Bool) {
+        self.name = name
+        self.hasTransactions = hasTransactions
+    }
 }
 
 /// One column as the database describes it.
@@ -113,18 +126,20 @@ package struct Catalog {
         guard !columns.isEmpty else { return nil }
         return CatalogTable(
             name: name, canonicalName: try canonicalName(name), columns: columns, indexes: indexes,
-            engine: connection.dialect.engine == .mariaDB ? try engine(name) : nil)
+            engine: try engine(name))
     }
 
-    /// The engine of a server's table; nil for a view.
-    private func engine(_ name: TableName) throws(SQLFailure) -> CatalogEngine? {
+    /// The engine of a server's table; nil for a view, for a table that the account does not see, and
+    /// for SQLite. Throws any failure of the query.
+    package func engine(_ name: TableName) throws(SQLFailure) -> CatalogEngine? {
+        guard connection.dialect.engine == .mariaDB else { return nil }
         let rows = try connection.query(
             """
             SELECT t.ENGINE, e.TRANSACTIONS FROM information_schema.TABLES t \
             LEFT JOIN information_schema.ENGINES e ON e.ENGINE = t.ENGINE \
             WHERE t.TABLE_SCHEMA = COALESCE(?, DATABASE()) AND t.TABLE_NAME = ?
             """, [name.schema.map(SQLValue.text) ?? .null, .text(name.name)])
-        guard let engine = rows[0, 0].text else { return nil }
+        guard rows.count > 0, let engine = rows[0, 0].text else { return nil }
         return CatalogEngine(name: engine, hasTransactions: rows[0, 1].text?.uppercased() == "YES")
     }
 

@@ -9,7 +9,7 @@ extension SQLFailure {
     static func mariaDB(
         code: UInt32, message: String, state: String = "", whileConnecting: Bool = false
     ) -> SQLFailure {
-        var kind = kind(ofMariaDB: Int(code))
+        var kind = kind(ofMariaDB: Int(code), message)
         // A trigger may give its SIGNAL any number; SQLSTATE class 45 identifies it as a SIGNAL.
         if state.hasPrefix("45") { kind = .refused }
         // Inside TLS the library reports the end of a connection as a TLS error, at any step. That
@@ -48,8 +48,12 @@ extension SQLFailure {
         return !message.contains("alert") && words.contains(where: message.contains)
     }
 
-    private static func kind(ofMariaDB code: Int) -> Kind {
+    private static func kind(ofMariaDB code: Int, _ message: String) -> Kind {
         switch code {
+        case 1105 where isOfWriteSet(message), 1180 where isOfWriteSet(message),  // Galera
+            1197, 1206,  // binary log cache, lock table
+            8004:  // TiDB
+            .tooLarge
         case 1205,  // lock wait timeout
             1213,  // deadlock
             1317, 1969, 3024,  // statement interrupted, or over its time limit
@@ -57,6 +61,8 @@ extension SQLFailure {
             9007:  // TiDB: write conflict
             .conflict
         case 1047,  // Galera: node not ready
+            1158, 1159, 1160, 1161,  // a connection of the server itself: Spider's to a shard
+            1180,  // a commit that failed; the checkpoint shows what became of it
             1053,  // server shutdown in progress
             1927, 2006, 2013, 2055,  // connection killed, gone, lost
             12701, 1429:  // Spider: remote server gone

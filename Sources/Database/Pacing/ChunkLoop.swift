@@ -22,6 +22,7 @@ package struct ChunkLoop {
     private let throttler: Throttler
     private let retries: RetryPolicy
     private let isolation: RowIsolation
+    private let ceiling: ChunkCeiling
     private var sizing: ChunkSizing
     /// The milliseconds that the last committed chunk took.
     private var lastTransaction = 0.0
@@ -29,18 +30,19 @@ package struct ChunkLoop {
     /// Makes the loop for one change, see `DatabaseSession.chunkLoop`.
     init(
         _ connection: any SQLConnection, _ pacing: Pacing, throttler: Throttler,
-        isolation: RowIsolation
+        isolation: RowIsolation, ceiling: ChunkCeiling, standing: Standing
     ) {
         self.isolation = isolation
+        self.ceiling = ceiling
         self.throttler = throttler
         self.connection = connection
         self.pacing = pacing
-        retries = RetryPolicy(connection: connection, pacing: pacing)
+        retries = RetryPolicy(connection: connection, pacing: pacing, standing: standing)
         sizing = ChunkSizing(first: pacing.firstChunk)
     }
 
     /// The number of entries in the next chunk.
-    package var size: Int { sizing.size }
+    package var size: Int { min(sizing.size, ceiling.entries) }
 
     /// Repeats `step`, which commits one chunk after the given progress, until `isDone`. Stops early
     /// between two chunks when `shouldStop` returns true. `changesRows` is false for a dry run,
@@ -72,15 +74,17 @@ package struct ChunkLoop {
         _ chunk: (Int) throws(SQLFailure) -> ChunkOutcome<Progress>,
         checkpoint: () throws(SQLFailure) -> Progress
     ) throws(StoreFailure) -> Progress {
-        var attempt = 1
+        var clock = RetryClock(pacing, retries.standing)
         while true {
             let began = pacing.monotonic()
+            let size = isolation.limited(self.size)
             do {
-                switch try chunk(isolation.limited(sizing.size)) {
+                switch try chunk(size) {
                 case .tooLarge(let entries, let rows): sizing.exceeded(entries, rows: rows)
                 case .committed(let progress, let entries, let bytes):
                     let milliseconds = pacing.monotonic() - began
                     sizing.committed(entries, in: milliseconds, bytes: bytes)
+                    ceiling.committed()
                     lastTransaction = milliseconds
                     pacing.transactionTook(milliseconds)
                     isolation.committed()
@@ -89,10 +93,13 @@ package struct ChunkLoop {
             } catch {
                 connection.rollBack()
                 if isolation.takesRetry() { continue }
+                if error.kind == .tooLarge, ceiling.refused(size) {
+                    pacing.report(ceiling.notice(of: error, on: connection))
+                    continue
+                }
                 if error.kind == .conflict { sizing.lost() }
-                try retries.giveUp(on: error, after: attempt, doing: doing)
-                attempt += 1
-                let progress = try resume(after: error, doing, subject, checkpoint)
+                try clock.pause(after: error, doing: doing)
+                let progress = try resume(after: error, doing, subject, &clock, checkpoint)
                 if progress != start {
                     isolation.committed()
                     return progress
@@ -103,12 +110,12 @@ package struct ChunkLoop {
 
     /// Connects again where needed and reads the committed progress.
     private func resume<Progress>(
-        after failure: SQLFailure, _ doing: String, _ subject: String,
+        after failure: SQLFailure, _ doing: String, _ subject: String, _ clock: inout RetryClock,
         _ checkpoint: () throws(SQLFailure) -> Progress
     ) throws(StoreFailure) -> Progress {
         do {
             return try retries.retrying(
-                "reading the checkpoint of \(subject)", after: failure, checkpoint)
+                "reading the checkpoint of \(subject)", after: failure, on: &clock, checkpoint)
         } catch {
             guard failure.kind == .lost, error.code == .unreachable || error.code == .busy else {
                 throw error

@@ -1,10 +1,13 @@
 import Foundation
 
-/// The clock, the pauses and the number of tries of the store: all its dependence on time, injected
-/// so that tests need not wait.
+/// The clock, the pauses and the patience of the store: all its dependence on time, injected so that
+/// tests need not wait.
 package struct Pacing: Sendable {
-    /// The number of tries in a row before the store gives up.
-    package var tries: Int
+    /// The milliseconds after the first failure of an operation for which it is tried again.
+    package var patience: Double
+    /// The same for a first connection that nobody answers: a person waits for it, and a database
+    /// that is down at the start of a run seldom returns within seconds.
+    package var connectPatience = 3_000.0
     /// The number of tokens in the first chunk of a feed.
     package var firstChunk: Int
     /// Milliseconds on a monotonic clock.
@@ -18,15 +21,23 @@ package struct Pacing: Sendable {
     package var transactionTook: @Sendable (Double) -> Void = { _ in }
     /// The conditions for pausing between chunks and for ending early.
     package var throttle = Throttle()
+    /// Whether the run was told to stop, so that no failure is tried again.
+    package var isStopping: @Sendable () -> Bool = { false }
+    /// Receives a sentence for the run's log, perhaps from several connections.
+    package var report: @Sendable (String) -> Void = { _ in }
 
-    /// Makes pacing; the default tries five times and uses real time.
+    /// The patience, in milliseconds, with what need not succeed, and with a server that takes no
+    /// changes: a second try may meet another node.
+    package static let shortPatience = 1_000.0
+
+    /// Makes pacing; the default tries again for 30 seconds and uses real time.
     package init(
-        tries: Int = 5, firstChunk: Int = 900,
+        patience: Double = 30_000, firstChunk: Int = 900,
         monotonic: @escaping @Sendable () -> Double = Pacing.uptime,
         sleep: @escaping @Sendable (Int) -> Void = Pacing.pause(milliseconds:),
         random: @escaping @Sendable () -> Double = { Double.random(in: 0..<1) }
     ) {
-        self.tries = tries
+        self.patience = patience
         self.firstChunk = firstChunk
         self.monotonic = monotonic
         self.sleep = sleep
@@ -49,52 +60,11 @@ package struct Pacing: Sendable {
     package static func pause(milliseconds: Int) {
         usleep(UInt32(clamping: milliseconds) * 1_000)
     }
-}
 
-/// Repeats operations that can fail temporarily, a few times, with pauses.
-package struct RetryPolicy {
-    let connection: any SQLConnection
-    let pacing: Pacing
-
-    /// Repeats on a connection, with the tries and pauses of the pacing.
-    package init(connection: any SQLConnection, pacing: Pacing) {
-        self.connection = connection
-        self.pacing = pacing
-    }
-
-    /// Throws the failure when another try cannot help, else pauses.
-    func giveUp(
-        on failure: SQLFailure, after attempt: Int, doing: String
-    ) throws(StoreFailure) {
-        let tries =
-            switch failure.kind {
-            case .conflict, .lost, .overloaded, .unreachable: pacing.tries
-            // Another node may have become the writable one.
-            case .readOnly: 2
-            case .untrusted, .permission, .configuration, .refused, .leaseLost, .other: 1
-            }
-        if attempt >= tries { throw StoreFailure(failure, while: doing) }
-        pacing.sleep(pacing.pause(after: attempt))
-    }
-
-    /// Runs a transaction or a read until it succeeds; connects again after a loss. `failure` is
-    /// that of an earlier try. Throws `StoreFailure` after the last try.
-    package func retrying<R>(
-        _ doing: String, after failure: SQLFailure? = nil, _ body: () throws(SQLFailure) -> R
-    ) throws(StoreFailure) -> R {
-        var needsConnection = failure?.needsConnection ?? false
-        var attempt = 1
-        while true {
-            do {
-                if needsConnection { try connection.connect() }
-                needsConnection = false
-                return try body()
-            } catch {
-                connection.rollBack()
-                needsConnection = needsConnection || error.needsConnection
-                try giveUp(on: error, after: attempt, doing: doing)
-                attempt += 1
-            }
-        }
+    /// The same pacing with at most `patience` milliseconds for tries.
+    package func with(patience: Double) -> Pacing {
+        var pacing = self
+        pacing.patience = min(pacing.patience, patience)
+        return pacing
     }
 }

@@ -194,14 +194,15 @@ extension SQLFailure {
         switch kind {
         case .refused, .configuration, .permission: true
         case .other: ![7, 10, 11, 13, 26].contains(code) && !Self.storageFaults.contains(code)
-        case .conflict, .lost, .overloaded, .unreachable, .untrusted, .readOnly, .leaseLost: false
+        case .conflict, .lost, .overloaded, .tooLarge, .unreachable, .untrusted, .readOnly,
+            .leaseLost:
+            false
         }
     }
 
     /// Numbers of servers about disks and whole tables: full, crashed, out of memory, read-only.
     private static let storageFaults: Set<Int> = [
-        3, 5, 1_021, 1_026, 1_030, 1_034, 1_035, 1_036, 1_037, 1_038, 1_041, 1_105, 1_114, 1_180,
-        1_194,
+        3, 5, 1_021, 1_026, 1_030, 1_034, 1_035, 1_036, 1_037, 1_038, 1_041, 1_105, 1_114, 1_194,
         1_195, 1_665, 1_878, 2_027,
     ]
 }

@@ -8,6 +8,9 @@ package struct SQLFailure: Error, Hashable, Sendable {
         case lost
         /// The server accepts no more work for a moment.
         case overloaded
+        /// The transaction is larger than the server or its cluster accepts: redo it with fewer
+        /// rows.
+        case tooLarge
         /// No answer from the address.
         case unreachable
         /// The peer could not prove its identity, or refused to encrypt.
@@ -158,14 +161,24 @@ package struct StoreFailure: Error, Hashable, Sendable, CustomStringConvertible 
         }
     }
 
-    /// Puts an engine's error into a sentence that begins with what was being done.
-    package init(_ failure: SQLFailure, while doing: String) {
-        let happened = "\(doing): \(failure.message) (\(failure.code))"
+    /// Puts an engine's error into a sentence that begins with what was being done. `milliseconds`
+    /// is the time for which it was tried again.
+    package init(_ failure: SQLFailure, while doing: String, triedFor milliseconds: Double = 0) {
+        let seconds = Int((milliseconds / 1_000).rounded())
+        let tried = seconds > 0 ? ", tried again for \(seconds) s" : ""
+        let happened = "\(doing): \(failure.message) (\(failure.code))\(tried)"
         switch failure.kind {
         case .permission, .configuration:
             self = Self.misfit(failure, happened)
         case .conflict, .lost, .overloaded:
-            self.init(.busy, "\(happened); run again, nothing is lost")
+            let cause = failure.temporaryCause.map { "\($0); " } ?? ""
+            self.init(.busy, "\(happened); \(cause)run again, nothing is lost")
+        case .tooLarge:
+            self.init(
+                .configuration,
+                "\(happened); the server accepts no transaction of this size, and this one cannot be "
+                    + "made smaller; raise "
+                    + failure.limitOfSize)
         case .unreachable:
             self.init(.unreachable, "\(happened); check that the database runs and is reachable")
         case .untrusted:
@@ -179,7 +192,8 @@ package struct StoreFailure: Error, Hashable, Sendable, CustomStringConvertible 
                 stopped: .lease,
                 "\(happened); committed changes are kept, run again to continue")
         case .other:
-            self.init(.busy, "\(happened); run again, and report this if it repeats")
+            let next = failure.unnamedCause ?? "run again, and report this if it repeats"
+            self.init(.busy, "\(happened); \(next)")
         }
     }
 

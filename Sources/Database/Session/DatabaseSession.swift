@@ -13,12 +13,15 @@ package final class DatabaseSession {
     package let settings: StoreSettings
     /// The driver's connection.
     package let connection: any SQLConnection
-    /// The number of tries, the pace, and the clocks.
+    /// The patience, the pace, and the clocks.
     package let pacing: Pacing
     /// Makes the run wait between chunks where the throttle's limits are exceeded.
     private let throttler: Throttler
     /// Reads the throttle's values from servers.
     let probe: ThrottleProbe
+    /// The size of transactions that the server accepts.
+    private let ceiling = ChunkCeiling()
+    private let standing = Standing()
 
     /// Connects. Only `creatingFile` creates a SQLite file that does not exist.
     ///
@@ -44,13 +47,21 @@ package final class DatabaseSession {
         self.pacing = pacing
         probe = ThrottleProbe(connection, pacing, settings.location)
         throttler = Throttler(pacing, probe)
-        try retries.retrying("connecting to \(settings.location)") { () throws(SQLFailure) in
+        var clock = RetryClock(pacing, standing, isFirstConnection: true)
+        try retries.retrying("connecting to \(settings.location)", on: &clock) {
+            () throws(SQLFailure) in
             try connection.connect()
         }
     }
 
     /// The retries of statements on this connection.
-    package var retries: RetryPolicy { RetryPolicy(connection: connection, pacing: pacing) }
+    package var retries: RetryPolicy {
+        RetryPolicy(connection: connection, pacing: pacing, standing: standing)
+    }
+
+    /// Shortens the patience with the database until an operation succeeds: another connection of the
+    /// same run has given it up.
+    package func expectLittle() { standing.isGivenUp = true }
 
     /// A table of the settings as the database describes it.
     ///
@@ -108,7 +119,8 @@ package final class DatabaseSession {
     package func chunkLoop(_ isolation: RowIsolation? = nil) -> ChunkLoop {
         ChunkLoop(
             connection, pacing, throttler: throttler,
-            isolation: isolation ?? RowIsolation(connection))
+            isolation: isolation ?? RowIsolation(connection), ceiling: ceiling,
+            standing: standing)
     }
 
     /// The server's description of itself. Throws any failure of a query.

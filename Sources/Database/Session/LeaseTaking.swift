@@ -85,14 +85,13 @@ extension DatabaseSession {
         }
     }
 
-    /// Gives a lease back, with at most two tries, because a lease that is not given back ends by
+    /// Gives a lease back, with short patience, because a lease that is not given back ends by
     /// itself.
     ///
     /// - Throws: any failure of the database.
     package func giveBack(_ lease: Lease) throws(StoreFailure) {
-        var pacing = pacing
-        pacing.tries = 2
-        try RetryPolicy(connection: connection, pacing: pacing).retrying(
+        let brief = pacing.with(patience: Pacing.shortPatience)
+        try RetryPolicy(connection: connection, pacing: brief).retrying(
             "giving back the lease on \(lease.name)"
         ) { () throws(SQLFailure) in
             _ = try connection.execute(

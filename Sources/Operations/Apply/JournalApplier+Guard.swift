@@ -65,9 +65,10 @@ extension JournalApplier {
         }
         let judge = RemovalGuard(plan.limits)
         let history = try store.removals(from: partition)
+        let living = store.livingRows(in: partition)
         let cause = try judge.cause(toHold: proposal, after: history) {
             limit throws(StoreFailure) in
-            try store.livingRows(in: partition, atMost: limit)
+            try living.count(atMost: limit)
         }
         if cause == nil, let warning = judge.warning(about: proposal, after: history) {
             context.log.warning(

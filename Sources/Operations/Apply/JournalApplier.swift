@@ -12,6 +12,7 @@ import APNsProtocol
 import Database
 import EvidenceJournal
 import Foundation
+import Synchronization
 import TokenHygiene
 import TokenTable
 
@@ -35,6 +36,8 @@ struct JournalApplier {
     let opinions = GuardLog()
     /// The rows that refused the current feed's changes.
     private let refusals = Refusals()
+    /// The progress of the current feed.
+    private let seen = SeenProgress()
 
     /// The result of one feed.
     struct Result {
@@ -57,6 +60,7 @@ struct JournalApplier {
             feed.partition, source: feed.source, end: feed.end == nil ? .truncated : .clean)
         entry.feed = feed.id
         entry.state = feed.state.rawValue
+        seen.enter(nil)
         do {
             entry.status = try apply(feed, into: &entry)
             return Result(entry: entry, failure: nil)
@@ -70,9 +74,12 @@ struct JournalApplier {
         }
     }
 
-    /// Enters, after a failure, how much of the feed the database has applied.
+    /// Enters, after a failure, how much of the feed the database has applied: as it says itself, or as
+    /// it was last seen where it does not answer any more.
     private func enterProgress(of feed: CapturedFeed, into entry: inout FeedReport) {
-        guard !plan.dryRun, let known = try? store.progress(of: feed.id) else { return }
+        guard !plan.dryRun else { return }
+        store.session.expectLittle()
+        guard let known = (try? store.progress(of: feed.id)) ?? seen.progress else { return }
         entry.accounting.counts.outcome = known.counts
         entry.rowsChanged = known.rowsChanged
     }
@@ -189,6 +196,7 @@ struct JournalApplier {
         let feed = decoded.feed
         // A dry run needs only the right to read the token table.
         var known = plan.dryRun ? nil : try store.progress(of: feed.id)
+        seen.enter(known)
         var name = feed.id
         if let done = known, done.isApplied {
             // A person who names a feed again wants the rows that refused it. Its checkpoint is at the
@@ -263,7 +271,9 @@ struct JournalApplier {
     ) throws -> FeedProgress {
         let (evidence, context) = (decoded.evidence, context)
         let (partition, tuples) = (decoded.feed.partition, decoded.books.tuples)
+        let seen = seen
         let report: @Sendable (FeedProgress) -> Void = { progress in
+            seen.enter(progress)
             context.progress.show(
                 "applying \(partition) (tuples)", progress.counts.total, of: tuples)
         }
@@ -289,6 +299,15 @@ struct JournalApplier {
             try stream?.next(limit) ?? []
         }
     }
+}
+
+/// The progress of a feed as it was last reported, perhaps by several connections.
+private final class SeenProgress: Sendable {
+    private let last = Mutex<FeedProgress?>(nil)
+
+    var progress: FeedProgress? { last.withLock { $0 } }
+
+    func enter(_ progress: FeedProgress?) { last.withLock { $0 = progress } }
 }
 
 extension CapturedFeed {

@@ -78,6 +78,7 @@ extension RecordedRun {
         }
         context.progress.clear()
         try noteWaiting(in: journal)
+        try outcome.noteLeft(in: journal)
         try outcome.record(as: run, in: journal, metrics, at: context.now)
         if !outcome.report.dryRun { try journal.purge(at: context.now()) }
     }

@@ -5,6 +5,7 @@ import EvidenceJournal
 import Foundation
 import Logging
 import SecureTransport
+import Synchronization
 import TokenHygiene
 
 /// The outside parts that a job uses: the clock, a stop signal, the log and the progress display.
@@ -84,12 +85,26 @@ package struct NoProgress: ProgressDisplay {
 }
 
 extension Pacing {
-    /// The pacing of a run of some kind that begins now. Its time budget counts from here, and the
-    /// log reports its pauses.
+    /// The pacing of a run of some kind that begins now. Its time budget counts from here, the log
+    /// reports its pauses, and a stop signal ends its patience with failures.
     func began(_ kind: String, _ context: RunContext) -> Pacing {
         var pacing = self
         pacing.throttle.began = monotonic()
         pacing.throttle.report = { context.log.notice("\(kind) \($0)") }
+        pacing.isStopping = { context.interrupt.isTripped }
+        let told = Told()
+        pacing.report = { sentence in
+            if told.isNew(sentence) { context.log.notice("\(kind) \(sentence)") }
+        }
         return pacing
+    }
+}
+
+/// The sentences that a run has logged, so that several connections do not repeat them.
+private final class Told: Sendable {
+    private let sentences = Mutex<Set<String>>([])
+
+    func isNew(_ sentence: String) -> Bool {
+        sentences.withLock { $0.insert(sentence).inserted }
     }
 }

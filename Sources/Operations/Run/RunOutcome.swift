@@ -20,11 +20,15 @@ package protocol RunReport: PrintedLines, Encodable, Sendable {
     var closingCounts: ClosingCounts { get }
     /// The stage that the closing line names when nothing failed.
     static var lastStage: String { get }
+    /// Whether the run has neither read nor taken anything so far.
+    var hasReadNothing: Bool { get }
 }
 
 extension RunReport {
     /// The run completed every step of its plan.
     package static var lastStage: String { "done" }
+    /// Only runs that read evidence or notifications can have read nothing.
+    package var hasReadNothing: Bool { false }
 }
 
 /// The counts in the closing line of stderr. The unit depends on the kind of run.
@@ -83,12 +87,22 @@ package struct RunOutcome<Report: RunReport>: Sendable {
     /// waits.
     private var findings: Set<ExitStatus> = []
 
+    /// Whether no evidence was read and none waits, so that a failing database leaves nothing behind.
+    private var leavesNothing = false
+
     /// Makes the outcome of a run that begins.
     init(report: Report) { self.report = report }
 
     /// The exit code: that of the failure or finding with the most urgent reaction.
     package var exit: ExitStatus {
-        findings.union(failures.map(\.exit)).reduce(.done, ExitStatus.worse)
+        findings.union(failures.map(exit(for:))).reduce(.done, ExitStatus.worse)
+    }
+
+    /// The exit code for a failure. 75 says that evidence waits here; where there is none, a database
+    /// that is busy or read-only is one that could not be used.
+    private func exit(for failure: RunFailure) -> ExitStatus {
+        let isOfStore = failure.stage == .store && failure.reason == nil
+        return leavesNothing && isOfStore && failure.exit == .pending ? .unreachable : failure.exit
     }
 
     /// Adds the exit code of a result that is no failure.
@@ -98,6 +112,12 @@ package struct RunOutcome<Report: RunReport>: Sendable {
     mutating func noteWaiting(in journal: EvidenceJournal) throws(JournalFailure) {
         if try !journal.feeds(.pending).isEmpty { note(.pending) }
         if try !journal.feeds(.held).isEmpty { note(.held) }
+    }
+
+    /// Notes at the end of a run whether it leaves anything that was read.
+    mutating func noteLeft(in journal: EvidenceJournal) throws(JournalFailure) {
+        let waiting = try journal.feeds(.pending)
+        leavesNothing = report.hasReadNothing && waiting.isEmpty
     }
 
     /// Adds a failure. A failure that repeats at every step, such as a damaged journal, is added
@@ -143,8 +163,11 @@ package struct RunOutcome<Report: RunReport>: Sendable {
     /// The closing line of stderr, for scripts; nil after success.
     package var closingLine: String? {
         guard exit != .done else { return nil }
-        let failure = failures.first { $0.exit == exit }
+        // What waits after a failure has a code of its own; the stage is still that of the failure.
+        let cause = failures.first { self.exit(for: $0) == exit }
+        let worst = ExitStatus.byUrgency.lazy
+            .compactMap { code in failures.first { self.exit(for: $0) == code } }.first
         return report.closingCounts.closingLine(
-            exit, stage: failure?.stage.rawValue ?? Report.lastStage, why: failure?.reason)
+            exit, stage: (cause ?? worst)?.stage.rawValue ?? Report.lastStage, why: cause?.reason)
     }
 }

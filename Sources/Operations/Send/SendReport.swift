@@ -142,6 +142,8 @@ package struct SendReport: RunReport, Codable, Hashable {
     package static var lastStage: String { "send" }
 
     /// Rows of the queue that wait, and tuples of 410 answers by outcome.
+    package var hasReadNothing: Bool { apps.isEmpty }
+    /// Notifications and their answers.
     package var closingCounts: ClosingCounts {
         apps.reduce(into: ClosingCounts()) { counts, app in
             counts.pending += app.retry + app.returned

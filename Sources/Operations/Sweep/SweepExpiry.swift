@@ -74,10 +74,11 @@ struct SweepExpiry {
     private func cause(toHold due: Int, of partition: Partition) throws -> String? {
         let proposal = RemovalProposal(
             candidates: due, counts: OutcomeCounts(applied: due), tuples: due, tokens: due)
+        let living = store.livingRows(in: partition)
         let cause = try RemovalGuard(plan.limits).cause(
             toHold: proposal, after: store.removals(from: partition)
         ) { limit throws(StoreFailure) in
-            try store.livingRows(in: partition, atMost: limit) + due
+            try living.count(atMost: limit) + due
         }
         return cause.map { "\($0)" }
     }

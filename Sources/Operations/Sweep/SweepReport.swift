@@ -59,6 +59,8 @@ package struct SweepReport: RunReport, Codable, Hashable {
     }
 
     /// The counts of tuples.
+    package var hasReadNothing: Bool { apps.isEmpty && intake == nil }
+    /// Tuples.
     package var closingCounts: ClosingCounts {
         apps.reduce(into: ClosingCounts(pending: waiting ?? 0)) { counts, feed in
             if feed.state == FeedState.pending.rawValue { counts.pending += feed.tuples }

@@ -10,6 +10,11 @@ import TokenHygiene
 // …), t1, t2, …)` over sorted keys is a binary search per row. For other keys there is a CASE,
 // which is linear and therefore limited to runs of 100. SQLite runs in this process and uses one
 // prepared statement per row.
+//
+// Statistics of a table may be wrong, and a server that takes a large table for a small one reads it
+// whole for a list of keys. So statements name their index. A DELETE takes a hint only in its form for
+// several tables, which MariaDB refuses under `sql_safe_updates` even where it searches by an index. So
+// the writer turns that setting off for these statements (`isJoin`).
 
 /// Builds the statements that mark and delete rows of one table.
 struct ChangeStatements {
@@ -36,6 +41,8 @@ struct ChangeStatements {
         let values: [SQLValue]
         let changes: ArraySlice<RowChange>
         let effect: Effect
+        /// Whether it has the form of a statement about several tables.
+        var isJoin = false
     }
 
     /// The statements for some changes, with each change in exactly one of them.
@@ -77,7 +84,7 @@ struct ChangeStatements {
         let condition = condition(on: changes)
         let assignments = content.columns.map { "\(dialect.quoted($0)) = ?" }
         return Statement(
-            sql: "UPDATE \(layout.table.sql(dialect)) SET "
+            sql: "UPDATE \(layout.table.sql(dialect))\(lookup.keyHint) SET "
                 + (assignments + selfAssignments).joined(separator: ", ")
                 + " WHERE \(condition.sql)",
             values: content.values + condition.values, changes: changes,
@@ -153,9 +160,11 @@ struct ChangeStatements {
 
     private func delete(_ changes: ArraySlice<RowChange>) -> Statement {
         let condition = condition(on: changes)
+        let (table, hint) = (layout.table.sql(dialect), lookup.keyHint)
+        let target = hint.isEmpty ? table : "\(table)\(hint)"
         return Statement(
-            sql: "DELETE FROM \(layout.table.sql(dialect)) WHERE \(condition.sql)",
-            values: condition.values, changes: changes, effect: .removed)
+            sql: "DELETE \(hint.isEmpty ? "" : "\(table) ")FROM \(target) WHERE \(condition.sql)",
+            values: condition.values, changes: changes, effect: .removed, isJoin: !hint.isEmpty)
     }
 
     private func mark(_ changes: ArraySlice<RowChange>) -> Statement {
@@ -165,7 +174,7 @@ struct ChangeStatements {
         let condition = condition(on: changes)
         let time = markTime(changes)
         let name = dialect.quoted(layout.mark?.name ?? "")
-        var sql = "UPDATE \(layout.table.sql(dialect)) SET \(name) = \(time.sql)"
+        var sql = "UPDATE \(layout.table.sql(dialect))\(lookup.keyHint) SET \(name) = \(time.sql)"
         var values = time.values
         if let reason = layout.reason, let source {
             sql += ", \(dialect.quoted(reason)) = ?"
@@ -204,7 +213,7 @@ struct ChangeStatements {
         let padded = StatementShape.padded(changes)
         let rows = repeatElement("(\(match))", count: padded.count).joined(separator: " OR ")
         return (
-            "SELECT \(column) FROM \(layout.table.sql(dialect)) WHERE \(rows)",
+            "SELECT \(column) FROM \(layout.table.sql(dialect))\(lookup.keyHint) WHERE \(rows)",
             padded.flatMap { key($0) + [value($0, lookup.token)] }
         )
     }

@@ -69,7 +69,7 @@ struct ChangeWriter {
         let found: Int
         do {
             found = try isolation.watching { () throws(SQLFailure) in
-                try connection.execute(statement.sql, statement.values)
+                try execute(statement)
             }
         } catch {
             isolation.note(error, isAboutRow: true)
@@ -96,7 +96,7 @@ struct ChangeWriter {
         let refusal: RowRefusal
         try connection.run("SAVEPOINT pushsweep_row")
         do throws(SQLFailure) {
-            let found = try connection.execute(statement.sql, statement.values)
+            let found = try execute(statement)
             let isCounted = found == 1 && !layout.hasUpdateTriggers
             let isDone = isCounted ? true : try isDone(statement)
             if isDone && !connection.hasBrokenKeys {
@@ -122,6 +122,16 @@ struct ChangeWriter {
         try connection.run("ROLLBACK TO SAVEPOINT pushsweep_row")
         try connection.run("RELEASE SAVEPOINT pushsweep_row")
         return refusal
+    }
+
+    private func execute(_ statement: ChangeStatements.Statement) throws(SQLFailure) -> Int {
+        guard statement.isJoin else {
+            return try connection.execute(statement.sql, statement.values)
+        }
+        try connection.run("SET SESSION sql_safe_updates = 0")
+        // A lost connection has lost the setting too.
+        defer { try? connection.run("SET SESSION sql_safe_updates = 1") }
+        return try connection.execute(statement.sql, statement.values)
     }
 
     private func missed(_ count: Int, of total: Int) -> SQLFailure {

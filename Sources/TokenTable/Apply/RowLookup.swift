@@ -166,6 +166,9 @@ struct RowLookup {
             + (locking ? dialect.rowLock : "")
     }
 
+    /// Names the index for lookups by key, since statistics may be wrong.
+    var keyHint: String { dialect.indexHint(layout.keyIndex) }
+
     /// Names the index to use. Without the hint MariaDB reads a small table whole. It then locks
     /// rows before index entries, a registration locks them in the opposite order, and the server
     /// rolls the registration back (error 1213).
@@ -274,7 +277,7 @@ extension RowLookup {
                 ? "\(names[0]) IN (\(placeholders(padded.count)))"
                 : repeatElement(match, count: padded.count).joined(separator: " OR ")
             let rows = try connection.query(
-                "SELECT \(selected) FROM \(layout.table.sql(dialect)) WHERE \(condition)"
+                "SELECT \(selected) FROM \(layout.table.sql(dialect))\(keyHint) WHERE \(condition)"
                     + (locking ? dialect.rowLock : ""),
                 padded.flatMap { $0 }, mostBytes: mostBytes - found.bytes)
             try rows.require(width: width)

@@ -46,7 +46,7 @@ package struct TokenRange: Hashable, Sendable {
 /// and closes them again.
 package struct StoreWorkers: Sendable {
     private let settings: StoreSettings
-    private let pacing: Pacing
+    private var pacing: Pacing
     /// The number of connections that work at the same time.
     package let count: Int
 
@@ -54,7 +54,9 @@ package struct StoreWorkers: Sendable {
     /// cores.
     package init(_ settings: StoreSettings, count: Int = 2, pacing: Pacing = Pacing()) {
         self.settings = settings
+        // They connect while a run is at work, which is worth waiting for.
         self.pacing = pacing
+        self.pacing.connectPatience = pacing.patience
         if case .sqlite = settings.location { self.count = 1 } else { self.count = max(1, count) }
     }
 

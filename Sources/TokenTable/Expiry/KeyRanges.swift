@@ -36,10 +36,7 @@ struct KeyRanges {
         let names = Dictionary(
             layout.key.map { ($0.name.lowercased(), $0.name) },
             uniquingKeysWith: { first, _ in first })
-        let index = catalog.indexes.filter { index in
-            index.isUnique && !index.columns.isEmpty
-                && index.columns.allSatisfy { names[$0.lowercased()] != nil }
-        }.min { $0.name == "PRIMARY" && $1.name != "PRIMARY" }
+        let index = catalog.uniqueIndex(within: layout.key.map(\.name))
         columns = index?.columns.compactMap { names[$0.lowercased()] } ?? layout.key.map(\.name)
         hint = connection.dialect.indexHint(index?.name)
     }

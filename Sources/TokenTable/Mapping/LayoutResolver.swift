@@ -42,14 +42,16 @@ struct LayoutResolver {
         let index = table.index(
             onToken: token.name,
             after: [app?.name, environment?.name, platform?.column.name].compactMap { $0 })
+        let key = try key()
         return TableLayout(
-            table: table.name, key: try key(), token: token, tokenIndex: index?.name, app: app,
+            table: table.name, key: key, token: token, tokenIndex: index?.name, app: app,
             environment: environment, platform: platform,
             registration: registration, registrationMovesItself: movesItself, living: living,
             mark: mark,
             reason: mark == nil ? nil : try columns.reason(mapping.reason)?.name,
             columns: table.columns.filter { !$0.isGenerated }.map(\.name),
-            exactness: exactness)
+            exactness: exactness,
+            keyIndex: table.uniqueIndex(within: key.map(\.name))?.name)
     }
 
     /// Refuses columns of another mark beside a column of two values, because nothing would be

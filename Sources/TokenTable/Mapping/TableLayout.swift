@@ -37,6 +37,9 @@ package struct TableLayout: Hashable, Sendable {
     /// program; nil where no type of the table can lose one.
     let exactness: String?
 
+    /// The unique index for lookups by key; nil without one.
+    var keyIndex: String?
+
     /// Whether changing a row runs triggers, which may undo the change.
     var hasUpdateTriggers = false
 

@@ -10,7 +10,7 @@ extension TokenTable {
     func reachFindings(
         _ table: CatalogTable, _ need: TableUse, _ server: ServerDescription
     ) throws(StoreFailure) -> [StoreFinding] {
-        var findings = [engineFinding(table, need)].compactMap { $0 }
+        var findings = try commitFindings(table, need)
         if need.writes { findings += try binaryLogFindings() + encodingFindings() }
         let reach = try retries.retrying("reading what refers to \(table.name)") {
             () throws(SQLFailure) in
@@ -24,13 +24,6 @@ extension TokenTable {
             findings.append(hiddenKeysFinding(table, location, server))
         }
         return findings
-    }
-
-    /// Refuses a table whose engine keeps the changes of a rolled back transaction. Reading such a
-    /// table is allowed.
-    func engineFinding(_ table: CatalogTable, _ need: TableUse) -> StoreFinding? {
-        guard need.writes else { return nil }
-        return Self.engineFinding(table)
     }
 
     /// Refuses a table whose engine keeps the changes of a rolled back transaction.

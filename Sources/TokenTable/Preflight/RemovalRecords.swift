@@ -47,48 +47,25 @@ extension TokenTable {
         }
     }
 
-    /// The number of rows of a partition that are not invalid, at most `limit`. Counting stops
-    /// there, so that a large table costs no more than needed, and goes by ranges, so that no
-    /// statement takes long. Rows with a mark and a later registration in another form than the
-    /// mark's count as invalid, which makes a limit by shares a little stricter.
+    /// The number of rows of a partition that are not invalid, at most `limit`; see `LivingRows`.
     ///
     /// - Throws: any failure of reading.
     package func livingRows(
         in partition: Partition, atMost limit: Int
     ) throws(StoreFailure) -> Int {
-        let (layout, dialect) = (try layout(), connection.dialect)
-        let condition = try layout.selection(of: partition).condition(dialect)
-        var marked = 0
-        let living = layout.livingCondition(dialect)
-        if layout.markColumns.isEmpty, try canReadTokenMarks() {
-            marked = try countTokenMarks(in: partition)
-        }
-        let sum = limit.addingReportingOverflow(marked)
-        let most = sum.overflow ? limit : sum.partialValue
-        let ranges = try KeyRanges(layout, catalogTable(), connection)
-        var (rows, position): (Int, [SQLValue]) = (0, [])
-        while rows < most {
-            let (found, end) = try retries.retrying("counting rows of \(layout.table)") {
-                () throws(SQLFailure) in
-                let end = try ranges.end(after: position)
-                let range = ranges.condition(after: position, upTo: end)
-                let count = try connection.query(
-                    "SELECT COUNT(*) FROM \(ranges.source) WHERE \(range.sql)" + condition.sql
-                        + living.sql, range.values + condition.values + living.values)
-                return (count.scalar?.count ?? 0, end)
-            }
-            rows += found
-            guard let end else { break }
-            position = end
-        }
-        return min(limit, max(0, min(rows, most) - marked))
+        try livingRows(in: partition).count(atMost: limit)
+    }
+
+    /// Prepares the counting of the rows of a partition that are not invalid.
+    package func livingRows(in partition: Partition) -> LivingRows {
+        LivingRows(self, in: partition)
     }
 }
 
 extension TableLayout {
     /// The condition that excludes dead rows: those with a mark and no later registration, or with
     /// the value for dead.
-    fileprivate func livingCondition(_ dialect: SQLDialect) -> (sql: String, values: [SQLValue]) {
+    func livingCondition(_ dialect: SQLDialect) -> (sql: String, values: [SQLValue]) {
         if let living {
             let name = dialect.quoted(living.name)
             return (" AND (\(name) IS NULL OR \(name) <> ?)", [living.compared(living.dead)])

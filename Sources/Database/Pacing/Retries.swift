@@ -1,0 +1,122 @@
+// Most failures of a database pass: a lock is released, a server restarts in ten seconds, a cluster
+// misses a dead node for five seconds before the others take over. So an operation that failed is tried
+// again, and its failure is thrown only when it has failed for longer than such events last. A number
+// of tries would not do: five quick ones are over before a cluster has noticed anything.
+//
+//   working --failure--> failing since t --success--> working
+//                        failing since t --patience is over--> given up
+//
+// The first failure starts the clock, so a statement that takes long is no reason to try less often.
+// Every committed chunk is a new operation with a new clock. Between tries are pauses that grow, with
+// jitter. A failure that another try cannot cure (a right, a column) is thrown at once, and so is any
+// failure after the run was told to stop. The pauses count as time even where the clock stands still.
+//
+// A first connection that is refused has less patience (`Pacing.connectPatience`), because nothing is
+// in the middle then. Connections of the same run that are opened later have the whole. Once a database
+// was given up, the steps that end the run ask it with short patience, until one of them succeeds:
+//
+//   in use --given up--> given up --an operation succeeds--> in use
+
+/// Whether a database was given up, for all operations over one connection. Confined to its thread.
+final class Standing {
+    /// Whether the last operation was given up because the database was away.
+    var isGivenUp = false
+}
+
+/// The time for which one operation has failed without progress.
+struct RetryClock {
+    private let pacing: Pacing
+    private let standing: Standing
+    /// Whether the operation is the first connection of a run.
+    private let isFirstConnection: Bool
+    /// The moment of the first failure.
+    private var since: Double?
+    /// Milliseconds of all pauses.
+    private var paused = 0
+    private var failures = 0
+
+    /// Starts without a failure.
+    init(_ pacing: Pacing, _ standing: Standing, isFirstConnection: Bool = false) {
+        self.pacing = pacing
+        self.standing = standing
+        self.isFirstConnection = isFirstConnection
+    }
+
+    /// Pauses before the next try.
+    ///
+    /// - Throws: the failure, where another try cannot help or there is no patience left.
+    mutating func pause(after failure: SQLFailure, doing: String) throws(StoreFailure) {
+        let now = pacing.monotonic()
+        let start = since ?? now
+        since = start
+        failures += 1
+        let elapsed = max(now - start, Double(paused))
+        let left = patience(with: failure) - elapsed
+        guard left > 0, !pacing.isStopping() else {
+            if failure.needsConnection { standing.isGivenUp = true }
+            throw StoreFailure(failure, while: doing, triedFor: elapsed)
+        }
+        // The last try is at the end of the patience, not before it.
+        let pause = max(1, min(pacing.pause(after: failures), Int(left.rounded(.up))))
+        paused += pause
+        pacing.sleep(pause)
+    }
+
+    private func patience(with failure: SQLFailure) -> Double {
+        switch failure.kind {
+        case .unreachable where isFirstConnection, .lost where isFirstConnection:
+            min(pacing.connectPatience, pacing.patience)
+        case .conflict, .lost, .overloaded, .unreachable:
+            standing.isGivenUp ? min(Pacing.shortPatience, pacing.patience) : pacing.patience
+        // Another node may have become the writable one.
+        case .readOnly: min(Pacing.shortPatience, pacing.patience)
+        case .tooLarge, .untrusted, .permission, .configuration, .refused, .leaseLost, .other: 0
+        }
+    }
+}
+
+/// Repeats operations that can fail temporarily, with pauses, as long as the patience lasts.
+package struct RetryPolicy {
+    let connection: any SQLConnection
+    let pacing: Pacing
+    let standing: Standing
+
+    /// Repeats on a connection, with the patience and pauses of the pacing. `standing` is that of the
+    /// connection.
+    init(connection: any SQLConnection, pacing: Pacing, standing: Standing = Standing()) {
+        self.connection = connection
+        self.pacing = pacing
+        self.standing = standing
+    }
+
+    /// Runs a transaction or a read until it succeeds; connects again after a loss. Throws
+    /// `StoreFailure` where the patience is over.
+    package func retrying<R>(
+        _ doing: String, _ body: () throws(SQLFailure) -> R
+    ) throws(StoreFailure) -> R {
+        var clock = RetryClock(pacing, standing)
+        return try retrying(doing, on: &clock, body)
+    }
+
+    /// The same for an operation that may have failed before by another step: `failure` is that of
+    /// the earlier step, and the clock may run already.
+    func retrying<R>(
+        _ doing: String, after failure: SQLFailure? = nil, on clock: inout RetryClock,
+        _ body: () throws(SQLFailure) -> R
+    ) throws(StoreFailure) -> R {
+        var needsConnection = failure?.needsConnection ?? false
+        while true {
+            do {
+                if needsConnection { try connection.connect() }
+                needsConnection = false
+                let result = try body()
+                standing.isGivenUp = false
+                return result
+            } catch {
+                connection.rollBack()
+                needsConnection = needsConnection || error.needsConnection
+                try clock.pause(after: error, doing: doing)
+            }
+        }
+    }
+}

@@ -1,0 +1,121 @@
+import APNsProtocol
+import EvidenceJournal
+import Foundation
+import SecureTransport
+import TestSupport
+import Testing
+import TokenHygiene
+
+@testable import Database
+@testable import Operations
+@testable import TokenTable
+
+@Suite("The end of a run whose database fails")
+struct RunEndTests {
+    private static let now = EpochMilliseconds(start + 3_600_000)
+    private let temporary: TemporaryFolder
+    private let journal: EvidenceJournal
+
+    init() throws {
+        temporary = try TemporaryFolder()
+        journal = try EvidenceJournal(in: StateFolder(temporary.file("state")))
+    }
+
+    private static func outcome() -> RunOutcome<SweepReport> {
+        RunOutcome(report: SweepReport(run: "r", kind: "sweep", dryRun: false, started: now))
+    }
+
+    private static let busy = RunFailure.wrapping(
+        StoreFailure(.busy, "connecting: locked"), at: .store)
+
+    private func capture(_ tuples: [FeedbackTuple]) throws -> CapturedFeed {
+        let capture = try journal.beginFeed(
+            run: "r", partition: chat, source: "gateway:2196", at: Self.now)
+        try FeedbackTuple.bytes(tuples).withUnsafeBytes { try capture.append($0) }
+        try capture.close(.closeNotify, at: Self.now)
+        return try journal.feed(capture.id)
+    }
+
+    @Test("a database that is busy before anything was read is 69 where nothing waits, else 75")
+    func nothingRead() throws {
+        var outcome = Self.outcome()
+        outcome.fail(Self.busy)
+        try outcome.noteWaiting(in: journal)
+        try outcome.noteLeft(in: journal)
+        #expect(outcome.exit == .unreachable)
+        #expect(
+            outcome.closingLine == "code=69 stage=store pending=0 applied=0 held=0 next=rerun")
+
+        _ = try capture([.dead(1, at: 1_600_000_000)])
+        var waiting = Self.outcome()
+        waiting.fail(Self.busy)
+        try waiting.noteWaiting(in: journal)
+        try waiting.noteLeft(in: journal)
+        #expect(waiting.exit == .pending)
+    }
+
+    @Test("a run that a limit or another host ended keeps 75, and one that read something too")
+    func keeps() throws {
+        var limited = Self.outcome()
+        limited.fail(
+            .wrapping(StoreFailure(stopped: .timeBudget, "ending this run early"), at: .store))
+        try limited.noteLeft(in: journal)
+        #expect(limited.exit == .pending)
+
+        var reading = Self.outcome()
+        reading.report.apps.append(FeedReport(chat, source: "gateway:2196", end: .clean))
+        reading.fail(Self.busy)
+        try reading.noteLeft(in: journal)
+        #expect(reading.exit == .pending)
+    }
+
+    @Test("the closing line names the stage of the failure when what waits decides the code")
+    func stage() throws {
+        _ = try capture([.dead(1, at: 1_600_000_000)])
+        var outcome = Self.outcome()
+        outcome.fail(
+            .wrapping(StoreFailure(.unreachable, "applying: nobody answers"), at: .apply))
+        try outcome.noteWaiting(in: journal)
+        try outcome.noteLeft(in: journal)
+        #expect(
+            outcome.closingLine?.hasPrefix("code=75 stage=apply ") == true,
+            "\(outcome.closingLine ?? "")")
+    }
+
+    @Test("what was applied before the database went away is counted, without another long wait")
+    func applied() throws {
+        let database = try TokenDatabase(.sqlite)
+        try database.createOwnSchema()
+        try database.register(0..<2_000, at: start)
+        let time = VirtualTime()
+        let connection = FaultyConnection(database.driver(), [])
+        var pacing = time.pacing
+        pacing.sleep = { time.pass(Double($0)) }
+        let store = try TokenTable(database.settings, connection, pacing)
+        let seconds = UInt32(start / 1_000) + 60
+        let feed = try capture((0..<2_000).map { .dead($0, at: seconds + UInt32($0)) })
+        var commits = 0
+        connection.refusal = { sql in
+            if sql == "COMMIT" { commits += 1 }
+            return commits > 4
+                ? SQLFailure(kind: .lost, code: 2_013, message: "Lost connection") : nil
+        }
+        let plan = SweepPlan(
+            state: journal.folder.path, store: database.settings, work: .waiting,
+            partitions: [chat: chat], policy: RemovalPolicy(),
+            limits: GuardLimits(floor: 10_000), dryRun: false)
+        let context = RunContext(
+            now: { Self.now }, interrupt: try Interrupt(), log: .init(label: "test"))
+        let applier = JournalApplier(
+            journal: journal, store: store, plan: plan, context: context, run: "r",
+            started: Self.now)
+        let result = applier.apply(feed)
+        connection.refusal = { _ in nil }
+        #expect(result.failure?.exit == .pending, "\(result.entry)")
+        let marked = try database.count(
+            "SELECT COUNT(*) FROM active_users WHERE invalidated_at IS NOT NULL")
+        #expect(marked > 0 && marked < 2_000)
+        #expect(result.entry.applied == marked && result.entry.rowsChanged == marked)
+        #expect(time.now == 31_000)
+    }
+}

@@ -1,0 +1,72 @@
+import APNsProtocol
+import Foundation
+import TestSupport
+import Testing
+import TokenHygiene
+
+@testable import Database
+@testable import TokenTable
+
+@Suite(
+    "Indexes of changes",
+    .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)))
+struct IndexHintTests {
+    /// A table that the server takes for an almost empty one.
+    private static func stage(_ options: String, rows: Int = 3_000) throws -> TokenDatabase {
+        let database = try TokenDatabase(.mariaDB)
+        try database.createSideTables()
+        try database.sql.run(
+            "CREATE TABLE devices (id BIGINT PRIMARY KEY, device_token VARCHAR(64) NOT NULL, "
+                + "registered_at DATETIME(3) NOT NULL, invalidated_at DATETIME(3) NULL, "
+                + "KEY token (device_token)) STATS_PERSISTENT=1 STATS_AUTO_RECALC=0 \(options)")
+        try database.sql.run("ANALYZE TABLE devices")
+        let values = (0..<rows).map {
+            "(\($0), '\(DeviceToken.numbered($0).hex)', '2023-12-01', NULL)"
+        }
+        try database.sql.run("INSERT INTO devices VALUES \(values.joined(separator: ", "))")
+        database.settings.mapping.table = "devices"
+        return database
+    }
+
+    private static let evidence = (0..<1_500).map { TokenEvidence.dead($0, at: start) }
+
+    @Test(
+        "changes and locking reads search by an index, whatever the statistics say",
+        arguments: RemovalPolicy.Action.allCases, ["", "PARTITION BY HASH(id) PARTITIONS 4"])
+    func plans(_ action: RemovalPolicy.Action, _ options: String) throws {
+        let database = try Self.stage(options)
+        let connection = FaultyConnection(database.driver(), [])
+        let store = try TokenTable(database.settings, connection, hurried())
+        let progress = try store.apply(Self.evidence, policy: RemovalPolicy(action: action))
+        #expect(progress.counts == OutcomeCounts(applied: 1_500))
+        try connection.run("SET SESSION sql_safe_updates = 0")
+        var explained = 0
+        for (sql, values) in connection.log where sql.contains("`devices`") {
+            guard sql.hasPrefix("UPDATE") || sql.hasPrefix("DELETE") || sql.contains("FOR UPDATE")
+            else { continue }
+            let plan = try connection.query("EXPLAIN \(sql)", values)
+            let names = plan.names
+            func field(_ name: String) -> String? {
+                names.firstIndex(of: name).flatMap { plan[0, $0].text }
+            }
+            explained += 1
+            #expect(field("type") != "ALL" && field("type") != "index", "\(sql.prefix(80))")
+            if !sql.hasPrefix("SELECT") { #expect(field("key") == "PRIMARY") }
+        }
+        #expect(explained >= 8)
+    }
+
+    @Test("a removal after the grace period and an undo find rows by the index of their key")
+    func byKey() throws {
+        let database = try Self.stage("", rows: 400)
+        let connection = FaultyConnection(database.driver(), [])
+        let store = try TokenTable(database.settings, connection, hurried())
+        try store.sweep("marks", (0..<200).map { .dead($0, at: start) })
+        #expect(try store.undo(.run("marks")).restored == 200)
+        let reads = connection.log.map(\.0).filter {
+            $0.hasPrefix("SELECT") && $0.contains("FROM `devices`") && $0.contains("`id` IN (")
+        }
+        #expect(!reads.isEmpty)
+        #expect(reads.allSatisfy { $0.contains("FORCE INDEX (`PRIMARY`)") })
+    }
+}

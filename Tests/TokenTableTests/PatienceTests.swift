@@ -1,0 +1,182 @@
+import APNsProtocol
+import Foundation
+import Synchronization
+import TestSupport
+import Testing
+import TokenHygiene
+
+@testable import Database
+@testable import TokenTable
+
+@Suite("Patience with failures that pass")
+struct PatienceTests {
+    private static let gone = SQLFailure(kind: .lost, code: 2_013, message: "gone")
+
+    /// A table of 300 stale rows behind a connection whose faults follow the virtual time.
+    private static func stage(
+        _ time: VirtualTime, _ pacing: Pacing? = nil
+    ) throws -> (TokenDatabase, TokenTable, FaultyConnection) {
+        let database = try TokenDatabase(.sqlite)
+        try database.createOwnSchema()
+        try database.register(0..<300, at: start)
+        let connection = FaultyConnection(database.driver(), [])
+        let store = try TokenTable(database.settings, connection, pacing ?? time.pacing)
+        return (database, store, connection)
+    }
+
+    private static let evidence = (0..<300).map { TokenEvidence.dead($0, at: start + 60_000) }
+
+    @Test(
+        "a statement that keeps failing is tried again for 30 seconds, and the message says so",
+        arguments: [SQLFailure.Kind.conflict, .lost, .overloaded, .unreachable])
+    func deadline(_ kind: SQLFailure.Kind) throws {
+        let time = VirtualTime()
+        let (_, store, connection) = try Self.stage(time)
+        connection.outage = { SQLFailure(kind: kind, code: 9_999, message: "not now") }
+        let failure = #expect(throws: StoreFailure.self) { try store.apply(Self.evidence) }
+        #expect(time.now == 30_000)
+        #expect(
+            failure?.sentence.contains("not now (9999), tried again for 30 s; ") == true,
+            "\(failure as Any)")
+    }
+
+    @Test("a database that returns within the patience costs nothing but time")
+    func returns() throws {
+        for kind in [SQLFailure.Kind.lost, .unreachable, .overloaded, .conflict] {
+            let time = VirtualTime()
+            let (database, store, connection) = try Self.stage(time)
+            let begin = connection.operations
+            connection.outage = {
+                guard connection.operations > begin + 12, time.now < 29_000 else { return nil }
+                return SQLFailure(kind: kind, code: 9_999, message: "not now")
+            }
+            #expect(try store.apply(Self.evidence).counts == OutcomeCounts(applied: 300))
+            #expect(time.now >= 29_000)
+            #expect(
+                try database.texts("SELECT COUNT(*), COUNT(DISTINCT row_key) FROM pushsweep_change")
+                    == [["300", "300"]])
+        }
+    }
+
+    @Test("every committed chunk starts the clock anew")
+    func progress() throws {
+        let time = VirtualTime()
+        let (database, store, connection) = try Self.stage(time)
+        defer { withExtendedLifetime(database) {} }
+        var (until, chunks) = (20_000.0, 0)
+        connection.outage = { time.now < until ? Self.gone : nil }
+        let progress = try store.apply(
+            Self.evidence,
+            report: { _ in
+                chunks += 1
+                until = time.now + 20_000
+            })
+        #expect(progress.isApplied && chunks == 3)
+        #expect(time.now >= 60_000)
+    }
+
+    @Test(
+        "a first connection that is refused is given up after three seconds, a later one after 30")
+    func connecting() throws {
+        let time = VirtualTime()
+        let database = try TokenDatabase(.sqlite)
+        try database.createOwnSchema()
+        let connection = FaultyConnection(database.driver(), [])
+        let refused = SQLFailure(kind: .unreachable, code: 2_002, message: "refused")
+        connection.outage = { refused }
+        let failure = #expect(throws: StoreFailure.self) {
+            try TokenTable(database.settings, connection, time.pacing)
+        }
+        #expect(failure?.code == .unreachable && time.now == 3_000)
+        #expect(failure?.sentence.contains("refused (2002), tried again for 3 s; check") == true)
+
+        connection.outage = { nil }
+        let store = try TokenTable(database.settings, connection, time.pacing)
+        let begin = time.now
+        connection.outage = { refused }
+        #expect(throws: StoreFailure.self) { try store.apply(Self.evidence) }
+        #expect(time.now - begin == 30_000)
+    }
+
+    @Test(
+        "what another try cannot cure is thrown at once, and a node without changes asked for 1 s")
+    func hopeless() throws {
+        for (kind, patience) in [
+            (SQLFailure.Kind.permission, 0.0), (.configuration, 0), (.refused, 0), (.untrusted, 0),
+            (.other, 0), (.leaseLost, 0), (.tooLarge, 0), (.readOnly, 1_000),
+        ] {
+            let time = VirtualTime()
+            let (_, store, connection) = try Self.stage(time)
+            connection.outage = { SQLFailure(kind: kind, code: 9_999, message: "no") }
+            let failure = #expect(throws: StoreFailure.self) {
+                _ = try store.session.databaseTime()
+            }
+            #expect(time.now == patience, "\(kind)")
+            #expect(failure?.sentence.contains("tried") == (patience > 0), "\(failure as Any)")
+        }
+    }
+
+    @Test("after a stop signal no failure is tried again")
+    func stops() throws {
+        let time = VirtualTime()
+        let isStopping = Mutex(false)
+        var pacing = time.pacing
+        pacing.isStopping = { isStopping.withLock { $0 } }
+        pacing.sleep = { pause in
+            time.pass(Double(pause))
+            if time.now > 5_000 { isStopping.withLock { $0 = true } }
+        }
+        let (_, store, connection) = try Self.stage(time, pacing)
+        connection.outage = { Self.gone }
+        #expect(throws: StoreFailure.self) { try store.apply(Self.evidence) }
+        #expect((5_000...7_000).contains(time.now))
+    }
+
+    @Test("a lease that cannot be given back is left to its end after one second")
+    func givesBack() throws {
+        let time = VirtualTime()
+        let (_, store, connection) = try Self.stage(time)
+        let applicant = LeaseApplicant(kind: "sweep", run: "r", home: "h", host: "a")
+        guard case .taken(let lease) = try store.takeLease(applicant) else {
+            Issue.record("the lease was not taken")
+            return
+        }
+        let begin = time.now
+        connection.outage = { Self.gone }
+        #expect(throws: StoreFailure.self) { try store.session.giveBack(lease) }
+        #expect(time.now - begin == 1_000)
+    }
+
+    @Test("a database that was given up is asked with short patience until it answers")
+    func givenUp() throws {
+        let time = VirtualTime()
+        let (database, store, connection) = try Self.stage(time)
+        defer { withExtendedLifetime(database) {} }
+        var waits: [Double] = []
+        func fail() {
+            let begin = time.now
+            connection.outage = { Self.gone }
+            #expect(throws: StoreFailure.self) { try store.session.databaseTime() }
+            connection.outage = { nil }
+            waits.append(time.now - begin)
+        }
+        fail()
+        fail()
+        _ = try store.session.databaseTime()
+        fail()
+        store.session.expectLittle()
+        fail()
+        #expect(waits == [30_000, 1_000, 30_000, 1_000])
+    }
+
+    @Test("a clock that stands still does not make the tries endless")
+    func frozen() throws {
+        let pauses = Mutex(0)
+        let pacing = Pacing(
+            monotonic: { 7 }, sleep: { pause in pauses.withLock { $0 += pause } }, random: { 0 })
+        let (_, store, connection) = try Self.stage(VirtualTime(), pacing)
+        connection.outage = { Self.gone }
+        #expect(throws: StoreFailure.self) { try store.session.databaseTime() }
+        #expect(pauses.withLock { $0 } == 30_000)
+    }
+}
