@@ -71,7 +71,8 @@ package struct RetryPolicy {
             case .conflict, .lost, .overloaded, .unreachable: pacing.tries
             // Another node may have become the writable one.
             case .readOnly: 2
-            case .untrusted, .permission, .configuration, .refused, .leaseLost, .other: 1
+            case .untrusted, .misplaced, .permission, .configuration, .refused, .leaseLost, .other:
+                1
             }
         if attempt >= tries { throw StoreFailure(failure, while: doing) }
         pacing.sleep(pacing.pause(after: attempt))

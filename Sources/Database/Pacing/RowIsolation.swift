@@ -194,7 +194,9 @@ extension SQLFailure {
         switch kind {
         case .refused, .configuration, .permission: true
         case .other: ![7, 10, 11, 13, 26].contains(code) && !Self.storageFaults.contains(code)
-        case .conflict, .lost, .overloaded, .unreachable, .untrusted, .readOnly, .leaseLost: false
+        case .conflict, .lost, .overloaded, .unreachable, .untrusted, .readOnly, .misplaced,
+            .leaseLost:
+            false
         }
     }
 

@@ -14,6 +14,9 @@ package struct SQLFailure: Error, Hashable, Sendable {
         case untrusted
         /// The server or file accepts no changes; another node may.
         case readOnly
+        /// The server is one to which changes must not go: a replica, or several behind a proxy. The
+        /// message says what to do.
+        case misplaced
         /// The account lacks a right.
         case permission
         /// The statement does not fit the schema: settings and database disagree.
@@ -35,13 +38,13 @@ package struct SQLFailure: Error, Hashable, Sendable {
     package let message: String
 
     /// Makes an error; the message is shortened and put on one line.
-    package init(kind: Kind, code: Int, message: String) {
+    package init(kind: Kind, code: Int, message: String, longest: Int = 240) {
         self.kind = kind
         self.code = code
         let printable = message.unicodeScalars.map { scalar -> Character in
             scalar.value < 0x20 || scalar.value == 0x7F ? " " : Character(scalar)
         }
-        self.message = String(printable.prefix(240))
+        self.message = String(printable.prefix(longest))
     }
 
     /// Whether a row with the same key exists already: 1062 of servers, SQLITE_CONSTRAINT.
@@ -160,7 +163,8 @@ package struct StoreFailure: Error, Hashable, Sendable, CustomStringConvertible 
 
     /// Puts an engine's error into a sentence that begins with what was being done.
     package init(_ failure: SQLFailure, while doing: String) {
-        let happened = "\(doing): \(failure.message) (\(failure.code))"
+        let number = failure.code == 0 ? "" : " (\(failure.code))"
+        let happened = "\(doing): \(failure.message)\(number)"
         switch failure.kind {
         case .permission, .configuration:
             self = Self.misfit(failure, happened)
@@ -173,6 +177,7 @@ package struct StoreFailure: Error, Hashable, Sendable, CustomStringConvertible 
             self.init(.untrusted, "\(happened); \(sent)\(Self.cureOfTLS(failure.message))")
         case .readOnly:
             self.init(.readOnly, "\(happened); run again when the database takes changes")
+        case .misplaced: self.init(.configuration, "\(doing): \(failure.message)")
         case .refused: self = Self.difference(happened)
         case .leaseLost:
             self.init(
