@@ -161,9 +161,10 @@ package final class MariaDBConnection: SQLConnection {
     package func query(
         _ sql: String, _ parameters: [SQLValue], mostBytes: Int
     ) throws(SQLFailure) -> SQLRows {
-        guard settings.use != .reports, !isOpen, isPinned else {
-            return try rows(sql, parameters, mostBytes)
-        }
+        // BEGIN in an open transaction would commit it, so the server's word counts too.
+        guard settings.use != .reports, !isOpen, isPinned,
+            try opened().pointee.server_status & UInt32(SERVER_STATUS_IN_TRANS) == 0
+        else { return try rows(sql, parameters, mostBytes) }
         try begin()
         do {
             let rows = try rows(sql, parameters, mostBytes)
