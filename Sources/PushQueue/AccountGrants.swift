@@ -59,6 +59,9 @@ package struct AccountGrants {
             // The users of tokens are found by the layout of the token table.
             add("deliveries", rights(.read, tokens) + rights(.listing, queue, users))
         }
+        if let right = try? store?.session.replicationRight() {
+            add("knowing a stopped replica, optional", [right.grant(to: account)])
+        }
         let tables = [tokens.table, queue?.table].compactMap { $0 }
         add(Self.schemaJob, schemaRights(tables))
     }

@@ -81,8 +81,11 @@ struct SettingParser {
         for text in texts {
             let location = try StoreLocation(
                 String(text.drop { $0 == " " }), relativeTo: folder)
-            guard case .server = location else {
+            guard case .server(let server) = location else {
                 throw SettingRefusal("must name servers, such as mysql://monitor@replica:3306/push")
+            }
+            guard server.addresses.count == 1 else {
+                throw SettingRefusal("must name each server by an address of its own")
             }
             servers.append(location)
         }

@@ -11,7 +11,7 @@ extension SettingsTable {
             .computed("`tokens.sqlite` in the state folder") {
                 $0.inState("tokens.sqlite").map { .store(.sqlite(path: $0)) }
             }, \.store.location, sample: .written("mysql://pushsweep@db.example.net:3306/push"),
-            "Address of the database with the token table, without a password; the default user is pushsweep."
+            "Address of the database with the token table, without a password; the default user is pushsweep. Several hosts, with commas between them, are tried in order."
         )
         setting(
             "store.password-file", .path, .absent("no password"), \.store.passwordFile,
@@ -40,6 +40,10 @@ extension SettingsTable {
         setting(
             "store.write-timeout", waiting, .text("30s"), \.store.writeTimeout,
             "Longest wait until the database accepts a request.")
+        setting(
+            "store.accept-replica", .boolean, .text("false"), \.store.acceptsReplica,
+            "Whether changes may go to a replica, and over a connection whose reads a proxy sends elsewhere."
+        )
     }
 
     /// The defaults are the names that the database layer uses.

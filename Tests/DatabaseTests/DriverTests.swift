@@ -45,11 +45,13 @@ struct DriverTests {
 
     @Test(
         "a change of the schema may outlast the read timeout, the next statement may not",
-        .enabled(if: MariaDBServer.fromEnvironment != nil, Comment(rawValue: MariaDBServer.absence))
-    )
-    func unlimitedSchemaChange() throws {
+        .enabled(
+            if: MariaDBServer.fromEnvironment != nil, Comment(rawValue: MariaDBServer.absence)),
+        arguments: [true, false])
+    func unlimitedSchemaChange(isEncrypted: Bool) throws {
         let database = try TokenDatabase(.mariaDB)
         database.settings.timeouts.read = 1
+        if !isEncrypted { database.settings.tls = .off }
         let connection = database.driver()
         try connection.connect()
         try connection.runSchemaChange("DO SLEEP(2.5)")

@@ -138,11 +138,13 @@ struct LeaseTests {
         case taken
     }
 
+    // SQLite has one writer at a time, so there is no such moment.
     @Test(
         "a host does not take a lease that another renews or takes at the same moment",
-        arguments: TestEngine.available, Meddling.allCases)
-    private func sameMoment(_ engine: TestEngine, _ meddling: Meddling) throws {
-        let database = try Self.database(engine)
+        .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)),
+        arguments: Meddling.allCases)
+    private func sameMoment(_ meddling: Meddling) throws {
+        let database = try Self.database(.mariaDB)
         let (one, three) = (try database.store(), try database.store())
         let lease = try #require(try one.takeLease(LeaseApplicant("a", run: "run-a")).lease)
         try database.endLease()

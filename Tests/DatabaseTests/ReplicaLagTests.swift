@@ -12,7 +12,7 @@ import Testing
     .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)))
 struct ReplicaLagTests {
     /// A primary and its replica, which has caught up.
-    private struct Pair {
+    struct Pair {
         let primary: PrivateServer
         let replica: PrivateServer
         let primarySQL: any SQLConnection
@@ -92,7 +92,7 @@ struct ReplicaLagTests {
         throttle.replicas = []
         throttle.maxLag = 1_000
         let own = try TokenTable(
-            replica.settings(database: "push"),
+            replica.settings(database: "push").used(for: .reports),
             pacing: {
                 var pacing = hurried()
                 pacing.throttle = throttle

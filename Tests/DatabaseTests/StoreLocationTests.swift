@@ -32,6 +32,15 @@ struct StoreLocationTests {
                 "mysql://a%3Ab%2Fc@h:3306/é"
             ),
             (
+                "mysql://u@db1:1,db2,[::1]:3/p",
+                .server(
+                    .init(
+                        addresses: [
+                            .tcp(host: "db1", port: 1), .tcp(host: "db2", port: 3306),
+                            .tcp(host: "::1", port: 3),
+                        ], user: "u", database: "p")), "mysql://u@db1:1,db2:3306,[::1]:3/p"
+            ),
+            (
                 "mysql+unix:///run/m.sock?db=push", socket("/run/m.sock", "pushsweep", "push"),
                 "mysql+unix://pushsweep@/run/m.sock?db=push"
             ),
@@ -63,7 +72,10 @@ struct StoreLocationTests {
             "mysql+unix:///m?db=p&db=q", "mysql+unix://a@/m?db=p&user=b", "mysql+unix:///m?user=b",
             "mysql+unix:///m?db=p&user=", "sqlite://", "sqlite:///v/", "sqlite:///v?mode=secret",
             "sqlite://~/t", "sqlite:///v#secret", "mysql://u:secret#@h/p",
-            "mysql://u@h/\(String(repeating: "d", count: 65))",
+            "mysql://u@h/\(String(repeating: "d", count: 65))", "mysql://u@a,,b/p",
+            "mysql://u@,a/p", "mysql://u@a,/p", "mysql://u@a,a:3306/p", "mysql://u@A,a/p",
+            "mysql://u@a:1,u@b:2/p", "mysql://u@a/x,b/p", "mysql://u@a:1,b:x/p",
+            "mysql://u@\((1...9).map { "h\($0)" }.joined(separator: ","))/p",
             "mysql://\(String(repeating: "u", count: 129))@h/p",
         ])
     func refusing(text: String) {

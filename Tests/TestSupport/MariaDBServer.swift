@@ -49,9 +49,9 @@ package struct MariaDBServer: Sendable {
             password: password ?? self.password, tls: .verify(ca: ca))
     }
 
-    /// A connection with the administrator's account.
+    /// A connection with the administrator's account, whatever the server is.
     package func connection(database: String = "mysql") throws -> any SQLConnection {
-        let settings = settings(database: database)
+        let settings = settings(database: database).used(for: .reports)
         guard case .server(let server) = settings.location else { throw TestFailure("no server") }
         let connection = MariaDBConnection(server, settings)
         try connection.connect()

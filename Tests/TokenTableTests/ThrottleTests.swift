@@ -319,42 +319,41 @@ struct ThrottleTests {
         "the throttle reads the lag of a real server, and pauses while replication is stopped",
         .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)))
     func realLag() throws {
-        let database = try Self.database(.mariaDB)
-        let server = try #require(MariaDBServer.fromEnvironment)
+        // A server of its own: a replica is refused by the runs of all other tests.
+        let own = try PrivateServer([])
+        defer { withExtendedLifetime(own) {} }
+        let server = own.server
+        var settings = server.settings(database: "mysql")
+        settings.acceptsReplica = true
+        func wait(_ pacing: Pacing, _ shouldStop: () -> Bool = { false }) throws -> Bool {
+            try DatabaseSession(settings, pacing: pacing).waitForThrottle(shouldStop: shouldStop)
+        }
         var throttle = Throttle()
         throttle.maxLag = 5
         // An empty list of servers is a mistake in the settings, and the error names the remedy.
-        for replicas in [[], [database.settings]] {
+        for replicas in [[], [settings]] {
             throttle.replicas = replicas
             let failure = #expect(throws: StoreFailure.self) {
-                try database.store(pacing: Clock().pacing(throttle)).session.waitForThrottle()
+                try wait(Clock().pacing(throttle))
             }
             #expect(failure?.code == .configuration)
             #expect(failure?.sentence.contains("it is no replica") == true)
         }
         // A replica that does not answer counts as not replicating.
-        var absent = database.settings
+        var absent = settings
         absent.location = .server(
-            .init(address: .tcp(host: "127.0.0.1", port: 1), database: database.name))
-        for settings in [absent] {
-            throttle.replicas = [settings]
-            let clock = Clock()
-            #expect(
-                try !database.store(pacing: clock.pacing(throttle)).session.waitForThrottle(
-                    shouldStop: { !clock.pauses.isEmpty }))
-        }
+            .init(address: .tcp(host: "127.0.0.1", port: 1), database: "mysql"))
+        throttle.replicas = [absent]
+        let clock = Clock()
+        #expect(try !wait(clock.pacing(throttle)) { !clock.pauses.isEmpty })
         let admin = try server.connection()
-        let name = database.name
-        try admin.run("CHANGE MASTER '\(name)' TO MASTER_HOST = '127.0.0.1', MASTER_PORT = 1")
-        defer { try? admin.run("RESET SLAVE '\(name)' ALL") }
-        for replicas in [[], [database.settings]] {
+        try admin.run("CHANGE MASTER 'other' TO MASTER_HOST = '127.0.0.1', MASTER_PORT = 1")
+        for replicas in [[], [settings]] {
             throttle.replicas = replicas
             let script = Mutex<[String]>([])
             throttle.report = { line in script.withLock { $0.append(line) } }
             let clock = Clock()
-            #expect(
-                try !database.store(pacing: clock.pacing(throttle)).session.waitForThrottle(
-                    shouldStop: { !clock.pauses.isEmpty }))
+            #expect(try !wait(clock.pacing(throttle)) { !clock.pauses.isEmpty })
             #expect(script.withLock { $0.first?.contains("does not replicate") } == true)
         }
     }

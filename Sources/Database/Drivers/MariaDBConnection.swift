@@ -1,12 +1,12 @@
 import CMariaDB
 import Glibc
 
-// A connection through libmariadb. The library's defaults are unsafe for a batch job: plaintext,
-// any certificate, no timeouts, and a server may request local files. So every option is set here,
-// whatever its default. After connecting the cipher is checked: with verification on, a connection
-// without a cipher is an error even if the library reports success. The order inside the library is
-// capability check, TLS handshake, certificate and host name check, credentials; so a wrong peer
-// never receives a credential.
+// A connection through libmariadb; MariaDBOpening.swift says how it is opened, HostChoice.swift to which host.
+//
+// A proxy may split a connection: it sends changes to the primary, and each SELECT outside of a transaction to
+// a replica, whose rows are older. A decision by such rows is wrong. No proxy takes a transaction apart,
+// so a connection for changes or decisions reads inside of transactions only: where none is open, `query`
+// opens one for itself. That is the same read on a plain server, at the price of two short answers.
 //
 // Confinement: libmariadb allows a handle in one thread at a time and keeps no state per thread
 // besides the OpenSSL error queue, which OpenSSL (1.1 and later) frees by itself when a thread
@@ -26,15 +26,15 @@ package final class MariaDBConnection: SQLConnection {
     private let settings: StoreSettings
     private let endpoint: StoreLocation.Server
     private var handle: UnsafeMutablePointer<MYSQL>?
+    /// The host to which it is or was connected last; nil before the first connection.
+    private var address: StoreLocation.Address?
+    /// Whether a transaction of this program is open, as far as it was begun and ended by `run`.
+    private var isOpen = false
+    /// Whether reads open a transaction; not while the server is asked what it is.
+    private var isPinned = true
     private var statements = StatementCache<MariaDBStatement>(capacity: 64)
     /// Bytes of the longest statement that the server accepts.
     package private(set) var mostBytes = 1_048_576
-
-    /// The authentication methods that a server may request. Other methods send the password in
-    /// plain text to any peer (mysql_clear_password, dialog), or are not supported here. Two of
-    /// these send it only inside verified TLS or encrypted with the server's key.
-    private static let plugins =
-        "mysql_native_password,client_ed25519,parsec,caching_sha2_password,sha256_password"
 
     /// Whether the library is initialized, once per process.
     private static let library: Bool = mysql_server_init(0, nil, nil) == 0
@@ -51,101 +51,47 @@ package final class MariaDBConnection: SQLConnection {
         statements.removeAll()
         if let handle { mysql_close(handle) }
         handle = nil
+        isOpen = false
     }
+
+    /// The host that is used, in the spelling of the settings; nil before the first connection.
+    package var host: String? { address?.description }
 
     /// Connects and prepares the session; see `SQLConnection.connect`. Throws `SQLFailure`.
     package func connect() throws(SQLFailure) {
+        address = try settings.hosts.choose(among: endpoint.addresses, after: address) {
+            (address) throws(SQLFailure) in try connect(to: address)
+        }
+    }
+
+    private func connect(to address: StoreLocation.Address) throws(SQLFailure) {
         disconnect()
         guard Self.library, let handle = mysql_init(nil) else {
             throw SQLFailure(kind: .other, code: 2008, message: "out of memory")
         }
         self.handle = handle
         do {
-            try setOptions(handle)
-            try open(handle)
-            try checkEncryption(handle)
+            try MariaDBOpening(handle, endpoint, address, settings).open()
             try prepareSession()
+            if settings.use == .changes { try refuseOldRows() }
         } catch {
             disconnect()
             throw error
         }
     }
 
-    private func open(_ handle: UnsafeMutablePointer<MYSQL>) throws(SQLFailure) {
-        let opened: UnsafeMutablePointer<MYSQL>?
-        switch endpoint.address {
-        case .tcp(let host, let port):
-            opened = mysql_real_connect(
-                handle, host, endpoint.user, settings.password ?? "", endpoint.database,
-                UInt32(port), nil, UInt(CLIENT_FOUND_ROWS))
-        case .unixSocket(let path):
-            opened = mysql_real_connect(
-                handle, nil, endpoint.user, settings.password ?? "", endpoint.database, 0, path,
-                UInt(CLIENT_FOUND_ROWS))
-        }
-        guard opened != nil else {
-            throw .mariaDB(
-                code: mysql_errno(handle), message: String(cString: mysql_error(handle)),
-                whileConnecting: true)
-        }
+    /// Refuses a server to which changes must not go.
+    private func refuseOldRows() throws(SQLFailure) {
+        let objection = try standing()?.objection(
+            acceptsReplica: settings.acceptsReplica, hasOthers: endpoint.addresses.count > 1)
+        if let objection { throw objection }
     }
 
-    private func setOptions(_ handle: UnsafeMutablePointer<MYSQL>) throws(SQLFailure) {
-        func set(_ option: mysql_option, _ value: UInt32) throws(SQLFailure) {
-            var value = value
-            guard mysql_options(handle, option, &value) == 0 else { throw refusal(of: option) }
-        }
-        func set(_ option: mysql_option, _ value: String) throws(SQLFailure) {
-            guard mysql_options(handle, option, value) == 0 else { throw refusal(of: option) }
-        }
-        func set(_ option: mysql_option, _ value: Bool) throws(SQLFailure) {
-            var value: my_bool = value ? 1 : 0
-            guard mysql_options(handle, option, &value) == 0 else { throw refusal(of: option) }
-        }
-        try set(MYSQL_OPT_CONNECT_TIMEOUT, UInt32(settings.timeouts.connect))
-        try set(MYSQL_OPT_READ_TIMEOUT, UInt32(settings.timeouts.read))
-        try set(MYSQL_OPT_WRITE_TIMEOUT, UInt32(settings.timeouts.write))
-        try set(MYSQL_OPT_LOCAL_INFILE, UInt32(0))
-        try set(MYSQL_OPT_RECONNECT, false)
-        try set(MYSQL_SET_CHARSET_NAME, "utf8mb4")
-        try set(MYSQL_REPORT_DATA_TRUNCATION, true)
-        try set(MARIADB_OPT_RESTRICTED_AUTH, Self.plugins)
-        switch endpoint.address {
-        case .tcp: try set(MYSQL_OPT_PROTOCOL, MYSQL_PROTOCOL_TCP.rawValue)
-        case .unixSocket: try set(MYSQL_OPT_PROTOCOL, MYSQL_PROTOCOL_SOCKET.rawValue)
-        }
-        switch settings.tls {
-        case .verify(let ca):
-            try checkRegular(ca)
-            try set(MYSQL_OPT_SSL_ENFORCE, true)
-            try set(MYSQL_OPT_SSL_CA, ca ?? StoreTLS.systemCA)
-            try set(MYSQL_OPT_SSL_VERIFY_SERVER_CERT, true)
-            try set(MARIADB_OPT_TLS_VERSION, "TLSv1.2,TLSv1.3")
-        case .off:
-            try set(MYSQL_OPT_SSL_ENFORCE, false)
-            try set(MYSQL_OPT_SSL_VERIFY_SERVER_CERT, false)
-        }
-    }
-
-    /// Refuses a CA file that is a pipe, because the library would wait for a writer.
-    private func checkRegular(_ ca: String?) throws(SQLFailure) {
-        var facts = stat()
-        guard let ca, stat(ca, &facts) == 0, facts.st_mode & S_IFMT != S_IFREG else { return }
-        throw SQLFailure(
-            kind: .configuration, code: 2026,
-            message: "the authorities file \(ca) is not a regular file; give the file itself")
-    }
-
-    private func refusal(of option: mysql_option) -> SQLFailure {
-        SQLFailure(
-            kind: .configuration, code: Int(option.rawValue),
-            message: "the client library refused connection option \(option.rawValue)")
-    }
-
-    private func checkEncryption(_ handle: UnsafeMutablePointer<MYSQL>) throws(SQLFailure) {
-        guard case .verify = settings.tls, mysql_get_ssl_cipher(handle) == nil else { return }
-        throw SQLFailure(
-            kind: .untrusted, code: 2026, message: "the connection came up without encryption")
+    /// What the server is, see `SQLConnection.standing`.
+    package func standing() throws(SQLFailure) -> ServerStanding? {
+        isPinned = false
+        defer { isPinned = true }
+        return try StandingReading(connection: self).read()
     }
 
     /// The SQL mode of every session: a value that does not fit its column is an error.
@@ -170,8 +116,27 @@ package final class MariaDBConnection: SQLConnection {
             innodb_lock_wait_timeout = \(settings.timeouts.lockWait), \(Self.ownMark) = 1
             """)
         try run("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
+        try waitForCluster()
         mostBytes = try query("SELECT @@max_allowed_packet").scalar?.count ?? 1_048_576
     }
+
+    /// A Galera node answers before it has applied what other nodes have committed. With this setting
+    /// each transaction and each statement outside of one first waits for that, so that a read
+    /// decides by the rows that every node has. Other servers have no such variable or do not use it.
+    private func waitForCluster() throws(SQLFailure) {
+        do throws(SQLFailure) {
+            try run(
+                "SET SESSION wsrep_sync_wait = IF(@@GLOBAL.wsrep_on, \(Self.syncedStatements), "
+                    + "@@SESSION.wsrep_sync_wait)")
+        } catch {
+            guard error.code == Self.unknownVariable else { throw error }
+        }
+    }
+
+    /// Reads and BEGIN (1), UPDATE and DELETE (2), INSERT (4).
+    private static let syncedStatements = 7
+    /// ER_UNKNOWN_SYSTEM_VARIABLE.
+    private static let unknownVariable = 1_193
 
     private func opened() throws(SQLFailure) -> UnsafeMutablePointer<MYSQL> {
         guard let handle else {
@@ -196,6 +161,24 @@ package final class MariaDBConnection: SQLConnection {
     package func query(
         _ sql: String, _ parameters: [SQLValue], mostBytes: Int
     ) throws(SQLFailure) -> SQLRows {
+        // BEGIN in an open transaction would commit it, so the server's word counts too.
+        guard settings.use != .reports, !isOpen, isPinned,
+            try opened().pointee.server_status & UInt32(SERVER_STATUS_IN_TRANS) == 0
+        else { return try rows(sql, parameters, mostBytes) }
+        try begin()
+        do {
+            let rows = try rows(sql, parameters, mostBytes)
+            try commit()
+            return rows
+        } catch {
+            rollBack()
+            throw error
+        }
+    }
+
+    private func rows(
+        _ sql: String, _ parameters: [SQLValue], _ mostBytes: Int
+    ) throws(SQLFailure) -> SQLRows {
         let statement = try prepared(sql)
         try statement.execute(parameters)
         return try statement.fetch(mostBytes: mostBytes)
@@ -209,6 +192,7 @@ package final class MariaDBConnection: SQLConnection {
     ) throws {
         try limitStatements(to: seconds)
         try run("START TRANSACTION READ ONLY")
+        isOpen = true
         defer { rollBack() }
         let prepared = try MariaDBStatement(opened(), statement.text)
         try prepared.execute([])
@@ -219,8 +203,7 @@ package final class MariaDBConnection: SQLConnection {
         do throws(SQLFailure) {
             try run("SET SESSION max_statement_time = \(seconds)")
         } catch {
-            // An unknown variable.
-            guard error.code == 1_193 else { throw error }
+            guard error.code == Self.unknownVariable else { throw error }
             try run("SET SESSION max_execution_time = \(seconds * 1_000)")
         }
     }
@@ -243,6 +226,8 @@ package final class MariaDBConnection: SQLConnection {
     /// Runs a statement unprepared.
     package func run(_ sql: String) throws(SQLFailure) {
         let handle = try opened()
+        if sql == dialect.begin { isOpen = true }
+        defer { if sql == "COMMIT" || sql == "ROLLBACK" { isOpen = false } }
         guard mysql_real_query(handle, sql, UInt(sql.utf8.count)) == 0 else {
             throw lastFailure(handle)
         }
@@ -251,18 +236,15 @@ package final class MariaDBConnection: SQLConnection {
     }
 
     /// Runs a statement without a time limit for its answer. TCP keep-alive detects a peer that
-    /// vanishes.
+    /// vanishes. The library reads its limit when it connects, so this takes a connection of its own.
     package func runSchemaChange(_ sql: String) throws(SQLFailure) {
-        let handle = try opened()
-        var unlimited: UInt32 = 0
-        var usual = UInt32(settings.timeouts.read)
-        guard mysql_options(handle, MYSQL_OPT_READ_TIMEOUT, &unlimited) == 0 else {
-            throw refusal(of: MYSQL_OPT_READ_TIMEOUT)
-        }
-        defer { _ = mysql_options(handle, MYSQL_OPT_READ_TIMEOUT, &usual) }
+        var unlimited = settings
+        unlimited.timeouts.read = 0
+        let other = MariaDBConnection(endpoint, unlimited)
+        try other.connect()
         // A statement prepared before has the columns of then (error 2057).
         statements.removeAll()
-        try run(sql)
+        try other.run(sql)
     }
 
     /// The server's version, encryption, time zone and account, for `check`.

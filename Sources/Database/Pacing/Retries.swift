@@ -70,7 +70,9 @@ struct RetryClock {
             standing.isGivenUp ? min(Pacing.shortPatience, pacing.patience) : pacing.patience
         // Another node may have become the writable one.
         case .readOnly: min(Pacing.shortPatience, pacing.patience)
-        case .tooLarge, .untrusted, .permission, .configuration, .refused, .leaseLost, .other: 0
+        case .tooLarge, .untrusted, .misplaced, .permission, .configuration, .refused, .leaseLost,
+            .other:
+            0
         }
     }
 }

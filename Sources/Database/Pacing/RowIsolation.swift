@@ -195,6 +195,7 @@ extension SQLFailure {
         case .refused, .configuration, .permission: true
         case .other: ![7, 10, 11, 13, 26].contains(code) && !Self.storageFaults.contains(code)
         case .conflict, .lost, .overloaded, .tooLarge, .unreachable, .untrusted, .readOnly,
+            .misplaced,
             .leaseLost:
             false
         }

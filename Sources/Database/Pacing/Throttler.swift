@@ -169,7 +169,7 @@ final class ThrottleProbe {
         guard case .server(let server) = settings.location else {
             throw SQLFailure(kind: .configuration, code: 0, message: "a file is no replica")
         }
-        let connection = MariaDBConnection(server, settings)
+        let connection = MariaDBConnection(server, settings.used(for: .reports))
         try connection.connect()
         replicas[number] = (settings, connection)
         return connection
@@ -191,30 +191,14 @@ final class ThrottleProbe {
         }
     }
 
-    /// MariaDB lists all its replications by a statement of its own, MySQL by one that was renamed
-    /// in 8.0.22.
     private func replicationStatus(
         _ connection: any SQLConnection, _ name: String
     ) throws(SQLFailure) -> SQLRows {
         if let known = statements[name] { return try connection.query(known) }
-        let statement: String
-        if try connection.describe().version.hasPrefix("MariaDB") {
-            statement = "SHOW ALL SLAVES STATUS"
-        } else {
-            do throws(SQLFailure) {
-                _ = try connection.query("SHOW REPLICA STATUS")
-                statement = "SHOW REPLICA STATUS"
-            } catch {
-                guard error.code == Self.notUnderstood else { throw error }
-                statement = "SHOW SLAVE STATUS"
-            }
-        }
-        statements[name] = statement
-        return try connection.query(statement)
+        let status = try ReplicationStatus.read(connection)
+        statements[name] = status.statement
+        return status.rows
     }
-
-    /// ER_PARSE_ERROR.
-    private static let notUnderstood = 1064
 }
 
 extension SQLValue {

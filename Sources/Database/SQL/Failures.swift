@@ -17,6 +17,9 @@ package struct SQLFailure: Error, Hashable, Sendable {
         case untrusted
         /// The server or file accepts no changes; another node may.
         case readOnly
+        /// The server is one to which changes must not go: a replica, or several behind a proxy. The
+        /// message says what to do.
+        case misplaced
         /// The account lacks a right.
         case permission
         /// The statement does not fit the schema: settings and database disagree.
@@ -38,13 +41,13 @@ package struct SQLFailure: Error, Hashable, Sendable {
     package let message: String
 
     /// Makes an error; the message is shortened and put on one line.
-    package init(kind: Kind, code: Int, message: String) {
+    package init(kind: Kind, code: Int, message: String, longest: Int = 240) {
         self.kind = kind
         self.code = code
         let printable = message.unicodeScalars.map { scalar -> Character in
             scalar.value < 0x20 || scalar.value == 0x7F ? " " : Character(scalar)
         }
-        self.message = String(printable.prefix(240))
+        self.message = String(printable.prefix(longest))
     }
 
     /// Whether a row with the same key exists already: 1062 of servers, SQLITE_CONSTRAINT.
@@ -166,7 +169,8 @@ package struct StoreFailure: Error, Hashable, Sendable, CustomStringConvertible 
     package init(_ failure: SQLFailure, while doing: String, triedFor milliseconds: Double = 0) {
         let seconds = Int((milliseconds / 1_000).rounded())
         let tried = seconds > 0 ? ", tried again for \(seconds) s" : ""
-        let happened = "\(doing): \(failure.message) (\(failure.code))\(tried)"
+        let number = failure.code == 0 ? "" : " (\(failure.code))"
+        let happened = "\(doing): \(failure.message)\(number)\(tried)"
         switch failure.kind {
         case .permission, .configuration:
             self = Self.misfit(failure, happened)
@@ -186,6 +190,7 @@ package struct StoreFailure: Error, Hashable, Sendable, CustomStringConvertible 
             self.init(.untrusted, "\(happened); \(sent)\(Self.cureOfTLS(failure.message))")
         case .readOnly:
             self.init(.readOnly, "\(happened); run again when the database takes changes")
+        case .misplaced: self.init(.configuration, "\(doing): \(failure.message)")
         case .refused: self = Self.difference(happened)
         case .leaseLost:
             self.init(

@@ -49,6 +49,12 @@ package protocol SQLConnection: AnyObject {
 
     /// The server's version, encryption, time zone and account, for `check`.
     func describe() throws(SQLFailure) -> ServerDescription
+
+    /// The host that is used, in the spelling of the settings; nil for a file.
+    var host: String? { get }
+
+    /// What the server is: a primary, a replica, a node of a cluster; nil for a file. Asks each time.
+    func standing() throws(SQLFailure) -> ServerStanding?
 }
 
 extension SQLConnection {
@@ -69,6 +75,12 @@ extension SQLConnection {
 
     /// True, because servers leave a transaction open when a statement is refused.
     package var isInTransaction: Bool { true }
+
+    /// Nil, for drivers without hosts.
+    package var host: String? { nil }
+
+    /// Nil, for drivers without servers.
+    package func standing() throws(SQLFailure) -> ServerStanding? { nil }
 
     /// No limit that a row could reach.
     package var mostBytes: Int { .max }

@@ -18,25 +18,34 @@ extension DatabaseSession {
         _ applicant: LeaseApplicant, on name: String
     ) throws(StoreFailure) -> LeaseAnswer {
         try retries.retrying("taking the lease on \(name)") { () throws(SQLFailure) in
-            guard let row = try LeaseRow.read(name, connection) else {
-                try insertLease(name)
-                throw SQLFailure(kind: .conflict, code: 0, message: "the lease is new")
-            }
-            if let holder = row.holder {
-                // Taken by this run, with an answer that was lost.
-                if holder.run == applicant.run { return .taken(lease(row, applicant, name)) }
-                guard holder.isExpired || holder.home == applicant.home else {
-                    return .held(holder)
-                }
-            }
-            try replace(row, applicant, name)
-            let now = try LeaseRow.read(name, connection)
-            if let now, now.holder?.run == applicant.run {
-                return .taken(lease(now, applicant, name))
-            }
-            if let holder = now?.holder, !holder.isExpired { return .held(holder) }
-            throw SQLFailure(kind: .conflict, code: 0, message: "the lease changed hands")
+            // In one transaction, whose reads no proxy sends to another server.
+            try connection.begin()
+            let answer = try askLease(applicant, name)
+            try connection.commit()
+            return answer
         }
+    }
+
+    private func askLease(
+        _ applicant: LeaseApplicant, _ name: String
+    ) throws(SQLFailure) -> LeaseAnswer {
+        guard let row = try LeaseRow.read(name, connection) else {
+            try insertLease(name)
+            try connection.commit()
+            throw SQLFailure(kind: .conflict, code: 0, message: "the lease is new")
+        }
+        if let holder = row.holder {
+            // Taken by this run, with an answer that was lost.
+            if holder.run == applicant.run { return .taken(lease(row, applicant, name)) }
+            guard holder.isExpired || holder.home == applicant.home else { return .held(holder) }
+        }
+        try replace(row, applicant, name)
+        let now = try LeaseRow.read(name, connection)
+        if let now, now.holder?.run == applicant.run {
+            return .taken(lease(now, applicant, name))
+        }
+        if let holder = now?.holder, !holder.isExpired { return .held(holder) }
+        throw SQLFailure(kind: .conflict, code: 0, message: "the lease changed hands")
     }
 
     private func lease(_ row: LeaseRow, _ applicant: LeaseApplicant, _ name: String) -> Lease {

@@ -93,13 +93,7 @@ extension DatabaseSession {
         guard throttle.maxLag != nil, case .server(let server) = settings.location else {
             return []
         }
-        let description = try describe()
-        // MariaDB has a separate right for it since 10.5.9, and REPLICATION CLIENT no longer
-        // includes it.
-        let privileges =
-            description.version.hasPrefix("MariaDB") ? "REPLICA MONITOR" : "REPLICATION CLIENT"
-        let right = Privilege(
-            purpose: "read the replica lag of", privileges: privileges, table: "*.*", probe: "")
-        return [right.grant(to: description.account ?? server.user)]
+        let right = try replicationRight(purpose: "read the replica lag of")
+        return [right.grant(to: try describe().account ?? server.user)]
     }
 }

@@ -12,6 +12,12 @@ package struct StoreSettings: Sendable, CustomStringConvertible {
     package var mapping: TableMapping
     /// The table and columns of the notifications to send.
     package var queue: QueueMapping
+    /// What the connections are for, and so which servers they may use.
+    package var use = StoreUse.changes
+    /// Whether changes may go to a replica, and over a connection that a proxy splits.
+    package var acceptsReplica = false
+    /// Which of several hosts the connections of this run use. Copies of the settings share it.
+    package var hosts = HostChoice()
     /// Whether `schema apply` creates the queue where it is missing, because the settings send.
     package var wantsQueue = false
 
@@ -31,6 +37,25 @@ package struct StoreSettings: Sendable, CustomStringConvertible {
 
     /// The location only, so that a password cannot get into a message by mistake.
     package var description: String { "\(location)" }
+
+    /// The same settings for another use.
+    package func used(for use: StoreUse) -> StoreSettings {
+        var settings = self
+        settings.use = use
+        return settings
+    }
+}
+
+/// What a connection is for.
+package enum StoreUse: Hashable, Sendable {
+    /// Changes of rows, and the reads that decide about them. A replica is refused, and so is a
+    /// connection that a proxy splits, unless the settings accept them.
+    case changes
+    /// Reads whose result others act on. They are asked of the primary where a proxy splits them, and a
+    /// replica may answer.
+    case decisions
+    /// Reads for people. Any server may answer.
+    case reports
 }
 
 /// The protection of a connection to a server.

@@ -58,7 +58,8 @@ package struct Audit {
     private mutating func examine() throws {
         try settings.ensureOwnStore()
         let store = try TokenTable(
-            StoreSettings(settings), pacing: Pacing(settings).began("audit", context))
+            StoreSettings(settings, for: .reports),
+            pacing: Pacing(settings).began("audit", context))
         let stored = settings.apps.map {
             Partition(app: $0.value, environment: $0.environment.rawValue)
         }

@@ -212,7 +212,9 @@ package struct Check {
         guard areThere(settings.store.ca), (try? settings.ensureOwnStore()) != nil else { return }
         do {
             let policy = RemovalPolicy(settings.policy)
-            let store = try TokenTable(StoreSettings(settings), pacing: Pacing(settings))
+            let store = try TokenTable(
+                StoreSettings(settings, for: .reports), pacing: Pacing(settings))
+            for finding in try store.session.examineServer() { enter(finding) }
             for finding in try store.examine(
                 .apply(policy), partitions: settings.apps.map(\.storedPartition)
             ).findings {

@@ -31,7 +31,9 @@ package struct GrantReport: PrintedLines, Codable, Hashable, Sendable {
     package init(_ settings: Settings, user: String?) throws(RunFailure) {
         do {
             let policy = RemovalPolicy(settings.policy)
-            guard let grants = try AccountGrants(StoreSettings(settings), policy, user: user)
+            guard
+                let grants = try AccountGrants(
+                    StoreSettings(settings, for: .reports), policy, user: user)
             else { return }
             account = grants.account
             reason = grants.reason

@@ -117,7 +117,7 @@ package enum SchemaPrinting {
     ) throws(RunFailure) -> SchemaReport {
         do {
             try settings.ensureOwnStore()
-            let tokens = try TokenTable(StoreSettings(settings))
+            let tokens = try TokenTable(StoreSettings(settings, for: .reports))
             // A missing table is named first.
             _ = try tokens.catalogTable()
             try tokens.ensureSeesAllColumns()

@@ -52,7 +52,7 @@ package struct Explain {
 
     private mutating func explain() throws {
         try settings.ensureOwnStore()
-        let store = try TokenTable(StoreSettings(settings))
+        let store = try TokenTable(StoreSettings(settings, for: .reports))
         let tokens = try tokens(store)
         let now = try store.session.databaseTime()
         report.generated = now.rfc3339

@@ -60,12 +60,13 @@ package struct Gate {
         let store: TokenTable
         do throws(StoreFailure) {
             store = try TokenTable(
-                StoreSettings(plan.settings), pacing: Pacing(plan.settings))
+                StoreSettings(plan.settings, for: .decisions), pacing: Pacing(plan.settings))
             try store.preflight(.read, partitions: [plan.app.storedPartition])
         } catch {
             throw RunFailure.wrapping(error, at: .store)
         }
         do {
+            try examineServer(store)
             try examineTokens(store)
             try examineEvidence(store)
             try examineClocks(store)
@@ -75,6 +76,20 @@ package struct Gate {
         examineCredentials()
         examineProvider()
         if context.interrupt.isTripped { throw RunFailure.stopped }
+    }
+
+    /// A replica may have old rows: it answers, and the reader is told. Behind a proxy that splits
+    /// reads from changes the primary is asked, see `StoreUse.decisions`.
+    private mutating func examineServer(_ store: TokenTable) throws(StoreFailure) {
+        let standing = try store.retries.retrying("asking the server for its role") {
+            () throws(SQLFailure) in try store.connection.standing()
+        }
+        guard let standing, standing.other == nil, standing.obstacle != nil else { return }
+        add(
+            .oldRows, .medium, "\(plan.settings.store.location)",
+            "a replica answers, so tokens are judged by rows that may lack the latest marks and "
+                + "registrations",
+            cure: "write the primary's address into store.url, or look at the replica's lag first")
     }
 
     /// Applies what waits. A run that is at work elsewhere, and evidence that stays, are findings; a

@@ -48,6 +48,8 @@ package enum GateRule: String, Codable, Hashable, Sendable, CaseIterable {
     // Time.
     case clockDifference = "clock-difference"
     case registrationsAhead = "registrations-ahead"
+    // The server.
+    case oldRows = "old-rows"
     // The provider.
     case providerUnreachable = "provider-unreachable"
     case probeCredential = "probe-credential"
@@ -83,6 +85,7 @@ package enum GateRule: String, Codable, Hashable, Sendable, CaseIterable {
         case .feedbackAddress: "The address of the feedback gateway cannot be right."
         case .clockDifference: "The clocks of this host and of the database differ."
         case .registrationsAhead: "Registrations lie in the future of the database's clock."
+        case .oldRows: "A replica answers, whose rows may be older than those of its primary."
         case .providerUnreachable: "No connection with the provider is possible."
         case .probeCredential: "The provider refused the certificate or key."
         case .probeTopic: "The provider refused the topic."

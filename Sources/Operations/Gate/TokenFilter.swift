@@ -93,7 +93,8 @@ package struct TokenFilter {
     ) throws {
         (self.plan, self.context, self.write) = (plan, context, write)
         try plan.settings.ensureOwnStore()
-        store = try TokenTable(StoreSettings(plan.settings), pacing: Pacing(plan.settings))
+        store = try TokenTable(
+            StoreSettings(plan.settings, for: .decisions), pacing: Pacing(plan.settings))
         let partition = plan.app.storedPartition
         try store.preflight(.read, partitions: [partition])
         lookup = try store.tokenStatuses(in: partition)

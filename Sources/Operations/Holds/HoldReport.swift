@@ -222,7 +222,7 @@ package struct HoldPreview {
                 "looking at hold \(hold.id): the settings no longer name \(hold.partition); name it "
                     + "again under apps, or discard the hold")
         }
-        let store = try TokenTable(StoreSettings(settings))
+        let store = try TokenTable(StoreSettings(settings, for: .reports))
         var report = HoldReport(hold, action: policy.action, now: context.now())
         let table = try EvidenceTable(in: hold.journal.folder, named: "scratch-holds")
         let digest = try HoldDigest(

@@ -5,8 +5,8 @@ import EvidenceJournal
 import Settings
 
 extension StoreSettings {
-    /// The token database as the settings describe it.
-    package init(_ settings: Settings) {
+    /// The token database as the settings describe it, for one use.
+    package init(_ settings: Settings, for use: StoreUse = .changes) {
         let store = settings.store
         self.init(
             location: store.location, password: store.password?.reveal(),
@@ -16,6 +16,14 @@ extension StoreSettings {
                 write: store.writeTimeout.wholeSeconds),
             mapping: store.activeUsers, queue: store.pushQueue)
         wantsQueue = settings.wantsQueue
+        self.use = use
+        acceptsReplica = store.acceptsReplica
+    }
+
+    /// The same settings, whose connections tell the log which of several hosts they use.
+    func told(by context: RunContext) -> StoreSettings {
+        hosts.telling { context.log.info("\($0)") }
+        return self
     }
 }
 

@@ -99,7 +99,7 @@ package struct Deliveries {
         (filter.states, filter.since) = (wish.states, wish.since)
         filter.partitions = try partitions()
         try settings.ensureOwnStore()
-        let store = try TokenTable(StoreSettings(settings))
+        let store = try TokenTable(StoreSettings(settings, for: .reports))
         if let subject = wish.subject { filter.tokens = try tokens(subject, store) }
         var listing = try QueueListing(
             store, filter, in: settings.apps.map(\.storedPartition), mostSearched: wish.searched)

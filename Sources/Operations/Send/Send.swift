@@ -118,7 +118,7 @@ package struct Send: RecordedRun {
     }
 
     private func openStore(_ need: TableUse, _ queue: QueueUse) throws -> TokenTable {
-        let store = try TokenTable(plan.store)
+        let store = try TokenTable(plan.store.told(by: context))
         let partitions = plan.apps.map(\.stored)
         let report = try store.preflight(need, partitions: partitions)
         let findings = try store.preflightQueue(queue, partitions: partitions)

@@ -277,7 +277,9 @@ package struct Sweep: RecordedRun {
     }
 
     private func openStore() throws -> TokenTable {
-        let store = try TokenTable(plan.store, pacing: plan.pacing)
+        let store = try TokenTable(
+            plan.store.used(for: plan.dryRun ? .decisions : .changes).told(by: context),
+            pacing: plan.pacing)
         let report = try store.preflight(
             plan.dryRun ? .read : .apply(plan.policy),
             partitions: Array(plan.partitions.values))

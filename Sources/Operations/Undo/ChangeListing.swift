@@ -39,7 +39,7 @@ package struct ChangeListing {
         do {
             try settings.ensureOwnStore()
             let start = try start()
-            let tokens = try TokenTable(StoreSettings(settings))
+            let tokens = try TokenTable(StoreSettings(settings, for: .reports))
             try tokens.preflightFollowing()
             var follower = try ChangeFollower(tokens.session, from: start)
             try list(&follower, context, output)

@@ -69,7 +69,8 @@ package struct Purge {
         do {
             let folder = try StateFolder(settings.state)
             let store = try TokenTable(
-                StoreSettings(settings), pacing: Pacing(settings).began("purge", context))
+                StoreSettings(settings, for: dryRun ? .decisions : .changes).told(by: context),
+                pacing: Pacing(settings).began("purge", context))
             try store.preflight(.purge(isDry: dryRun))
             // A host whose clock is ahead must not delete records that the others need.
             let now = try store.session.databaseTime()

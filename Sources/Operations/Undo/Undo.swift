@@ -70,7 +70,9 @@ package struct Undo: RecordedRun {
     mutating func work(_ opened: OpenedJournal) throws {
         let store: TokenTable
         do {
-            store = try TokenTable(StoreSettings(settings), pacing: pacing)
+            store = try TokenTable(
+                StoreSettings(settings, for: dryRun ? .decisions : .changes).told(by: context),
+                pacing: pacing)
             // Our tables have to exist before their records are read.
             try store.preflight(.undo(actions: [], isDry: true))
         } catch {
@@ -154,7 +156,7 @@ package struct Undo: RecordedRun {
     package static func list(_ settings: Settings) throws -> [UndoableRun] {
         do {
             try settings.ensureOwnStore()
-            let store = try TokenTable(StoreSettings(settings))
+            let store = try TokenTable(StoreSettings(settings, for: .reports))
             try store.preflight(.undo(actions: [], isDry: true))
             return try store.runs().compactMap { run in
                 let changes = try store.changes(of: run.id)

@@ -49,7 +49,12 @@ struct FeedApplier {
     private func start() throws(StoreFailure) -> FeedProgress {
         try table.retries.retrying("starting to apply feed \(application.feed)") {
             () throws(SQLFailure) in
-            if let known = try checkpoint.read(locking: false) { return known }
+            // The read decides, so it is part of the transaction that inserts.
+            try connection.begin()
+            if let known = try checkpoint.read(locking: false) {
+                connection.rollBack()
+                return known
+            }
             do throws(SQLFailure) {
                 try insertCheckpoint()
             } catch {
@@ -61,17 +66,13 @@ struct FeedApplier {
         }
     }
 
-    /// Inserts the checkpoint while the lease belongs to this run.
+    /// Inserts the checkpoint while the lease belongs to this run, and commits.
     private func insertCheckpoint() throws(SQLFailure) {
         let origin = FeedCheckpoint.Origin(
             run: application.run, partition: application.partition,
             source: application.source.rawValue, isReleased: application.isReleased)
-        guard let lease = application.lease else {
-            return try checkpoint.insert(origin, transaction.layout)
-        }
-        try connection.begin()
         try checkpoint.insert(origin, transaction.layout)
-        try lease.renew(connection)
+        try application.lease?.renew(connection)
         try connection.commit()
     }
 

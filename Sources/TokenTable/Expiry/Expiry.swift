@@ -152,11 +152,14 @@ package final class TableExpiry {
         let (expiry, checkpoint) = (transaction.expiry, transaction.checkpoint)
         let layout = try table.layout()
         try retries.retrying("beginning feed \(expiry.feed)") { () throws(SQLFailure) in
-            if try checkpoint.read(locking: false) != nil { return }
+            // The read decides, so it is part of the transaction that inserts.
+            try connection.begin()
+            guard try checkpoint.read(locking: false) == nil else { return connection.rollBack() }
             try checkpoint.insert(
                 FeedCheckpoint.Origin(
                     run: expiry.run, partition: expiry.partition, source: Expiry.source,
                     isApplied: true), layout)
+            try connection.commit()
         }
     }
 

@@ -166,7 +166,7 @@ extension StoreLocation {
     package var place: String {
         guard case .server(let server) = self else { return description }
         return StoreLocation.server(
-            Server(address: server.address, user: "", database: server.database)
+            Server(addresses: server.addresses, user: "", database: server.database)
         ).description
     }
 }

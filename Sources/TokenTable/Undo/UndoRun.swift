@@ -128,10 +128,13 @@ extension TokenTable {
         let (layout, wanted, lease) = (try layout(), work.partitions, work.lease)
         let (begun, known) = try retries.retrying("beginning undo \(record.id)") {
             () throws(SQLFailure) in
-            if let begun = try checkpoint.read(locking: false) {
-                return (begun, try partitions(ofRun: record.id))
-            }
+            // The read decides, so it is part of the transaction that inserts.
             try connection.begin()
+            if let begun = try checkpoint.read(locking: false) {
+                let known = try partitions(ofRun: record.id)
+                connection.rollBack()
+                return (begun, known)
+            }
             try checkpoint.insert(record, progress)
             for (index, partition) in wanted.enumerated() {
                 try FeedCheckpoint(

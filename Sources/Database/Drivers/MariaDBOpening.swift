@@ -1,0 +1,127 @@
+import CMariaDB
+import Glibc
+
+// The library's defaults are unsafe for a batch job: plaintext, any certificate, no timeouts, and a server may
+// request local files. So every option is set here, whatever its default. After connecting the cipher is
+// checked: with verification on, a connection without a cipher is an error even if the library reports
+// success. The order inside the library is capability check, TLS handshake, certificate and host name check,
+// credentials; so a wrong peer never receives a credential.
+
+/// Opens the connection of one handle to one host.
+struct MariaDBOpening {
+    private let handle: UnsafeMutablePointer<MYSQL>
+    private let endpoint: StoreLocation.Server
+    private let address: StoreLocation.Address
+    private let settings: StoreSettings
+
+    /// Opens a fresh `handle` to one of the endpoint's addresses.
+    init(
+        _ handle: UnsafeMutablePointer<MYSQL>, _ endpoint: StoreLocation.Server,
+        _ address: StoreLocation.Address, _ settings: StoreSettings
+    ) {
+        self.handle = handle
+        self.endpoint = endpoint
+        self.address = address
+        self.settings = settings
+    }
+
+    /// Connects and checks the encryption. Throws `SQLFailure`.
+    func open() throws(SQLFailure) {
+        try setOptions()
+        try connect()
+        try checkEncryption()
+    }
+
+    /// The seconds for a connection, up to the end of its login: a host that takes connections and says
+    /// nothing, as one that is paused, has this long too. Where others wait in the list, it is little.
+    private var connectLimit: Int {
+        endpoint.addresses.count > 1
+            ? min(settings.timeouts.connect, Self.longestOfSeveral) : settings.timeouts.connect
+    }
+
+    /// The longest wait for one of several hosts, in seconds.
+    private static let longestOfSeveral = 3
+
+    /// The authentication methods that a server may request. Other methods send the password in
+    /// plain text to any peer (mysql_clear_password, dialog), or are not supported here. Two of
+    /// these send it only inside verified TLS or encrypted with the server's key.
+    private static let plugins =
+        "mysql_native_password,client_ed25519,parsec,caching_sha2_password,sha256_password"
+
+    private func connect() throws(SQLFailure) {
+        let opened: UnsafeMutablePointer<MYSQL>?
+        switch address {
+        case .tcp(let host, let port):
+            opened = mysql_real_connect(
+                handle, host, endpoint.user, settings.password ?? "", endpoint.database,
+                UInt32(port), nil, UInt(CLIENT_FOUND_ROWS))
+        case .unixSocket(let path):
+            opened = mysql_real_connect(
+                handle, nil, endpoint.user, settings.password ?? "", endpoint.database, 0, path,
+                UInt(CLIENT_FOUND_ROWS))
+        }
+        guard opened != nil else {
+            throw .mariaDB(
+                code: mysql_errno(handle), message: String(cString: mysql_error(handle)),
+                whileConnecting: true)
+        }
+    }
+
+    private func setOptions() throws(SQLFailure) {
+        func set(_ option: mysql_option, _ value: UInt32) throws(SQLFailure) {
+            var value = value
+            guard mysql_options(handle, option, &value) == 0 else { throw refusal(of: option) }
+        }
+        func set(_ option: mysql_option, _ value: String) throws(SQLFailure) {
+            guard mysql_options(handle, option, value) == 0 else { throw refusal(of: option) }
+        }
+        func set(_ option: mysql_option, _ value: Bool) throws(SQLFailure) {
+            var value: my_bool = value ? 1 : 0
+            guard mysql_options(handle, option, &value) == 0 else { throw refusal(of: option) }
+        }
+        try set(MYSQL_OPT_CONNECT_TIMEOUT, UInt32(connectLimit))
+        try set(MYSQL_OPT_READ_TIMEOUT, UInt32(settings.timeouts.read))
+        try set(MYSQL_OPT_WRITE_TIMEOUT, UInt32(settings.timeouts.write))
+        try set(MYSQL_OPT_LOCAL_INFILE, UInt32(0))
+        try set(MYSQL_OPT_RECONNECT, false)
+        try set(MYSQL_SET_CHARSET_NAME, "utf8mb4")
+        try set(MYSQL_REPORT_DATA_TRUNCATION, true)
+        try set(MARIADB_OPT_RESTRICTED_AUTH, Self.plugins)
+        switch address {
+        case .tcp: try set(MYSQL_OPT_PROTOCOL, MYSQL_PROTOCOL_TCP.rawValue)
+        case .unixSocket: try set(MYSQL_OPT_PROTOCOL, MYSQL_PROTOCOL_SOCKET.rawValue)
+        }
+        switch settings.tls {
+        case .verify(let ca):
+            try checkRegular(ca)
+            try set(MYSQL_OPT_SSL_ENFORCE, true)
+            try set(MYSQL_OPT_SSL_CA, ca ?? StoreTLS.systemCA)
+            try set(MYSQL_OPT_SSL_VERIFY_SERVER_CERT, true)
+            try set(MARIADB_OPT_TLS_VERSION, "TLSv1.2,TLSv1.3")
+        case .off:
+            try set(MYSQL_OPT_SSL_ENFORCE, false)
+            try set(MYSQL_OPT_SSL_VERIFY_SERVER_CERT, false)
+        }
+    }
+
+    /// Refuses a CA file that is a pipe, because the library would wait for a writer.
+    private func checkRegular(_ ca: String?) throws(SQLFailure) {
+        var facts = stat()
+        guard let ca, stat(ca, &facts) == 0, facts.st_mode & S_IFMT != S_IFREG else { return }
+        throw SQLFailure(
+            kind: .configuration, code: 2026,
+            message: "the authorities file \(ca) is not a regular file; give the file itself")
+    }
+
+    private func refusal(of option: mysql_option) -> SQLFailure {
+        SQLFailure(
+            kind: .configuration, code: Int(option.rawValue),
+            message: "the client library refused connection option \(option.rawValue)")
+    }
+
+    private func checkEncryption() throws(SQLFailure) {
+        guard case .verify = settings.tls, mysql_get_ssl_cipher(handle) == nil else { return }
+        throw SQLFailure(
+            kind: .untrusted, code: 2026, message: "the connection came up without encryption")
+    }
+}

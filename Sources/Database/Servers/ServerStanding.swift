@@ -1,0 +1,112 @@
+// A feed can be read once, so the server that takes its changes must be the right one. Two mistakes are not
+// noticed by any statement that fails:
+//
+//   a replica that takes changes   every change succeeds, and its primary never hears of it
+//   a proxy that splits reads      changes go to the primary, reads to a replica that lags behind it
+//
+// Both are found by asking, right after connecting. A replica knows that it is one. A split shows when two
+// servers answer on one connection: every proxy must keep a transaction on one server, and reads outside of
+// transactions are what it sends elsewhere. So the server is asked who it is several times outside of a
+// transaction, as several replicas may share the reads, and then inside of one, once by a locking read.
+// All other questions are asked inside of that transaction, since they are about the server that takes the
+// changes.
+//
+// What an account may not see stays unknown, and unknown is no objection. Without any right MariaDB counts the
+// replications that run; a replication that is stopped, and all of MySQL's, need a right.
+
+/// How a server names itself. Two servers differ in one of its parts: replicas have other numbers, and
+/// servers on one machine other ports and folders.
+package struct ServerIdentity: Hashable, Sendable, CustomStringConvertible {
+    /// The values of the statement, in its order.
+    let values: [String]
+
+    /// The variables are the same in MariaDB and MySQL.
+    static let statement = "SELECT @@hostname, @@port, @@server_id, @@pid_file, @@datadir"
+
+    /// `host:port (server 1)`.
+    package var description: String { "\(values[0]):\(values[1]) (server \(values[2]))" }
+}
+
+/// Whether a server replicates another one, as far as the account may see.
+package enum Replication: Hashable, Sendable {
+    /// It replicates nothing.
+    case none
+    /// It is a replica of the named primary. `isRunning` is false where its replication is stopped.
+    case replica(of: String, isRunning: Bool)
+    /// The account may not ask. `isKnownIdle` states whether at least no replication runs.
+    case hidden(isKnownIdle: Bool)
+}
+
+/// The state of a Galera node.
+package struct GaleraState: Hashable, Sendable {
+    /// The state in words, such as `Synced`.
+    package let comment: String
+    /// The status of its part of the cluster: `Primary`, or another word without a majority.
+    package let clusterStatus: String
+    /// The number of nodes in its part of the cluster.
+    package let size: Int
+    /// Whether it takes statements.
+    package let isReady: Bool
+}
+
+/// What a server is, for a connection that wants to change rows.
+package struct ServerStanding: Hashable, Sendable {
+    /// The server inside of a transaction; nil where it does not say.
+    package let identity: ServerIdentity?
+    /// Another server that answered on the same connection; nil where one answered all.
+    package let other: ServerIdentity?
+    /// Whether it refuses changes of accounts without a special right.
+    package let isReadOnly: Bool
+    /// Whether it replicates another server.
+    package let replication: Replication
+    /// Its state as a node of a Galera cluster; nil for other servers.
+    package let galera: GaleraState?
+}
+
+extension ServerStanding {
+    /// The objection to changes over this connection; nil where there is none. `acceptsReplica` is the
+    /// setting, `hasOthers` whether other hosts could be tried.
+    func objection(acceptsReplica: Bool, hasOthers: Bool) -> SQLFailure? {
+        if let galera, !galera.isReady || galera.clusterStatus != "Primary" {
+            return SQLFailure(
+                kind: .lost, code: Self.notReady,
+                message:
+                    "the Galera node is not ready: \(galera.comment), its part of the cluster is "
+                    + galera.clusterStatus)
+        }
+        if !acceptsReplica, let obstacle {
+            return SQLFailure(kind: .misplaced, code: 0, message: obstacle, longest: 600)
+        }
+        guard isReadOnly, hasOthers || !acceptsReplica else { return nil }
+        return SQLFailure(
+            kind: .readOnly, code: Self.readOnly, message: "the server is set to read-only")
+    }
+
+    /// ER_UNKNOWN_COM_ERROR, the number of a Galera node that takes no statements.
+    private static let notReady = 1_047
+    /// ER_OPTION_PREVENTS_STATEMENT.
+    private static let readOnly = 1_290
+
+    /// Why changes would be lost or decided by old rows, with what to do; nil where nothing is known
+    /// of that.
+    package var obstacle: String? {
+        if let other {
+            return
+                "two servers answer on one connection, \(name) inside of a transaction and \(other) "
+                + "outside, so a proxy splits reads from changes and old rows could decide; write the "
+                + "primary's own address into store.url, turn the splitting off for this account, or "
+                + "accept it with store.accept-replica: true"
+        }
+        guard case .replica(let primary, let isRunning) = replication else { return nil }
+        return
+            "\(name) is a replica of \(primary)\(isRunning ? "" : ", although it is stopped"), and a "
+            + "change there would never reach its primary; write the primary's address into store.url, "
+            + (isRunning
+                ? ""
+                : "remove the old replication with RESET REPLICA ALL if this server is the "
+                    + "primary now, ")
+            + "or accept it with store.accept-replica: true"
+    }
+
+    private var name: String { identity?.description ?? "the server" }
+}

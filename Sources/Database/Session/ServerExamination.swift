@@ -1,0 +1,118 @@
+// What `check` says about the server itself, besides its version: which of several hosts answers, whether
+// changes may go there, and what cluster or engine it belongs to. Runs ask the same questions at every
+// connection and refuse by the same sentences; see ServerStanding.swift.
+
+extension DatabaseSession {
+    /// Examines which server answers and what it is. Empty for a file.
+    ///
+    /// - Throws: any failure of asking.
+    package func examineServer() throws(StoreFailure) -> [StoreFinding] {
+        guard case .server(let server) = settings.location else { return [] }
+        let doing = "asking \(settings.location) for its role"
+        let standing = try retries.retrying(doing) { () throws(SQLFailure) in
+            try connection.standing()
+        }
+        guard let standing else { return [] }
+        var findings: [StoreFinding] = []
+        if server.addresses.count > 1, let host = connection.host {
+            findings.append(
+                StoreFinding(.ok, "of the hosts in store.url, \(host) answers to this check"))
+        }
+        let account = try describe().account ?? server.user
+        findings += [role(standing, account), splitting(standing)]
+        findings += [cluster(standing.galera), try spider()].compactMap { $0 }
+        return findings
+    }
+
+    /// The right to see what a server replicates. MariaDB has one of its own since 10.5.9, and
+    /// REPLICATION CLIENT no longer includes it.
+    ///
+    /// - Throws: any failure of reading the server's description.
+    package func replicationRight(
+        purpose: String = "see the replication of"
+    ) throws(StoreFailure) -> Privilege {
+        let isMariaDB = try describe().version.hasPrefix("MariaDB")
+        return Privilege(
+            purpose: purpose,
+            privileges: isMariaDB ? "REPLICA MONITOR" : "REPLICATION CLIENT", table: "*.*",
+            probe: "")
+    }
+
+    private func role(_ standing: ServerStanding, _ account: String) -> StoreFinding {
+        let name = standing.identity?.description ?? "the server"
+        if standing.other == nil, let obstacle = standing.obstacle {
+            return accepted(obstacle)
+        }
+        if standing.isReadOnly {
+            return StoreFinding(
+                .failure(.readOnly),
+                "\(name) is set to read-only, so runs would wait; end its maintenance, or write the "
+                    + "server that takes changes into store.url")
+        }
+        guard case .hidden(let isKnownIdle) = standing.replication else {
+            return StoreFinding(.ok, "\(name) takes changes and is no replica")
+        }
+        let grant = (try? replicationRight())?.grant(to: account)
+        let cure = "this account may not see; \(grant ?? "grant it") to be told"
+        return isKnownIdle
+            ? StoreFinding(
+                .ok,
+                "\(name) takes changes and no replication runs on it; whether one is stopped, \(cure)"
+            )
+            : StoreFinding(
+                .warning, "\(name) takes changes; whether it is a replica, \(cure)", grant: grant)
+    }
+
+    private func splitting(_ standing: ServerStanding) -> StoreFinding {
+        if standing.other != nil, let obstacle = standing.obstacle { return accepted(obstacle) }
+        return standing.identity == nil
+            ? StoreFinding(
+                .warning,
+                "the server does not say who it is, so that a proxy that splits reads from changes "
+                    + "would not be found")
+            : StoreFinding(.ok, "one server answers to reads and changes")
+    }
+
+    /// An obstacle to changes, as the settings judge it.
+    private func accepted(_ obstacle: String) -> StoreFinding {
+        settings.acceptsReplica
+            ? StoreFinding(.warning, "accepted by store.accept-replica: \(obstacle)")
+            : StoreFinding(.failure(.configuration), obstacle)
+    }
+
+    private func cluster(_ galera: GaleraState?) -> StoreFinding? {
+        guard let galera else { return nil }
+        let state =
+            "Galera node: \(galera.comment), its part of the cluster is \(galera.clusterStatus) and has "
+            + "\(galera.size) \(galera.size == 1 ? "node" : "nodes")"
+        if !galera.isReady || galera.clusterStatus != "Primary" {
+            return StoreFinding(
+                .failure(.busy), "\(state); it takes no statements until it is Primary")
+        }
+        return StoreFinding(galera.comment == "Synced" ? .ok : .warning, state)
+    }
+
+    /// What is said of a server with the Spider engine, under which rows are on other servers.
+    private func spider() throws(StoreFailure) -> StoreFinding? {
+        let name: TableName
+        do {
+            name = try TableName(settings.mapping.table)
+        } catch {
+            return nil
+        }
+        let (isActive, engine) = try retries.retrying("reading the engines of the server") {
+            () throws(SQLFailure) in
+            let engines = try connection.query(
+                "SELECT COUNT(*) FROM information_schema.ENGINES WHERE ENGINE = 'SPIDER' AND "
+                    + "SUPPORT IN ('YES', 'DEFAULT')")
+            guard engines.scalar?.count ?? 0 > 0 else { return (false, nil as String?) }
+            return (true, try Catalog(connection: connection).table(name)?.engine?.name)
+        }
+        guard isActive else { return nil }
+        return StoreFinding(
+            .ok,
+            engine?.uppercased() == "SPIDER"
+                ? "the Spider engine is active, and table \(name) is on other servers by it"
+                : "the Spider engine is active; table \(name) is not on it")
+    }
+}

@@ -1,0 +1,122 @@
+// A proxy that sends changes to the primary and plain SELECTs to a server with old rows. No statement fails
+// there, so a run that trusted such a read would mark devices that have registered again.
+
+import Database
+import Foundation
+import TestSupport
+import Testing
+import TokenTable
+
+@Suite(
+    "A proxy that splits reads from changes", .serialized,
+    .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)))
+struct SplitReadTests {
+    private static let tokens = 300
+    private static let before: Int64 = 1_600_000_000_000
+    private static let after: Int64 = 1_800_000_000_000
+
+    /// A stage whose database is behind a splitting proxy. The second server has the tables of long
+    /// ago: no registration since, no ledger, and a lease that another host seems to hold.
+    private final class SplitStage {
+        let stage: SweepStage
+        let router: SQLRouter
+        let old: any SQLConnection
+        private let stale: PrivateServer
+        private let account: OpenAccount
+
+        init() throws {
+            let server = try #require(MariaDBServer.fromEnvironment)
+            stage = try SweepStage(.mariaDB, dead: SplitReadTests.tokens)
+            stale = try PrivateServer(["--server-id=2"])
+            account = try OpenAccount(server)
+            try OpenAccount.make(account.name, stale.server)
+            let name = stage.database.name
+            try stale.server.connection().run("CREATE DATABASE \(name) CHARACTER SET utf8mb4")
+            old = try stale.server.connection(database: name)
+            for statement in SchemaScript.whole(for: stage.database.settings.location).statements {
+                try old.run(statement)
+            }
+            _ = try old.execute(
+                "INSERT INTO pushsweep_lease (name, fence, owner, expires_at) VALUES "
+                    + "('active_users', 7, 'sweep@elsewhere run=a home=b since=c', '2090-01-01')",
+                [])
+            // A third of the devices has registered again, after the evidence.
+            try stage.database.execute(
+                "UPDATE active_users SET registered_at = ? WHERE id % 3 = 0",
+                [stage.database.time(SplitReadTests.after)])
+            router = try SQLRouter(primary: server.port, reads: stale.server.port)
+            accept(false)
+        }
+
+        func accept(_ accepts: Bool) {
+            stage.lines.store = """
+                url: mysql://\(account.name)@127.0.0.1:\(router.port)/\(stage.database.name)
+                  tls: {mode: "off"}
+                  accept-replica: \(accepts)
+                """
+        }
+
+        var marks: Int {
+            get throws {
+                try stage.database.count(
+                    "SELECT COUNT(*) FROM active_users WHERE invalidated_at IS NOT NULL")
+            }
+        }
+
+        /// The SELECTs that went to the second server, but for those that ask who it is.
+        var decidedElsewhere: [String] {
+            router.split.filter { !$0.hasPrefix("SELECT @@") }
+        }
+    }
+
+    @Test("is refused with 78 before a feed is opened, and by undo, send, enqueue and check")
+    func refusal() throws {
+        let split = try SplitStage()
+        let result = try split.stage.sweep()
+        #expect(result.exit == 78, "\(result.error)")
+        #expect(result.error.contains("two servers answer on one connection"), "\(result.error)")
+        #expect(result.error.contains("store.accept-replica"), "\(result.error)")
+        #expect(split.stage.gateway.records(atLeast: 0).isEmpty)
+        #expect(try split.marks == 0)
+        for command in [["undo", "--since", "2020-01-01T00:00:00Z"], ["purge"]] {
+            #expect(try split.stage.start(command).wait().exit == 78, "\(command)")
+        }
+        let check = try split.stage.run("check")
+        #expect(check.exit == 78)
+        #expect(check.output.contains("two servers answer"), "\(check.output)")
+    }
+
+    @Test("once accepted, lets sweep and undo decide by the primary's rows alone")
+    func decisions() throws {
+        let split = try SplitStage()
+        split.accept(true)
+        let dry = try split.stage.sweep("--dry-run")
+        // What it read waits for a run that applies it.
+        #expect(dry.exit == 75, "\(dry.error)")
+        let result = try split.stage.sweep()
+        #expect(result.exit == 0, "\(result.error)")
+        #expect(result.app()["applied"] as? Int == Self.tokens * 2 / 3)
+        #expect(try split.marks == Self.tokens * 2 / 3)
+        #expect(
+            try split.stage.database.count(
+                "SELECT COUNT(*) FROM active_users WHERE invalidated_at IS NOT NULL AND id % 3 = 0")
+                == 0)
+        let run = try #require(result.json["run"] as? String)
+        let undo = try split.stage.run("undo", run)
+        #expect(undo.exit == 0, "\(undo.error)")
+        #expect(try split.marks == 0)
+        #expect(split.decidedElsewhere == [])
+        #expect(
+            try split.old.query("SELECT fence FROM pushsweep_lease").scalar?.count == 7,
+            "the second server was changed")
+    }
+
+    @Test("sends reports to the second server, so the proxy of these tests does split")
+    func splits() throws {
+        let split = try SplitStage()
+        split.accept(true)
+        let audit = try split.stage.run("explain", String(repeating: "ab", count: 32))
+        #expect(audit.exit == 0 || audit.exit == 1, "\(audit.error)")
+        #expect(!split.decidedElsewhere.isEmpty)
+    }
+}

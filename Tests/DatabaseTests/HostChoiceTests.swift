@@ -1,0 +1,155 @@
+import APNsSimulator
+import Database
+import Foundation
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import TokenTable
+
+@Suite(
+    "Several hosts of one database", .serialized,
+    .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)))
+struct HostChoiceTests {
+    private let server: MariaDBServer
+    private let told = Told()
+
+    private final class Told: Sendable {
+        let lines = Mutex<[String]>([])
+    }
+
+    init() throws { server = try #require(MariaDBServer.fromEnvironment) }
+
+    /// Settings for hosts as they stand in store.url; `@` stands for the test server.
+    private func settings(_ hosts: String..., password: String? = nil) throws -> StoreSettings {
+        let list = hosts.map { $0 == "@" ? "\(server.host):\(server.port)" : $0 }
+        var settings = server.settings(database: "mysql", password: password)
+        settings.location = try StoreLocation(
+            "mysql://\(server.user)@\(list.joined(separator: ","))/mysql", relativeTo: "/")
+        settings.hosts.telling { [told] line in told.lines.withLock { $0.append(line) } }
+        return settings
+    }
+
+    /// A store by one try, unless said otherwise.
+    private func open(_ settings: StoreSettings, tries: Int = 1) throws -> TokenTable {
+        var pacing = hurried()
+        pacing.tries = tries
+        return try TokenTable(settings, pacing: pacing)
+    }
+
+    private func failure(_ settings: StoreSettings) -> StoreFailure? {
+        #expect(throws: StoreFailure.self) { try open(settings) }
+    }
+
+    @Test("the first host that can be used is used, and the log says why the others are not")
+    func order() throws {
+        let store = try open(settings("127.0.0.1:1", "@", "127.0.0.1:2"))
+        #expect(store.connection.host == "\(server.host):\(server.port)")
+        let lines = told.lines.withLock { $0 }
+        #expect(lines.count == 1)
+        #expect(
+            lines.first?.hasPrefix(
+                "the token database is used at \(server.host):\(server.port), since 127.0.0.1:1: "
+                    + "Can't connect") == true, "\(lines)")
+        // The next connection of the run begins with the host that was found.
+        _ = try open(store.settings)
+        #expect(told.lines.withLock { $0.count } == 1)
+    }
+
+    @Test("when no host can be used, one sentence tells the errors of all of them")
+    func none() throws {
+        let failure = try failure(settings("127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3"))
+        #expect(failure?.code == .unreachable)
+        let sentence = failure?.sentence ?? ""
+        #expect(sentence.contains("none of 3 hosts can be used: 127.0.0.1:1: Can't connect"))
+        for port in 1...3 { #expect(sentence.contains("127.0.0.1:\(port): "), "\(sentence)") }
+        #expect(!sentence.contains("(0)"))
+    }
+
+    @Test("a host that takes connections and says nothing costs three seconds")
+    func silence() throws {
+        let silent = try SilentServer(saying: [])
+        let began = ContinuousClock.now
+        let store = try open(settings("127.0.0.1:\(silent.port)", "@"))
+        #expect(store.connection.host == "\(server.host):\(server.port)")
+        #expect(ContinuousClock.now - began < .seconds(8))
+        // The limit for statements is the usual one again.
+        _ = try store.connection.query("SELECT SLEEP(4)")
+    }
+
+    @Test("a wrong password ends the search, and the message names the host")
+    func password() throws {
+        let failure = try failure(settings("127.0.0.1:1", "@", "127.0.0.1:2", password: "wrong"))
+        #expect(failure?.code == .permission)
+        #expect(
+            failure?.sentence.contains("/mysql: \(server.host):\(server.port): Access denied")
+                == true,
+            "\(failure as Any)")
+    }
+
+    @Test("a host that cannot prove its name ends the search, and the next one is not asked")
+    func certificate() throws {
+        let folder = try TemporaryFolder()
+        let foreign = try EncryptedGreeter(
+            showing: .wrongHostServer, of: SimulatorCertificates(directory: folder.path),
+            greeting: MySQLPacket.greeting(offersTLS: true))
+        let next = try SQLRouter(primary: server.port)
+        var settings = try settings("127.0.0.1:\(foreign.port)", "127.0.0.1:\(next.port)")
+        settings.tls = .verify(ca: foreign.authority)
+        let failure = failure(settings)
+        #expect(failure?.code == .untrusted, "\(failure as Any)")
+        #expect(failure?.sentence.contains("127.0.0.1:\(foreign.port): ") == true)
+        #expect(next.connections == 0)
+    }
+
+    @Test("the name of each host is verified on its own")
+    func names() throws {
+        // The certificate has localhost and 127.0.0.1, and not this spelling of the same address.
+        let failure = try failure(settings("127.0.0.1:1", "127.1:\(server.port)"))
+        #expect(failure?.code == .untrusted, "\(failure as Any)")
+        #expect(
+            try open(settings("127.0.0.1:1", "127.0.0.1:\(server.port)")).connection.host != nil)
+    }
+
+    @Test("a lost connection goes on with the next host, and other connections of the run follow")
+    func loss() throws {
+        let account = try OpenAccount(server)
+        let hosts = try (0..<3).map { _ in try SQLRouter(primary: server.port) }
+        let list = hosts.map { "127.0.0.1:\($0.port)" }.joined(separator: ",")
+        let settings = StoreSettings(
+            location: try StoreLocation(
+                "mysql://\(account.name)@\(list)/mysql", relativeTo: "/"), tls: .off)
+        settings.hosts.telling { [told] line in told.lines.withLock { $0.append(line) } }
+        let first = try open(settings, tries: 2)
+        let second = try open(settings, tries: 2)
+        #expect(hosts.map(\.connections) == [2, 0, 0])
+        hosts[0].die()
+        for store in [first, second] {
+            let answer = try store.retries.retrying("reading") { () throws(SQLFailure) in
+                try store.connection.query("SELECT 1")
+            }
+            #expect(answer.scalar?.count == 1)
+            #expect(store.connection.host == "127.0.0.1:\(hosts[1].port)")
+        }
+        #expect(hosts.map(\.connections) == [2, 2, 0])
+        #expect(told.lines.withLock { $0.count } == 2)
+    }
+
+    @Test("a host that is set to read-only is passed over, and alone it is waited for")
+    func readOnly() throws {
+        let other = try PrivateServer(["--read-only=1"])
+        let hosts = "127.0.0.1:\(other.server.port)"
+        let account = try OpenAccount(server)
+        try OpenAccount.make(account.name, other.server)
+        func settings(_ list: String) throws -> StoreSettings {
+            StoreSettings(
+                location: try StoreLocation(
+                    "mysql://\(account.name)@\(list)/mysql", relativeTo: "/"), tls: .off)
+        }
+        let store = try open(settings("\(hosts),127.0.0.1:\(server.port)"))
+        #expect(store.connection.host == "127.0.0.1:\(server.port)")
+        #expect(try failure(settings(hosts))?.code == .readOnly)
+        let reader = try open(settings(hosts).used(for: .reports))
+        #expect(try reader.connection.standing()?.isReadOnly == true)
+    }
+}

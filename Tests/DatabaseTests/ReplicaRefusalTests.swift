@@ -1,0 +1,85 @@
+import TestSupport
+import Testing
+
+@testable import Database
+@testable import TokenTable
+
+@Suite(
+    "A replica as the token database", .serialized,
+    .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)))
+struct ReplicaRefusalTests {
+    private static func failure(_ settings: StoreSettings) -> StoreFailure? {
+        #expect(throws: StoreFailure.self) { try TokenTable(settings, pacing: hurried()) }
+    }
+
+    private static func findings(_ settings: StoreSettings) throws -> [StoreFinding] {
+        try TokenTable(settings.used(for: .reports)).session.examineServer()
+    }
+
+    @Test("is refused for changes, running or stopped, may be read, and can be accepted")
+    func refusal() throws {
+        let pair = try ReplicaLagTests.Pair()
+        var settings = pair.replica.server.settings(database: "push")
+        let primary = "127.0.0.1:\(pair.primary.server.port)"
+        var failure = Self.failure(settings)
+        #expect(failure?.code == .configuration)
+        #expect(
+            failure?.sentence.contains(" (server 2) is a replica of \(primary), and a change")
+                == true,
+            "\(failure as Any)")
+        #expect(try TokenTable(settings.used(for: .reports)).connection.standing()?.obstacle != nil)
+        #expect(throws: Never.self) { try TokenTable(settings.used(for: .decisions)) }
+        #expect(try Self.findings(settings).first?.severity == .failure(.configuration))
+        try pair.replicaSQL.run("STOP SLAVE")
+        failure = Self.failure(settings)
+        #expect(failure?.sentence.contains("although it is stopped") == true, "\(failure as Any)")
+        #expect(failure?.sentence.contains("RESET REPLICA ALL") == true, "\(failure as Any)")
+        settings.acceptsReplica = true
+        #expect(throws: Never.self) { try TokenTable(settings) }
+        #expect(try Self.findings(settings).first?.severity == .warning)
+        settings.acceptsReplica = false
+        try pair.replicaSQL.run("RESET SLAVE ALL")
+        #expect(throws: Never.self) { try TokenTable(settings) }
+    }
+
+    @Test("is passed over in a list of hosts, and alone with a dead host it is waited for")
+    func list() throws {
+        let pair = try ReplicaLagTests.Pair()
+        let account = try OpenAccount(pair.primary.server)
+        try OpenAccount.make(account.name, pair.replica.server)
+        let (primary, replica) = (pair.primary.server.port, pair.replica.server.port)
+        func settings(_ ports: Int...) throws -> StoreSettings {
+            let list = ports.map { "127.0.0.1:\($0)" }.joined(separator: ",")
+            return StoreSettings(
+                location: try StoreLocation(
+                    "mysql://\(account.name)@\(list)/push", relativeTo: "/"), tls: .off)
+        }
+        let store = try TokenTable(settings(replica, primary))
+        #expect(store.connection.host == "127.0.0.1:\(primary)")
+        // The primary is down, and nobody has promoted the replica yet: time may cure that.
+        let failure = try Self.failure(settings(1, replica))
+        #expect(failure?.code == .unreachable)
+        #expect(failure?.sentence.contains("is a replica of") == true, "\(failure as Any)")
+    }
+
+    @Test(
+        "is known while it runs without any right, and check names the right that shows it stopped")
+    func rights() throws {
+        let pair = try ReplicaLagTests.Pair()
+        for sql in [pair.replicaSQL, pair.primarySQL] {
+            try sql.run("CREATE USER IF NOT EXISTS 'plain'@'%' IDENTIFIED BY 'p'")
+            try sql.run("GRANT SELECT ON push.* TO 'plain'@'%'")
+        }
+        let settings = pair.replica.server.settings(
+            database: "push", user: "plain", password: "p")
+        let failure = Self.failure(settings)
+        #expect(failure?.sentence.contains("a primary that this account may not see") == true)
+        try pair.replicaSQL.run("STOP SLAVE")
+        #expect(throws: Never.self) { try TokenTable(settings) }
+        let role = try #require(try Self.findings(settings).first)
+        #expect(role.severity == .ok)
+        #expect(
+            role.sentence.contains("GRANT REPLICA MONITOR ON *.* TO 'plain'@'%' to be told"),
+            "\(role)")
+    }
+}
