@@ -194,7 +194,8 @@ extension TokenTable {
         var preview = QueuePreview()
         preview.isComplete = try readDueRows(partition, limit: limit, shouldStop: shouldStop) {
             rows throws(StoreFailure) in
-            let checked = try checkedTokens(of: rows, in: partition)
+            let tokens = rows.compactMap { $0.notification?.token }
+            let checked = VettedRows(rows, try skipReasons(of: tokens, in: partition))
             preview.sendable += checked.notifications.count
             for row in checked.skipped { preview.skipped[row.reason, default: 0] += 1 }
         }

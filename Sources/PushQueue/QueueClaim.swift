@@ -173,6 +173,8 @@ extension PushQueue {
     private func expiredClaims() throws(StoreFailure) -> [Int64] {
         try store.retries.retrying("looking for leases of \(name) that ended") {
             () throws(SQLFailure) in
+            // In a transaction, so that no proxy sends the queries to a replica that lags.
+            try connection.begin()
             let rows = try connection.query("SELECT \(dialect.now)")
             let now = try dialect.instant(rows[0, 0])
             let time = dialect.ownTime("expires_at")
@@ -188,6 +190,7 @@ extension PushQueue {
             let ended = try connection.query(
                 "SELECT id FROM pushsweep_claim WHERE queue = ? AND state IN ('held', 'handed') "
                     + "AND expires_at <= ? ORDER BY id", [.text(name), time.value(now)])
+            try connection.commit()
             return (0..<ended.count).compactMap { ended[$0, 0].integer }
         }
     }
