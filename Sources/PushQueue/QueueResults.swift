@@ -31,12 +31,14 @@ extension PushQueue {
     package func renewLeases() throws(StoreFailure) {
         try store.retries.retrying("renewing the leases of run \(lease.run)") {
             () throws(SQLFailure) in
+            try connection.begin()
             let rows = try connection.query("SELECT \(dialect.now)")
             let expiry = dialect.ownTime("expires_at")
                 .value(try dialect.instant(rows[0, 0]).adding(seconds: lease.seconds))
             _ = try connection.execute(
                 "UPDATE pushsweep_claim SET expires_at = ? WHERE run = ? AND state IN ('held', 'handed')",
                 [expiry, .text(lease.run)])
+            try connection.commit()
         }
     }
 
@@ -88,7 +90,7 @@ extension PushQueue {
     /// Removes the rows that now have a result from a claim. Detects a change by another sender
     /// where an engine does not honour the lock. A finished claim stays until the next transaction,
     /// because its commit may be the one whose answer is lost.
-    private func update(
+    func update(
         _ id: Int64, _ record: ClaimRecord, rest: KeySet
     ) throws(SQLFailure) {
         let state = rest.isEmpty ? ClaimRecord.State.done : record.state
@@ -108,7 +110,7 @@ extension PushQueue {
 
     /// Writes the results of rows that have none. Returns the number of rows that no longer exist,
     /// and the rows that now have a final result.
-    private func write(
+    func write(
         _ groups: ResultGroups, of open: KeySet, _ finished: KeySet, now: EpochMilliseconds
     ) throws(SQLFailure) -> (missing: Int, finished: KeySet) {
         var finished = finished
@@ -126,7 +128,8 @@ extension PushQueue {
         return (missing, finished)
     }
 
-    private func removeFinishedClaims() throws(SQLFailure) {
+    /// Removes the claims whose last results are certainly committed.
+    func removeFinishedClaims() throws(SQLFailure) {
         for id in finishedClaims {
             _ = try connection.execute(
                 "DELETE FROM pushsweep_claim WHERE id = ?", [.integer(id)])

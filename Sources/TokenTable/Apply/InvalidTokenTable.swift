@@ -31,6 +31,13 @@ struct InvalidTokenTable {
     /// The longest token that the table can hold, in bytes. Rows with longer ones cannot be marked.
     static let longestToken = 1_024
 
+    /// Whether the partition has any mark.
+    func hasAny() throws(SQLFailure) -> Bool {
+        try connection.query(
+            "SELECT 1 FROM pushsweep_invalid WHERE app = ? AND environment = ? LIMIT 1", place
+        ).count > 0
+    }
+
     /// The marks on some tokens.
     func marks(
         on tokens: [DeviceToken], locking: Bool
@@ -153,10 +160,7 @@ extension TokenTable {
         guard try canReadTokenMarks() else { return false }
         return try retries.retrying("looking for marks of \(partition)") {
             () throws(SQLFailure) in
-            try connection.query(
-                "SELECT 1 FROM pushsweep_invalid WHERE app = ? AND environment = ? LIMIT 1",
-                [.text(partition.app), .text(partition.environment)]
-            ).count > 0
+            try InvalidTokenTable(partition: partition, connection: connection).hasAny()
         }
     }
 

@@ -1,0 +1,221 @@
+// The transaction of a claim. A notification must not go to a token that was removed, and a row that is
+// skipped is never sent. So everything that decides is read in the transaction of the claim itself, from
+// its first statement: the time, the claims of others, the rows that are due, and what the token table
+// says of each token. The results of skipped rows are committed with the claim.
+//
+// Behind a proxy that splits reads from writes this matters. Such a proxy may answer a SELECT outside a
+// transaction from a replica that lags by seconds, where a new token is unknown and a removed one lives.
+// It sends a transaction to the primary as a whole.
+//
+// The reads of the token table lock nothing. A lock on a token's row would make its registration wait, and
+// would not help: a row that is marked after the look is a row that is marked after the claim.
+
+import APNsProtocol
+import Database
+import TokenHygiene
+import TokenTable
+
+extension PushQueue {
+    /// Claims the next rows of a partition that wait and are due, at most `limit`, and skips those
+    /// whose token must not be sent to. Nil: no row is due, or `shouldStop` ended the tries after
+    /// another sender was first. A claim without notifications had rows to skip only.
+    ///
+    /// - Throws: `busy`, `unreachable` and similar failures after the usual tries, but none because
+    ///   others are first, as long as they make progress; `configuration` where a proxy splits
+    ///   transactions. Rows of a committed claim return to the queue when its lease ends.
+    package func claim(
+        _ partition: Partition, limit: Int, from cursor: inout QueueCursor,
+        shouldStop: () -> Bool = { false }
+    ) throws(StoreFailure) -> QueueClaim? {
+        var attempt = ClaimAttempt(
+            reader: try DueRowReader(layout, connection, partition),
+            lookup: try lookup(of: partition), space: try apnsSpace(), limit: max(limit, 1),
+            cursor: cursor)
+        guard let claimed = try perform(&attempt, shouldStop) else { return nil }
+        cursor = attempt.reached
+        var claim = QueueClaim(
+            id: claimed.id, partition: partition, notifications: claimed.rows.notifications,
+            outstanding: claimed.outstanding, lease: lease)
+        claim.finished = claimed.finished
+        for row in claimed.rows.skipped { claim.skipped[row.reason, default: 0] += 1 }
+        finishedClaims = claimed.outstanding.isEmpty ? [claim.id] : []
+        return claim
+    }
+
+    private func lookup(of partition: Partition) throws(StoreFailure) -> TokenStatusLookup {
+        if let known = lookups[partition] { return known }
+        let lookup = try store.lastingTokenStatuses(in: partition)
+        lookups[partition] = lookup
+        return lookup
+    }
+
+    /// The rows of a claim.
+    private struct ClaimedRows {
+        let id: Int64
+        let rows: VettedRows
+        /// Keys of the rows that may be sent.
+        let outstanding: KeySet
+        /// Keys of the rows that were skipped.
+        let finished: KeySet
+
+        init(id: Int64, _ rows: VettedRows) {
+            self.id = id
+            self.rows = rows
+            outstanding = KeySet(sorted: rows.notifications.lazy.map(\.key))
+            finished = KeySet(sorted: rows.skipped.lazy.map(\.key))
+        }
+    }
+
+    /// What a claim is tried with, and what its tries found out.
+    private struct ClaimAttempt {
+        let id = Int64.random(in: 1...Int64.max)
+        let reader: DueRowReader
+        let lookup: TokenStatusLookup
+        let space: Int64
+        let limit: Int
+        /// Where the claim begins to read.
+        let cursor: QueueCursor
+        /// Where the last try ended.
+        var reached: QueueCursor
+        /// The rows of the last try that came to its commit.
+        var planned: ClaimedRows?
+
+        init(
+            reader: DueRowReader, lookup: TokenStatusLookup, space: Int64, limit: Int,
+            cursor: QueueCursor
+        ) {
+            self.reader = reader
+            self.lookup = lookup
+            self.space = space
+            self.limit = limit
+            self.cursor = cursor
+            reached = cursor
+        }
+    }
+
+    /// Tries until a claim is committed or no row is due. A lost race is no failure: other senders
+    /// have claimed rows meanwhile.
+    private func perform(
+        _ attempt: inout ClaimAttempt, _ shouldStop: () -> Bool
+    ) throws(StoreFailure) -> ClaimedRows? {
+        let doing = "claiming rows of \(name)"
+        var race = ClaimRace(store.session.pacing)
+        while true {
+            var loss: SQLFailure?
+            let claimed = try store.retries.retrying(doing) {
+                () throws(SQLFailure) -> ClaimedRows? in
+                loss = nil
+                do throws(SQLFailure) {
+                    return try claimRows(&attempt, &race)
+                } catch {
+                    guard error.kind == .conflict else { throw error }
+                    connection.rollBack()
+                    loss = error
+                    return nil
+                }
+            }
+            guard let loss else { return claimed }
+            if shouldStop() { return nil }
+            try race.lost(loss, doing: doing)
+        }
+    }
+
+    /// One try, in one transaction.
+    private func claimRows(
+        _ attempt: inout ClaimAttempt, _ race: inout ClaimRace
+    ) throws(SQLFailure) -> ClaimedRows? {
+        try connection.begin()
+        if let planned = attempt.planned, try isCommitted(attempt.id) {
+            connection.rollBack()
+            return planned
+        }
+        attempt.planned = nil
+        guard let guards = try ClaimGuards(of: name, space: attempt.space, connection) else {
+            throw SQLFailure(
+                kind: .other, code: 0,
+                message: "rows of the queue in pushsweep_queue were deleted; run again")
+        }
+        race.look(guards)
+        let others = try ClaimRecord.openClaims(of: name, connection)
+        senders.note(others.runs, at: store.session.pacing.monotonic())
+        attempt.reached = attempt.cursor
+        let rows = try read(&attempt, except: others.keys, now: guards.now)
+        guard !rows.isEmpty else {
+            connection.rollBack()
+            return nil
+        }
+        let claimed = ClaimedRows(id: attempt.id, try vet(rows, attempt.lookup))
+        let keys = KeySet(sorted: rows.lazy.map(\.key))
+        try guards.replace(ClaimGuards.guards(of: keys), by: attempt.id, connection)
+        try insert(claimed, guards.now)
+        attempt.planned = claimed
+        try connection.commit()
+        return claimed
+    }
+
+    /// The rows to claim: of this sender's share, or of the rest.
+    private func read(
+        _ attempt: inout ClaimAttempt, except claimed: KeySet, now: EpochMilliseconds
+    ) throws(SQLFailure) -> [DueRow] {
+        func read(
+            _ limit: Int, _ share: ClaimShare?, after start: Int64
+        ) throws(SQLFailure) -> (rows: [DueRow], position: Int64) {
+            var position = start
+            var batch = DueRowReader.Batch()
+            while batch.rows.isEmpty && !batch.isAtEnd {
+                batch = try attempt.reader.read(
+                    after: position, limit: limit, except: claimed, now: now,
+                    space: attempt.space, share: share)
+                position = batch.last ?? position
+            }
+            return (batch.rows, batch.isAtEnd ? .min : position)
+        }
+        for place in attempt.cursor.places(senders.share) {
+            var start = place.after
+            if let share = place.yielding, let first = try read(1, nil, after: start).rows.first {
+                start = share.yielded(first.key)
+            }
+            let found = try read(attempt.limit, place.share, after: start)
+            attempt.reached.reach(found.position, place)
+            if !found.rows.isEmpty { return found.rows }
+        }
+        return []
+    }
+
+    private func vet(
+        _ rows: [DueRow], _ lookup: TokenStatusLookup
+    ) throws(SQLFailure) -> VettedRows {
+        VettedRows(
+            rows, try lookup.skipReasons(of: rows.compactMap { $0.notification?.token }))
+    }
+
+    /// Whether a claim was committed, where the answer to its commit was lost.
+    private func isCommitted(_ id: Int64) throws(SQLFailure) -> Bool {
+        try connection.query("SELECT 1 FROM pushsweep_claim WHERE id = ?", [.integer(id)]).count > 0
+    }
+
+    /// Writes the claim, and the results of its rows that are skipped.
+    private func insert(
+        _ claimed: ClaimedRows, _ now: EpochMilliseconds
+    ) throws(SQLFailure) {
+        let expiry = dialect.ownTime("expires_at").value(now.adding(seconds: lease.seconds))
+        let state = claimed.outstanding.isEmpty ? ClaimRecord.State.done : .held
+        do throws(SQLFailure) {
+            _ = try connection.execute(
+                "INSERT INTO pushsweep_claim (id, queue, run, host, state, expires_at, row_keys) "
+                    + "VALUES (?, ?, ?, ?, ?, ?, ?)",
+                [
+                    .integer(claimed.id), .text(name), .text(lease.run),
+                    .text(String(lease.host.prefix(255))), .text(state.rawValue), expiry,
+                    .bytes(claimed.outstanding.encoded),
+                ])
+        } catch {
+            guard error.isDuplicate else { throw error }
+            throw SQLFailure(kind: .conflict, code: error.code, message: "the claim exists")
+        }
+        let results = claimed.rows.skipped.map { DeliveryResult(key: $0.key, .skipped($0.reason)) }
+        let groups = ResultGroups(results, of: claimed.finished)
+        _ = try write(groups, of: claimed.finished, KeySet(), now: now)
+        try removeFinishedClaims()
+    }
+}
