@@ -116,15 +116,15 @@ package struct Catalog {
             engine: connection.dialect.engine == .mariaDB ? try engine(name) : nil)
     }
 
-    /// The engine of a server's table; nil for a view.
-    private func engine(_ name: TableName) throws(SQLFailure) -> CatalogEngine? {
+    /// The engine of a server's table; nil for a view, and where the account sees no such table.
+    package func engine(_ name: TableName) throws(SQLFailure) -> CatalogEngine? {
         let rows = try connection.query(
             """
             SELECT t.ENGINE, e.TRANSACTIONS FROM information_schema.TABLES t \
             LEFT JOIN information_schema.ENGINES e ON e.ENGINE = t.ENGINE \
             WHERE t.TABLE_SCHEMA = COALESCE(?, DATABASE()) AND t.TABLE_NAME = ?
             """, [name.schema.map(SQLValue.text) ?? .null, .text(name.name)])
-        guard let engine = rows[0, 0].text else { return nil }
+        guard rows.count > 0, let engine = rows[0, 0].text else { return nil }
         return CatalogEngine(name: engine, hasTransactions: rows[0, 1].text?.uppercased() == "YES")
     }
 
