@@ -75,6 +75,7 @@ package final class TokenTable {
             () throws(SQLFailure) in
             try Catalog(connection: connection).hasUpdateTriggers(name)
         }
+        layout.commitsApart = connection.commitsApart
         resolved = layout
         return layout
     }
