@@ -33,6 +33,24 @@ package protocol SQLConnection: AnyObject {
     /// settings, transaction control, DDL.
     func run(_ sql: String) throws(SQLFailure)
 
+    /// The connection to this program's own tables. Usually this one; another where the user's rows
+    /// commit apart from them (see `ApartConnection`).
+    var ledger: any SQLConnection { get }
+
+    /// Begins the transaction of a chunk.
+    func begin() throws(SQLFailure)
+
+    /// Commits the transaction. Throws `SQLFailure`; a lost answer leaves the outcome unknown.
+    func commit() throws(SQLFailure)
+
+    /// Commits the changes of the user's rows only; the same as `commit` where they do not commit
+    /// apart from the ledger.
+    func commitRows() throws(SQLFailure)
+
+    /// Rolls the transaction back. A failure is ignored: either the connection is lost, and the
+    /// transaction with it, or there was no transaction.
+    func rollBack()
+
     /// Whether a transaction is open. Used after a failure only: a trigger of SQLite may have ended
     /// it.
     var isInTransaction: Bool { get }
@@ -73,6 +91,25 @@ extension SQLConnection {
         throw SQLFailure(kind: .other, code: 0, message: "this driver reads no statement of others")
     }
 
+    /// This connection.
+    package var ledger: any SQLConnection { self }
+
+    /// Whether the user's rows commit apart from this program's own tables.
+    package var commitsApart: Bool { ledger !== self }
+
+    /// Begins the transaction of a chunk.
+    package func begin() throws(SQLFailure) { try run(dialect.begin) }
+
+    /// Commits the transaction. Throws `SQLFailure`; a lost answer leaves the outcome unknown.
+    package func commit() throws(SQLFailure) { try run("COMMIT") }
+
+    /// Commits the transaction.
+    package func commitRows() throws(SQLFailure) { try commit() }
+
+    /// Rolls the transaction back. A failure is ignored: either the connection is lost, and the
+    /// transaction with it, or there was no transaction.
+    package func rollBack() { try? run("ROLLBACK") }
+
     /// True, because servers leave a transaction open when a statement is refused.
     package var isInTransaction: Bool { true }
 
@@ -99,16 +136,6 @@ extension SQLConnection {
         if try execute(sql, parameters) > 0 { return true }
         return try isDone()
     }
-
-    /// Begins the transaction of a chunk.
-    package func begin() throws(SQLFailure) { try run(dialect.begin) }
-
-    /// Commits the transaction. Throws `SQLFailure`; a lost answer leaves the outcome unknown.
-    package func commit() throws(SQLFailure) { try run("COMMIT") }
-
-    /// Rolls the transaction back. A failure is ignored: either the connection is lost, and the
-    /// transaction with it, or there was no transaction.
-    package func rollBack() { try? run("ROLLBACK") }
 
     /// Runs a statement without parameters that returns rows. Throws `SQLFailure`.
     package func query(_ sql: String) throws(SQLFailure) -> SQLRows { try query(sql, []) }

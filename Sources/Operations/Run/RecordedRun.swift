@@ -129,6 +129,11 @@ extension TokenTable {
                 context.log.notice("\(error); it ends by itself in \(lease.seconds) s")
             }
         }
+        do {
+            try settlePending(lease: lease)
+        } catch {
+            throw RunFailure.wrapping(error, at: .store)
+        }
         return try body(lease)
     }
 

@@ -14,7 +14,7 @@ struct ChangeLedger {
     let source: String
     let lookup: RowLookup
 
-    private var connection: any SQLConnection { lookup.connection }
+    private var connection: any SQLConnection { lookup.connection.ledger }
     private var dialect: SQLDialect { connection.dialect }
 
     /// One entry of the ledger, not yet written.
@@ -46,7 +46,7 @@ struct ChangeLedger {
     static let refused = "refused"
 
     /// The entry for a changed row.
-    private func entry(_ change: RowChange) -> Entry {
+    func entry(_ change: RowChange) -> Entry {
         let values = change.row.values
         let key = lookup.name(of: change.row)
         let action: String

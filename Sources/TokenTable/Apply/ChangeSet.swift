@@ -8,7 +8,11 @@ import TokenHygiene
 //   begin, lock the checkpoint and compare it -> lock rows and judge them -> change them
 //   -> ledger -> move the checkpoint -> number the entries -> renew the lease -> commit
 //
-// It does all of this or nothing.
+// It does all of this or nothing. Where the rows commit apart from the ledger (see ApartConnection),
+// the ledger's entries are committed before the rows, and the checkpoint after them:
+//
+//   ... -> change rows -> ledger, checkpoint: pending -> lease -> commit the ledger -> commit the rows
+//   -> move the checkpoint -> number the entries -> lease -> commit the ledger
 
 /// A change to one row.
 struct RowChange {
@@ -66,6 +70,7 @@ struct ChangeTransaction {
     let lease: Lease?
 
     var connection: any SQLConnection { lookup.connection }
+    private var ledger: any SQLConnection { connection.ledger }
 
     /// Begins, and requires that the checkpoint is still where the last chunk left it.
     ///
@@ -78,26 +83,73 @@ struct ChangeTransaction {
         }
     }
 
-    /// Numbers the entries written (see `ChangeOrder`), renews the lease and commits. If only the
-    /// commit is refused, the failure does not name the row at fault; `rows` are the changed ones,
-    /// as the ledger spells them.
+    /// What a transaction writes to the ledger, and what it leaves behind.
+    struct Commit {
+        /// The number of entries of the chunk.
+        let entries: Int
+        /// The entries of the ledger.
+        let written: [LedgerRange]
+        /// The progress of the feed with this chunk; nil where the checkpoint is not that of a feed.
+        var next: FeedProgress?
+    }
+
+    /// Runs `moving`, which moves the checkpoint and changes marks of the side table, numbers the
+    /// entries written (see `ChangeOrder`), renews the lease and commits. If only the commit is
+    /// refused, the failure does not name the row at fault; `rows` are the changed ones, as the
+    /// ledger spells them.
     func commit(
-        entries: Int, written: [LedgerRange], rows: () -> [String]
+        _ commit: Commit, rows: () -> [String], moving: () throws(SQLFailure) -> Void
     ) throws(SQLFailure) {
-        try ChangeOrder(connection: connection).number(written)
-        try lease?.renew(connection)
+        let isApart = connection.commitsApart && commit.written.contains { $0.count > 0 }
+        if isApart { try commitRows(announcedBy: commit, rows) }
+        try moving()
+        if isApart { try clearPending(commit.written) }
+        try ChangeOrder(connection: ledger).number(commit.written)
+        try lease?.renew(ledger)
         do {
             try connection.commit()
         } catch {
-            isolation.noteCommit(error, entries: entries, rows: rows())
+            isolation.noteCommit(error, entries: commit.entries, rows: rows())
             throw error
         }
     }
 
     /// The same for the changes of a set.
-    func commit(_ set: ChangeSet, entries: Int, written: LedgerRange) throws(SQLFailure) {
-        try commit(entries: entries, written: [written]) {
+    func commit(
+        _ set: ChangeSet, _ commit: Commit, moving: () throws(SQLFailure) -> Void
+    ) throws(SQLFailure) {
+        try self.commit(commit) {
             set.rows.map { lookup.name(of: $0.row) }
+        } moving: { () throws(SQLFailure) in
+            try moving()
+        }
+    }
+
+    /// Commits the entries of the ledger with an announcement in the checkpoints, and then the rows.
+    /// Begins the transaction that moves the checkpoint.
+    private func commitRows(
+        announcedBy commit: Commit, _ rows: () -> [String]
+    ) throws(SQLFailure) {
+        for range in commit.written where range.count > 0 {
+            try FeedCheckpoint(range, connection).announce(PendingChunk(range, commit.next))
+        }
+        try lease?.renew(ledger)
+        try ledger.commit()
+        do {
+            try connection.commitRows()
+        } catch {
+            isolation.noteCommit(error, entries: commit.entries, rows: rows())
+            throw error
+        }
+        try connection.begin()
+    }
+
+    /// Takes the announcement back.
+    ///
+    /// - Throws: a conflict where another run has settled the chunk meanwhile.
+    private func clearPending(_ written: [LedgerRange]) throws(SQLFailure) {
+        for range in written where range.count > 0 {
+            try FeedCheckpoint(range, connection).withdraw()
         }
     }
 }

@@ -65,7 +65,6 @@ struct ChunkTransaction {
         }
         classified.refuse(at: try transaction.writer.write(classified.changes.rows))
         let changes = classified.changes
-        try tokenMarks.write(changes.tokenMarks)
         try ledger.write(changes, from: progress.rowsChanged)
         try ledger.writeRefused(changes.refused, after: progress.rowsRefused)
         var next = progress
@@ -75,12 +74,16 @@ struct ChunkTransaction {
         next.rowsInvalidated += classified.invalidated
         next.rowsRefused += changes.refused.count
         next.isApplied = isLast
-        try checkpoint.update(next, run: application.run, layout)
         let written = LedgerRange(
             run: application.run, feed: application.feed, part: application.part.index,
             partition: application.partition, source: application.source.rawValue,
             first: progress.rowsChanged, count: changes.count)
-        try transaction.commit(changes, entries: chunk.count, written: written)
+        let commit = ChangeTransaction.Commit(
+            entries: chunk.count, written: [written], next: next)
+        try transaction.commit(changes, commit) { () throws(SQLFailure) in
+            try tokenMarks.write(changes.tokenMarks)
+            try checkpoint.update(next, run: application.run, layout)
+        }
         return .committed(next, entries: chunk.count, bytes: found.bytes)
     }
 }

@@ -16,6 +16,7 @@ struct FeedApplier {
     private let table: TokenTable
     private let isolation: RowIsolation
     private let transaction: ChunkTransaction
+    private let settlement: Settlement
 
     private var connection: any SQLConnection { table.connection }
     private var checkpoint: FeedCheckpoint { transaction.checkpoint }
@@ -29,6 +30,7 @@ struct FeedApplier {
         self.table = table
         isolation = RowIsolation(table.connection)
         transaction = try ChunkTransaction(application, table, isolation)
+        settlement = try Settlement(table, lease: application.lease, isolation)
     }
 
     /// Applies the evidence after the feed's checkpoint, until the evidence ends or `shouldStop`
@@ -72,7 +74,7 @@ struct FeedApplier {
             run: application.run, partition: application.partition,
             source: application.source.rawValue, isReleased: application.isReleased)
         try checkpoint.insert(origin, transaction.layout)
-        try application.lease?.renew(connection)
+        try application.lease?.renew(connection.ledger)
         try connection.commit()
     }
 
@@ -102,6 +104,10 @@ struct FeedApplier {
             after: start, doing: "applying evidence to \(transaction.layout.table)",
             checkpointOf: "feed \(application.feed)"
         ) { (size) throws(SQLFailure) in
+            if try settlement.settle(checkpoint) {
+                return .committed(
+                    try checkpoint.read(locking: false) ?? start, entries: 0, bytes: 0)
+            }
             let chunk = waiting.prefix(size)
             return try transaction.apply(
                 chunk, isLast: isEnded && chunk.count == waiting.count, after: start,

@@ -89,6 +89,19 @@ struct ExpiryTransaction {
         return try self.commit(changes, after: next, commit, attempting)
     }
 
+    /// The progress by the checkpoint after a chunk whose outcome is not known: `start` or what was
+    /// attempted, without the rows that a settlement left out.
+    func committed(
+        after start: ExpiryProgress, _ attempted: ExpiryProgress
+    ) throws(SQLFailure) -> ExpiryProgress {
+        let changes = try checkpoint.read(locking: false)?.rowsChanged ?? start.changes
+        guard changes != start.changes else { return start }
+        var reached = attempted
+        reached.rows -= attempted.changes - changes
+        reached.changes = changes
+        return reached
+    }
+
     private func isDue(_ row: MatchedRow) -> Bool {
         expiry.policy.isDue(row.judged(markedAt: nil), at: expiry.now)
     }
@@ -237,18 +250,21 @@ struct ExpiryTransaction {
         let refused = changes.refuse(at: try transaction.writer.write(changes.rows))
         let staying = Set(refused.compactMap { token(of: $0.row) })
         changes.tokenMarks.removeAll { staying.contains($0.token) }
-        try tokenMarks.write(changes.tokenMarks)
         try ledger.write(changes, from: next.changes)
         count(changes.refused, in: &next)
         next.rows += changes.rows.count
         next.changes += changes.count
-        try checkpoint.update(
-            FeedProgress(rowsChanged: next.changes, isApplied: true), run: expiry.run, layout)
         attempting(next)
         let written = LedgerRange(
             run: expiry.run, feed: expiry.feed, part: 0, partition: expiry.partition,
             source: Expiry.source, first: progress.changes, count: changes.count)
-        try transaction.commit(changes, entries: commit.entries, written: written)
+        let reached = FeedProgress(rowsChanged: next.changes, isApplied: true)
+        try transaction.commit(
+            changes, .init(entries: commit.entries, written: [written], next: reached)
+        ) { () throws(SQLFailure) in
+            try tokenMarks.write(changes.tokenMarks)
+            try checkpoint.update(reached, run: expiry.run, layout)
+        }
         return .committed(next, entries: commit.entries, bytes: commit.bytes)
     }
 

@@ -43,6 +43,9 @@ package struct TableLayout: Hashable, Sendable {
     /// Whether changing a row runs triggers, which may undo the change.
     var hasUpdateTriggers = false
 
+    /// Whether the rows commit apart from this program's own tables; see `ApartConnection`.
+    var commitsApart = false
+
     /// The key columns as checkpoints store them, at most 255 characters.
     var keyNames: String {
         String(key.map { $0.name.lowercased() }.joined(separator: ",").prefix(255))

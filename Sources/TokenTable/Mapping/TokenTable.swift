@@ -21,7 +21,31 @@ package final class TokenTable {
         _ settings: StoreSettings, creatingFile: Bool = false,
         pacing: Pacing = Pacing()
     ) throws(StoreFailure) {
-        session = try DatabaseSession(settings, creatingFile: creatingFile, pacing: pacing)
+        let session = try DatabaseSession(settings, creatingFile: creatingFile, pacing: pacing)
+        guard case .server(let server) = settings.location,
+            try Self.commitsApart(session, settings.mapping.table)
+        else {
+            self.session = session
+            return
+        }
+        self.session = try DatabaseSession(
+            settings,
+            ApartConnection(
+                rows: MariaDBConnection(server, settings),
+                ledger: MariaDBConnection(server, settings)), pacing)
+    }
+
+    /// Whether the rows of a table commit apart from tables of the local engine.
+    private static func commitsApart(
+        _ session: DatabaseSession, _ table: String
+    ) throws(StoreFailure) -> Bool {
+        // The layout says what is wrong with a name.
+        guard let name = try? TableName(table) else { return false }
+        let engine = try session.retries.retrying("reading the engine of \(name)") {
+            () throws(SQLFailure) in
+            try Catalog(connection: session.connection).engine(name)
+        }
+        return engine.map { ApartConnection.engines.contains($0.name.uppercased()) } ?? false
     }
 
     /// Connects through a given driver.
@@ -51,6 +75,7 @@ package final class TokenTable {
             () throws(SQLFailure) in
             try Catalog(connection: connection).hasUpdateTriggers(name)
         }
+        layout.commitsApart = connection.commitsApart
         resolved = layout
         return layout
     }

@@ -95,11 +95,12 @@ struct UndoCheckpoint {
     let run: String
     let connection: any SQLConnection
 
+    private var ledger: any SQLConnection { connection.ledger }
     private var dialect: SQLDialect { connection.dialect }
 
     /// The progress as committed, or as locked for this transaction; nil before the first chunk.
     func read(locking: Bool) throws(SQLFailure) -> UndoProgress? {
-        let rows = try connection.query(
+        let rows = try ledger.query(
             "SELECT counts FROM pushsweep_run WHERE id = ?" + (locking ? dialect.rowLock : ""),
             [.text(run)])
         guard let text = rows.scalar?.text else { return nil }
@@ -108,7 +109,7 @@ struct UndoCheckpoint {
 
     /// Inserts the run's record.
     func insert(_ record: RunRecord, _ progress: UndoProgress) throws(SQLFailure) {
-        _ = try connection.execute(
+        _ = try ledger.execute(
             "INSERT INTO pushsweep_run (id, kind, started, host, operator, counts) "
                 + "VALUES (?, 'undo', ?, ?, ?, ?)",
             [
@@ -123,7 +124,7 @@ struct UndoCheckpoint {
         _ progress: UndoProgress, ended: EpochMilliseconds?
     ) throws(SQLFailure) {
         let time = dialect.ownTime("ended")
-        _ = try connection.execute(
+        _ = try ledger.execute(
             "UPDATE pushsweep_run SET counts = ?, ended = ? WHERE id = ?",
             [.text(progress.json), ended.map(time.value) ?? .null, .text(run)])
     }

@@ -102,6 +102,12 @@ extension TokenTable {
         if !isDry { progress = try begin(record, progress, &work) }
         let isolation = RowIsolation(connection)
         let transaction = try UndoTransaction(work, self, isolation)
+        let settlement = try Settlement(self, lease: lease, isolation)
+        let parts = work.partitions.indices.map { index in
+            FeedCheckpoint(
+                feed: record.id, part: TokenRange(index: index, count: work.partitions.count),
+                connection: connection)
+        }
         var loop = session.chunkLoop(isolation)
         return try loop.run(
             from: progress, isDone: \.isDone, changesRows: !isDry, shouldStop: shouldStop,
@@ -111,7 +117,16 @@ extension TokenTable {
                 after: start, doing: "undoing changes to \(layout.table)",
                 checkpointOf: "undo \(record.id)"
             ) { (size) throws(SQLFailure) in
-                try transaction.undo(size, after: start)
+                var isSettled = false
+                for part in parts where !isDry {
+                    if try settlement.settle(part) { isSettled = true }
+                }
+                guard !isSettled else {
+                    return .committed(
+                        try transaction.checkpoint.read(locking: false) ?? start, entries: 0,
+                        bytes: 0)
+                }
+                return try transaction.undo(size, after: start)
             } checkpoint: { () throws(SQLFailure) in
                 isDry ? start : try transaction.checkpoint.read(locking: false) ?? start
             }
@@ -145,7 +160,7 @@ extension TokenTable {
                         run: record.id, partition: partition, source: "undo", isApplied: true),
                     layout)
             }
-            try lease?.renew(connection)
+            try lease?.renew(connection.ledger)
             try connection.commit()
             return (progress, wanted)
         }

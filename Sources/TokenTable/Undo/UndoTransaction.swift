@@ -108,10 +108,7 @@ struct UndoTransaction {
             tally(undone, into: &next)
         } else {
             let written = try write(&undone, &next)
-            try checkpoint.update(next, ended: next.isDone ? work.now() : nil)
-            try transaction.commit(entries: undone.count, written: written) {
-                undone.filter(\.isChanged).map(\.target.key)
-            }
+            try commit(undone, written, next)
         }
         return .committed(next, entries: targets.count, bytes: found.bytes)
     }
@@ -264,11 +261,6 @@ struct UndoTransaction {
         try insert(&undone)
         try removeAndMark(&undone)
         let changed = undone.filter(\.isChanged)
-        for (partition, items) in Dictionary(
-            grouping: changed.filter(\.target.isTokenMark), by: \.target.partition)
-        {
-            try invalidTokens(of: partition).write(items.compactMap(\.tokenMarkChange))
-        }
         var number = next.rowsChanged
         var written: [LedgerRange] = []
         for (part, items) in Dictionary(
@@ -286,6 +278,23 @@ struct UndoTransaction {
         }
         tally(undone, into: &next)
         return written
+    }
+
+    /// Commits the changes with the marks of the side table and the checkpoint.
+    private func commit(
+        _ undone: [Undone], _ written: [LedgerRange], _ next: UndoProgress
+    ) throws(SQLFailure) {
+        let changed = undone.filter(\.isChanged)
+        try transaction.commit(.init(entries: undone.count, written: written)) {
+            changed.map(\.target.key)
+        } moving: { () throws(SQLFailure) in
+            for (partition, items) in Dictionary(
+                grouping: changed.filter(\.target.isTokenMark), by: \.target.partition)
+            {
+                try invalidTokens(of: partition).write(items.compactMap(\.tokenMarkChange))
+            }
+            try checkpoint.update(next, ended: next.isDone ? work.now() : nil)
+        }
     }
 
     private func insert(_ undone: inout [Undone]) throws(SQLFailure) {

@@ -1,0 +1,93 @@
+// Some engines keep the user's rows on other servers: Spider, FEDERATED, CONNECT. A COMMIT of a
+// transaction that changed such rows and a table of the local engine is two commits, and between them
+// the server or a shard may fail. Then rows are changed without an entry in the ledger, so nothing can
+// undo them, or the ledger tells of changes that were never made.
+//
+// So the rows have a connection of their own, and a chunk is committed in three steps:
+//
+//   1. ledger: entries with before-images, and in the checkpoint what the chunk is going to do
+//   2. rows:   the changes, which were made before step 1 and have held their locks since
+//   3. ledger: the checkpoint moves, and the entries get their number
+//
+// A row is never changed before its image is committed. A failure before step 1 leaves nothing. One
+// after it leaves a checkpoint that says which entries are open; the next transaction of the feed, or
+// the next run, looks at the rows of these entries and finishes what was begun (see Settlement). No
+// commit over several servers at once is needed, whatever the engine promises about it.
+
+/// Two connections to one server: one for the user's rows, one for this program's own tables.
+package final class ApartConnection: SQLConnection {
+    private let rows: any SQLConnection
+    /// The connection to this program's own tables.
+    package let ledger: any SQLConnection
+
+    /// Joins two connections that are not yet opened, or opens them again.
+    package init(rows: any SQLConnection, ledger: any SQLConnection) {
+        self.rows = rows
+        self.ledger = ledger
+    }
+
+    /// Names of engines, in upper case, whose rows commit apart from tables of the local engine.
+    package static let engines: Set<String> = ["SPIDER", "FEDERATED", "CONNECT"]
+
+    package var dialect: SQLDialect { rows.dialect }
+    package var isInTransaction: Bool { rows.isInTransaction }
+    package var mostBytes: Int { min(rows.mostBytes, ledger.mostBytes) }
+    package var hasBrokenKeys: Bool { rows.hasBrokenKeys }
+
+    /// Opens both connections.
+    package func connect() throws(SQLFailure) {
+        try ledger.connect()
+        try rows.connect()
+    }
+
+    /// Begins a transaction on both connections.
+    package func begin() throws(SQLFailure) {
+        try ledger.begin()
+        try rows.begin()
+    }
+
+    /// Commits both transactions, the ledger's first. Only for transactions that changed one of the
+    /// two; a chunk commits in the three steps above.
+    package func commit() throws(SQLFailure) {
+        try ledger.commit()
+        try rows.commit()
+    }
+
+    /// Commits the changes of the user's rows.
+    package func commitRows() throws(SQLFailure) { try rows.commit() }
+
+    /// Rolls both transactions back.
+    package func rollBack() {
+        rows.rollBack()
+        ledger.rollBack()
+    }
+
+    package func query(_ sql: String, _ parameters: [SQLValue]) throws(SQLFailure) -> SQLRows {
+        try rows.query(sql, parameters)
+    }
+
+    package func query(
+        _ sql: String, _ parameters: [SQLValue], mostBytes: Int
+    ) throws(SQLFailure) -> SQLRows {
+        try rows.query(sql, parameters, mostBytes: mostBytes)
+    }
+
+    package func read(
+        _ statement: SelectStatement, within seconds: Int, block: Int,
+        _ body: (SQLRows) throws -> Void
+    ) throws {
+        try rows.read(statement, within: seconds, block: block, body)
+    }
+
+    package func execute(_ sql: String, _ parameters: [SQLValue]) throws(SQLFailure) -> Int {
+        try rows.execute(sql, parameters)
+    }
+
+    package func run(_ sql: String) throws(SQLFailure) { try rows.run(sql) }
+
+    package func runSchemaChange(_ sql: String) throws(SQLFailure) {
+        try rows.runSchemaChange(sql)
+    }
+
+    package func describe() throws(SQLFailure) -> ServerDescription { try rows.describe() }
+}

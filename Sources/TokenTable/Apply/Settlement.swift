@@ -1,0 +1,97 @@
+// A checkpoint with a pending chunk (see ApartConnection) says: these entries are in the ledger, and
+// their rows are changed, or not, or some of them. The rows tell which. Each entry has the row's state
+// before and after the change, so it is one of three:
+//
+//   done   the row has the state after; the entry stays
+//   open   the row can still be changed as the entry says; it is changed, with a new before-image
+//   void   the device registered since, or another program changed or removed the row; the entry goes
+//
+// The entries that stay and those of the changes made now are written again without a gap, the rows
+// are committed, and the checkpoint moves to where the chunk would have taken it. This is a chunk like
+// any other, so a second failure leaves a pending chunk again. The rows are read with locks: a run that
+// was suspended with uncommitted changes is waited for, and none of its changes come later.
+//
+// What an undo has left open is not made up for here: its entry goes, and the undo does it again.
+
+import APNsProtocol
+import Database
+import TokenHygiene
+
+/// Finishes the pending chunks of feeds whose rows commit apart from the ledger.
+struct Settlement {
+    private let lookup: RowLookup
+    /// Reads every column, which the account of a run that only marks may not.
+    private let wholeLookup: RowLookup
+    private let isolation: RowIsolation
+    private let lease: Lease?
+
+    /// Prepares for one table. `isolation` is shared with the loop that tries the transactions.
+    init(
+        _ table: TokenTable, lease: Lease?, _ isolation: RowIsolation
+    ) throws(StoreFailure) {
+        let layout = try table.layout()
+        lookup = try RowLookup(layout, table.connection, nil, wholeRows: false)
+        wholeLookup = try RowLookup(layout, table.connection, nil, wholeRows: true)
+        self.isolation = isolation
+        self.lease = lease
+    }
+
+    /// Settles the pending chunk of a checkpoint, in transactions of its own; false where none is
+    /// pending.
+    func settle(_ checkpoint: FeedCheckpoint) throws(SQLFailure) -> Bool {
+        guard try checkpoint.hasPending() else { return false }
+        try lookup.connection.begin()
+        guard let pending = try checkpoint.pending() else {
+            lookup.connection.rollBack()
+            return false
+        }
+        guard let chunk = pending.chunk else {
+            throw SQLFailure(
+                kind: .configuration, code: 0,
+                message: "column pending of pushsweep_feed cannot be read for feed "
+                    + checkpoint.feed)
+        }
+        try checkpoint.withdraw()
+        let entries = try SettledEntry.read(chunk, in: checkpoint, lookup.layout)
+        let work = SettlementTransaction(
+            lookup: entries.contains(where: \.isAboutWholeRow) ? wholeLookup : lookup,
+            isolation: isolation, lease: lease, pending: pending, chunk: chunk)
+        var findings = try work.examine(entries)
+        try work.redo(&findings)
+        try work.commit(findings)
+        return true
+    }
+}
+
+extension TokenTable {
+    /// Finishes what failed runs left half done in tables whose rows commit apart from the ledger.
+    /// To be called at the start of a run that changes rows.
+    ///
+    /// - Throws: any failure of the database; what is settled stays so.
+    package func settlePending(lease: Lease?) throws(StoreFailure) {
+        guard connection.commitsApart else { return }
+        let table = try layout().table.description
+        let open = try retries.retrying("looking for pending chunks") { () throws(SQLFailure) in
+            try connection.ledger.query(
+                "SELECT feed, part FROM pushsweep_feed WHERE pending IS NOT NULL "
+                    + "AND table_name = ? ORDER BY feed, part", [.text(table)])
+        }
+        for row in 0..<open.count {
+            guard let feed = open[row, 0].text, let part = open[row, 1].count else { continue }
+            let checkpoint = FeedCheckpoint(
+                feed: feed, part: TokenRange(index: part, count: part + 1), connection: connection)
+            let isolation = RowIsolation(connection)
+            let settlement = try Settlement(self, lease: lease, isolation)
+            var loop = session.chunkLoop(isolation)
+            _ = try loop.commit(
+                after: false, doing: "settling the pending chunk of feed \(feed)",
+                checkpointOf: "feed \(feed)"
+            ) { (_) throws(SQLFailure) in
+                _ = try settlement.settle(checkpoint)
+                return .committed(true, entries: 0, bytes: 0)
+            } checkpoint: { () throws(SQLFailure) in
+                try !checkpoint.hasPending()
+            }
+        }
+    }
+}

@@ -1,0 +1,187 @@
+import APNsProtocol
+import Foundation
+import TestSupport
+import Testing
+import TokenHygiene
+
+@testable import Database
+@testable import TokenTable
+
+@Suite("Rows that commit apart from the ledger", .enabled(if: MariaDBServer.fromEnvironment != nil))
+struct ApartCommitTests {
+    private static let evidence = (0..<240).map { TokenEvidence.dead($0, at: start + 60_000) }
+    private static let counts = OutcomeCounts(applied: 150, newer: 50, unknown: 40)
+
+    /// Two databases with half of the rows each; the first one has our tables too.
+    private struct Shards {
+        let first: TokenDatabase
+        let second: TokenDatabase
+
+        init() throws {
+            first = try TokenDatabase(.mariaDB)
+            try first.createOwnSchema()
+            second = try TokenDatabase(.mariaDB)
+            try second.createOwnSchema()
+            for number in 0..<200 {
+                try (number % 2 == 0 ? first : second).register(
+                    .numbered(number), at: number < 150 ? start : start + 90_000)
+            }
+            // Keys are unique in the whole table.
+            try second.execute("UPDATE active_users SET id = id + 10000")
+        }
+
+        /// The rows' connection, and a store with it.
+        func store(
+            halfCommit: Int? = nil, _ kind: SQLFailure.Kind = .lost,
+            ledger faults: [FaultyConnection.Fault] = []
+        ) throws -> (TokenTable, FaultyConnection) {
+            let rows = TwoShards(
+                [first.driver(), second.driver()], halfCommit: halfCommit, kind: kind)
+            let ledger = FaultyConnection(first.driver(), faults)
+            return (
+                try TokenTable(
+                    first.settings, ApartConnection(rows: rows, ledger: ledger), hurried()), ledger
+            )
+        }
+
+        func texts(_ query: String) throws -> [String] {
+            try (first.texts(query) + second.texts(query)).map { $0.joined(separator: " ") }
+                .sorted()
+        }
+
+        /// Checks that rows, ledger and checkpoint tell the same, and that nothing is pending.
+        func checkAgreement(_ note: Comment) throws {
+            let marked = try texts(
+                "SELECT id FROM active_users WHERE invalidated_at IS NOT NULL")
+            let entries = try first.texts("SELECT row_key FROM pushsweep_change WHERE seq >= 0")
+                .map { $0[0] }.sorted()
+            #expect(marked == entries, note)
+            #expect(
+                try first.texts(
+                    "SELECT SUM(last_seq - first_seq + 1), MAX(last_seq) FROM pushsweep_commit "
+                        + "WHERE number > 0") == [["150", "149"]], note)
+            #expect(
+                try first.count(
+                    "SELECT COUNT(*) FROM pushsweep_feed WHERE pending IS NOT NULL") == 0, note)
+        }
+    }
+
+    private static func continued(_ shards: Shards) throws -> FeedProgress {
+        let (store, _) = try shards.store()
+        try store.settlePending(lease: nil)
+        return try store.apply(evidence, feed: "f", run: "two")
+    }
+
+    @Test(
+        "a commit that reaches one shard only is finished by the same run or the next",
+        arguments: [SQLFailure.Kind.lost, .other])
+    func halfCommit(_ kind: SQLFailure.Kind) throws {
+        var pending = 0
+        for commit in 1...6 {
+            let shards = try Shards()
+            let (store, _) = try shards.store(halfCommit: commit, kind)
+            let progress: FeedProgress
+            do {
+                progress = try store.apply(Self.evidence, feed: "f", run: "one")
+            } catch {
+                #expect(kind == .other, "\(error)")
+                pending += try shards.first.count(
+                    "SELECT COUNT(*) FROM pushsweep_feed WHERE pending IS NOT NULL")
+                progress = try Self.continued(shards)
+            }
+            #expect(progress.isApplied && progress.counts == Self.counts, "commit \(commit)")
+            #expect(progress.rowsChanged == 150 && progress.rowsInvalidated == 150)
+            try shards.checkAgreement("commit \(commit), \(kind)")
+        }
+        #expect(pending > 1 || kind == .lost, "the faults hit a commit of rows")
+    }
+
+    @Test(
+        "a fault at any statement about the ledger leaves rows and ledger in agreement",
+        arguments: [SQLFailure.Kind.lost, .other])
+    func ledgerFaults(_ kind: SQLFailure.Kind) throws {
+        let trial = try Shards()
+        let (store, connection) = try trial.store()
+        try store.apply(Self.evidence, feed: "f", run: "one")
+        try trial.checkAgreement("without a fault")
+        for operation in stride(from: 1, through: connection.operations, by: 2) {
+            for isExecuted in [false, true] {
+                let shards = try Shards()
+                let (store, _) = try shards.store(
+                    ledger: [.init(operation: operation, isExecuted: isExecuted, kind: kind)])
+                _ = try? store.apply(Self.evidence, feed: "f", run: "one")
+                let progress = try Self.continued(shards)
+                let note: Comment = "operation \(operation), executed: \(isExecuted), \(kind)"
+                #expect(progress.isApplied && progress.counts == Self.counts, note)
+                try shards.checkAgreement(note)
+            }
+        }
+    }
+
+    @Test("a device that registers before the next run is left alone, and the counts say so")
+    func registeredMeanwhile() throws {
+        let shards = try Shards()
+        let (store, _) = try shards.store(halfCommit: 1, .other)
+        #expect(throws: StoreFailure.self) {
+            try store.apply(Self.evidence, feed: "f", run: "one")
+        }
+        // The second shard has no mark yet; one of its tokens comes back, and one row is removed.
+        let (back, gone) = (DeviceToken.numbered(1), DeviceToken.numbered(3))
+        try shards.second.execute(
+            "UPDATE active_users SET registered_at = ? WHERE device_token = ?",
+            [shards.second.time(start + 120_000), .bytes(back.bytes)])
+        try shards.second.execute(
+            "DELETE FROM active_users WHERE device_token = ?", [.bytes(gone.bytes)])
+        let progress = try Self.continued(shards)
+        var counts = Self.counts
+        (counts.applied, counts.newer, counts.unknown) = (148, 51, 41)
+        #expect(progress.counts == counts && progress.rowsChanged == 148)
+        let marked = try shards.texts("SELECT id FROM active_users WHERE invalidated_at > 0")
+        let entries = try shards.first.texts("SELECT row_key FROM pushsweep_change")
+            .map { $0[0] }.sorted()
+        #expect(marked == entries && marked.count == 148)
+    }
+
+    @Test("no row is removed before its image is in the ledger, wherever the run dies")
+    func removals() throws {
+        for commit in 1...4 {
+            let shards = try Shards()
+            let (store, _) = try shards.store(halfCommit: commit, .other)
+            let policy = RemovalPolicy(action: .delete)
+            _ = try? store.apply(Self.evidence, policy: policy, feed: "f", run: "one")
+            let images = try shards.first.count(
+                "SELECT COUNT(*) FROM pushsweep_change WHERE action = 'delete' "
+                    + "AND before_image LIKE '%device_token%'")
+            #expect(images >= 200 - (try shards.texts("SELECT id FROM active_users").count))
+            let (next, _) = try shards.store()
+            let progress = try next.apply(Self.evidence, policy: policy, feed: "f", run: "two")
+            #expect(progress.counts == Self.counts, "commit \(commit)")
+            #expect(try shards.texts("SELECT id FROM active_users").count == 50)
+            #expect(try shards.first.count("SELECT COUNT(*) FROM pushsweep_change") == 150)
+        }
+    }
+
+    @Test("what an undo leaves half done agrees after the next run, and the undo can be continued")
+    func undo() throws {
+        for commit in 1...5 {
+            let shards = try Shards()
+            let before = try shards.texts("SELECT * FROM active_users")
+            try shards.store().0.apply(Self.evidence, feed: "f", run: "one")
+            let (dying, _) = try shards.store(halfCommit: commit, .other)
+            try dying.session.record(
+                RunRecord(id: "one", kind: "sweep", started: EpochMilliseconds(start), host: "h"))
+            _ = try? dying.undo(.run("one"))
+            let (store, _) = try shards.store()
+            try store.settlePending(lease: nil)
+            let restored = try shards.texts(
+                "SELECT id FROM active_users WHERE invalidated_at IS NULL AND "
+                    + "registered_at < '2024-01-01 00:01:00'")
+            let entries = try shards.first.texts(
+                "SELECT row_key FROM pushsweep_change WHERE source = 'undo' AND seq >= 0"
+            ).map { $0[0] }.sorted()
+            #expect(restored == entries, "commit \(commit)")
+            _ = try store.undo(.run("one"))
+            #expect(try shards.texts("SELECT * FROM active_users") == before)
+        }
+    }
+}
