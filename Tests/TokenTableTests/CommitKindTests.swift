@@ -20,10 +20,9 @@ struct CommitKindTests {
     func kinds(_ name: String, _ hasTransactions: Bool, _ kind: CommitKind) {
         let engine = CatalogEngine(name: name, hasTransactions: hasTransactions)
         #expect(CommitKind(engine, ledger: Self.innodb) == kind)
-        // Where the ledger is on the shards too, each shard commits by itself.
-        let same = CommitKind(engine, ledger: engine)
-        #expect(same == (name == "ROCKSDB" ? .together : kind))
-        #expect(kind.allowsRemoval == (kind == .together))
+        // A ledger on the shards commits shard by shard, so it keeps nothing safely.
+        let isLocal = ["ROCKSDB", "INNODB"].contains(name.uppercased())
+        #expect(CommitKind(engine, ledger: engine) == (isLocal ? .together : .never))
     }
 
     @Test("SQLite, and a ledger that the account does not see, leave the kind to the table")
@@ -34,31 +33,25 @@ struct CommitKindTests {
             CommitKind(CatalogEngine(name: "SPIDER", hasTransactions: true), ledger: nil) == .apart)
     }
 
-    @Test("where rows and ledger commit apart, rows are marked with a warning and never removed")
+    @Test("a table apart from its ledger is used, and a ledger on other servers is refused")
     func findings() {
+        let spider = CatalogEngine(name: "SPIDER", hasTransactions: true)
         let table = CatalogTable(
             name: TableName(name: "devices"), canonicalName: "devices", columns: [], indexes: [],
-            engine: CatalogEngine(name: "SPIDER", hasTransactions: true))
-        func finding(_ use: TableUse) -> StoreFinding? {
-            TokenTable.commitFindings(table, ledger: Self.innodb, use).first
+            engine: spider)
+        let removal = TableUse.apply(RemovalPolicy(action: .delete))
+        func finding(_ ledger: CatalogEngine) -> StoreFinding? {
+            TokenTable.commitFindings(table, ledger: ledger, removal).first
         }
-        let marking = finding(.apply(RemovalPolicy()))
-        #expect(marking?.severity == .warning)
-        for policy in [
-            RemovalPolicy(action: .delete),
-            RemovalPolicy(action: .delete, deletesAfter: 86_400_000),
-        ] {
-            let failure = finding(.apply(policy))?.failure
-            #expect(failure?.code == .configuration)
-            #expect(
-                failure?.sentence.hasPrefix(
-                    "the rows of devices are in the engine SPIDER and the change ledger is in InnoDB"
-                )
-                    == true)
-            #expect(failure?.sentence.contains("set policy.action to mark") == true)
-        }
-        #expect(finding(.undo(actions: ["insert"], isDry: false))?.failure != nil)
-        #expect(finding(.undo(actions: ["mark"], isDry: false))?.severity == .warning)
+        let apart = finding(Self.innodb)
+        #expect(apart?.severity == .ok)
+        #expect(
+            apart?.sentence.hasPrefix(
+                "the rows of devices are in the engine SPIDER and the change ledger is in InnoDB")
+                == true)
+        #expect(finding(spider)?.failure?.code == .configuration)
+        #expect(
+            finding(spider)?.sentence.contains("ALTER TABLE pushsweep_change ENGINE=InnoDB") == true)
     }
 
     @Test(

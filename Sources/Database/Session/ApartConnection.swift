@@ -1,4 +1,4 @@
-// Some engines keep the user's rows on other servers: Spider, FEDERATED, CONNECT. A COMMIT of a
+// Some engines keep the user's rows on other servers: Spider, FEDERATED. A COMMIT of a
 // transaction that changed such rows and a table of the local engine is two commits, and between them
 // the server or a shard may fail. Then rows are changed without an entry in the ledger, so nothing can
 // undo them, or the ledger tells of changes that were never made.
@@ -25,9 +25,6 @@ package final class ApartConnection: SQLConnection {
         self.rows = rows
         self.ledger = ledger
     }
-
-    /// Names of engines, in upper case, whose rows commit apart from tables of the local engine.
-    package static let engines: Set<String> = ["SPIDER", "FEDERATED", "CONNECT"]
 
     package var dialect: SQLDialect { rows.dialect }
     package var isInTransaction: Bool { rows.isInTransaction }

@@ -35,19 +35,6 @@ package final class TokenTable {
                 ledger: MariaDBConnection(server, settings)), pacing)
     }
 
-    /// Whether the rows of a table commit apart from tables of the local engine.
-    private static func commitsApart(
-        _ session: DatabaseSession, _ table: String
-    ) throws(StoreFailure) -> Bool {
-        // The layout says what is wrong with a name.
-        guard let name = try? TableName(table) else { return false }
-        let engine = try session.retries.retrying("reading the engine of \(name)") {
-            () throws(SQLFailure) in
-            try Catalog(connection: session.connection).engine(name)
-        }
-        return engine.map { ApartConnection.engines.contains($0.name.uppercased()) } ?? false
-    }
-
     /// Connects through a given driver.
     package init(
         _ settings: StoreSettings, _ connection: any SQLConnection, _ pacing: Pacing

@@ -1,14 +1,15 @@
-// A row changes together with its entry in the ledger, the checkpoint of its feed and the lease. That
-// takes one engine that holds all of them. A table of Spider or FEDERATED has its rows on other servers:
-// they commit one after the other, and a crash in between keeps the changes of some and loses those of
-// the others. The same can happen between two engines of one server.
+// A row changes together with its entry in the ledger, the checkpoint of its feed and the lease, if one
+// engine holds all of them. A table of Spider or FEDERATED has its rows on other servers: they commit one
+// after the other, and a crash in between keeps the changes of some and loses those of the others. The
+// same can happen between two engines of one server.
 //
-//   together  rows and ledger commit both or not at all: every action is allowed
-//   apart     after a crash a row may be changed without an entry, or the other way round: rows may be
-//             marked, which loses nothing but the undo of some, and not removed
-//   never     the table keeps the changes of a rolled back transaction: nothing is changed
+//   together  rows and ledger commit both or not at all
+//   apart     the images are committed first, then the rows, and a later look settles what a crash left
+//             half done (see ApartConnection)
+//   never     rows or ledger keep the changes of a rolled back transaction, or the ledger itself is on
+//             other servers: nothing is changed
 //
-// What each kind allows is decided here and nowhere else.
+// What each kind means is decided here and nowhere else.
 
 import Database
 import TokenHygiene
@@ -19,7 +20,7 @@ enum CommitKind: Hashable, Sendable {
     case together
     /// In transactions that commit one after the other.
     case apart
-    /// The table has no transactions.
+    /// Not so that a crash could be settled.
     case never
 
     /// The engines whose rows are on other servers, in capitals.
@@ -33,19 +34,17 @@ enum CommitKind: Hashable, Sendable {
             return
         }
         let name = table.name.uppercased()
-        if !table.hasTransactions {
+        let ledgerName = ledger?.name.uppercased()
+        if !table.hasTransactions || ledger?.hasTransactions == false
+            || ledgerName.map(Self.remote.contains) ?? false
+        {
             self = .never
-        } else if Self.remote.contains(name) {
-            self = .apart
-        } else if let ledger, ledger.name.uppercased() != name {
+        } else if Self.remote.contains(name) || ledgerName.map({ $0 != name }) ?? false {
             self = .apart
         } else {
             self = .together
         }
     }
-
-    /// Whether rows may be removed: never without a before-image that is committed before or with it.
-    var allowsRemoval: Bool { self == .together }
 }
 
 extension TokenTable {
@@ -67,27 +66,38 @@ extension TokenTable {
         _ table: CatalogTable, ledger: CatalogEngine?, _ need: TableUse
     ) -> [StoreFinding] {
         let kind = CommitKind(table.engine, ledger: ledger)
-        guard kind == .apart, let engine = table.engine?.name else {
-            return [engineFinding(table)].compactMap { $0 }
-        }
-        let other = ledger.map { "in \($0.name)" } ?? "elsewhere"
-        let fact =
-            "the rows of \(table.name) are in the engine \(engine) and the change ledger is \(other), and "
-            + "the two commit one after the other"
-        guard need.removesRows, !kind.allowsRemoval else {
+        guard kind != .together, let engine = table.engine?.name else { return [] }
+        if let finding = engineFinding(table) { return [finding] }
+        let change = PushsweepTable.change.name
+        if kind == .never {
             return [
                 StoreFinding(
-                    .warning,
-                    "\(fact): after a crash in between a row may be marked without an entry in the ledger, "
-                        + "so that undo does not find it, or have an entry without its mark")
+                    .failure(.configuration),
+                    "table \(change) has the engine \(ledger?.name ?? "unknown"), which cannot keep the "
+                        + "before-images of changes safely; keep the tables of this program on the server "
+                        + "itself: ALTER TABLE \(change) ENGINE=InnoDB")
             ]
         }
         return [
             StoreFinding(
-                .failure(.configuration),
-                "\(fact): after a crash in between rows would be gone without a before-image, and undo could "
-                    + "not restore them; set policy.action to mark, or keep the rows in the engine and on "
-                    + "the server of the ledger")
+                .ok,
+                "the rows of \(table.name) are in the engine \(engine) and the change ledger is in "
+                    + "\(ledger?.name ?? "another"): images are committed before rows, and the next run "
+                    + "settles what a crash leaves half done")
         ]
+    }
+
+    /// Whether the rows of a table commit apart from the ledger.
+    static func commitsApart(
+        _ session: DatabaseSession, _ table: String
+    ) throws(StoreFailure) -> Bool {
+        // The layout says what is wrong with a name.
+        guard let name = try? TableName(table) else { return false }
+        let change = TableName(name: PushsweepTable.change.name)
+        return try session.retries.retrying("reading the engine of \(name)") {
+            () throws(SQLFailure) in
+            let catalog = Catalog(connection: session.connection)
+            return try CommitKind(catalog.engine(name), ledger: catalog.engine(change)) == .apart
+        }
     }
 }
