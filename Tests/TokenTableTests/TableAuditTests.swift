@@ -49,7 +49,6 @@ struct TableAuditTests {
 
     @Test(
         "each row is counted once, by what it is and by its age",
-        .disabled(if: SpreadTable.isUsed, "Spider does not pass INTERVAL() on"),
         arguments: TestEngine.available,
         [true, false])
     func counts(_ engine: TestEngine, _ marksInRow: Bool) throws {
@@ -74,7 +73,6 @@ struct TableAuditTests {
 
     @Test(
         "a row that registered or was marked after the time of the audit is overwritten",
-        .disabled(if: SpreadTable.isUsed, "Spider does not pass INTERVAL() on"),
         arguments: TestEngine.available)
     func overwritten(_ engine: TestEngine) throws {
         let (database, store) = try Self.database(engine, marksInRow: true)
@@ -142,7 +140,6 @@ struct TableAuditTests {
 
     @Test(
         "a table of several ranges is counted whole",
-        .disabled(if: SpreadTable.isUsed, "Spider does not pass INTERVAL() on"),
         arguments: TestEngine.available)
     func ranges(_ engine: TestEngine) throws {
         let database = try TokenDatabase(engine)

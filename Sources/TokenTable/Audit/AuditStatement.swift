@@ -156,7 +156,8 @@ struct AuditStatement {
 
     /// The number of a time's range of age; see `AgeRange.init(number:)`.
     private func age(_ time: String) -> String {
-        if dialect.engine == .mariaDB {
+        // Spider does not pass INTERVAL() on.
+        if dialect.engine == .mariaDB && !layout.commitsApart {
             return "INTERVAL(\(time), \(beginnings.map(String.init).joined(separator: ", ")))"
         }
         let cases = beginnings.enumerated().reversed().map {

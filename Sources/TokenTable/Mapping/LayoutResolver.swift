@@ -131,7 +131,11 @@ struct LayoutResolver {
     private func key() throws(StoreFailure) -> [TableLayout.KeyColumn] {
         var names = mapping.key ?? []
         if names.isEmpty {
-            names = table.column("id").map { [$0.name] } ?? table.primaryKey
+            // A partitioned table may have `id` as a part of its key only.
+            let id = table.column("id").map { [$0.name] } ?? []
+            names =
+                id.isEmpty || !table.isUnique(id) && !table.primaryKey.isEmpty
+                ? table.primaryKey : id
         }
         guard !names.isEmpty else {
             throw self.columns.refusal(
