@@ -22,7 +22,8 @@ mariadb_start() {
     local home=$MARIADB_HOME log=$MARIADB_HOME/log
     mkdir "$home/data" "$home/tls" "$home/tmp"
     mariadb_mint "$home/tls" >"$log" 2>&1 || { cat "$log" >&2; return 1; }
-    if ! mariadb-install-db --no-defaults "${as_root[@]}" --datadir="$home/data" \
+    # A server that starts removes temporary tables of its temporary folder, whoever made them.
+    if ! TMPDIR=$home/tmp mariadb-install-db --no-defaults "${as_root[@]}" --datadir="$home/data" \
         --auth-root-authentication-method=normal --skip-test-db >>"$log" 2>&1; then
         cat "$log" >&2
         return 1
