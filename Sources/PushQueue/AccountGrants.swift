@@ -60,7 +60,7 @@ package struct AccountGrants {
             add("deliveries", rights(.read, tokens) + rights(.listing, queue, users))
         }
         if let right = try? store?.session.replicationRight() {
-            add("knowing a stopped replica, optional", [right.grant(to: account)])
+            add(Self.replicaJob, [right.grant(to: account)])
         }
         let tables = [tokens.table, queue?.table].compactMap { $0 }
         add(Self.schemaJob, schemaRights(tables))
@@ -68,6 +68,9 @@ package struct AccountGrants {
 
     /// The job whose rights an account that only sweeps and sends should not have.
     package static let schemaJob = "schema apply, rather for another account"
+    /// The right to see a replication that is stopped. It concerns the whole server, and who grants the
+    /// others may not have it.
+    package static let replicaJob = "knowing a stopped replica, optional"
 
     private var sqlAccount: String { Privilege.account(account) }
 

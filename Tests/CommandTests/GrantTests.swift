@@ -99,8 +99,9 @@ struct GrantTests {
         let stage = try SweepStage(.mariaDB, feeds: [])
         let jobs = Grants(result: try stage.run("check", "--grants", "x", "--format", "json")).jobs
         #expect(
-            jobs.map(\.job).suffix(4).dropLast() == [
+            jobs.map(\.job).suffix(5).dropLast() == [
                 "send, besides those of sweep", "enqueue", "deliveries",
+                "knowing a stopped replica, optional",
             ])
         try stage.database.execute("DROP TABLE push_queue")
         let text = try stage.run("check", "--grants", "x").output
@@ -112,6 +113,7 @@ struct GrantTests {
             text.split(separator: "\n").filter { $0.contains("CREATE, ALTER") }
                 .allSatisfy { $0.hasPrefix("-- GRANT") })
         #expect(text.contains("-- GRANT SELECT, INSERT, CREATE, ALTER, INDEX"))
+        #expect(text.contains("-- GRANT REPLICA MONITOR ON *.* TO "))
     }
 
     @Test("follow the policy, and go to the user of the address where none is named")

@@ -70,8 +70,10 @@ mariadb_mint() {
 mariadb_as_root() { [ "$(id -u)" != 0 ] || echo --user=root; }
 
 mariadb_data() {
+    mkdir -p "$1/tmp"
+    # A server that starts removes temporary tables of its temporary folder, whoever made them.
     # shellcheck disable=SC2046  # one word or none
-    mariadb-install-db --no-defaults $(mariadb_as_root) --datadir="$1/data" \
+    TMPDIR=$1/tmp mariadb-install-db --no-defaults $(mariadb_as_root) --datadir="$1/data" \
         --auth-root-authentication-method=normal --skip-test-db
 }
 

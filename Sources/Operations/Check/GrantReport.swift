@@ -61,7 +61,8 @@ package struct GrantReport: PrintedLines, Codable, Hashable, Sendable {
             ]
         }
         for job in jobs {
-            let mark = job.job == AccountGrants.schemaJob ? "-- " : ""
+            let isForReading = [AccountGrants.schemaJob, AccountGrants.replicaJob].contains(job.job)
+            let mark = isForReading ? "-- " : ""
             lines += ["", "-- \(job.job)"] + job.statements.map { "\(mark)\($0);" }
         }
         return lines
