@@ -42,28 +42,49 @@ struct DueRowReader {
         var isAtEnd = false
     }
 
-    /// Reads at most `limit` rows after a key, without those that open claims hold. Rows of another
-    /// app that the column's collation equates with this one are skipped.
+    /// Reads at most `limit` rows after a key, without those that open claims hold, and of a share of
+    /// the queue where one is given. Rows of another app that the column's collation equates with this
+    /// one are skipped.
     func read(
         after position: Int64, limit: Int, except claimed: KeySet, now: EpochMilliseconds,
-        space: Int64
+        space: Int64, share: ClaimShare? = nil
     ) throws(SQLFailure) -> Batch {
-        let statement = selection(after: position, limit: limit, except: claimed, now: now)
+        let runs = Self.longRuns(of: claimed, after: position)
+        let most = Self.rows(limit, beside: claimed, after: position, in: share, less: runs)
+        let statement = selection(after: position, limit: most, except: runs, now: now, share)
         let rows = try connection.query(
             statement.sql, statement.values, mostBytes: Self.mostBytes)
         try rows.require(width: columns.count)
         var batch = Batch()
-        batch.rows.reserveCapacity(rows.count)
-        batch.isAtEnd = rows.count < limit && rows.bytes <= Self.mostBytes
+        batch.rows.reserveCapacity(min(rows.count, limit))
         for index in 0..<rows.count {
             let values = rows.row(index)
             let key = try layout.rowKey(values.first)
             batch.last = key
             if isOfPartition(values) && !claimed.contains(key) {
                 batch.rows.append(row(key, values, space: space))
+                if batch.rows.count == limit { return batch }
             }
         }
+        batch.isAtEnd = rows.count < most && rows.bytes <= Self.mostBytes
         return batch
+    }
+
+    /// Rows to read for `limit` rows. Claimed keys that the statement does not exclude are skipped
+    /// after reading, so that few rows would be looked for in as many small reads. There are a few
+    /// sizes, so that there are few statements to prepare.
+    private static func rows(
+        _ limit: Int, beside claimed: KeySet, after position: Int64, in share: ClaimShare?,
+        less excluded: [ClosedRange<Int64>]
+    ) -> Int {
+        let excluded = Set(excluded)
+        let ahead = claimed.runs.reduce(0) { ahead, run in
+            let isRead =
+                run.upperBound > position && share?.contains(run.lowerBound) != false
+                && !excluded.contains(run)
+            return ahead + (isRead ? run.count : 0)
+        }
+        return [limit, 200, 1_000].first { $0 >= min(limit + ahead, 1_000) && $0 >= limit } ?? limit
     }
 
     /// Key, token, payload, attempts, options, and the columns that are compared again after
@@ -83,7 +104,8 @@ struct DueRowReader {
     }
 
     private func selection(
-        after position: Int64, limit: Int, except claimed: KeySet, now: EpochMilliseconds
+        after position: Int64, limit: Int, except runs: [ClosedRange<Int64>],
+        now: EpochMilliseconds, _ share: ClaimShare?
     ) -> (sql: String, values: [SQLValue]) {
         let delivery = layout.delivery
         let key = "q.\(dialect.quoted(layout.key))"
@@ -99,9 +121,13 @@ struct DueRowReader {
         }
         sql += " WHERE \(key) > ?"
         values.append(.integer(position))
-        for run in Self.longRuns(of: claimed, after: position) {
+        for run in runs {
             sql += " AND NOT (\(key) BETWEEN ? AND ?)"
             values += [.integer(run.lowerBound), .integer(run.upperBound)]
+        }
+        if let share = share?.condition(key, dialect) {
+            sql += " AND \(share.sql)"
+            values += share.values
         }
         if let sentAt = layout.sentAt { sql += " AND q.\(dialect.quoted(sentAt.name)) IS NULL" }
         sql += partition.sql
@@ -123,7 +149,7 @@ struct DueRowReader {
     ) -> [ClosedRange<Int64>] {
         let ahead = claimed.runs.filter { $0.upperBound > position && $0.count >= 50 }
         return StatementShape.padded(
-            runs: Array(ahead.sorted { $0.count > $1.count }.prefix(10)))
+            runs: Array(ahead.sorted { $0.count > $1.count }.prefix(30)))
     }
 
     private func openCondition(_ alias: String, _ delivery: DeliveryColumns) -> String {

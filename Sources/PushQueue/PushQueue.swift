@@ -18,10 +18,10 @@ import TokenTable
 // the claim still belongs to this run (the fence). It then removes the keys from the claim and counts
 // itself there, so that a commit whose answer was lost is neither repeated nor given up.
 //
-// Claims must not overlap, so they are made one after the other. Each claim replaces the number of the
-// last claim in the queue's row of `pushsweep_queue`, then reads the claimed keys, then reads the waiting
-// rows, in this order. If a result is committed between the two reads, its row appears as claimed and is
-// left for the next claim. In the other order the row could appear as waiting and be sent twice.
+// Claims must not overlap. Each claim reads the numbers of the last claims, then the claimed keys, then the
+// waiting rows, in this order, and replaces the numbers near its rows, if they are still the same
+// (`ClaimShares`). If a result is committed between the reads, its row appears as claimed and is left for
+// the next claim. In the other order the row could appear as waiting and be sent twice.
 //
 // Everything that decides a claim is read in the claim's own transaction: the claims of others, the rows
 // that are due, and what the token table says of each token. A proxy that sends plain SELECTs to a replica
@@ -38,6 +38,8 @@ package final class PushQueue {
     let statements: QueueStatements
     /// The random part of the queue's `apns-id`s.
     private var space: Int64?
+    /// The senders that were at work lately.
+    var senders: LivingSenders
     /// The lookups of tokens so far, by partition.
     var lookups: [Partition: TokenStatusLookup] = [:]
     /// Claims whose last results are certainly committed and whose rows are no longer needed.
@@ -52,11 +54,13 @@ package final class PushQueue {
     package init(_ store: TokenTable, _ lease: QueueLease) throws(StoreFailure) {
         self.store = store
         self.lease = lease
+        senders = LivingSenders(own: lease.run)
         layout = try store.queueLayout()
         statements = QueueStatements(layout: layout, connection: store.connection)
     }
 
-    /// The random part of the queue's `apns-id`s. The first sender of the queue creates it.
+    /// The random part of the queue's `apns-id`s. The first sender of the queue creates it, and the
+    /// guards of claims.
     func apnsSpace() throws(StoreFailure) -> Int64 {
         if let space { return space }
         let known = try store.retries.retrying("naming the notifications of \(name)") {
@@ -68,7 +72,9 @@ package final class PushQueue {
             }
             // In a transaction, so that no proxy sends the query to a replica that lags.
             try connection.begin()
-            if let known = try read() {
+            if let known = try read(),
+                try ClaimGuards(of: name, space: known, connection) != nil
+            {
                 connection.rollBack()
                 return known
             }
@@ -83,6 +89,7 @@ package final class PushQueue {
                 throw SQLFailure(
                     kind: .other, code: 0, message: "a row of pushsweep_queue was not kept")
             }
+            try ClaimGuards.make(space: known, connection)
             try connection.commit()
             return known
         }

@@ -20,15 +20,49 @@ package struct QueueLease: Hashable, Sendable {
     }
 }
 
-/// A sender's position in the rows of one partition: a low-water mark, so that finished rows are
-/// not read again for every batch. At the end of the queue the position returns to the start,
+/// A sender's position in the rows of one partition: low-water marks, so that finished rows are
+/// not read again for every batch. At the end of the queue a position returns to the start,
 /// because a row with a lower key may have been committed, or have become due, since then.
 package struct QueueCursor: Hashable, Sendable {
-    /// The highest key read since the start.
-    var position = Int64.min
+    /// Of so many claims beside other senders, one begins with the oldest row of all.
+    static let oldestEvery = 8
+
+    /// The highest key read since the start, of all rows.
+    private var position = Int64.min
+    /// The highest key read since the start, of the sender's share.
+    private var own = Int64.min
+    /// Claims so far.
+    private var claims = 0
 
     /// Begins at the lowest key.
     package init() {}
+
+    /// A place to look for rows.
+    struct Place {
+        /// The share of the queue to look in; nil for all of it.
+        var share: ClaimShare?
+        /// The key after which to begin.
+        var after = Int64.min
+        /// The share that leaves the oldest rows of others to them; nil where none does.
+        var yielding: ClaimShare?
+    }
+
+    /// Where to look for rows, in order, beside other senders with a share, or alone.
+    func places(_ share: ClaimShare?) -> [Place] {
+        guard let share else {
+            // After the mark no row waits; before it a row may have become due.
+            return position == .min ? [Place()] : [Place(after: position), Place()]
+        }
+        guard claims % Self.oldestEvery != Self.oldestEvery - 1 else { return [Place()] }
+        let owned = [Place(share: share, after: own)] + (own > .min ? [Place(share: share)] : [])
+        return owned + [Place(yielding: share), Place()]
+    }
+
+    /// Notes where a look has ended.
+    mutating func reach(_ key: Int64, _ place: Place) {
+        if place.share != nil { own = key } else { position = key }
+        claims += key > .min ? 1 : 0
+    }
 }
 
 /// A batch of rows that only its sender may send until the lease ends.
@@ -37,6 +71,8 @@ package struct QueueClaim: Hashable, Sendable {
     let id: Int64
     /// The app and environment of all rows of the batch.
     package let partition: Partition
+    /// The claim's number, for what is kept about it outside the database.
+    package var number: Int64 { id }
     /// The notifications to send, in the order of keys.
     package internal(set) var notifications: [QueuedNotification]
     /// The number of rows that were claimed and skipped at once, by reason.
@@ -73,6 +109,8 @@ package struct ReclaimedRows: Hashable, Sendable {
     package internal(set) var resent = 0
     /// Rows of unknown outcome, closed as unknown.
     package internal(set) var unknown = 0
+    /// Rows that got the result of an answer that was kept.
+    package var settled = 0
 
     /// Starts with all numbers at 0.
     package init() {}
@@ -101,14 +139,23 @@ struct ClaimRecord {
     static func claimedKeys(
         of queue: String, _ connection: any SQLConnection
     ) throws(SQLFailure) -> KeySet {
+        try openClaims(of: queue, connection).keys
+    }
+
+    /// The keys that all open claims hold in a queue, and the runs that hold them.
+    static func openClaims(
+        of queue: String, _ connection: any SQLConnection
+    ) throws(SQLFailure) -> (keys: KeySet, runs: Set<String>) {
         let rows = try connection.query(
-            "SELECT row_keys, id FROM pushsweep_claim "
+            "SELECT row_keys, id, run FROM pushsweep_claim "
                 + "WHERE queue = ? AND state IN ('held', 'handed')", [.text(queue)])
         var claimed = KeySet()
+        var runs: Set<String> = []
         for row in 0..<rows.count {
             claimed = claimed.union(try keys(rows[row, 0], of: rows[row, 1].integer ?? 0))
+            if let run = rows[row, 2].text { runs.insert(run) }
         }
-        return claimed
+        return (claimed, runs)
     }
 
     /// Decodes the keys in a claim's row. Throws where they cannot be read.

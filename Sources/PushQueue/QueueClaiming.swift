@@ -17,23 +17,22 @@ import TokenTable
 
 extension PushQueue {
     /// Claims the next rows of a partition that wait and are due, at most `limit`, and skips those
-    /// whose token must not be sent to. Nil: no row is due. A claim without notifications had rows
-    /// to skip only.
+    /// whose token must not be sent to. Nil: no row is due, or `shouldStop` ended the tries after
+    /// another sender was first. A claim without notifications had rows to skip only.
     ///
-    /// - Throws: `busy`, `unreachable` and similar failures after the usual tries. Rows of a
-    ///   committed claim return to the queue when its lease ends.
+    /// - Throws: `busy`, `unreachable` and similar failures after the usual tries, but none because
+    ///   others are first, as long as they make progress; `configuration` where a proxy splits
+    ///   transactions. Rows of a committed claim return to the queue when its lease ends.
     package func claim(
-        _ partition: Partition, limit: Int, from cursor: inout QueueCursor
+        _ partition: Partition, limit: Int, from cursor: inout QueueCursor,
+        shouldStop: () -> Bool = { false }
     ) throws(StoreFailure) -> QueueClaim? {
-        let reader = try DueRowReader(layout, connection, partition)
-        let lookup = try lookup(of: partition)
-        let start = cursor.position
-        var claimed = try claimRows(reader, lookup, limit: max(limit, 1), after: start, &cursor)
-        // After the mark no row waits; before it a row may have become due.
-        if claimed == nil && start > .min {
-            claimed = try claimRows(reader, lookup, limit: max(limit, 1), after: .min, &cursor)
-        }
-        guard let claimed else { return nil }
+        var attempt = ClaimAttempt(
+            reader: try DueRowReader(layout, connection, partition),
+            lookup: try lookup(of: partition), space: try apnsSpace(), limit: max(limit, 1),
+            cursor: cursor)
+        guard let claimed = try perform(&attempt, shouldStop) else { return nil }
+        cursor = attempt.reached
         var claim = QueueClaim(
             id: claimed.id, partition: partition, notifications: claimed.rows.notifications,
             outstanding: claimed.outstanding, lease: lease)
@@ -67,48 +66,120 @@ extension PushQueue {
         }
     }
 
-    private func claimRows(
-        _ reader: DueRowReader, _ lookup: TokenStatusLookup, limit: Int, after start: Int64,
-        _ cursor: inout QueueCursor
-    ) throws(StoreFailure) -> ClaimedRows? {
-        let space = try apnsSpace()
+    /// What a claim is tried with, and what its tries found out.
+    private struct ClaimAttempt {
         let id = Int64.random(in: 1...Int64.max)
-        var position = start
+        let reader: DueRowReader
+        let lookup: TokenStatusLookup
+        let space: Int64
+        let limit: Int
+        /// Where the claim begins to read.
+        let cursor: QueueCursor
+        /// Where the last try ended.
+        var reached: QueueCursor
+        /// The rows of the last try that came to its commit.
         var planned: ClaimedRows?
-        let claimed = try store.retries.retrying("claiming rows of \(name)") {
-            () throws(SQLFailure) -> ClaimedRows? in
-            try connection.begin()
-            if let planned, try isCommitted(id) {
-                connection.rollBack()
-                return planned
+
+        init(
+            reader: DueRowReader, lookup: TokenStatusLookup, space: Int64, limit: Int,
+            cursor: QueueCursor
+        ) {
+            self.reader = reader
+            self.lookup = lookup
+            self.space = space
+            self.limit = limit
+            self.cursor = cursor
+            reached = cursor
+        }
+    }
+
+    /// Tries until a claim is committed or no row is due. A lost race is no failure: other senders
+    /// have claimed rows meanwhile.
+    private func perform(
+        _ attempt: inout ClaimAttempt, _ shouldStop: () -> Bool
+    ) throws(StoreFailure) -> ClaimedRows? {
+        let doing = "claiming rows of \(name)"
+        var race = ClaimRace(store.session.pacing)
+        while true {
+            var loss: SQLFailure?
+            let claimed = try store.retries.retrying(doing) {
+                () throws(SQLFailure) -> ClaimedRows? in
+                loss = nil
+                do throws(SQLFailure) {
+                    return try claimRows(&attempt, &race)
+                } catch {
+                    guard error.kind == .conflict else { throw error }
+                    connection.rollBack()
+                    loss = error
+                    return nil
+                }
             }
-            guard let now = try lockQueue(for: id) else {
-                // The earlier try was committed after all.
-                connection.rollBack()
-                return planned
-            }
-            planned = nil
-            position = start
-            let others = try ClaimRecord.claimedKeys(of: name, connection)
+            guard let loss else { return claimed }
+            if shouldStop() { return nil }
+            try race.lost(loss, doing: doing)
+        }
+    }
+
+    /// One try, in one transaction.
+    private func claimRows(
+        _ attempt: inout ClaimAttempt, _ race: inout ClaimRace
+    ) throws(SQLFailure) -> ClaimedRows? {
+        try connection.begin()
+        if let planned = attempt.planned, try isCommitted(attempt.id) {
+            connection.rollBack()
+            return planned
+        }
+        attempt.planned = nil
+        guard let guards = try ClaimGuards(of: name, space: attempt.space, connection) else {
+            throw SQLFailure(
+                kind: .other, code: 0,
+                message: "rows of the queue in pushsweep_queue were deleted; run again")
+        }
+        race.look(guards)
+        let others = try ClaimRecord.openClaims(of: name, connection)
+        senders.note(others.runs, at: store.session.pacing.monotonic())
+        attempt.reached = attempt.cursor
+        let rows = try read(&attempt, except: others.keys, now: guards.now)
+        guard !rows.isEmpty else {
+            connection.rollBack()
+            return nil
+        }
+        let claimed = ClaimedRows(id: attempt.id, try vet(rows, attempt.lookup))
+        let keys = KeySet(sorted: rows.lazy.map(\.key))
+        try guards.replace(ClaimGuards.guards(of: keys), by: attempt.id, connection)
+        try insert(claimed, guards.now)
+        attempt.planned = claimed
+        try connection.commit()
+        return claimed
+    }
+
+    /// The rows to claim: of this sender's share, or of the rest.
+    private func read(
+        _ attempt: inout ClaimAttempt, except claimed: KeySet, now: EpochMilliseconds
+    ) throws(SQLFailure) -> [DueRow] {
+        func read(
+            _ limit: Int, _ share: ClaimShare?, after start: Int64
+        ) throws(SQLFailure) -> (rows: [DueRow], position: Int64) {
+            var position = start
             var batch = DueRowReader.Batch()
             while batch.rows.isEmpty && !batch.isAtEnd {
-                batch = try reader.read(
-                    after: position, limit: limit, except: others, now: now, space: space)
+                batch = try attempt.reader.read(
+                    after: position, limit: limit, except: claimed, now: now,
+                    space: attempt.space, share: share)
                 position = batch.last ?? position
             }
-            if batch.isAtEnd { position = .min }
-            guard !batch.rows.isEmpty else {
-                connection.rollBack()
-                return nil
-            }
-            let claimed = ClaimedRows(id: id, try vet(batch.rows, lookup))
-            try insert(claimed, now)
-            planned = claimed
-            try connection.commit()
-            return claimed
+            return (batch.rows, batch.isAtEnd ? .min : position)
         }
-        cursor.position = position
-        return claimed
+        for place in attempt.cursor.places(senders.share) {
+            var start = place.after
+            if let share = place.yielding, let first = try read(1, nil, after: start).rows.first {
+                start = share.yielded(first.key)
+            }
+            let found = try read(attempt.limit, place.share, after: start)
+            attempt.reached.reach(found.position, place)
+            if !found.rows.isEmpty { return found.rows }
+        }
+        return []
     }
 
     private func vet(
@@ -121,34 +192,6 @@ extension PushQueue {
     /// Whether a claim was committed, where the answer to its commit was lost.
     private func isCommitted(_ id: Int64) throws(SQLFailure) -> Bool {
         try connection.query("SELECT 1 FROM pushsweep_claim WHERE id = ?", [.integer(id)]).count > 0
-    }
-
-    /// Makes other senders wait until this claim is committed. Returns the time, or nil if the
-    /// claim exists already. Where an engine ignores the lock of the SELECT, the UPDATE detects the
-    /// changed number.
-    private func lockQueue(for id: Int64) throws(SQLFailure) -> EpochMilliseconds? {
-        let rows = try connection.query(
-            "SELECT \(dialect.now), last_claim FROM pushsweep_queue WHERE name = ?"
-                + dialect.rowLock, [.text(name)])
-        guard rows.count > 0 else {
-            throw SQLFailure(
-                kind: .other, code: 0,
-                message: "the queue's row in pushsweep_queue was deleted; run again")
-        }
-        if rows[0, 1].integer == id { return nil }
-        let now = try dialect.instant(rows[0, 0])
-        let isLocked = try connection.changesRow(
-            "UPDATE pushsweep_queue SET last_claim = ? WHERE name = ? AND last_claim = ?",
-            [.integer(id), .text(name), rows[0, 1]]
-        ) { () throws(SQLFailure) in
-            try connection.query(
-                "SELECT last_claim FROM pushsweep_queue WHERE name = ?", [.text(name)]
-            ).scalar?.integer == id
-        }
-        guard isLocked else {
-            throw SQLFailure(kind: .conflict, code: 0, message: "another sender is claiming rows")
-        }
-        return now
     }
 
     /// Writes the claim, and the results of its rows that are skipped.

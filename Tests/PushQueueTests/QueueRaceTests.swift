@@ -1,0 +1,234 @@
+import Foundation
+import Synchronization
+import TestSupport
+import Testing
+import TokenHygiene
+
+@testable import Database
+@testable import PushQueue
+@testable import TokenTable
+
+/// What the nodes of a cluster have committed: by the name of each guard, the number of the commit.
+final class Certification: Sendable {
+    private let commits = Mutex((last: 0, guards: [String: Int]()))
+
+    var last: Int { commits.withLock { $0.last } }
+
+    /// Certifies a transaction that began after a commit; false where a later one changed the same guard.
+    func certify(_ names: Set<String>, since start: Int) -> Bool {
+        commits.withLock { commits in
+            guard names.allSatisfy({ commits.guards[$0] ?? 0 <= start }) else { return false }
+            commits.last += 1
+            for name in names { commits.guards[name] = commits.last }
+            return true
+        }
+    }
+}
+
+/// A connection to one node of a cluster that detects conflicts when they commit, as Galera does: a claim
+/// fails with 1213 where another node has committed one of its guards since it began. A slow node takes
+/// long between what it reads and what it writes, so that it loses every race.
+final class CertifiedConnection: SQLConnection {
+    private let real: any SQLConnection
+    private let cluster: Certification
+    private let slowness: Int
+    private var start = 0
+    private var names: Set<String> = []
+    /// Whether every commit of a claim fails.
+    var losesAlways = false
+    /// Conflicts so far.
+    private(set) var conflicts = 0
+
+    init(_ real: any SQLConnection, _ cluster: Certification, slowness: Int = 0) {
+        self.real = real
+        self.cluster = cluster
+        self.slowness = slowness
+    }
+
+    var dialect: SQLDialect { real.dialect }
+    var isInTransaction: Bool { real.isInTransaction }
+    var mostBytes: Int { real.mostBytes }
+
+    func connect() throws(SQLFailure) { try real.connect() }
+
+    func query(_ sql: String, _ parameters: [SQLValue]) throws(SQLFailure) -> SQLRows {
+        try real.query(sql, parameters)
+    }
+
+    func execute(_ sql: String, _ parameters: [SQLValue]) throws(SQLFailure) -> Int {
+        if sql.hasPrefix("UPDATE pushsweep_queue"), let name = parameters[1].text {
+            if names.isEmpty && slowness > 0 { Pacing.pause(milliseconds: slowness) }
+            names.insert(name)
+        }
+        return try real.execute(sql, parameters)
+    }
+
+    func run(_ sql: String) throws(SQLFailure) {
+        if sql == dialect.begin { (start, names) = (cluster.last, []) }
+        if sql == "COMMIT", !names.isEmpty, losesAlways || !cluster.certify(names, since: start) {
+            conflicts += 1
+            real.rollBack()
+            throw SQLFailure(
+                kind: .conflict, code: 1_213, message: "Deadlock found when trying to get lock")
+        }
+        try real.run(sql)
+    }
+
+    func describe() throws(SQLFailure) -> ServerDescription { try real.describe() }
+}
+
+@Suite("Claims that race", .serialized)
+struct QueueRaceTests {
+    private struct Sender {
+        var keys: [Int64] = []
+        var failure: String?
+    }
+
+    /// Drains a queue with one sender for each slowness, each on a node of its own.
+    private static func drain(_ stage: QueueStage, slowness: [Int]) -> [Sender] {
+        let settings = stage.database.settings
+        let drivers = slowness.map { _ in stage.database.driver() }
+        let cluster = Certification()
+        let senders = Mutex(slowness.map { _ in Sender() })
+        let group = DispatchGroup()
+        for (number, pause) in slowness.enumerated() {
+            group.enter()
+            nonisolated(unsafe) let driver = drivers[number]
+            Thread {
+                defer { group.leave() }
+                do {
+                    let connection = CertifiedConnection(driver, cluster, slowness: pause)
+                    let queue = try PushQueue(
+                        TokenTable(settings, connection, Pacing()),
+                        QueueLease(run: "run-\(number)", host: "host"))
+                    var cursor = QueueCursor()
+                    while var claim = try queue.claim(chat, limit: 500, from: &cursor) {
+                        guard try queue.handOver(claim) else { throw TestFailure("lease lost") }
+                        guard
+                            try queue.record(claim.results(.sent), of: &claim)
+                                == .recorded(missing: 0)
+                        else { throw TestFailure("not recorded") }
+                        let keys = claim.keys
+                        senders.withLock { $0[number].keys += keys }
+                    }
+                } catch {
+                    senders.withLock { $0[number].failure = "\(error)" }
+                }
+            }.start()
+        }
+        group.wait()
+        return senders.withLock { $0 }
+    }
+
+    @Test(
+        "three senders on three nodes share the queue, though two lose every race to the third",
+        .enabled(if: MariaDBServer.isAvailable, "\(MariaDBServer.absence)"))
+    func threeNodes() throws {
+        let rows = 24_000
+        let stage = try QueueStage(QueueCase(engine: .mariaDB, tables: .own))
+        try stage.register(0..<100)
+        try stage.enqueue((0..<rows).map { $0 % 100 })
+        let senders = Self.drain(stage, slowness: [0, 15, 15])
+        #expect(senders.compactMap(\.failure).isEmpty)
+        let keys = senders.flatMap(\.keys)
+        #expect(keys.count == rows && Set(keys).count == rows)
+        let counts = senders.map(\.keys.count)
+        print("three nodes, two of them slow: \(counts)")
+        #expect(counts.allSatisfy { $0 >= rows / 10 }, "\(counts)")
+        #expect(try stage.counts() == [.sent: rows])
+    }
+
+    /// Pacing by a clock that only pauses move, each as if it took a second.
+    private static func pacing(_ atPause: @escaping @Sendable (Double) -> Void = { _ in }) -> Pacing
+    {
+        let clock = Rival()
+        return Pacing(
+            monotonic: { clock.state.withLock { $0.time } },
+            sleep: { _ in
+                atPause(
+                    clock.state.withLock {
+                        $0.time += 1_000
+                        return $0.time
+                    })
+            }, random: { 0.5 })
+    }
+
+    /// A time, and what went wrong by then.
+    private final class Rival: Sendable {
+        let state = Mutex((time: 0.0, failure: String?.none))
+    }
+
+    @Test(
+        "a claim that loses while nobody else claims gives up after half a minute",
+        arguments: TestEngine.available)
+    func givesUp(_ engine: TestEngine) throws {
+        let stage = try QueueStage(QueueCase(engine: engine, tables: .own))
+        try stage.register(0..<10)
+        try stage.enqueue(0..<10)
+        let connection = CertifiedConnection(stage.database.driver(), Certification())
+        let queue = try PushQueue(
+            TokenTable(stage.database.settings, connection, Self.pacing()),
+            QueueLease(run: "run", host: "host"))
+        connection.losesAlways = true
+        let failure = #expect(throws: StoreFailure.self) { try queue.claim(5) }
+        #expect(failure?.code == .busy)
+        #expect((25...35).contains(connection.conflicts))
+        connection.losesAlways = false
+        #expect(try queue.claim(5)?.keys == [1, 2, 3, 4, 5])
+    }
+
+    @Test(
+        "a claim that loses while others claim goes on, until it is told to stop",
+        arguments: TestEngine.available)
+    func goesOn(_ engine: TestEngine) throws {
+        let stage = try QueueStage(QueueCase(engine: engine, tables: .own))
+        try stage.register(0..<10)
+        try stage.enqueue(0..<10)
+        let rival = Rival()
+        let settings = stage.database.settings
+        let connection = CertifiedConnection(stage.database.driver(), Certification())
+        let pacing = Self.pacing { time in
+            rival.state.withLock { $0.time = time }
+            do {
+                let other = try PushQueue(
+                    TokenTable(settings), QueueLease(run: "rival", host: "host"))
+                guard var claim = try other.claim(1) else { throw TestFailure("nothing due") }
+                _ = try other.giveBack(claim.keys, of: &claim)
+            } catch {
+                rival.state.withLock { $0.failure = "\(error)" }
+            }
+        }
+        let queue = try PushQueue(
+            TokenTable(settings, connection, pacing), QueueLease(run: "run", host: "host"))
+        connection.losesAlways = true
+        var cursor = QueueCursor()
+        let claim = try queue.claim(chat, limit: 5, from: &cursor) {
+            rival.state.withLock { $0.time } > 100_000
+        }
+        #expect(claim == nil && connection.conflicts > 100)
+        #expect(rival.state.withLock { $0.failure } == nil)
+        connection.losesAlways = false
+        #expect(try queue.claim(5)?.open == 5)
+    }
+
+    @Test("a sender of version 0.2 and one of this version exclude each other")
+    func former() throws {
+        let stage = try QueueStage(QueueCase(engine: .sqlite, tables: .own))
+        try stage.register(0..<10)
+        try stage.enqueue(0..<10)
+        let queue = try stage.queue()
+        #expect(try queue.claim(2) != nil)
+        let space = try #require(
+            try stage.database.sql.query(
+                "SELECT apns_space FROM pushsweep_queue WHERE last_claim = 0 LIMIT 1"
+            ).scalar?.integer)
+        let guards = try #require(
+            try ClaimGuards(of: queue.name, space: space, stage.database.sql))
+        try stage.database.execute(
+            "UPDATE pushsweep_queue SET last_claim = 7 WHERE name = ?", [.text(queue.name)])
+        let failure = #expect(throws: SQLFailure.self) {
+            try guards.replace([3], by: 9, stage.database.sql)
+        }
+        #expect(failure?.kind == .conflict)
+    }
+}
