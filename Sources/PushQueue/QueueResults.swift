@@ -90,7 +90,7 @@ extension PushQueue {
     /// Removes the rows that now have a result from a claim. Detects a change by another sender
     /// where an engine does not honour the lock. A finished claim stays until the next transaction,
     /// because its commit may be the one whose answer is lost.
-    private func update(
+    func update(
         _ id: Int64, _ record: ClaimRecord, rest: KeySet
     ) throws(SQLFailure) {
         let state = rest.isEmpty ? ClaimRecord.State.done : record.state

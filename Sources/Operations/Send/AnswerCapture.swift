@@ -3,16 +3,26 @@ import EvidenceJournal
 import TokenHygiene
 
 /// Stores the evidence of answers in the journal, one feed per reason. A feed is opened with its
-/// first record and closed when it is to be applied.
+/// first record and closed when it is to be applied. Keeps the results of all answers in the log until
+/// the queue has them.
 struct AnswerCapture {
     private let journal: EvidenceJournal
     private let run: String
     private let partition: Partition
     private let source: String
     private var captures: [EvidenceSource: FeedCapture] = [:]
+    /// The log of answers, shared by all apps of the run; nil where nothing is kept.
+    private let log: AnswerLog?
+    /// Why the log does not take answers any more. Sending goes on, because the queue has the results
+    /// a moment later.
+    private(set) var logFailure: JournalFailure?
 
-    init(_ journal: EvidenceJournal, run: String, partition: Partition, source: String) {
+    init(
+        _ journal: EvidenceJournal, run: String, partition: Partition, source: String,
+        log: AnswerLog? = nil
+    ) {
         self.journal = journal
+        self.log = log
         self.run = run
         self.partition = partition
         self.source = source
@@ -36,6 +46,36 @@ struct AnswerCapture {
             } catch {
                 throw JournalFailure(.inputOutput, "keeping answers: \(error)")
             }
+        }
+    }
+
+    /// Keeps results in the log. They outlast this process when this returns.
+    mutating func keep(_ results: [KeptResults]) {
+        guard let log, logFailure == nil, !results.isEmpty else { return }
+        do throws(JournalFailure) {
+            try log.keep(results)
+        } catch {
+            logFailure = error
+        }
+    }
+
+    /// Notes that the queue has all results of a claim that the log has, or will never have them.
+    mutating func release(_ claim: Int64) {
+        guard let log, logFailure == nil else { return }
+        do throws(JournalFailure) {
+            try log.release(claim)
+        } catch {
+            logFailure = error
+        }
+    }
+
+    /// Lets the log outlast a power cut, because its answers have to wait for another run.
+    mutating func syncLog() {
+        guard let log, logFailure == nil, log.isWaiting else { return }
+        do throws(JournalFailure) {
+            try log.sync()
+        } catch {
+            logFailure = error
         }
     }
 

@@ -3,7 +3,8 @@
 //
 //   1. take a folder of senders, open its journal
 //   2. ask the database whether rows could be claimed and evidence applied
-//   3. apply the feeds that senders that are gone left in their journals, and take over their rows
+//   3. write the answers and apply the feeds that senders that are gone left in their folders, then take
+//      over their rows
 //   4. app by app: claim, send, write results; apply the evidence of the answers
 //   5. with --follow: wait for new rows and do 3 and 4 again
 //
@@ -12,6 +13,7 @@
 
 import APNsConnection
 import APNsProtocol
+import Database
 import Encodings
 import EvidenceJournal
 import Foundation
@@ -36,6 +38,10 @@ package struct Send: RecordedRun {
     private var jobs: [SendJob] = []
     private var hasWarnedOfMetrics = false
     private var tally = EvidenceTally()
+    /// Rows that got the result of an answer that an earlier sender had kept.
+    private var settled = ReclaimedRows()
+    /// Whether the run ends because the database does not answer.
+    private var storeIsLost = false
 
     private init(_ plan: SendPlan, _ context: RunContext) {
         self.plan = plan
@@ -101,14 +107,43 @@ package struct Send: RecordedRun {
         }
         let applier = applier(journal, store)
         do {
-            try openJobs(store, journal)
+            // Before any row is claimed or called unknown.
+            let log = try settle(journal.folder, store)
+            try openJobs(store, journal, log)
+            jobs.first?.count(settled)
+            settled = ReclaimedRows()
             for feed in try journal.feeds(.pending) { apply(feed, applier) }
-            adoptAbandoned(store)
+            try adoptAbandoned(store)
+            jobs.first?.count(settled)
             try rounds(applier, store)
         } catch {
+            storeIsLost = (error as? StoreFailure)?.isOfConnection ?? false
             outcome.fail(.wrapping(error, at: stage))
         }
         try finish(applier)
+    }
+
+    /// Writes the answers that a sender of a folder left, and empties their log.
+    private mutating func settle(
+        _ folder: StateFolder, _ store: TokenTable
+    ) throws -> AnswerLog {
+        let lease = QueueLease(run: run, host: context.host, seconds: plan.leaseSeconds)
+        let queue = try PushQueue(store, lease)
+        let log = try AnswerLog(in: folder, queue: queue.identity())
+        var answers = SettledAnswers()
+        let left = try log.leftResults()
+        if left.isDamaged {
+            context.log.warning("\(SendWords.damagedAnswers(folder.path))")
+        }
+        for kept in left.results {
+            answers += try queue.settle(kept.results, of: kept.claim)
+        }
+        try log.empty()
+        settled.settled += answers.written
+        let words = SendWords.settled(answers)
+        if let news = words.news { context.log.info("\(news)") }
+        if let warning = words.warning { context.log.warning("\(warning)") }
+        return log
     }
 
     private func applier(_ journal: EvidenceJournal, _ store: TokenTable) -> JournalApplier {
@@ -126,10 +161,19 @@ package struct Send: RecordedRun {
         return store
     }
 
-    /// Applies the feeds of senders that are gone; see `SenderFolders`.
-    private mutating func adoptAbandoned(_ store: TokenTable) {
+    /// Writes the answers and applies the feeds of senders that are gone; see `SenderFolders`.
+    private mutating func adoptAbandoned(_ store: TokenTable) throws {
+        var failure: (any Error)?
         let problems = SenderFolders.visitAbandoned(in: plan.state, at: context.now) {
             journal throws(JournalFailure) in
+            do {
+                _ = try settle(journal.folder, store)
+            } catch let error as JournalFailure {
+                throw error
+            } catch {
+                failure = error
+                return false
+            }
             for feed in try journal.feeds(.pending) {
                 apply(feed, applier(journal, store))
             }
@@ -140,9 +184,13 @@ package struct Send: RecordedRun {
             context.log.warning("\(problem)")
             outcome.note(.pending)
         }
+        // Rows of answers that could not be written must not be called unknown.
+        if let failure { throw failure }
     }
 
-    private mutating func openJobs(_ store: TokenTable, _ journal: EvidenceJournal) throws {
+    private mutating func openJobs(
+        _ store: TokenTable, _ journal: EvidenceJournal, _ log: AnswerLog
+    ) throws {
         let lease = QueueLease(run: run, host: context.host, seconds: plan.leaseSeconds)
         for app in plan.apps {
             switch app.gateway {
@@ -156,7 +204,8 @@ package struct Send: RecordedRun {
                     try SendJob(
                         app, plan, queue: PushQueue(store, lease), gateway: gateway,
                         answers: AnswerCapture(
-                            journal, run: run, partition: app.partition, source: gateway.name),
+                            journal, run: run, partition: app.partition, source: gateway.name,
+                            log: log),
                         context))
             }
         }
@@ -248,14 +297,31 @@ package struct Send: RecordedRun {
     private mutating func finish(_ applier: JournalApplier) throws {
         for job in jobs {
             do {
-                try job.finish()
-                try apply(job, applier)
+                try job.finish(storeIsLost: storeIsLost)
+                if storeIsLost {
+                    // The next run applies them.
+                    if try !job.closeAnswers().isEmpty { outcome.note(.pending) }
+                } else {
+                    try apply(job, applier)
+                }
             } catch {
+                storeIsLost = storeIsLost || (error as? StoreFailure)?.isOfConnection ?? false
                 outcome.fail(.wrapping(error, at: .send))
             }
             for failure in job.shortcomings() { outcome.fail(failure) }
             outcome.report.apps.append(job.entry)
         }
         tellWarnings()
+    }
+}
+
+extension StoreFailure {
+    /// Whether the database did not answer or took no changes, so that another statement would wait as
+    /// long again.
+    fileprivate var isOfConnection: Bool {
+        switch code {
+        case .busy, .unreachable, .readOnly, .commitUnknown: true
+        case .untrusted, .permission, .configuration, .evidence, .stopped, .inconsistent: false
+        }
     }
 }

@@ -20,6 +20,9 @@ struct SendBatch {
     private(set) var results: [DeliveryResult] = []
     /// Results that wait for the mismatch detector.
     private(set) var suspects: [Suspect] = []
+    /// Results that the log of answers does not have yet; of a suspect what follows if nothing more is
+    /// known of it.
+    private var unkept: [DeliveryResult] = []
     /// Evidence about tokens from the results. It is stored before they are written.
     private(set) var evidence: [(source: EvidenceSource, record: AnswerRecord)] = []
 
@@ -98,12 +101,12 @@ struct SendBatch {
         outstanding -= 1
         let result = DeliveryResult(key: row.key, judgement.result)
         if judgement.isSuspect, case .failed(let reason) = judgement.result {
-            suspects.append(
-                Suspect(
-                    result: result,
-                    deferred: DeliveryRules.deferral(reason: reason, attempts: row.attempts)))
+            let deferred = DeliveryRules.deferral(reason: reason, attempts: row.attempts)
+            suspects.append(Suspect(result: result, deferred: deferred))
+            unkept.append(DeliveryResult(key: row.key, deferred))
         } else {
             results.append(result)
+            unkept.append(result)
         }
         if let found = judgement.evidence {
             evidence.append(
@@ -114,16 +117,34 @@ struct SendBatch {
     /// Decides about the suspects. Returns how many rows wait for a later run.
     mutating func decide(_ verdict: Verdict) -> Int {
         defer { suspects = [] }
-        switch verdict {
-        case .bad: results += suspects.map(\.result)
-        case .returned:
-            results += suspects.map { DeliveryResult(key: $0.result.key, .returned) }
-        case .deferred:
-            results += suspects.map { DeliveryResult(key: $0.result.key, $0.deferred) }
-            return suspects.filter { if case .retry = $0.deferred { true } else { false } }.count
+        let decided: [DeliveryResult] =
+            switch verdict {
+            case .bad: suspects.map(\.result)
+            case .returned: suspects.map { DeliveryResult(key: $0.result.key, .returned) }
+            case .deferred: suspects.map { DeliveryResult(key: $0.result.key, $0.deferred) }
+            }
+        results += decided
+        guard verdict == .deferred else {
+            unkept += decided
+            return 0
         }
-        return 0
+        return suspects.filter { if case .retry = $0.deferred { true } else { false } }.count
     }
+
+    /// The results that the log of answers does not have yet; it has them from now on. A 410 stays until
+    /// its evidence is in the journal, because a row that is settled by the log has no other evidence.
+    mutating func takeUnkept() -> KeptResults? {
+        var taken = unkept
+        unkept.removeAll(keepingCapacity: true)
+        if !evidence.isEmpty {
+            unkept = taken.filter(\.isGone)
+            taken.removeAll(where: \.isGone)
+        }
+        return taken.isEmpty ? nil : KeptResults(claim: claim.number, taken)
+    }
+
+    /// Whether a result waits for the mismatch detector.
+    var hasSuspects: Bool { !suspects.isEmpty }
 
     /// Whether every row has its result written and all evidence is stored.
     var isSettled: Bool {
@@ -135,6 +156,11 @@ struct SendBatch {
 
     /// Drops the results after the queue has stored them.
     mutating func forgetResults() { results.removeAll(keepingCapacity: true) }
+}
+
+extension DeliveryResult {
+    /// Whether the result is evidence against a token.
+    fileprivate var isGone: Bool { if case .gone = outcome { true } else { false } }
 }
 
 extension QueuedNotification {

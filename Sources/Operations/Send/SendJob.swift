@@ -115,12 +115,15 @@ final class SendJob {
         state.startAgain()
     }
 
-    /// Closes the connections; rows still on the wire have their outcome written.
-    func finish() throws {
+    /// Closes the connections; rows still on the wire have their outcome written. Where the database is
+    /// lost, the outcomes are kept for the next run.
+    func finish(storeIsLost: Bool = false) throws {
         returnUnsent()
         gateway.stop(abruptly: context.interrupt.isTripped)
         try record(gateway.outcomes(within: 0))
-        try flush(all: true, decides: true)
+        defer { answers.syncLog() }
+        guard storeIsLost else { return try flush(all: true, decides: true) }
+        try keep(decideSuspects(isDue: true, now: true))
     }
 
     /// Warnings while the run goes on; each count is repeated when it has grown.
@@ -132,7 +135,8 @@ final class SendJob {
 
     /// Failures that end the run without success though the queue was drained.
     func shortcomings() -> [RunFailure] {
-        var failures = words.shortcomings(
+        var failures = answers.logFailure.map { [RunFailure.wrapping($0, at: .state)] } ?? []
+        failures += words.shortcomings(
             state.entry, deferred: state.deferred, state.rules.detector, exit: state.silence.exit,
             reason: state.silence.reason)
         // A sender that follows has claimed them again.
@@ -211,7 +215,12 @@ final class SendJob {
         let rows = state.claimSize
         guard rows > 0,
             let claim = try timed(
-                "claim", { try queue.claim(app.stored, limit: rows, from: &cursor) })
+                "claim",
+                {
+                    try queue.claim(app.stored, limit: rows, from: &cursor) {
+                        context.interrupt.isTripped
+                    }
+                })
         else { return false }
         state.take(claim, at: place, now: context.now())
         return true
@@ -240,6 +249,7 @@ final class SendJob {
 
     private func record(_ outcomes: [ProviderOutcome]) throws {
         for outcome in outcomes where state.record(outcome) { returnUnsent() }
+        if !outcomes.isEmpty { timed("evidence") { answers.keep(state.takeUnkept()) } }
         guard state.isInDoubt else { return }
         // What is on no connection yet must not follow into the silence.
         state.withdraw(gateway.withdraw())
@@ -253,26 +263,43 @@ final class SendJob {
     private func flush(all: Bool, decides: Bool) throws {
         let isDue = all || (Self.clock - lastFlush) * 1_000 > Self.flushAfter
         if isDue { lastFlush = Self.clock }
-        let verdict = state.verdict
-        for place in state.placesToWrite(isDue: isDue) {
-            state.decideSuspects(at: place, verdict, now: decides)
+        let places = decideSuspects(isDue: isDue, now: decides)
+        try keep(places)
+        for place in places {
             if let lost = try write(place) { halt(lost) }
             state.releaseIfDone(place)
         }
     }
 
-    /// Keeps a batch's evidence, then writes its results. The failure if another sender has its rows.
-    private func write(_ place: Int) throws -> RunFailure? {
-        guard var batch = state.batch(at: place) else { return nil }
-        // Forgotten only after they are written, so that a failure leaves them for the next try.
-        let (records, results) = (batch.evidence, batch.results)
-        if !records.isEmpty {
+    /// Decides about the suspects of the batches whose results are to be written; gives their places.
+    private func decideSuspects(isDue: Bool, now: Bool) -> [Int] {
+        let verdict = state.verdict
+        let places = state.placesToWrite(isDue: isDue)
+        for place in places { state.decideSuspects(at: place, verdict, now: now) }
+        return places
+    }
+
+    /// Keeps the evidence of batches in the journal, then all answers in the log. Both are done before any
+    /// result is written, so that a database that takes none loses none.
+    private func keep(_ places: [Int]) throws {
+        for place in places {
+            // Forgotten only after they are kept, so that a failure leaves them for the next try.
+            guard let records = state.batch(at: place)?.evidence, !records.isEmpty else { continue }
             try timed("evidence") { try answers.keep(records, at: context.now()) }
             state.keptEvidence(at: place)
         }
+        timed("evidence") { answers.keep(state.takeUnkept()) }
+    }
+
+    /// Writes a batch's results. The failure if another sender has its rows.
+    private func write(_ place: Int) throws -> RunFailure? {
+        guard var batch = state.batch(at: place) else { return nil }
+        // Forgotten only after they are written, so that a failure leaves them for the next try.
+        let results = batch.results
         guard !results.isEmpty else { return nil }
         let written = try timed("results") { try queue.record(results, of: &batch.claim) }
         state.wrote(batch.claim, at: place)
+        if state.isWritten(place) { answers.release(batch.claim.number) }
         switch written {
         case .recorded(let missing):
             state.count(results, missing: missing)

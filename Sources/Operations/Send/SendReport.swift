@@ -31,7 +31,8 @@ package struct SendReport: RunReport, Codable, Hashable {
         package var unknown = 0
         /// Rows that were given back to the queue; not part of `claimed`.
         package var returned = 0
-        /// Rows left by senders that are gone: waiting again, to be sent again, or closed as unknown.
+        /// Rows left by senders that are gone: waiting again, to be sent again, closed as unknown, or
+        /// with the result of an answer that was kept.
         package var reclaimed = 0
         /// Rows that were deleted while their notification was under way.
         package var missing = 0

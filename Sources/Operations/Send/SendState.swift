@@ -277,6 +277,16 @@ extension SendState {
     /// The batch at a place, with evidence and results to be written.
     func batch(at place: Int) -> SendBatch? { batches[place] }
 
+    /// The results that the log of answers does not have yet; it has them from now on.
+    mutating func takeUnkept() -> [KeptResults] {
+        batches.indices.compactMap { batches[$0]?.takeUnkept() }
+    }
+
+    /// Whether the queue has all results so far of the batch at a place.
+    func isWritten(_ place: Int) -> Bool {
+        batches[place].map { $0.results.isEmpty && !$0.hasSuspects } ?? true
+    }
+
     /// The batch's evidence is in the journal.
     mutating func keptEvidence(at place: Int) { batches[place]?.forgetEvidence() }
 
@@ -302,7 +312,8 @@ extension SendState {
 
     /// Counts rows taken over from senders that ended.
     mutating func count(_ reclaimed: ReclaimedRows) {
-        entry.reclaimed += reclaimed.returned + reclaimed.resent + reclaimed.unknown
+        entry.reclaimed +=
+            reclaimed.returned + reclaimed.resent + reclaimed.unknown + reclaimed.settled
     }
 
     /// Adds the seconds of a stage.

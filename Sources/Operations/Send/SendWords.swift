@@ -63,6 +63,34 @@ struct SendWords {
             + "outcome: \(meaning)"
     }
 
+    /// What became of answers that a sender of this host had kept; nil when there were none. The first
+    /// sentence is for information, the second is a warning.
+    static func settled(_ answers: SettledAnswers) -> (news: String?, warning: String?) {
+        var words: (news: String?, warning: String?)
+        if answers.written > 0 {
+            words.news =
+                "\(answers.written.counting("notification")) of senders that are gone got the result "
+                + "of an answer that was kept"
+        }
+        let differing = answers.differing.values.reduce(0, +)
+        if differing > 0 {
+            let states = answers.differing.sorted { $0.key.rawValue < $1.key.rawValue }
+                .map { "\($0.value) \($0.key.rawValue)" }.joined(separator: ", ")
+            words.warning =
+                "answers of APNs to \(differing.counting("notification")) were kept and came too late: "
+                + "the lease had ended, and another sender has the rows, which say \(states); they were "
+                + "left as they are, so some may be delivered twice; raise send.lease, or start the "
+                + "sender of this host again sooner"
+        }
+        return words
+    }
+
+    /// What a log of answers that cannot be read to its end means.
+    static func damagedAnswers(_ folder: String) -> String {
+        "the end of the answers kept in \(folder) is damaged; rows whose answers it had are of unknown "
+            + "outcome when their leases end"
+    }
+
     private static let meaning =
         "they were on the wire and no answer is known, so they may have been delivered; their rows "
         + "have the state unknown and are not sent again unless send.resend-unknown is true"

@@ -1,0 +1,89 @@
+import Foundation
+import TestSupport
+import Testing
+
+@testable import EvidenceJournal
+
+@Suite("The log of answers")
+struct AnswerLogTests {
+    private let temporary: TemporaryFolder
+    private let folder: StateFolder
+    private static let contents = (1...5).map { [UInt8](repeating: UInt8($0), count: $0 * 7) }
+
+    init() throws {
+        temporary = try TemporaryFolder()
+        folder = try StateFolder(temporary.file("state"))
+    }
+
+    private func log(_ queue: UInt64 = 7) throws -> AnswerLog {
+        try AnswerLog(in: folder, queue: queue)
+    }
+
+    @Test("records outlast their writer, in order, each queue's in a file of its own")
+    func kept() throws {
+        try log().keep([(1, Self.contents[0]), (2, Self.contents[1])])
+        try log().keep([(1, Self.contents[2])])
+        #expect(try log().records().records == Array(Self.contents.prefix(3)))
+        #expect(try log(8).records().records.isEmpty)
+        try log().empty()
+        #expect(try log().records().records.isEmpty)
+        let mode =
+            try FileManager.default.attributesOfItem(
+                atPath: folder.file("answers-0000000000000007"))[.posixPermissions] as? Int
+        #expect(mode == 0o600)
+    }
+
+    @Test("the file is emptied once every claim in it is released, and not before")
+    func released() throws {
+        let log = try log()
+        try log.keep([(1, Self.contents[0]), (2, Self.contents[1])])
+        try log.release(1)
+        try log.release(3)
+        #expect(try log.records().records.count == 2 && log.isWaiting)
+        try log.keep([(1, Self.contents[2])])
+        try log.release(2)
+        #expect(try log.records().records.count == 3)
+        try log.release(1)
+        #expect(try log.records().records.isEmpty && !log.isWaiting)
+        try log.keep([(4, Self.contents[3])])
+        #expect(try log.records().records == [Self.contents[3]])
+    }
+
+    @Test("a file that is cut at any byte has the whole records before it")
+    func cut() throws {
+        let log = try log()
+        try log.keep(Self.contents.map { (1, $0) })
+        let bytes = try Array(
+            Data(contentsOf: URL(fileURLWithPath: folder.file("answers-0000000000000007"))))
+        var ends = [0]
+        for content in Self.contents { ends.append(ends[ends.count - 1] + 8 + content.count) }
+        for count in 0...bytes.count {
+            let read = AnswerLog.records(bytes[..<count])
+            let whole = ends.count { $0 <= count } - 1
+            #expect(read.records == Array(Self.contents.prefix(whole)), "\(count) bytes")
+            #expect(read.isDamaged == !ends.contains(count), "\(count) bytes")
+        }
+    }
+
+    @Test("a byte that has changed ends the records before its own")
+    func changed() throws {
+        try log().keep(Self.contents.map { (1, $0) })
+        let bytes = try Array(
+            Data(contentsOf: URL(fileURLWithPath: folder.file("answers-0000000000000007"))))
+        for place in bytes.indices {
+            var changed = bytes
+            changed[place] ^= 0x10
+            let read = AnswerLog.records(changed[...])
+            #expect(read.isDamaged && Self.contents.starts(with: read.records), "byte \(place)")
+        }
+    }
+
+    @Test("a link in place of the file is refused")
+    func link() throws {
+        let target = try temporary.write("elsewhere", "")
+        try FileManager.default.createSymbolicLink(
+            atPath: folder.file("answers-0000000000000007"), withDestinationPath: target)
+        let failure = #expect(throws: JournalFailure.self) { try log() }
+        #expect(failure?.code == .permission)
+    }
+}
