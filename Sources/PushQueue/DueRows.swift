@@ -50,8 +50,7 @@ struct DueRowReader {
         space: Int64, share: ClaimShare? = nil
     ) throws(SQLFailure) -> Batch {
         let runs = Self.longRuns(of: claimed, after: position)
-        // Other claimed keys are skipped after reading, so so many more rows are read.
-        let most = limit + Self.room(for: claimed, after: position, in: share, less: runs)
+        let most = Self.rows(limit, beside: claimed, after: position, in: share, less: runs)
         let statement = selection(after: position, limit: most, except: runs, now: now, share)
         let rows = try connection.query(
             statement.sql, statement.values, mostBytes: Self.mostBytes)
@@ -71,10 +70,11 @@ struct DueRowReader {
         return batch
     }
 
-    /// Rows to read for claimed keys that the statement does not exclude, in a few sizes, so that
-    /// there are few statements to prepare.
-    private static func room(
-        for claimed: KeySet, after position: Int64, in share: ClaimShare?,
+    /// Rows to read for `limit` rows. Claimed keys that the statement does not exclude are skipped
+    /// after reading, so that few rows would be looked for in as many small reads. There are a few
+    /// sizes, so that there are few statements to prepare.
+    private static func rows(
+        _ limit: Int, beside claimed: KeySet, after position: Int64, in share: ClaimShare?,
         less excluded: [ClosedRange<Int64>]
     ) -> Int {
         let excluded = Set(excluded)
@@ -84,7 +84,7 @@ struct DueRowReader {
                 && !excluded.contains(run)
             return ahead + (isRead ? run.count : 0)
         }
-        return [0, 100, 1_000].first { $0 >= ahead } ?? 4_000
+        return [limit, 200, 1_000].first { $0 >= min(limit + ahead, 1_000) && $0 >= limit } ?? limit
     }
 
     /// Key, token, payload, attempts, options, and the columns that are compared again after
