@@ -205,9 +205,6 @@ struct ClaimGuards: Hashable, Sendable {
 /// The patience of a claim that loses races. A race is lost because another sender has won it, so it is no
 /// failure as long as others make progress.
 struct ClaimRace {
-    /// Milliseconds without a claim of anyone after which a claim that loses gives up.
-    static let patience = 30_000.0
-
     private let pacing: Pacing
     private var guards: ClaimGuards?
     private var progress: Double
@@ -227,11 +224,11 @@ struct ClaimRace {
     /// Pauses after a lost race: 2 to 4 ms at first, 125 to 250 at last, so that two losers do not meet
     /// again at once.
     ///
-    /// - Throws: `busy` where nobody has claimed for half a minute.
+    /// - Throws: `busy` where nobody has claimed for as long as the patience of the pacing lasts.
     mutating func lost(
         _ failure: SQLFailure, doing: String
     ) throws(StoreFailure) {
-        guard pacing.monotonic() - progress < Self.patience else {
+        guard pacing.monotonic() - progress < pacing.patience else {
             throw StoreFailure(failure, while: doing)
         }
         losses += 1
