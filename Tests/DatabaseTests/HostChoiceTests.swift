@@ -33,7 +33,7 @@ struct HostChoiceTests {
     /// A store by one try, unless said otherwise.
     private func open(_ settings: StoreSettings, tries: Int = 1) throws -> TokenTable {
         var pacing = hurried()
-        pacing.tries = tries
+        pacing.patience = tries > 1 ? 60_000 : 0
         return try TokenTable(settings, pacing: pacing)
     }
 

@@ -160,7 +160,9 @@ struct ChangeStatements {
 
     private func delete(_ changes: ArraySlice<RowChange>) -> Statement {
         let condition = condition(on: changes)
-        let (table, hint) = (layout.table.sql(dialect), lookup.keyHint)
+        let table = layout.table.sql(dialect)
+        // Spider passes a DELETE in its form for several tables on row by row.
+        let hint = layout.commitsApart ? "" : lookup.keyHint
         let target = hint.isEmpty ? table : "\(table)\(hint)"
         return Statement(
             sql: "DELETE \(hint.isEmpty ? "" : "\(table) ")FROM \(target) WHERE \(condition.sql)",

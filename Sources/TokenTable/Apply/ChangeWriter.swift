@@ -129,9 +129,16 @@ struct ChangeWriter {
             return try connection.execute(statement.sql, statement.values)
         }
         try connection.run("SET SESSION sql_safe_updates = 0")
-        // A lost connection has lost the setting too.
-        defer { try? connection.run("SET SESSION sql_safe_updates = 1") }
-        return try connection.execute(statement.sql, statement.values)
+        let found: Int
+        do {
+            found = try connection.execute(statement.sql, statement.values)
+        } catch {
+            try? connection.run("SET SESSION sql_safe_updates = 1")
+            throw error
+        }
+        // A failure here may be the end of the transaction, as any other, so it is not ignored.
+        try connection.run("SET SESSION sql_safe_updates = 1")
+        return found
     }
 
     private func missed(_ count: Int, of total: Int) -> SQLFailure {
