@@ -93,7 +93,9 @@ store:
   url: {self.url}
   password-file: {self.password}
   tls: {{ca: {ENV["PUSHSWEEP_TEST_MARIADB_CA"]}}}
-  timeouts: {{connect: 2, read: 10, write: 10, lock-wait: 5}}{key}
+  connect-timeout: 2s
+  read-timeout: 10s
+  write-timeout: 10s{key}
 policy: {{action: {action}}}
 guard: {{floor: 1000000}}
 apps:
@@ -103,7 +105,7 @@ apps:
 """)
         with open(self.feed, "wb") as file:
             for number in list(range(TUPLES)) + list(range(ROWS, ROWS + UNKNOWN)):
-                file.write(struct.pack(">IH", START + 3_600, 32) + token(number))
+                file.write(struct.pack(">IH", START + 600 + number, 32) + token(number))
 
     def prepare(self):
         cluster = self.cluster
