@@ -199,30 +199,30 @@ class Trouble:
         return f"{what} {node}", lambda: cluster.act(node, repair), self.random.uniform(0.3, 3)
 
     def during_commit(self, what, process):
-        """Stops a shard, and kills it or the Spider node while a COMMIT waits for it."""
+        """Lets a shard block its commits, and kills it or the Spider node while a COMMIT waits for it."""
         cluster = self.cluster
         shard = self.random.choice(cluster.nodes[1:])
-        cluster.act(shard, "pause")
-        waits = False
-        for _ in range(60):
-            if process.poll() is not None:
-                break
-            rows = cluster.sql("SELECT INFO, STATE FROM information_schema.processlist WHERE USER = 'pushsweep'", check=False)
-            if any(row[0].upper().startswith("COMMIT") or row[-1].lower() == "commit" for row in rows):
-                waits = True
-                break
-            time.sleep(0.05)
         victim = cluster.main if what == "commit-main" else shard
+        block = subprocess.Popen(
+            ["mariadb", "--no-defaults", "--socket=" + cluster.variable(shard, "SOCKET"), "--user=pushsweep_test", "-e",
+             "BACKUP STAGE START; BACKUP STAGE BLOCK_COMMIT; DO SLEEP(60)"],
+            env=dict(ENV, MYSQL_PWD=cluster.password), stderr=subprocess.DEVNULL)
+        waits = False
+        while process.poll() is None and not waits:
+            rows = cluster.sql("SELECT INFO FROM information_schema.processlist WHERE USER = 'pushsweep'", check=False)
+            waits = any(row[0].upper().startswith("COMMIT") for row in rows)
+            # A look that meets a commit of the ledger meets no shard.
+            if waits:
+                time.sleep(0.1)
+                rows = cluster.sql("SELECT INFO FROM information_schema.processlist WHERE USER = 'pushsweep'", check=False)
+                waits = any(row[0].upper().startswith("COMMIT") for row in rows)
+        if waits:
+            cluster.act(victim, "kill")
+        block.kill()
+        block.wait()
         if not waits:
-            cluster.act(shard, "resume")
             return f"{what} {shard}, no COMMIT waited", lambda: None, 0
-        cluster.act(victim, "kill")
-
-        def repair():
-            if victim != shard:
-                cluster.act(shard, "resume")
-            cluster.act(victim, "start")
-        return f"{what} {shard} in a COMMIT", repair, self.random.uniform(0.1, 1)
+        return f"{what} {shard} in a COMMIT", lambda: cluster.act(victim, "start"), self.random.uniform(0.1, 1)
 
 
 def one_round(stage, trouble, random, usual, words, note):
