@@ -91,16 +91,24 @@ struct QueueRaceTests {
         let cluster = Certification()
         let senders = Mutex(slowness.map { _ in Sender() })
         let group = DispatchGroup()
+        // None begins before all are connected.
+        let start = DispatchGroup()
         for (number, pause) in slowness.enumerated() {
             group.enter()
+            start.enter()
             nonisolated(unsafe) let driver = drivers[number]
             Thread {
                 defer { group.leave() }
                 do {
                     let connection = CertifiedConnection(driver, cluster, slowness: pause)
-                    let queue = try PushQueue(
-                        TokenTable(settings, connection, Pacing()),
-                        QueueLease(run: "run-\(number)", host: "host"))
+                    let opened = Result {
+                        try PushQueue(
+                            TokenTable(settings, connection, Pacing()),
+                            QueueLease(run: "run-\(number)", host: "host"))
+                    }
+                    start.leave()
+                    start.wait()
+                    let queue = try opened.get()
                     var cursor = QueueCursor()
                     while var claim = try queue.claim(chat, limit: 500, from: &cursor) {
                         guard try queue.handOver(claim) else { throw TestFailure("lease lost") }
@@ -134,7 +142,8 @@ struct QueueRaceTests {
         #expect(keys.count == rows && Set(keys).count == rows)
         let counts = senders.map(\.keys.count)
         print("three nodes, two of them slow: \(counts)")
-        #expect(counts.allSatisfy { $0 >= rows / 10 }, "\(counts)")
+        // How many depends on how busy this machine is; without shares the slow ones get none.
+        #expect(counts.allSatisfy { $0 >= 500 }, "\(counts)")
         #expect(try stage.counts() == [.sent: rows])
     }
 

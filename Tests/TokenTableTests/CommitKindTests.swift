@@ -51,7 +51,8 @@ struct CommitKindTests {
                 == true)
         #expect(finding(spider)?.failure?.code == .configuration)
         #expect(
-            finding(spider)?.sentence.contains("ALTER TABLE pushsweep_change ENGINE=InnoDB") == true)
+            finding(spider)?.sentence.contains("ALTER TABLE pushsweep_change ENGINE=InnoDB") == true
+        )
     }
 
     @Test(

@@ -122,6 +122,9 @@ struct FeedCheckpoint {
             isApplied: rows[0, 6].text == "applied")
     }
 
+    /// The source of changes that follow from the end of a grace period.
+    static let expirySource = "delete-after"
+
     /// The values of a new checkpoint.
     struct Origin {
         let run: String

@@ -43,12 +43,11 @@ struct SettledEntry {
                 before: rows[row, 2], time: time.mark(rows[row, 3]) ?? EpochMilliseconds(0),
                 source: rows[row, 4].text, token: token,
                 state: rows[row, 6].text.flatMap(LedgerState.init))
-            let entry = UndoEntry(
-                group: 0, sequence: 0, action: written.action, time: written.time, changed: nil,
-                source: written.source ?? "", hasImage: written.before != .null)
+            let words = LedgerWords(
+                action: written.action, time: written.time, source: written.source ?? "")
             return SettledEntry(
                 written: written,
-                images: ChangeImages(entry, image: written.before.text, layout))
+                images: ChangeImages(words, image: written.before.text, layout))
         }
     }
 
@@ -128,7 +127,7 @@ struct SettlementTransaction {
     ) {
         let current = values.map { RowContent(lookup.columns, $0) }
         // What cannot be read stays: a row may be changed as it says.
-        guard let images = entry.images, !UndoneRow.agree(current, images.after) else {
+        guard let images = entry.images, !ChangeImages.agree(current, images.after) else {
             findings.done.append(entry.written)
             return
         }
@@ -154,7 +153,7 @@ struct SettlementTransaction {
         let time = entry.written.time
         if let registered = row.registeredAt, registered > time { return false }
         if entry.isRemoval {
-            let hasMark = pending.source == Expiry.source && layout.mark != nil
+            let hasMark = pending.source == FeedCheckpoint.expirySource && layout.mark != nil
             return lookup.isExact(row.values) && (!hasMark || row.mark == time)
         }
         return row.mark.map { $0 < time } ?? true
@@ -196,11 +195,7 @@ struct SettlementTransaction {
         } moving: { () throws(SQLFailure) in
             try InvalidTokenTable(partition: pending.partition, connection: connection)
                 .write(findings.tokenMarks)
-            if let next {
-                try checkpoint.update(next, run: chunk.run, layout)
-            } else {
-                try moveUndo(chunk.run, past: chunk.first + entries.count)
-            }
+            if let next { try checkpoint.update(next, run: chunk.run, layout) }
         }
     }
 
@@ -224,13 +219,5 @@ struct SettlementTransaction {
         progress.counts.refused += findings.refused
         progress.rowsChanged = chunk.first + count
         return progress
-    }
-
-    /// Lets the next entries of an undo follow those that stay.
-    private func moveUndo(_ run: String, past number: Int) throws(SQLFailure) {
-        let checkpoint = UndoCheckpoint(run: run, connection: connection)
-        guard var progress = try checkpoint.read(locking: true) else { return }
-        progress.rowsChanged = max(progress.rowsChanged, number)
-        try checkpoint.update(progress, ended: nil)
     }
 }

@@ -46,7 +46,7 @@ package struct Expiry: Hashable, Sendable {
     }
 
     /// The source of its changes in their checkpoints.
-    static let source = "delete-after"
+    static let source = FeedCheckpoint.expirySource
 
     /// The latest time of marks whose grace period has ended.
     var cutoff: EpochMilliseconds { now.advanced(by: -(policy.deletesAfter ?? 0)) }

@@ -119,6 +119,28 @@ struct UndoCheckpoint {
             ])
     }
 
+    /// Lets the numbers of the next entries follow those that exist. A settlement may have kept entries
+    /// that the progress does not count. False where there was nothing to do.
+    func catchUp() throws(SQLFailure) -> Bool {
+        guard connection.commitsApart else { return false }
+        let last = try ledger.query(
+            "SELECT MAX(seq) FROM pushsweep_change WHERE run = ? AND feed = ?",
+            [.text(run), .text(run)]
+        ).scalar?.count
+        guard let last, let known = try read(locking: false), known.rowsChanged <= last else {
+            return false
+        }
+        try connection.begin()
+        guard var progress = try read(locking: true) else {
+            connection.rollBack()
+            return false
+        }
+        progress.rowsChanged = max(progress.rowsChanged, last + 1)
+        try update(progress, ended: nil)
+        try connection.commit()
+        return true
+    }
+
     /// Moves the checkpoint, inside the transaction that changes the rows; `ended` closes the record.
     func update(
         _ progress: UndoProgress, ended: EpochMilliseconds?

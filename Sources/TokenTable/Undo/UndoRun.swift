@@ -117,11 +117,8 @@ extension TokenTable {
                 after: start, doing: "undoing changes to \(layout.table)",
                 checkpointOf: "undo \(record.id)"
             ) { (size) throws(SQLFailure) in
-                var isSettled = false
-                for part in parts where !isDry {
-                    if try settlement.settle(part) { isSettled = true }
-                }
-                guard !isSettled else {
+                for part in parts where !isDry { _ = try settlement.settle(part) }
+                if !isDry, try transaction.checkpoint.catchUp() {
                     return .committed(
                         try transaction.checkpoint.read(locking: false) ?? start, entries: 0,
                         bytes: 0)

@@ -14,63 +14,13 @@ import APNsProtocol
 import Database
 import TokenHygiene
 
-/// The content of one ledger entry: the row's state before the change and after it; nil stands for
-/// no row.
-struct ChangeImages {
-    let before: RowContent?
-    let after: RowContent?
-    /// The time of the evidence.
-    let time: EpochMilliseconds
-    /// Whether the entry stays if the device registered after it. A row that an undo inserted is
-    /// compared with all its values of that time, including the registration.
-    let yieldsToRegistration: Bool
-
-    /// Reads an entry; nil where the layout has no such columns or the entry cannot be read.
+extension ChangeImages {
+    /// Reads an entry that was chosen; nil where the layout has no such columns or the entry cannot be
+    /// read.
     init?(_ entry: UndoEntry, image: String?, _ layout: TableLayout) {
-        time = entry.time
-        // A column of two values stays dead after a registration, so its mark is taken away.
-        yieldsToRegistration = entry.action != "insert" && layout.living == nil
-        switch entry.action {
-        case "mark" where layout.living != nil:
-            guard let living = layout.living, let image,
-                let content = RowImageReader.content(image), content.columns == [living.name]
-            else { return nil }
-            after = RowContent([living.name], [living.dead])
-            before = content
-        case "mark", "advance":
-            guard let mark = layout.mark else { return nil }
-            let columns = [mark.name, layout.reason].compactMap { $0 }
-            after = RowContent(columns, [mark.value(entry.time), .text(entry.source)])
-            guard let image else {
-                before = RowContent(columns, columns.map { _ in SQLValue.null })
-                return
-            }
-            guard let content = RowImageReader.content(image) else { return nil }
-            before = content
-        case "delete":
-            guard let image, let content = RowImageReader.content(image) else { return nil }
-            before = content
-            after = nil
-        case "side-mark":
-            after = RowContent(TokenMark(time: entry.time, reason: entry.source))
-            guard let image else {
-                before = nil
-                return
-            }
-            guard let content = RowImageReader.content(image), content.tokenMark != nil else {
-                return nil
-            }
-            before = content
-        case "insert", "restore", "side-restore":
-            guard let image, let change = RowImageReader.pair(image) else { return nil }
-            // Undoing content that is not a mark would have no effect.
-            let isReadable = [change.before, change.after].allSatisfy {
-                $0 == nil || $0?.tokenMark != nil
-            }
-            guard entry.action != "side-restore" || isReadable else { return nil }
-            (before, after) = change
-        default: return nil
-        }
+        self.init(
+            LedgerWords(action: entry.action, time: entry.time, source: entry.source),
+            image: image, layout)
     }
 }
 
@@ -92,7 +42,7 @@ struct UndoneRow {
     mutating func undo(
         _ change: ChangeImages, registeredAt: (RowContent?) -> EpochMilliseconds?
     ) {
-        if Self.agree(state, change.after) {
+        if ChangeImages.agree(state, change.after) {
             if change.yieldsToRegistration, let registered = registeredAt(state),
                 registered > change.time
             {
@@ -105,7 +55,7 @@ struct UndoneRow {
             }
             restored += 1
             time = time ?? change.time
-        } else if Self.agree(state, change.before) || isBack(change) {
+        } else if ChangeImages.agree(state, change.before) || isBack(change) {
             already += 1
         } else {
             keep(state == nil ? .gone : change.after == nil ? .present : .changed)
@@ -127,14 +77,6 @@ struct UndoneRow {
     private func isBack(_ change: ChangeImages) -> Bool {
         guard change.after == nil, let state, let before = change.before else { return false }
         return before.agrees(with: state)
-    }
-
-    static func agree(_ state: RowContent?, _ side: RowContent?) -> Bool {
-        switch (state, side) {
-        case (nil, nil): true
-        case (let state?, let side?): state.agrees(with: side)
-        default: false
-        }
     }
 }
 
@@ -161,7 +103,7 @@ extension UndoneRow {
         var chained = self
         var rest = changes
         while !rest.isEmpty {
-            let next = rest.firstIndex { Self.agree(chained.state, $0.after) } ?? 0
+            let next = rest.firstIndex { ChangeImages.agree(chained.state, $0.after) } ?? 0
             chained.undo(rest.remove(at: next), registeredAt: registeredAt)
         }
         self = chained.restored > inOrder.restored ? chained : inOrder

@@ -1,0 +1,82 @@
+import APNsProtocol
+import Database
+import TokenHygiene
+
+/// What the ledger says of a change besides its image.
+struct LedgerWords {
+    /// `mark`, `delete` and so on.
+    let action: String
+    /// The time of the evidence.
+    let time: EpochMilliseconds
+    /// The source of the evidence.
+    let source: String
+}
+
+/// The content of one ledger entry: the row's state before the change and after it; nil stands for
+/// no row.
+struct ChangeImages {
+    let before: RowContent?
+    let after: RowContent?
+    /// The time of the evidence.
+    let time: EpochMilliseconds
+    /// Whether the entry stays if the device registered after it. A row that an undo inserted is
+    /// compared with all its values of that time, including the registration.
+    let yieldsToRegistration: Bool
+
+    /// Reads an entry; nil where the layout has no such columns or the entry cannot be read.
+    init?(_ entry: LedgerWords, image: String?, _ layout: TableLayout) {
+        time = entry.time
+        // A column of two values stays dead after a registration, so its mark is taken away.
+        yieldsToRegistration = entry.action != "insert" && layout.living == nil
+        switch entry.action {
+        case "mark" where layout.living != nil:
+            guard let living = layout.living, let image,
+                let content = RowImageReader.content(image), content.columns == [living.name]
+            else { return nil }
+            after = RowContent([living.name], [living.dead])
+            before = content
+        case "mark", "advance":
+            guard let mark = layout.mark else { return nil }
+            let columns = [mark.name, layout.reason].compactMap { $0 }
+            after = RowContent(columns, [mark.value(entry.time), .text(entry.source)])
+            guard let image else {
+                before = RowContent(columns, columns.map { _ in SQLValue.null })
+                return
+            }
+            guard let content = RowImageReader.content(image) else { return nil }
+            before = content
+        case "delete":
+            guard let image, let content = RowImageReader.content(image) else { return nil }
+            before = content
+            after = nil
+        case "side-mark":
+            after = RowContent(TokenMark(time: entry.time, reason: entry.source))
+            guard let image else {
+                before = nil
+                return
+            }
+            guard let content = RowImageReader.content(image), content.tokenMark != nil else {
+                return nil
+            }
+            before = content
+        case "insert", "restore", "side-restore":
+            guard let image, let change = RowImageReader.pair(image) else { return nil }
+            // Undoing content that is not a mark would have no effect.
+            let isReadable = [change.before, change.after].allSatisfy {
+                $0 == nil || $0?.tokenMark != nil
+            }
+            guard entry.action != "side-restore" || isReadable else { return nil }
+            (before, after) = change
+        default: return nil
+        }
+    }
+
+    /// Whether a row is in a state of an entry; nil stands for no row.
+    static func agree(_ state: RowContent?, _ side: RowContent?) -> Bool {
+        switch (state, side) {
+        case (nil, nil): true
+        case (let state?, let side?): state.agrees(with: side)
+        default: false
+        }
+    }
+}
