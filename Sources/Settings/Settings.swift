@@ -50,6 +50,8 @@ package struct Settings: Sendable, Equatable {
         package internal(set) var readTimeout = Duration.zero
         /// Limit for sending each request.
         package internal(set) var writeTimeout = Duration.zero
+        /// Connections over which one feed is applied.
+        package internal(set) var connections = 0
         /// Whether changes may go to a replica or over a connection that a proxy splits.
         package internal(set) var acceptsReplica = false
         /// The table of registered devices; the table itself decides nil values.

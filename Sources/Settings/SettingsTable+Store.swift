@@ -41,6 +41,10 @@ extension SettingsTable {
             "store.write-timeout", waiting, .text("30s"), \.store.writeTimeout,
             "Longest wait until the database accepts a request.")
         setting(
+            "store.connections", .integer(1...16), .text("2"), \.store.connections,
+            "Connections over which one large feed is compared and applied, each with a range of tokens; SQLite has one."
+        )
+        setting(
             "store.accept-replica", .boolean, .text("false"), \.store.acceptsReplica,
             "Whether changes may go to a replica, and over a connection whose reads a proxy sends elsewhere."
         )

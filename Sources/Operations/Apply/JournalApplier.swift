@@ -214,7 +214,8 @@ struct JournalApplier {
             return (FeedProgress(), hold)
         }
         let workers = StoreWorkers(
-            plan.store, count: decoded.tokens < Self.tokensWorthSharing ? 1 : 2,
+            plan.store,
+            count: decoded.tokens < Self.tokensWorthSharing ? 1 : plan.store.connections,
             pacing: plan.pacing)
         let forecast = try forecast(decoded, in: partition, workers)
         context.log.debug(

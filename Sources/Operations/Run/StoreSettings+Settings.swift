@@ -18,6 +18,7 @@ extension StoreSettings {
         wantsQueue = settings.wantsQueue
         self.use = use
         acceptsReplica = store.acceptsReplica
+        connections = store.connections
     }
 
     /// The same settings, whose connections tell the log which of several hosts they use.

@@ -132,6 +132,32 @@ struct FileOptions: ParsableArguments {
     }
 }
 
+/// The options of runs that apply evidence.
+struct ApplyOptions: ParsableArguments {
+    @Option(
+        name: .long,
+        help: ArgumentHelp(
+            "Connections to the database over which one feed is compared and applied.",
+            valueName: "number"))
+    var connections: String?
+
+    @OptionGroup(title: "Throttle options") var throttle: ThrottleOptions
+
+    /// The settings with these options in place of their values.
+    ///
+    /// - Throws: exit 64 for a text that its setting does not allow.
+    func over(_ settings: Settings) throws(RunFailure) -> Settings {
+        let settings = try throttle.over(settings)
+        do {
+            return try settings.overlaid(
+                with: [SettingOption("connections", sets: "store.connections", connections)],
+                folder: FileManager.default.currentDirectoryPath)
+        } catch {
+            throw .wrapping(error, at: .settings)
+        }
+    }
+}
+
 /// The options of runs that change many rows, for pauses and for the time budget.
 struct ThrottleOptions: ParsableArguments {
     @Option(

@@ -86,7 +86,7 @@ struct HoldsCommand: ParsableCommand {
             help: ArgumentHelp("A reason for the record; one line.", valueName: "text"))
         var reason: String?
 
-        @OptionGroup(title: "Throttle options") var throttle: ThrottleOptions
+        @OptionGroup var applying: ApplyOptions
 
         func validate() throws {
             guard digest.count == 64, digest.allSatisfy(\.isHexDigit) else {
@@ -98,7 +98,7 @@ struct HoldsCommand: ParsableCommand {
 
         func run() throws {
             try common.finish { context in
-                let settings = try throttle.over(common.settings())
+                let settings = try applying.over(common.settings())
                 var plan = SweepPlan(
                     releasing: digest, because: reason, settings: settings)
                 plan.metrics = MetricsPlan(settings)

@@ -82,7 +82,7 @@ struct ImportCommand: ParsableCommand {
     @Flag(name: .long, help: "Say what would change, change no row and keep nothing.")
     var dryRun = false
 
-    @OptionGroup(title: "Throttle options") var throttle: ThrottleOptions
+    @OptionGroup var applying: ApplyOptions
 
     func validate() throws {
         guard format == .feedback else { return }
@@ -95,7 +95,7 @@ struct ImportCommand: ParsableCommand {
         // `--format` is the form of the file here.
         let common = options.common(report)
         try common.finish { context in
-            let settings = try throttle.over(common.settings())
+            let settings = try applying.over(common.settings())
             var plan = try plan(settings)
             plan.metrics = MetricsPlan(settings, dryRun: dryRun)
             return common.print(Sweep.run(plan, context), context, settings, isWanted: true)

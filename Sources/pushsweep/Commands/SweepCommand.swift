@@ -36,11 +36,11 @@ struct SweepCommand: ParsableCommand {
             "Read only the gateways of this app; may be given several times.", valueName: "name"))
     var app: [String] = []
 
-    @OptionGroup(title: "Throttle options") var throttle: ThrottleOptions
+    @OptionGroup var applying: ApplyOptions
 
     func run() throws {
         try common.finish { context in
-            let settings = try throttle.over(common.settings())
+            let settings = try applying.over(common.settings())
             var plan = try SweepPlan(sweeping: settings, apps: app, dryRun: dryRun, context)
             plan.metrics = MetricsPlan(settings, dryRun: dryRun)
             return common.print(
@@ -87,7 +87,7 @@ struct ReplayCommand: ParsableCommand {
     @Flag(name: .long, help: "Say what would change, change no row and keep nothing.")
     var dryRun = false
 
-    @OptionGroup(title: "Throttle options") var throttle: ThrottleOptions
+    @OptionGroup var applying: ApplyOptions
 
     func validate() throws {
         guard (file == nil) != (feed == nil) else {
@@ -97,7 +97,7 @@ struct ReplayCommand: ParsableCommand {
 
     func run() throws {
         try common.finish { context in
-            let settings = try throttle.over(common.settings())
+            let settings = try applying.over(common.settings())
             var plan = try SweepPlan(
                 replaying: file, feed: feed, app: app, environment: environment,
                 settings: settings, dryRun: dryRun)
