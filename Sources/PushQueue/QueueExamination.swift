@@ -43,7 +43,9 @@ extension TokenTable {
                     layout: layout, table: table,
                     longestToken: settings.mapping.longestToken, partitions: partitions
                 ).findings
-            if need != .preview { findings += [Self.engineFinding(table)].compactMap { $0 } }
+            if need != .preview {
+                findings += [Self.engineFinding(table), Self.remoteFinding(table)].compactMap { $0 }
+            }
         } catch {
             guard error.code == .configuration || error.code == .permission else { throw error }
             return [StoreFinding(error)]

@@ -10,7 +10,9 @@ struct ConnectionsTests {
         .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)),
         arguments: [("", [], 2), ("connections: 3", [], 3), ("connections: 3", ["4"], 4)])
     func parts(_ setting: String, _ option: [String], _ parts: Int) throws {
-        let tuples = (0..<6_000).map { FeedbackTuple.dead($0, at: 1_700_000_000) }
+        let tuples = (0..<6_000).map {
+            FeedbackTuple.dead($0, at: 1_700_000_000 + UInt32($0 % 1_000))
+        }
         let stage = try SweepStage(.mariaDB, feeds: [.tuples(tuples)])
         stage.lines.limits = SweepStage.anyNumber
         if !setting.isEmpty { stage.lines.store += "\n  \(setting)" }

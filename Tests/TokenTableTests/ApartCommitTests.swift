@@ -33,14 +33,17 @@ struct ApartCommitTests {
         /// The rows' connection, and a store with it.
         func store(
             halfCommit: Int? = nil, _ kind: SQLFailure.Kind = .lost,
-            ledger faults: [FaultyConnection.Fault] = []
+            ledger faults: [FaultyConnection.Fault] = [],
+            _ change: (inout TableMapping) -> Void = { _ in }
         ) throws -> (TokenTable, FaultyConnection) {
             let rows = TwoShards(
                 [first.driver(), second.driver()], halfCommit: halfCommit, kind: kind)
             let ledger = FaultyConnection(first.driver(), faults)
+            var settings = first.settings
+            change(&settings.mapping)
             return (
                 try TokenTable(
-                    first.settings, ApartConnection(rows: rows, ledger: ledger), hurried()), ledger
+                    settings, ApartConnection(rows: rows, ledger: ledger), hurried()), ledger
             )
         }
 
@@ -121,7 +124,7 @@ struct ApartCommitTests {
     @Test("a device that registers before the next run is left alone, and the counts say so")
     func registeredMeanwhile() throws {
         let shards = try Shards()
-        let (store, _) = try shards.store(halfCommit: 1, .other)
+        let (store, _) = try shards.store(halfCommit: 2, .other)
         #expect(throws: StoreFailure.self) {
             try store.apply(Self.evidence, feed: "f", run: "one")
         }
@@ -140,6 +143,59 @@ struct ApartCommitTests {
         let entries = try shards.first.texts("SELECT row_key FROM pushsweep_change")
             .map { $0[0] }.sorted()
         #expect(marked == entries && marked.count == 148)
+    }
+
+    @Test("without times of registration a row that looks unchanged is left and counted as refused")
+    func withoutRegistration() throws {
+        let shards = try Shards()
+        func without(_ mapping: inout TableMapping) { mapping.registeredAt.column = .absent }
+        let (store, _) = try shards.store(halfCommit: 2, .other, ledger: [], without)
+        #expect(throws: StoreFailure.self) {
+            try store.apply(Self.evidence, feed: "f", run: "one")
+        }
+        let (next, _) = try shards.store(ledger: [], without)
+        try next.settlePending(lease: nil)
+        let progress = try next.apply(Self.evidence, feed: "f", run: "two")
+        // Of the first 90 tuples the second shard has 45 rows.
+        #expect(progress.counts == OutcomeCounts(applied: 155, unknown: 40, refused: 45))
+        #expect(progress.rowsRefused == 45)
+        let marked = try shards.texts("SELECT id FROM active_users WHERE invalidated_at > 0")
+        let entries = try shards.first.texts(
+            "SELECT row_key FROM pushsweep_change WHERE seq >= 0"
+        ).map { $0[0] }.sorted()
+        #expect(marked == entries && marked.count == 155)
+        #expect(
+            try shards.first.count("SELECT COUNT(*) FROM pushsweep_change WHERE seq < 0") == 45)
+    }
+
+    @Test("a pending chunk whose rows are named by another key than the settings say is left alone")
+    func changedKey() throws {
+        let shards = try Shards()
+        let (store, _) = try shards.store(halfCommit: 2, .other)
+        #expect(throws: StoreFailure.self) {
+            try store.apply(Self.evidence, feed: "f", run: "one")
+        }
+        let (other, _) = try shards.store(ledger: []) {
+            $0.key = ["device_token", "app_id", "environment"]
+        }
+        let failure = #expect(throws: StoreFailure.self) { try other.settlePending(lease: nil) }
+        #expect(failure?.code == .configuration)
+        #expect(failure?.sentence.contains("store.active-users.key") == true)
+        _ = try Self.continued(shards)
+        try shards.checkAgreement("after the key was set back")
+    }
+
+    @Test("a row that refuses the change is named without savepoints, and the others are changed")
+    func refusedRow() throws {
+        let shards = try Shards()
+        try shards.second.execute(
+            "CREATE TRIGGER held BEFORE UPDATE ON active_users FOR EACH ROW "
+                + "IF OLD.device_token = X'\(DeviceToken.numbered(5).hex)' THEN "
+                + "SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'held'; END IF")
+        let progress = try shards.store().0.apply(Self.evidence, feed: "f", run: "one")
+        #expect(progress.isApplied && progress.rowsRefused == 1)
+        #expect(
+            try shards.texts("SELECT id FROM active_users WHERE invalidated_at > 0").count == 149)
     }
 
     @Test("no row is removed before its image is in the ledger, wherever the run dies")

@@ -47,12 +47,13 @@ package final class RowIsolation {
     package func watching<R>(
         _ statement: () throws(SQLFailure) -> R
     ) throws(SQLFailure) -> R {
-        if hadDeadlock { try connection.run("SAVEPOINT pushsweep_row") }
+        let isAgain = hadDeadlock && !connection.commitsApart
+        if isAgain { try connection.run("SAVEPOINT pushsweep_row") }
         do {
             return try statement()
         } catch {
             guard error.isDeadlock else { throw error }
-            if hadDeadlock && isSignal(error) { isolate() }
+            if isAgain && isSignal(error) { isolate() }
             hadDeadlock = true
             throw error
         }
@@ -61,7 +62,7 @@ package final class RowIsolation {
     /// Whether a deadlock is the SIGNAL of a trigger, because the transaction is still open. Called
     /// after `SAVEPOINT pushsweep_row`, to which it rolls back.
     package func isSignal(_ failure: SQLFailure) -> Bool {
-        guard failure.isDeadlock else { return false }
+        guard failure.isDeadlock, !connection.commitsApart else { return false }
         return (try? connection.run("ROLLBACK TO SAVEPOINT pushsweep_row")) != nil
     }
 

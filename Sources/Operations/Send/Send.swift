@@ -216,9 +216,13 @@ package struct Send: RecordedRun {
         var stopped: Set<Int> = []
         var resting: [Int: Deadline] = [:]
         var isWaiting = false
+        var hasBegun = false
         let lease = QueueLease(run: run, host: context.host, seconds: plan.leaseSeconds)
         repeat {
             if upkeepDue.hasPassed, let first = jobs.first {
+                // What a sender of this host has left may tell what became of the rows.
+                if hasBegun { try adoptAbandoned(store) }
+                hasBegun = true
                 let reclaimed = try PushQueue(store, lease).reclaimExpired(
                     resendUnknown: plan.resendUnknown)
                 first.count(reclaimed)

@@ -67,7 +67,9 @@ struct ChangeStatements {
 
     /// Keys above `Int64.max` use CASE, because INTERVAL sorts them below zero.
     private func usesBinarySearch(_ changes: some Sequence<RowChange>) -> Bool {
-        usesKeyList && layout.key[0].isInteger && changes.allSatisfy { number($0) != nil }
+        // Spider does not pass INTERVAL() on.
+        usesKeyList && !layout.commitsApart && layout.key[0].isInteger
+            && changes.allSatisfy { number($0) != nil }
     }
 
     /// The statements that replace mark and reason by given values.

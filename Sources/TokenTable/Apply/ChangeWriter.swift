@@ -94,13 +94,15 @@ struct ChangeWriter {
         _ statement: ChangeStatements.Statement, of change: RowChange
     ) throws(SQLFailure) -> RowRefusal? {
         let refusal: RowRefusal
-        try connection.run("SAVEPOINT pushsweep_row")
+        // Spider has no savepoints: there a refused row is remembered, and the chunk begins again.
+        let hasSavepoints = !connection.commitsApart
+        if hasSavepoints { try connection.run("SAVEPOINT pushsweep_row") }
         do throws(SQLFailure) {
             let found = try execute(statement)
             let isCounted = found == 1 && !layout.hasUpdateTriggers
             let isDone = isCounted ? true : try isDone(statement)
             if isDone && !connection.hasBrokenKeys {
-                try connection.run("RELEASE SAVEPOINT pushsweep_row")
+                if hasSavepoints { try connection.run("RELEASE SAVEPOINT pushsweep_row") }
                 return nil
             }
             if found == 0 && !isDone {
@@ -112,12 +114,16 @@ struct ChangeWriter {
             let isSignal = isolation.isSignal(error)
             guard isSignal || error.mayBeAboutRow else { throw error }
             let reason = isSignal ? .trigger : RowRefusal(error) ?? .failure
-            guard connection.isInTransaction else {
+            guard hasSavepoints, connection.isInTransaction else {
                 isolation.remember(reason, of: lookup.name(of: change.row))
                 throw error
             }
             if reason == .failure { try probe(statement, for: error) }
             refusal = reason
+        }
+        guard hasSavepoints else {
+            isolation.remember(refusal, of: lookup.name(of: change.row))
+            throw SQLFailure(kind: .refused, code: 0, message: "a row refused the change")
         }
         try connection.run("ROLLBACK TO SAVEPOINT pushsweep_row")
         try connection.run("RELEASE SAVEPOINT pushsweep_row")

@@ -65,6 +65,8 @@ struct PendingCheckpoint {
     let source: String
     /// The chunk; nil where its text cannot be read.
     let chunk: PendingChunk?
+    /// The columns by which its entries name the rows; nil where they are not known.
+    let keyNames: String?
 }
 
 extension FeedCheckpoint {
@@ -113,12 +115,13 @@ extension FeedCheckpoint {
     /// The pending chunk, locked for this transaction; nil without one.
     func pending() throws(SQLFailure) -> PendingCheckpoint? {
         let rows = try connection.ledger.query(
-            "SELECT app, environment, source, pending FROM pushsweep_feed WHERE feed = ? "
+            "SELECT app, environment, source, pending, key_columns FROM pushsweep_feed WHERE feed = ? "
                 + "AND part = ?\(connection.dialect.rowLock)", key)
         guard rows.count > 0, let text = rows[0, 3].text else { return nil }
         return PendingCheckpoint(
             checkpoint: self,
             partition: Partition(app: rows[0, 0].text ?? "", environment: rows[0, 1].text ?? ""),
-            source: rows[0, 2].text ?? "", chunk: PendingChunk(json: text))
+            source: rows[0, 2].text ?? "", chunk: PendingChunk(json: text),
+            keyNames: rows[0, 4].text)
     }
 }

@@ -6,6 +6,9 @@
 //   open   the row can still be changed as the entry says; it is changed, with a new before-image
 //   void   the device registered since, or another program changed or removed the row; the entry goes
 //
+// A row without a time of registration that looks open may be that of a device that came back. It is
+// left, and counted and named as one that refused: a person who replays the feed has it judged anew.
+//
 // The entries that stay and those of the changes made now are written again without a gap, the rows
 // are committed, and the checkpoint moves to where the chunk would have taken it. This is a chunk like
 // any other, so a second failure leaves a pending chunk again. The rows are read with locks: a run that
@@ -50,6 +53,14 @@ struct Settlement {
                 kind: .configuration, code: 0,
                 message: "column pending of pushsweep_feed cannot be read for feed "
                     + checkpoint.feed)
+        }
+        let names = lookup.layout.keyNames
+        guard pending.keyNames == nil || pending.keyNames == names else {
+            throw SQLFailure(
+                kind: .configuration, code: 0,
+                message: "feed \(checkpoint.feed) was left half done under the key "
+                    + "\(pending.keyNames ?? ""), and store.active-users.key is \(names) now; set it back "
+                    + "until a run has ended with 0")
         }
         try checkpoint.withdraw()
         let entries = try SettledEntry.read(chunk, in: checkpoint, lookup.layout)

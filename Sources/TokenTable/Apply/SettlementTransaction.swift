@@ -79,8 +79,9 @@ struct SettlementTransaction {
         /// Void entries, and whether their rows exist.
         var void: [(entry: SettledEntry, exists: Bool)] = []
         var tokenMarks: [TokenMarkChange] = []
-        /// The number of open rows that refused the change.
-        var refused = 0
+        /// Rows that refused the change, and rows that cannot be judged: without a time of
+        /// registration a device that came back looks like a change that was not made.
+        var refused: [RefusedRow] = []
     }
 
     /// Looks at the rows of the entries, with locks.
@@ -94,10 +95,14 @@ struct SettlementTransaction {
             sort(entry, rows[entry.written.key], into: &findings)
         }
         let kept = keptTokens(findings)
+        let gone = Set(
+            findings.void.compactMap(\.entry.written.token)
+                + findings.refused.compactMap { lookup.ledgerToken(of: $0.row) })
         for entry in entries where entry.isTokenMark {
-            // A mark beside a column of two values goes with its rows.
-            let isKept = layout.living == nil || entry.written.token.map(kept.contains) ?? true
-            guard isKept, let change = tokenMark(entry) else {
+            // A mark beside a column of two values goes with its rows, if it has any.
+            let isLeft =
+                entry.written.token.map { gone.contains($0) && !kept.contains($0) } ?? false
+            guard layout.living == nil || !isLeft, let change = tokenMark(entry) else {
                 findings.void.append((entry, true))
                 continue
             }
@@ -126,15 +131,34 @@ struct SettlementTransaction {
         _ entry: SettledEntry, _ values: ArraySlice<SQLValue>?, into findings: inout Findings
     ) {
         let current = values.map { RowContent(lookup.columns, $0) }
-        // What cannot be read stays: a row may be changed as it says.
-        guard let images = entry.images, !ChangeImages.agree(current, images.after) else {
+        if let images = entry.images, ChangeImages.agree(current, images.after) {
             findings.done.append(entry.written)
             return
         }
-        guard let row = values.flatMap({ lookup.match($0, evidence: 0) }),
-            isOpen(entry, row)
-        else {
-            findings.void.append((entry, current != nil))
+        guard let row = values.flatMap({ lookup.match($0, evidence: 0) }) else {
+            if entry.isRemoval && values == nil {
+                findings.done.append(entry.written)
+            } else {
+                findings.void.append((entry, current != nil))
+            }
+            return
+        }
+        guard isOpen(entry, row) else {
+            // The image of a mark is not needed to see it.
+            if entry.images == nil && !entry.isRemoval && row.mark == entry.written.time {
+                findings.done.append(entry.written)
+            } else {
+                findings.void.append((entry, true))
+            }
+            return
+        }
+        guard row.registeredAt != nil else {
+            if isOfExpiry {
+                findings.void.append((entry, true))
+            } else {
+                findings.refused.append(
+                    RefusedRow(row: row, reason: .registration, time: entry.written.time))
+            }
             return
         }
         let verdict: Verdict = entry.isRemoval ? .delete : row.mark == nil ? .mark : .advance
@@ -143,6 +167,9 @@ struct SettlementTransaction {
                 verdict: verdict, row: row, time: entry.written.time,
                 source: entry.written.source))
     }
+
+    /// Whether the entries are those of a removal after a grace period, which the next run repeats.
+    private var isOfExpiry: Bool { pending.source == FeedCheckpoint.expirySource }
 
     /// Whether a row can still be changed as its entry says.
     private func isOpen(_ entry: SettledEntry, _ row: MatchedRow) -> Bool {
@@ -153,7 +180,7 @@ struct SettlementTransaction {
         let time = entry.written.time
         if let registered = row.registeredAt, registered > time { return false }
         if entry.isRemoval {
-            let hasMark = pending.source == FeedCheckpoint.expirySource && layout.mark != nil
+            let hasMark = isOfExpiry && layout.mark != nil
             return lookup.isExact(row.values) && (!hasMark || row.mark == time)
         }
         return row.mark.map { $0 < time } ?? true
@@ -168,7 +195,10 @@ struct SettlementTransaction {
             source.map { ChangeWriter(lookup, isolation, marksFrom: $0) }
             ?? ChangeWriter(repeatingMarks: lookup, isolation)
         let refused = try writer.write(findings.open)
-        findings.refused = refused.count
+        for (place, reason) in refused.sorted(by: { $0.key < $1.key }) {
+            let change = findings.open[place]
+            findings.refused.append(RefusedRow(row: change.row, reason: reason, time: change.time))
+        }
         findings.open = findings.open.enumerated().filter { refused[$0.offset] == nil }
             .map(\.element)
     }
@@ -182,6 +212,9 @@ struct SettlementTransaction {
             source: pending.source, lookup: lookup)
         let entries = findings.done + findings.open.map(ledger.entry)
         try ledger.write(entries, from: chunk.first)
+        if let known = chunk.progress {
+            try ledger.writeRefused(findings.refused, after: known.rowsRefused)
+        }
         let next = chunk.progress.map { adjusted($0, by: findings, entries.count) }
         let written = LedgerRange(
             run: chunk.run, feed: checkpoint.feed, part: checkpoint.part.index,
@@ -204,9 +237,23 @@ struct SettlementTransaction {
         _ progress: FeedProgress, by findings: Findings, _ count: Int
     ) -> FeedProgress {
         var progress = progress
+        progress.rowsChanged = chunk.first + count
+        progress.rowsRefused += findings.refused.count
+        // The progress of an expiry counts nothing else.
+        guard !isOfExpiry else { return progress }
         let kept = keptTokens(findings)
         var counted: Set<[UInt8]> = []
-        for (entry, exists) in findings.void where !entry.isTokenMark {
+        for row in findings.refused {
+            progress.rowsInvalidated -= 1
+            guard let token = lookup.ledgerToken(of: row.row), !kept.contains(token),
+                counted.insert(token).inserted
+            else { continue }
+            progress.counts.applied -= 1
+            progress.counts.refused += 1
+        }
+        // An advance was counted as already invalid, and stays so.
+        for (entry, exists) in findings.void
+        where entry.isRemoval || entry.written.action == "mark" {
             progress.rowsInvalidated -= 1
             guard let token = entry.written.token, !kept.contains(token),
                 counted.insert(token).inserted
@@ -214,10 +261,6 @@ struct SettlementTransaction {
             progress.counts.applied -= 1
             if exists { progress.counts.newer += 1 } else { progress.counts.unknown += 1 }
         }
-        progress.rowsInvalidated -= findings.refused
-        progress.counts.applied -= findings.refused
-        progress.counts.refused += findings.refused
-        progress.rowsChanged = chunk.first + count
         return progress
     }
 }

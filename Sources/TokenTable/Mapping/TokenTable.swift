@@ -28,6 +28,13 @@ package final class TokenTable {
             self.session = session
             return
         }
+        guard server.addresses.count == 1 else {
+            throw StoreFailure(
+                .configuration,
+                "connecting to \(settings.location): table \(settings.mapping.table) is not in the engine of "
+                    + "the ledger, and each server has a ledger, a lease and checkpoints of its own; name "
+                    + "one host in store.url")
+        }
         self.session = try DatabaseSession(
             settings,
             ApartConnection(

@@ -24,7 +24,7 @@ enum CommitKind: Hashable, Sendable {
     case never
 
     /// The engines whose rows are on other servers, in capitals.
-    private static let remote: Set = ["SPIDER", "FEDERATED", "CONNECT"]
+    fileprivate static let remote: Set = ["SPIDER", "FEDERATED", "CONNECT"]
 
     /// The kind for the engines of the token table and of the ledger; nil is an engine that is not
     /// known, and SQLite.
@@ -85,6 +85,18 @@ extension TokenTable {
                     + "\(ledger?.name ?? "another"): images are committed before rows, and the next run "
                     + "settles what a crash leaves half done")
         ]
+    }
+
+    /// Refuses a queue whose rows are on other servers: its results and its claims, which are local, have
+    /// to change together.
+    package static func remoteFinding(_ table: CatalogTable) -> StoreFinding? {
+        guard let engine = table.engine, CommitKind.remote.contains(engine.name.uppercased()) else {
+            return nil
+        }
+        return StoreFinding(
+            .failure(.configuration),
+            "table \(table.name) has the engine \(engine.name): its rows are on other servers, and claims "
+                + "could not change together with them; keep the queue on the server itself")
     }
 
     /// Whether the rows of a table commit apart from the ledger.
