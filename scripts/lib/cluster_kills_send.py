@@ -182,9 +182,18 @@ class Round:
         self.reclaimed = sum(app["reclaimed"] for report in reports for app in report["apps"])
         self.codes.append(tuple(sender.returncode for sender in senders))
 
+    def wait(self, senders):
+        """Until a random number of notifications has arrived; sometimes for a random time, from the start."""
+        end, received = time.time() + 60, self.queue.provider.received
+        wanted = self.chance.randrange(ROWS - SHARES[2][1] - SHARES[3][1])
+        if self.chance.random() < 0.2:
+            end, wanted = time.time() + self.chance.uniform(0, self.usual), ROWS
+        while len(received) < wanted and time.time() < end and any(s.poll() is None for s in senders):
+            time.sleep(0.002)
+
     def perform(self, note):
         chance, senders = self.chance, self.begin()
-        time.sleep(chance.uniform(0, self.usual))
+        self.wait(senders)
         name, repair, pause = self.what, lambda: None, 0
         self.before = len(self.queue.provider.received)
         if self.what != "sender":
