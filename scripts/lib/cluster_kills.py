@@ -256,11 +256,13 @@ class Trouble:
 
 
 def one_round(stage, trouble, random, usual, words, note):
-    """Runs a command, hurts a node meanwhile, and runs again until it ends with 0."""
+    """Runs a command, hurts a node meanwhile, and runs again until it ends with 0. Returns what was done, the
+    exit codes, and whether the first run was not over by then."""
     process = stage.begin(*words)
     time.sleep(random.uniform(0, usual))
     what = trouble.choose()
     name, repair, pause = trouble.strike(what, process)
+    met = process.poll() is None
     time.sleep(pause)
     repair()
     out, err = process.communicate(timeout=300)
@@ -271,7 +273,7 @@ def one_round(stage, trouble, random, usual, words, note):
             raise SystemExit(f"{note}, {name}: codes {codes}: {done.stderr[-2000:]}")
         done = stage.run(*words)
         codes.append(done.returncode)
-    return name, codes
+    return name, codes, met
 
 
 def main():
@@ -315,13 +317,14 @@ def main():
                 print(f"without trouble: {usual:.1f} s", flush=True)
                 stage.check(wanted, options.run, "without trouble")
                 continue
-            name, codes = one_round(stage, Trouble(cluster, chance, options.at), chance, usual, words, note)
+            name, codes, met = one_round(stage, Trouble(cluster, chance, options.at), chance, usual, words, note)
             stage.check(wanted, options.run, f"{note}, {name}, codes {codes}")
             key = name.split(" ")[0] + (", no COMMIT waited" if "no COMMIT" in name else "")
-            tally.setdefault(key, []).append(tuple(codes))
-            print(f"{note}: {name}, codes {codes}: right", flush=True)
+            tally.setdefault(key, []).append((codes[0], met))
+            print(f"{note}: {name}, {'in' if met else 'after'} the run, codes {codes}: right", flush=True)
         for key, codes in sorted(tally.items()):
-            print(f"{key}: {len(codes)} rounds, {sum(c[0] == 0 for c in codes)} ended with 0 at once")
+            print(f"{key}: {len(codes)} rounds, {sum(met for _, met in codes)} met the run, "
+                  f"{sum(code == 0 for code, _ in codes)} ended with 0 at once")
         print("0 lost, 0 wrong")
     finally:
         shutil.rmtree(stage.home, ignore_errors=True)

@@ -5,8 +5,8 @@ node of a Galera cluster first, while their runs and nodes are killed. Called by
 An hour takes as long as its runs: the gateway gets its lists, both hosts start at once, and the trouble of
 the hour happens. Then the hour passes: leases end, nodes are back. A list that nobody read waits in the gateway
 for the next hour. At the end:
-  lists     what the gateway handed out is in one journal, whole, and in no other; a list whose reader was
-            killed while it arrived is as long as it had become, and named
+  lists     what the gateway handed out is in one journal, whole, and in no other. Only a list of an hour in
+            which a run was killed may be cut or gone: those are counted
   counts    the checkpoint of each list counts each of its tuples once; all together as the model says
   rows      exactly the tokens of the lists whose devices did not register again are marked
   ledger    one entry for each mark, and for the later of two tuples about one device one that moves it
@@ -73,15 +73,15 @@ class Gateway:
             stdout=subprocess.PIPE, text=True)
         self.port = int(json.loads(self.process.stdout.readline())["listening"].rpartition(":")[2])
 
-    def stop(self):
-        """Ends it, and notes what it handed out, with its bytes that left."""
+    def stop(self, was_killed=False):
+        """Ends it, and notes what it handed out, and whether a run was killed meanwhile."""
         self.process.terminate()
         out, _ = self.process.communicate(timeout=30)
         lists = self.waiting
         for record in map(json.loads, out.splitlines()):
             if (number := record.get("list")) is not None:
-                self.handed.append((lists[number], record["bytes"], record["end"]))
-        handed = {path for path, _, _ in self.handed}
+                self.handed.append((lists[number], was_killed))
+        handed = {path for path, _ in self.handed}
         self.waiting = [path for path in lists if path not in handed]
 
 
@@ -112,9 +112,9 @@ class Sweeps(Stage):
                 row[0] for row in journal.execute("SELECT bytes FROM chunk WHERE feed = ? ORDER BY start", [name])))]
 
     def problems(self):
-        found, cut, tuples = [], 0, []
+        found, cut, tuples = [], [], []
         lists = {}
-        for path, sent, _ in self.gateway.handed:
+        for path, _ in self.gateway.handed:
             with open(path, "rb") as file:
                 lists[path] = file.read()
         if len(lists) != len(self.gateway.handed):
@@ -132,15 +132,18 @@ class Sweeps(Stage):
                     found.append(f"feed {name} of host {host} is no list of the gateway")
                     continue
                 readers[path] += 1
-                cut += content != lists[path]
+                cut += [path] if content != lists[path] else []
                 mine = list(struct.iter_unpack(">IH32s", content[:len(content) // 38 * 38]))
                 tuples += mine
                 if sum(checkpoints.get(name, [])) != len(mine):
                     found.append(f"feed {name}: {len(mine)} tuples, counted {checkpoints.get(name)}")
         if twice := [p for p, n in readers.items() if n > 1]:
             found.append(f"{len(twice)} lists are in a journal twice")
-        lost = [p for p in lists if not readers[p]]
-        return found + self.model_problems(tuples, checkpoints), cut, len(lost)
+        gone = [path for path in lists if not readers[path]]
+        # The gateway forgets a list when it sends it, so what a killed run had not yet written is nowhere.
+        if wrong := set(cut + gone) - {path for path, was_killed in self.gateway.handed if was_killed}:
+            found.append(f"{len(wrong)} lists are cut or gone, though no run of their hour was killed")
+        return found + self.model_problems(tuples, checkpoints), len(cut), len(gone)
 
     def model_problems(self, tuples, checkpoints):
         numbers = {token(n): n for n in range(self.hours * DEVICES)}
@@ -177,7 +180,11 @@ class Cron:
         self.stage.let_time_pass()
         self.stage.gateway.start()
         began = time.time()
-        runs = [self.stage.begin("sweep", host=host) for host in range(2)]
+        runs = [self.stage.begin("sweep", host=0)]
+        # Without trouble one after the other, so that the second one finds no lease.
+        if is_calm:
+            runs[0].wait()
+        runs.append(self.stage.begin("sweep", host=1))
         repair = None
         if not is_calm:
             kills = chance.random() < HOST_KILLS
@@ -195,10 +202,10 @@ class Cron:
                 victim.kill()
         ended = [run.communicate(timeout=300) for run in runs]
         self.usual = self.usual if repair else max(0.3, 0.9 * self.usual + 0.1 * (time.time() - began))
-        self.stage.gateway.stop()
+        codes = [run.returncode for run in runs]
+        self.stage.gateway.stop(was_killed=-signal.SIGKILL in codes)
         if repair:
             cluster.settle()
-        codes = [run.returncode for run in runs]
         self.codes.update(codes)
         for code, (_, error) in zip(codes, ended):
             if code not in (0, -9, 4, 69, 75):
@@ -235,15 +242,13 @@ def main():
         # Hours without trouble, until nothing is left to do.
         for _ in range(5):
             codes = cron.hour(is_calm=True)
-        found, cut, lost = stage.problems()
+        found, cut, gone = stage.problems()
         print(f"{options.hours} hours, codes {dict(cron.codes)}, struck {dict(cron.struck)}; {len(gateway.handed)} lists "
-              f"handed out, {len(gateway.waiting)} left; of them cut when their reader was killed: {cut}, gone with it: {lost}")
+              f"handed out; a killed run had read {cut} of them in part, and {gone} not yet")
         if any(codes):
             found.append(f"the last hour ended with {codes}")
         if gateway.waiting:
             found.append(f"{len(gateway.waiting)} lists were never read")
-        if cut + lost > cron.struck["host"]:
-            found.append("more lists are cut or gone than runs were killed")
         if found:
             raise SystemExit(f"seed {options.seed}: " + "; ".join(found[:20]))
         print("every other list read once, every tuple counted once, 0 wrong")

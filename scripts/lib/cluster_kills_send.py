@@ -127,7 +127,7 @@ class Queue(Stage):
             if wrong:
                 found.append(f"tokens {kind}: {wrong}")
         keys = {name.lower(): int(key) for name, _, _, key in rows}
-        if any(int(i[-12:], 16) & 0xFFFFFFFFFFFF != keys[t] for i, t in self.provider.tokens.items()):
+        if any(int(i[-12:], 16) & 0xFFFFFFFFFFFF != keys.get(t) for i, t in self.provider.tokens.items()):
             found.append("an apns-id names another row")
         if len(self.provider.tokens) != len(received):
             found.append("a token has two apns-ids")
