@@ -74,23 +74,32 @@ class Cluster:
 
 
 class Stage:
-    """Tables, a feed and settings."""
+    """Tables and settings; one settings file for each host, with a state folder of its own."""
 
-    def __init__(self, cluster, program, action):
-        self.cluster, self.program, self.action = cluster, program, action
+    def __init__(self, cluster, program, action="mark", hosts=1, app="", more=""):
+        self.cluster, self.program = cluster, program
         self.home = tempfile.mkdtemp(prefix="pushsweep-kills.")
-        ports = [cluster.variable(n, "PORT") for n in (cluster.nodes if cluster.kind == "galera" else [cluster.main])]
-        self.url = "mysql://pushsweep@" + ",".join(f"localhost:{p}" for p in ports) + "/push"
         self.password = os.path.join(self.home, "password")
         shutil.copyfile(ENV[CLUSTER + "PASSWORD_FILE"], self.password)
         os.chmod(self.password, 0o600)
-        self.feed = os.path.join(self.home, "feed")
-        self.config = os.path.join(self.home, "settings.yaml")
-        key = "\n  active-users: {key: [id, device_token]}" if cluster.kind == "spider" else ""
-        with open(self.config, "w") as file:
-            file.write(f"""state: {self.home}/state
+        self.configs = [self.write_settings(host, action, app, more) for host in range(hosts)]
+
+    def url(self, user, host=0):
+        """The store of a host: each begins with another node."""
+        nodes = self.cluster.nodes if self.cluster.kind == "galera" else [self.cluster.main]
+        turned = nodes[host % len(nodes):] + nodes[:host % len(nodes)]
+        return f"mysql://{user}@" + ",".join(f"localhost:{self.cluster.variable(n, 'PORT')}" for n in turned) + "/push"
+
+    def state(self, host=0):
+        return os.path.join(self.home, f"state{host}")
+
+    def write_settings(self, host, action, app, more):
+        key = "\n  active-users: {key: [id, device_token]}" if self.cluster.kind == "spider" else ""
+        path = os.path.join(self.home, f"settings{host}.yaml")
+        with open(path, "w") as file:
+            file.write(f"""state: {self.state(host)}
 store:
-  url: {self.url}
+  url: {self.url("pushsweep", host)}
   password-file: {self.password}
   tls: {{ca: {ENV["PUSHSWEEP_TEST_MARIADB_CA"]}}}
   connect-timeout: 2s
@@ -98,49 +107,70 @@ store:
   write-timeout: 10s{key}
 policy: {{action: {action}}}
 guard: {{floor: 1000000}}
+{more}
 apps:
   - name: chat
     topic: com.example.chat
     environment: production
-""")
-        with open(self.feed, "wb") as file:
-            for number in list(range(TUPLES)) + list(range(ROWS, ROWS + UNKNOWN)):
-                file.write(struct.pack(">IH", START + 600 + number, 32) + token(number))
+{app}""")
+        return path
 
     def prepare(self):
         cluster = self.cluster
         if cluster.kind == "galera":
             cluster.sql("DROP DATABASE IF EXISTS push; CREATE DATABASE push CHARACTER SET utf8mb4")
-        account = dict(ENV, PUSHSWEEP_STORE_URL=self.url.replace("pushsweep@", "pushsweep_test@"),
+        account = dict(ENV, PUSHSWEEP_STORE_URL=self.url("pushsweep_test"),
                        PUSHSWEEP_STORE_PASSWORD=cluster.password)
         done = self.run("schema", "apply", "--create-token-table", env=account)
         if done.returncode:
             raise RuntimeError(done.stderr)
         cluster.sql("GRANT ALL ON push.* TO pushsweep")
 
-    def fill(self):
+    def empty(self):
+        """Empties the tables and removes the state folders."""
         tables = ["active_users"] + [f"pushsweep_{t}" for t in ("change", "feed", "run", "commit", "lease")]
         self.cluster.sql("; ".join(f"DELETE FROM {t}" for t in tables), database="push")
-        for first in range(0, ROWS, 1_000):
-            rows = ", ".join(
-                "('u','chat','production',X'%s',FROM_UNIXTIME(%d))" % (token(n).hex(), START + (7_200 if n < FRESH else 0))
-                for n in range(first, first + 1_000))
-            self.cluster.sql("SET time_zone = '+00:00'; INSERT INTO active_users (user_id, app_id, environment, "
-                             f"device_token, registered_at) VALUES {rows}", database="push")
-        shutil.rmtree(os.path.join(self.home, "state"), ignore_errors=True)
+        for host in range(len(self.configs)):
+            shutil.rmtree(self.state(host), ignore_errors=True)
 
-    def run(self, *words, env=None):
-        return subprocess.run([self.program, *words, "--config", self.config], capture_output=True, text=True,
+    def insert(self, table, columns, rows):
+        """Adds rows, given as SQL."""
+        for first in range(0, len(rows), 1_000):
+            self.cluster.sql(f"SET time_zone = '+00:00'; INSERT INTO {table} ({columns}) VALUES "
+                             + ", ".join(rows[first:first + 1_000]), database="push")
+
+    def register(self, devices):
+        """Adds devices, pairs of a number and a time, to the token table."""
+        self.insert("active_users", "user_id, app_id, environment, device_token, registered_at",
+                    [f"('u','chat','production',X'{token(n).hex()}',FROM_UNIXTIME({at}))" for n, at in devices])
+
+    def run(self, *words, env=None, host=0):
+        return subprocess.run([self.program, *words, "--config", self.configs[host]], capture_output=True, text=True,
                               env=env or ENV, timeout=300)
 
-    def begin(self, *words):
-        return subprocess.Popen([self.program, *words, "--config", self.config], stdout=subprocess.PIPE,
-                                stderr=subprocess.PIPE, text=True)
+    def begin(self, *words, env=None, host=0):
+        return subprocess.Popen([self.program, *words, "--config", self.configs[host]], stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, text=True, env=dict(ENV, **(env or {})))
 
     # What the tables say.
 
     def column(self, query):
         return [row[0] for row in self.cluster.sql(query, database="push")]
+
+
+class FeedStage(Stage):
+    """A captured feed, and the rows that it is about."""
+
+    def __init__(self, cluster, program, action):
+        super().__init__(cluster, program, action)
+        self.feed = os.path.join(self.home, "feed")
+        with open(self.feed, "wb") as file:
+            for number in list(range(TUPLES)) + list(range(ROWS, ROWS + UNKNOWN)):
+                file.write(struct.pack(">IH", START + 600 + number, 32) + token(number))
+
+    def fill(self):
+        self.empty()
+        self.register([(n, START + (7_200 if n < FRESH else 0)) for n in range(ROWS)])
 
     def changed(self):
         """The tokens that are marked or gone."""
@@ -226,11 +256,13 @@ class Trouble:
 
 
 def one_round(stage, trouble, random, usual, words, note):
-    """Runs a command, hurts a node meanwhile, and runs again until it ends with 0."""
+    """Runs a command, hurts a node meanwhile, and runs again until it ends with 0. Returns what was done, the
+    exit codes, and whether the first run was not over by then."""
     process = stage.begin(*words)
     time.sleep(random.uniform(0, usual))
     what = trouble.choose()
     name, repair, pause = trouble.strike(what, process)
+    met = process.poll() is None
     time.sleep(pause)
     repair()
     out, err = process.communicate(timeout=300)
@@ -241,7 +273,7 @@ def one_round(stage, trouble, random, usual, words, note):
             raise SystemExit(f"{note}, {name}: codes {codes}: {done.stderr[-2000:]}")
         done = stage.run(*words)
         codes.append(done.returncode)
-    return name, codes
+    return name, codes, met
 
 
 def main():
@@ -259,7 +291,7 @@ def main():
         parser.error("--at commit is for spider")
     chance = random.Random(options.seed)
     cluster = Cluster(options.kind, options.cluster)
-    stage = Stage(cluster, options.program, options.action)
+    stage = FeedStage(cluster, options.program, options.action)
     print(f"{options.kind}, {options.run}, {options.action}, seed {options.seed}", flush=True)
     try:
         stage.prepare()
@@ -285,13 +317,14 @@ def main():
                 print(f"without trouble: {usual:.1f} s", flush=True)
                 stage.check(wanted, options.run, "without trouble")
                 continue
-            name, codes = one_round(stage, Trouble(cluster, chance, options.at), chance, usual, words, note)
+            name, codes, met = one_round(stage, Trouble(cluster, chance, options.at), chance, usual, words, note)
             stage.check(wanted, options.run, f"{note}, {name}, codes {codes}")
             key = name.split(" ")[0] + (", no COMMIT waited" if "no COMMIT" in name else "")
-            tally.setdefault(key, []).append(tuple(codes))
-            print(f"{note}: {name}, codes {codes}: right", flush=True)
+            tally.setdefault(key, []).append((codes[0], met))
+            print(f"{note}: {name}, {'in' if met else 'after'} the run, codes {codes}: right", flush=True)
         for key, codes in sorted(tally.items()):
-            print(f"{key}: {len(codes)} rounds, {sum(c[0] == 0 for c in codes)} ended with 0 at once")
+            print(f"{key}: {len(codes)} rounds, {sum(met for _, met in codes)} met the run, "
+                  f"{sum(code == 0 for code, _ in codes)} ended with 0 at once")
         print("0 lost, 0 wrong")
     finally:
         shutil.rmtree(stage.home, ignore_errors=True)
