@@ -55,12 +55,19 @@ struct SendWords {
         return failures
     }
 
-    /// The warning about rows of senders that are gone and were closed; nil when there are none.
+    /// The warning about rows of senders that are gone, which were closed or are sent again; nil when
+    /// there are none.
     static func warning(_ reclaimed: ReclaimedRows) -> String? {
-        guard reclaimed.unknown > 0 else { return nil }
+        if reclaimed.unknown > 0 {
+            return
+                "\(reclaimed.unknown.counting("notification")) of senders that are gone are of unknown "
+                + "outcome: \(meaning)"
+        }
+        guard reclaimed.resent > 0 else { return nil }
         return
-            "\(reclaimed.unknown.counting("notification")) of senders that are gone are of unknown "
-            + "outcome: \(meaning)"
+            "\(reclaimed.resent.counting("notification")) of senders that are gone are of unknown outcome "
+            + "and are sent again under their apns-id, as send.resend-unknown says: some may be delivered "
+            + "twice"
     }
 
     /// What became of answers that a sender of this host had kept; nil when there were none. The first
