@@ -14,6 +14,8 @@ import TokenTable
 struct ReportIntake {
     private static let bytesPerPiece = 1 << 18
     private static let linesPerSign = 10_000
+    /// Tries of one transaction that takes rows. Between them the database is waited for.
+    private static let mostTries = 8
 
     let journal: EvidenceJournal
     let store: TokenTable
@@ -49,21 +51,39 @@ struct ReportIntake {
     func hasTable() throws -> Bool { try table.visibility() == .readable }
 
     /// Takes the next rows. Returns the names of their feeds, and the counts; nil when no row waits.
+    /// After a failure that passes, such as a node that is gone, the database is asked whether the rows
+    /// changed hands, and they are taken again where they did not. After another failure the next run
+    /// asks.
     func takeRows() throws -> (feeds: [String], counts: ReportCounts)? {
-        let intake = OpenIntake(name: UUID().uuidString.lowercased(), run: run)
         try journal.folder.ensureRoom()
-        var capture = newCapture(intake, from: "pushsweep_evidence")
-        do {
-            let taken = try table.take(as: intake.name, run: run) { rows in
-                for row in rows { try add(row, to: &capture) }
-                try capture.flush()
-                return capture.counts
+        for attempt in 1... {
+            let intake = OpenIntake(name: UUID().uuidString.lowercased(), run: run)
+            do {
+                return try takeRows(as: intake)
+            } catch let failure as StoreFailure
+                where failure.code == .busy && attempt < Self.mostTries
+            {
+                switch try table.resolve(intake.name, run: run) {
+                case .taken:
+                    let counts = try table.counts(of: intake.name)
+                    return (try journal.confirmIntake(intake, at: context.now()), counts)
+                case .void: try journal.dropIntake(intake)
+                }
             }
-            guard taken > 0 else { return nil }
-        } catch {
-            // It is unknown how far it came. The next run asks, and counts what was taken.
-            throw error
         }
+        return nil
+    }
+
+    private func takeRows(
+        as intake: OpenIntake
+    ) throws -> (feeds: [String], counts: ReportCounts)? {
+        var capture = newCapture(intake, from: "pushsweep_evidence")
+        let taken = try table.take(as: intake.name, run: run) { rows in
+            for row in rows { try add(row, to: &capture) }
+            try capture.flush()
+            return capture.counts
+        }
+        guard taken > 0 else { return nil }
         return (try journal.confirmIntake(intake, at: context.now()), capture.counts)
     }
 
