@@ -26,9 +26,13 @@ package final class ApartConnection: SQLConnection {
         self.ledger = ledger
     }
 
+    /// That of the rows' connection, as all that has no word of its own here.
     package var dialect: SQLDialect { rows.dialect }
+    /// Whether the rows' transaction is open.
     package var isInTransaction: Bool { rows.isInTransaction }
+    /// Bytes of the longest statement that both connections accept.
     package var mostBytes: Int { min(rows.mostBytes, ledger.mostBytes) }
+    /// Whether a foreign key of the rows is violated now.
     package var hasBrokenKeys: Bool { rows.hasBrokenKeys }
 
     /// Opens both connections.
@@ -59,16 +63,19 @@ package final class ApartConnection: SQLConnection {
         ledger.rollBack()
     }
 
+    /// Runs a statement on the rows' connection, and so do all below. Throws `SQLFailure`.
     package func query(_ sql: String, _ parameters: [SQLValue]) throws(SQLFailure) -> SQLRows {
         try rows.query(sql, parameters)
     }
 
+    /// Reads rows until they have more than `mostBytes` bytes. Throws `SQLFailure`.
     package func query(
         _ sql: String, _ parameters: [SQLValue], mostBytes: Int
     ) throws(SQLFailure) -> SQLRows {
         try rows.query(sql, parameters, mostBytes: mostBytes)
     }
 
+    /// Reads in a transaction that can change nothing; see `SQLConnection.read`.
     package func read(
         _ statement: SelectStatement, within seconds: Int, block: Int,
         _ body: (SQLRows) throws -> Void
@@ -76,15 +83,19 @@ package final class ApartConnection: SQLConnection {
         try rows.read(statement, within: seconds, block: block, body)
     }
 
+    /// Changes rows, and returns how many were found. Throws `SQLFailure`.
     package func execute(_ sql: String, _ parameters: [SQLValue]) throws(SQLFailure) -> Int {
         try rows.execute(sql, parameters)
     }
 
+    /// Runs a statement without parameters. Throws `SQLFailure`.
     package func run(_ sql: String) throws(SQLFailure) { try rows.run(sql) }
 
+    /// Changes the schema, without a time limit. Throws `SQLFailure`.
     package func runSchemaChange(_ sql: String) throws(SQLFailure) {
         try rows.runSchemaChange(sql)
     }
 
+    /// The server's description of itself. Throws `SQLFailure`.
     package func describe() throws(SQLFailure) -> ServerDescription { try rows.describe() }
 }
