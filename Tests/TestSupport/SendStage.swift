@@ -133,7 +133,8 @@ extension SendStage {
             let isRight: Bool =
                 switch row[1] {
                 case "sent": times == 1
-                case "failed", "skipped", "pending": times == 0
+                // A killed sender may leave a refusal that it had not judged yet: the row waits.
+                case "failed", "skipped", "pending", "retry": times == 0
                 case "unknown": times <= 1
                 default: false
                 }
