@@ -102,14 +102,14 @@ struct DiskFaultTests {
             [
                 Fault("pwrite64", "ENOSPC"), Fault("pread64", "EIO"), Fault("fdatasync", "EIO"),
                 Fault("openat", "EROFS"),
-            ], codes: [75, 77, 78]
+            ], codes: [69, 75, 77, 78]
         ) { $0.stage.database.sqliteFiles }
     }
 
     @Test("a single fault of the token database leaves it whole, and the next sweep completes")
     func momentarilyInTokens() throws {
         try sweeps.fail(
-            Fault.momentary, codes: [75, 77, 78], most: 8
+            Fault.momentary, codes: [69, 75, 77, 78], most: 8
         ) { $0.stage.database.sqliteFiles }
     }
 
@@ -169,14 +169,14 @@ struct SenderDiskFaultTests {
             [
                 Fault("pwrite64", "ENOSPC"), Fault("pread64", "EIO"), Fault("fdatasync", "EIO"),
                 Fault("openat", "EROFS"),
-            ], codes: [75, 77, 78]
+            ], codes: [69, 75, 77, 78]
         ) { $0.stage.database.sqliteFiles }
     }
 
     @Test("a single fault of the queue's database sends nothing twice, and the next completes")
     func momentarilyInQueue() throws {
         try senders.fail(
-            Fault.momentary, codes: [75, 77, 78], most: 8
+            Fault.momentary, codes: [69, 75, 77, 78], most: 8
         ) { $0.stage.database.sqliteFiles }
     }
 
