@@ -69,6 +69,7 @@ struct Settlement {
             isolation: isolation, lease: lease, pending: pending, chunk: chunk)
         var findings = try work.examine(entries)
         try work.redo(&findings)
+        work.examineTokenMarks(entries, &findings)
         try work.commit(findings)
         return true
     }

@@ -94,6 +94,11 @@ struct SettlementTransaction {
         for entry in entries where !entry.isTokenMark {
             sort(entry, rows[entry.written.key], into: &findings)
         }
+        return findings
+    }
+
+    /// Decides about the entries of marks in the side table, once it is known which rows refuse.
+    func examineTokenMarks(_ entries: [SettledEntry], _ findings: inout Findings) {
         let kept = keptTokens(findings)
         let gone = Set(
             findings.void.compactMap(\.entry.written.token)
@@ -109,7 +114,6 @@ struct SettlementTransaction {
             findings.done.append(entry.written)
             findings.tokenMarks.append(change)
         }
-        return findings
     }
 
     /// The tokens whose rows are changed as their entries say.
