@@ -31,7 +31,7 @@ struct ClusterBenchmark {
             ours.append(try apply.apply(node, connections: 2).total)
             load.stop()
             conflicts.append(Double(try refusals(node) - before))
-            guard try marks(plain) == marks(node) else {
+            guard try plain.marks() == node.marks() else {
                 throw BenchmarkFailure(description: "node and plain server have different marks")
             }
             context.note(
@@ -59,14 +59,6 @@ struct ClusterBenchmark {
             "SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_local_bf_aborts', "
                 + "'wsrep_local_cert_failures')")
         return (0..<rows.count).reduce(0) { $0 + (rows[$1, 1].count ?? 0) }
-    }
-
-    private func marks(_ table: LargeTable) throws -> String {
-        let rows = try table.sql.query(
-            "SELECT COUNT(*), SUM(CRC32(CONCAT(id, invalidated_at, invalid_reason))), "
-                + "(SELECT COUNT(*) FROM pushsweep_change) FROM active_users "
-                + "WHERE invalidated_at IS NOT NULL")
-        return rows.row(0).map { $0.text ?? "\($0.count ?? -1)" }.joined(separator: " ")
     }
 }
 

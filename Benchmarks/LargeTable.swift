@@ -56,7 +56,7 @@ enum BenchmarkServer {
 /// A MariaDB database with a large table of tokens, and evidence about a tenth of them. Of the
 /// evidence, 80 % meets a row registered before it, 10 % one registered after it, 10 % none.
 final class LargeTable {
-    let settings: StoreSettings
+    private(set) var settings: StoreSettings
     let sql: any SQLConnection
     /// Evidence in token order.
     let evidence: [TokenEvidence]
@@ -65,11 +65,14 @@ final class LargeTable {
     /// Name of the database.
     let database: String
 
+    /// Makes a table in a database of its own, named by the process and `name`. `count` is the number
+    /// of statements of evidence; nil for a tenth of the rows.
     package init(
-        rows: Int, on server: BenchmarkServer = .main, _ context: BenchmarkContext
+        rows: Int, on server: BenchmarkServer = .main, name: String = "",
+        evidenceOf count: Int? = nil, _ context: BenchmarkContext
     ) throws {
         self.rows = rows
-        database = "ps_bench_\(getpid())"
+        database = "ps_bench_\(getpid())\(name)"
         try Self.connection(BenchmarkServer.settings(database: "mysql", on: server).settings)
             .run("CREATE DATABASE \(database)")
         settings = try BenchmarkServer.settings(database: database, on: server).settings
@@ -79,7 +82,7 @@ final class LargeTable {
         }
         context.note("filling a table of \(rows) rows")
         try Self.fill(sql, rows)
-        evidence = try Self.evidence(sql, rows)
+        evidence = try Self.evidence(sql, rows, count)
         try stage()
         context.note("\(evidence.count) statements of evidence staged")
     }
@@ -110,11 +113,15 @@ final class LargeTable {
         try sql.run("ANALYZE TABLE active_users")
     }
 
-    private static func evidence(_ sql: any SQLConnection, _ rows: Int) throws -> [TokenEvidence] {
+    private static func evidence(
+        _ sql: any SQLConnection, _ rows: Int, _ count: Int?
+    ) throws -> [TokenEvidence] {
+        // Ten of the evidence are ten rows and a token without one; the rows are spread over the table.
+        let step = max(1, rows / (count ?? rows / 10) / 10) * 10
         let found = try sql.query(
-            "SELECT device_token FROM active_users WHERE id % 10 = 0 AND id <= \(rows * 9 / 10) "
+            "SELECT device_token FROM active_users WHERE id % \(step) = 0 AND id <= \(rows * 9 / 10) "
                 + "UNION ALL SELECT UNHEX(SHA2(CONCAT('unknown', id), 256)) FROM active_users "
-                + "WHERE id % 90 = 0 AND id <= \(rows * 9 / 10) ORDER BY 1")
+                + "WHERE id % \(step * 9) = 0 AND id <= \(rows * 9 / 10) ORDER BY 1")
         let june: Int64 = 1_717_200_000_000
         return (0..<found.count).compactMap { row in
             guard case .bytes(let bytes) = found[row, 0], let token = DeviceToken(bytes) else {
@@ -144,6 +151,22 @@ final class LargeTable {
         try sql.commit()
         try sql.run("CREATE TABLE kept SELECT * FROM active_users WHERE id % 10 = 0")
         try sql.run("ANALYZE TABLE staging")
+    }
+
+    /// Spreads the table over shards of the Spider cluster, by `key` or `range` of the tokens.
+    func spread(by partitioning: String, shards: Int) throws {
+        let process = Process()
+        process.executableURL = URL(filePath: "scripts/cluster")
+        process.arguments = [
+            "spider", "spread", "\(database).active_users", "device_token", partitioning,
+            "\(shards)",
+        ]
+        try process.run()
+        process.waitUntilExit()
+        guard process.terminationStatus == 0 else {
+            throw BenchmarkFailure(description: "scripts/cluster spider spread failed")
+        }
+        settings.mapping.key = ["id", "device_token"]
     }
 
     /// Restores the table, and waits for the server's background work.
@@ -188,6 +211,15 @@ final class LargeTable {
 
         """.write(toFile: file, atomically: true, encoding: .utf8)
         return file
+    }
+
+    /// The number of marks and a sum over them, and the number of entries in the ledger.
+    func marks() throws -> String {
+        let rows = try sql.query(
+            "SELECT COUNT(*), SUM(CRC32(CONCAT(id, invalidated_at, invalid_reason))), "
+                + "(SELECT COUNT(*) FROM pushsweep_change) FROM active_users "
+                + "WHERE invalidated_at IS NOT NULL")
+        return rows.row(0).map { $0.text ?? "\($0.count ?? -1)" }.joined(separator: " ")
     }
 
     /// A few numbers about the table and the ledger that differ when the content differs.

@@ -67,6 +67,22 @@ struct Benchmark: Sendable {
             needsMariaDB: true, cluster: "galera",
             run: { try ClusterBenchmark(context: $0, writers: 4).run() }),
         Benchmark(
+            name: "apply-spider",
+            summary:
+                "marking on a Spider node over three shards cut by ranges of tokens, per token, against "
+                + "one shard",
+            needsMariaDB: true, cluster: "spider", run: { try SpiderBenchmark(context: $0).run() }),
+        Benchmark(
+            name: "guard",
+            summary:
+                "whether a removal is a small share of 8 million living rows, against a count of them",
+            needsMariaDB: true, run: { try SizeBenchmark($0).guardQuestion() }),
+        Benchmark(
+            name: "size",
+            summary:
+                "a whole replay of 500,000 tuples into a table of 20 million rows, against one of 2 million",
+            needsMariaDB: true, run: { try SizeBenchmark($0).replay() }),
+        Benchmark(
             name: "import",
             summary:
                 "importing a million JSON lines of another sender's log, against jq -c . and wc -l",

@@ -22,8 +22,23 @@ struct SizingTests {
             sizing.lost()
             #expect(sizing.size == expected)
         }
-        for _ in 0..<20 { sizing.committed(sizing.size, in: 0) }
+        for _ in 0..<120 { sizing.committed(sizing.size, in: 0) }
         #expect(sizing.size == 5_000)
+    }
+
+    @Test("after a lost conflict the chunk grows by a sixteenth until 64 chunks were committed")
+    func growsCarefully() {
+        var sizing = ChunkSizing(first: 3_200)
+        sizing.lost()
+        sizing.committed(1_600, in: 1)
+        #expect(sizing.size == 1_700)
+        // Each loss starts the count again.
+        for _ in 0..<62 { sizing.committed(sizing.size, in: ChunkSizing.aim) }
+        sizing.lost()
+        for _ in 0..<64 { sizing.committed(sizing.size, in: ChunkSizing.aim) }
+        #expect(sizing.size == 850)
+        sizing.committed(850, in: 1)
+        #expect(sizing.size == 1_275)
     }
 
     @Test("large rows shrink the chunk down to one token, and growth respects their size")
@@ -56,6 +71,14 @@ struct SizingTests {
         #expect(pauses(0) == [25, 50, 100, 200, 400, 800, 1_000, 1_000, 1_000])
         #expect(pauses(0.999).allSatisfy { $0 <= 2_000 })
         #expect(zip(pauses(0), pauses(0.5)).allSatisfy { $0 < $1 })
+    }
+
+    @Test("pauses after conflicts start short and grow to the same limit")
+    func pausesAfterConflicts() {
+        let pauses = (1...12).map {
+            Pacing(random: { 0 }).pause(after: $0, ofConflict: true)
+        }
+        #expect(pauses == [2, 5, 10, 20, 40, 80, 160, 320, 640, 1_000, 1_000, 1_000])
     }
 
     @Test("lists in statements have few different lengths and repeat their last entry")

@@ -60,13 +60,18 @@ node_run_sql() {
         --socket="$CLUSTER_HOME/node/$1/sock" --user=root ${2:+"$2"}
 }
 
-# Spreads a table of the Spider node over the shards by the values of a column, with its rows. A unique
-# key has to contain the column: the primary key gets it as its last one, another unique key without it is
-# refused, since no shard can see the other shards' rows.
+# Spreads a table of the Spider node over the shards by the values of a column, with its rows: `key` by a
+# hash of the value, `range` by the value itself, so that tokens which follow each other are on one shard. A
+# unique key has to contain the column: the primary key gets it as its last one, another unique key without
+# it is refused, since no shard can see the other shards' rows.
 spider_spread() {
-    local database=${1%%.*} table=${1#*.} column=${2:-} create form shard parts="" bad
+    local database=${1%%.*} table=${1#*.} column=${2:-} by=${3:-key} names create form shard parts="" bad bound=""
     [[ ${1:-} =~ ^[A-Za-z0-9_]+\.[A-Za-z0-9_]+$ && $column =~ ^[A-Za-z0-9_]+$ ]] ||
         usage "spread wants DATABASE.TABLE and a COLUMN, found '${1:-}' and '$column'"
+    [[ $by =~ ^(key|range)$ ]] || usage "spread wants key or range after the column, found '$by'"
+    [[ ${4:-3} =~ ^[1-3]$ ]] || usage "spread wants 1, 2 or 3 shards, found '$4'"
+    mapfile -t names < <(node_names | grep -v '^spider$')
+    names=("${names[@]:0:${4:-3}}")
     create=$(echo "SHOW CREATE TABLE \`$table\`" | node_run_sql spider "$database" | sed '1s/^[^\t]*\t//')
     case $create in
     *ENGINE=InnoDB*) ;;
@@ -75,18 +80,40 @@ spider_spread() {
     form=$(sed "/^  PRIMARY KEY/{/\`$column\`/!s/)/,\`$column\`)/;}; s/ AUTO_INCREMENT=[0-9]*//" <<<"$create")
     bad=$(grep '^  UNIQUE KEY' <<<"$form" | grep -v "\`$column\`" || true)
     [ -z "$bad" ] || cluster_fail "table $1 has a unique key without $column:$bad"
-    for shard in $(node_names); do
-        [ "$shard" != spider ] || continue
+    for shard in "${names[@]}"; do
         { echo "CREATE DATABASE IF NOT EXISTS \`$database\`; USE \`$database\`;" && echo "$form"; } |
             node_run_sql "$shard"
-        parts+=", PARTITION $shard COMMENT = 'srv \"$shard\"'"
+        [ "$by" = key ] || bound=$(spider_bound "$shard" "$form" "$column")
+        parts+=", PARTITION $shard $bound COMMENT = 'srv \"$shard\"'"
     done
+    local partitioning="KEY (\`$column\`)"
+    [ "$by" = key ] || partitioning="RANGE COLUMNS (\`$column\`)"
     node_run_sql spider "$database" <<SQL
 RENAME TABLE \`$table\` TO \`${table}_before\`;
 ${form/ENGINE=InnoDB/ENGINE=SPIDER}
   COMMENT='wrapper "mysql", database "$database", table "$table"'
-  PARTITION BY KEY (\`$column\`) (${parts#, });
+  PARTITION BY $partitioning (${parts#, });
 INSERT INTO \`$table\` SELECT * FROM \`${table}_before\`;
 DROP TABLE \`${table}_before\`;
 SQL
+}
+
+# The end of a shard's range, a third or a half of all first bytes: of the bytes themselves in a binary column,
+# of their hexadecimal digits in a text. The last shard has no end. `names` are the shards.
+spider_bound() {
+    local place=0 each digits
+    for each in "${names[@]}"; do
+        place=$((place + 1))
+        [ "$each" != "$1" ] || break
+    done
+    if [ $place = ${#names[@]} ]; then
+        echo "VALUES LESS THAN (MAXVALUE)"
+        return
+    fi
+    digits=$(printf %02x $((256 * place / ${#names[@]})))
+    if grep -qE "^  \`$3\` (var)?binary" <<<"$2"; then
+        echo "VALUES LESS THAN (x'$digits')"
+    else
+        echo "VALUES LESS THAN ('$digits')"
+    fi
 }

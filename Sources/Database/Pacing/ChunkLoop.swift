@@ -143,6 +143,10 @@ package struct ChunkLoop {
 // transaction. The target is a third of the 150 ms limit for the longest, because on a busy server
 // single chunks take three times the usual time.
 //
+// The probability of such a loss grows with the square of the size: more rows are locked, for longer. On
+// a Galera cluster with busy writers a chunk that met the target time would lose nearly always, and grow
+// to that size again after each halving. So for a while after a loss the size grows by small steps.
+//
 // Whole rows are kept in memory until they are in the ledger, so bytes limit a chunk too. A chunk whose
 // rows exceed the limit is given up during the read and redone with fewer tokens, down to one. The bytes
 // of a committed chunk show how far the next may grow. Tables of small rows never reach the limit.
@@ -160,17 +164,21 @@ package struct ChunkSizing: Hashable, Sendable {
 
     /// The number of tokens in the next chunk.
     private(set) var size: Int
+    /// The chunks that are to commit before the size grows by large steps again.
+    private var careful = 0
 
     /// Starts with a size for the first chunk.
     init(first: Int) { size = first }
 
     /// Adjusts the size after a committed chunk. A full step to the size that would have met the
-    /// target could overshoot after one unusual chunk, so growth is at most by half.
+    /// target could overshoot after one unusual chunk, so growth is at most by half, and by a
+    /// sixteenth for 64 chunks after a loss.
     mutating func committed(_ tokens: Int, in milliseconds: Double, bytes: Int = 0) {
         // The time of a short last chunk predicts little about a long one.
         guard tokens * 2 >= size else { return }
         let fitting = Double(tokens) * Self.aim / max(milliseconds, 0.1)
-        size = Self.clamped(min(fitting, Double(size) * 1.5))
+        size = Self.clamped(min(fitting, Double(size) * (careful > 0 ? 1.0625 : 1.5)))
+        careful = max(0, careful - 1)
         if bytes > 0 { size = min(size, max(1, tokens * (Self.mostBytes / 4 * 3) / bytes)) }
     }
 
@@ -180,7 +188,10 @@ package struct ChunkSizing: Hashable, Sendable {
     }
 
     /// Halves the size after a chunk that lost against another transaction.
-    mutating func lost() { size = min(size, Self.clamped(Double(size) / 2)) }
+    mutating func lost() {
+        size = min(size, Self.clamped(Double(size) / 2))
+        careful = 64
+    }
 
     private static func clamped(_ size: Double) -> Int {
         min(max(Int(size), range.lowerBound), range.upperBound)

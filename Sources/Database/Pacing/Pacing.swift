@@ -45,9 +45,11 @@ package struct Pacing: Sendable {
     }
 
     /// Milliseconds to pause after a failed try (the first is 1): between half and all of 50, 100,
-    /// 200, … 2000. Jittered, so that two senders that collided do not collide again at once.
-    func pause(after attempt: Int) -> Int {
-        let whole = min(50.0 * Double(1 << min(max(attempt, 1) - 1, 10)), 2_000)
+    /// 200, … 2000. After a conflict they start at 5, because the other transaction is over by then.
+    /// Jittered, so that two senders that collided do not collide again at once.
+    func pause(after attempt: Int, ofConflict: Bool = false) -> Int {
+        let first = ofConflict ? 5.0 : 50.0
+        let whole = min(first * Double(1 << min(max(attempt, 1) - 1, 10)), 2_000)
         return Int(whole * (0.5 + random() / 2))
     }
 

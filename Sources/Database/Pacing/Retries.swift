@@ -57,7 +57,8 @@ struct RetryClock {
             throw StoreFailure(failure, while: doing, triedFor: elapsed)
         }
         // The last try is at the end of the patience, not before it.
-        let pause = max(1, min(pacing.pause(after: failures), Int(left.rounded(.up))))
+        let whole = pacing.pause(after: failures, ofConflict: failure.kind == .conflict)
+        let pause = max(1, min(whole, Int(left.rounded(.up))))
         paused += pause
         pacing.sleep(pause)
     }
