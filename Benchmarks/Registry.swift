@@ -67,6 +67,11 @@ struct Benchmark: Sendable {
             needsMariaDB: true, cluster: "galera",
             run: { try ClusterBenchmark(context: $0, writers: 4).run() }),
         Benchmark(
+            name: "senders-galera",
+            summary: "three senders on three Galera nodes, against three on one node",
+            needsMariaDB: true, cluster: "galera",
+            run: { try ClusterSendersBenchmark($0).run() }),
+        Benchmark(
             name: "apply-spider",
             summary:
                 "marking on a Spider node over three shards cut by ranges of tokens, per token, against "

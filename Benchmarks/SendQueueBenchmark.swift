@@ -134,7 +134,8 @@ final class QueueTable {
     /// The address of the database in the form of a settings file.
     let address: String
     private let sql: any SQLConnection
-    private let database: String
+    /// Name of the database.
+    let database: String
     private let rows: Int
 
     init(rows: Int, _ context: BenchmarkContext) throws {
@@ -156,6 +157,13 @@ final class QueueTable {
     }
 
     deinit { try? sql.run("DROP DATABASE \(database)") }
+
+    /// The number of rows that have no final state.
+    func unsent() throws -> Int {
+        try sql.query(
+            "SELECT COUNT(*) FROM push_queue WHERE answered_at IS NULL", []
+        ).scalar?.count ?? -1
+    }
 
     /// Restores the queue and the marks for the next run.
     func refill() throws {

@@ -50,35 +50,39 @@ struct ReportIntake {
     /// Whether other senders report in this database.
     func hasTable() throws -> Bool { try table.visibility() == .readable }
 
-    /// Takes the next rows. Returns the names of their feeds, and the counts; nil when no row waits.
-    /// After a failure that passes, such as a node that is gone, the database is asked whether the rows
-    /// changed hands, and they are taken again where they did not. After another failure the next run
-    /// asks.
-    func takeRows() throws -> (feeds: [String], counts: ReportCounts)? {
+    /// Takes the next rows, at most `limit`. Returns the names of their feeds, and the counts; nil when no
+    /// row waits. Where the server refuses a transaction with so many rows, the limit is halved. After a
+    /// failure that passes, such as a node that is gone, the database is asked whether the rows changed
+    /// hands, and they are taken again where they did not. After another failure the next run asks.
+    func takeRows(
+        atMost limit: inout Int
+    ) throws -> (feeds: [String], counts: ReportCounts)? {
         try journal.folder.ensureRoom()
-        for attempt in 1... {
+        var triesLeft = Self.mostTries
+        while true {
             let intake = OpenIntake(name: UUID().uuidString.lowercased(), run: run)
             do {
-                return try takeRows(as: intake)
-            } catch let failure as StoreFailure
-                where failure.code == .busy && attempt < Self.mostTries
-            {
-                switch try table.resolve(intake.name, run: run) {
-                case .taken:
-                    let counts = try table.counts(of: intake.name)
-                    return (try journal.confirmIntake(intake, at: context.now()), counts)
-                case .void: try journal.dropIntake(intake)
-                }
+                return try takeRows(as: intake, atMost: limit)
+            } catch let refusal as IntakeTooLarge {
+                guard limit > 1 else { throw refusal.failure }
+                limit /= 2
+            } catch let failure as StoreFailure where failure.code == .busy && triesLeft > 1 {
+                triesLeft -= 1
+            }
+            switch try table.resolve(intake.name, run: run) {
+            case .taken:
+                let counts = try table.counts(of: intake.name)
+                return (try journal.confirmIntake(intake, at: context.now()), counts)
+            case .void: try journal.dropIntake(intake)
             }
         }
-        return nil
     }
 
     private func takeRows(
-        as intake: OpenIntake
+        as intake: OpenIntake, atMost limit: Int
     ) throws -> (feeds: [String], counts: ReportCounts)? {
         var capture = newCapture(intake, from: "pushsweep_evidence")
-        let taken = try table.take(as: intake.name, run: run) { rows in
+        let taken = try table.take(as: intake.name, run: run, limit: limit) { rows in
             for row in rows { try add(row, to: &capture) }
             try capture.flush()
             return capture.counts

@@ -206,13 +206,16 @@ package struct Sweep: RecordedRun {
                 try previewReports(opened, applier)
                 return true
             }
-            while !context.interrupt.isTripped, let taken = try intake.takeRows() {
+            var limit = EvidenceIntake.mostRows
+            while !context.interrupt.isTripped,
+                let taken = try intake.takeRows(atMost: &limit)
+            {
                 outcome.report.add(IntakeReport(taken.counts))
                 for feed in taken.feeds
                 where try apply(applier.journal.feed(feed), with: applier, resumed: false) {
                     return false
                 }
-                if taken.counts.reports < EvidenceIntake.mostRows { break }
+                if taken.counts.reports < limit { break }
             }
             return true
         } catch {

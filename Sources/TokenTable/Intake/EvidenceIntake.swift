@@ -116,7 +116,8 @@ package struct EvidenceIntake {
     /// name.
     ///
     /// - Throws: any failure. Then it is unknown whether the rows changed hands; ask with `resolve`.
-    ///   The errors of `keep`; then they did not.
+    ///   The errors of `keep`; then they did not. `IntakeTooLarge` where the server refuses a
+    ///   transaction with so many rows.
     package func take(
         as name: String, run: String, limit: Int = mostRows,
         keep: ([EvidenceRow]) throws -> ReportCounts
@@ -152,7 +153,9 @@ package struct EvidenceIntake {
             return taken
         } catch let failure as SQLFailure {
             connection.rollBack()
-            throw StoreFailure(failure, while: "taking rows out of pushsweep_evidence")
+            let sentence = StoreFailure(failure, while: "taking rows out of pushsweep_evidence")
+            if failure.kind == .tooLarge { throw IntakeTooLarge(failure: sentence) }
+            throw sentence
         } catch {
             connection.rollBack()
             throw error
@@ -270,6 +273,13 @@ package struct EvidenceIntake {
         try found.require(width: 9)
         return (0..<found.count).map { EvidenceRow(found.row($0), connection.dialect) }
     }
+}
+
+/// The server or its cluster limits the size of a transaction, and the rows taken together exceed it. With
+/// fewer rows it may be accepted.
+package struct IntakeTooLarge: Error {
+    /// The failure to report where not even one row is accepted.
+    package let failure: StoreFailure
 }
 
 extension SQLValue {
