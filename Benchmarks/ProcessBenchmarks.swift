@@ -48,6 +48,8 @@ struct ProcessBenchmarks {
             met: cpu < 50 && peak < 32, extra: ["peakMiB": peak, "firstRunMilliseconds": first])
     }
 
+    /// A sweep of a generated list. The default of `max-bytes` would hold a list of more than 28 million
+    /// tuples.
     private func sweep(_ tuples: Int, isFirst: Bool = true) throws -> FinishedProcess {
         let state = place.file("state")
         if isFirst { try? FileManager.default.removeItem(atPath: state) }
@@ -63,7 +65,8 @@ struct ProcessBenchmarks {
             environment: production
             certificate: {file: \(certificates.certificate(.client)), \
         key: \(certificates.key(.client))}
-            feedback: {host: 127.0.0.1, port: \(gateway.port), ca: \(certificates.authority)}
+            feedback: {host: 127.0.0.1, port: \(gateway.port), ca: \(certificates.authority), \
+        max-bytes: 16GiB}
 
         """.write(toFile: settings, atomically: true, encoding: .utf8)
         let work = SchemaWork(
