@@ -59,6 +59,7 @@ struct ProcessBenchmarks {
         try """
         state: \(state)
         store: {url: "sqlite://tokens.sqlite"}
+        guard: {floor: 1000000000}
         apps:
           - name: chat
             topic: com.example.chat
