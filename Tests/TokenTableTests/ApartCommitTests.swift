@@ -168,6 +168,39 @@ struct ApartCommitTests {
             try shards.first.count("SELECT COUNT(*) FROM pushsweep_change WHERE seq < 0") == 45)
     }
 
+    @Test("a time beside a column of two values stays only where a row was set dead")
+    func livingColumn() throws {
+        let shards = try Shards()
+        for shard in [shards.first, shards.second] {
+            try shard.execute("ALTER TABLE active_users ADD active INTEGER NOT NULL DEFAULT 1")
+        }
+        func living(_ mapping: inout TableMapping) {
+            mapping.living = LivingMapping(column: "active", living: "1", dead: "0")
+        }
+        let (store, _) = try shards.store(halfCommit: 2, .other, ledger: [], living)
+        #expect(throws: StoreFailure.self) {
+            try store.apply(Self.evidence, feed: "f", run: "one")
+        }
+        // On the second shard one device comes back, and one row refuses the change by now.
+        try shards.second.execute(
+            "UPDATE active_users SET registered_at = ? WHERE device_token = ?",
+            [shards.second.time(start + 120_000), .bytes(DeviceToken.numbered(1).bytes)])
+        try shards.second.execute(
+            "CREATE TRIGGER held BEFORE UPDATE ON active_users FOR EACH ROW "
+                + "IF OLD.device_token = X'\(DeviceToken.numbered(5).hex)' THEN "
+                + "SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'held'; END IF")
+        let (next, _) = try shards.store(ledger: [], living)
+        try next.settlePending(lease: nil)
+        let progress = try next.apply(Self.evidence, feed: "f", run: "two")
+        #expect(
+            progress.counts
+                == OutcomeCounts(applied: 148, newer: 51, unknown: 40, refused: 1))
+        let dead = try shards.texts(
+            "SELECT LOWER(HEX(device_token)) FROM active_users WHERE active = 0")
+        let times = try shards.first.texts("SELECT token FROM pushsweep_invalid").map { $0[0] }
+        #expect(dead.count == 148 && times.sorted() == dead)
+    }
+
     @Test("a pending chunk whose rows are named by another key than the settings say is left alone")
     func changedKey() throws {
         let shards = try Shards()
