@@ -72,6 +72,10 @@ struct Benchmark: Sendable {
             needsMariaDB: true, cluster: "galera",
             run: { try ClusterSendersBenchmark($0).run() }),
         Benchmark(
+            name: "failover-galera",
+            summary: "seconds from the kill of the node at work to the end of the run with 0",
+            needsMariaDB: true, cluster: "galera", run: { try FailoverBenchmark($0).run() }),
+        Benchmark(
             name: "apply-spider",
             summary:
                 "marking on a Spider node over three shards cut by ranges of tokens, per token, against "

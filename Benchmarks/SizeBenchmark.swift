@@ -69,7 +69,7 @@ struct SizeBenchmark {
         try (String(contentsOfFile: settings, encoding: .utf8) + "guard: {floor: 1000000000}\n")
             .write(toFile: settings, atomically: true, encoding: .utf8)
         let feed = place.file("feed")
-        try writeFeed(table.evidence, to: feed)
+        try FeedFile.write(table.evidence, to: feed)
         let (time, process) = try seconds {
             try FinishedProcess(
                 "pushsweep", ["replay", feed, "--app", "chat", "--config", settings])
@@ -98,17 +98,6 @@ struct SizeBenchmark {
                 "table-MiB": try mebibytes("active_users"),
                 "ledger-entries": Double(entries.scalar?.count ?? 0),
             ])
-    }
-
-    private func writeFeed(_ evidence: [TokenEvidence], to path: String) throws {
-        var bytes: [UInt8] = []
-        bytes.reserveCapacity(evidence.count * 38)
-        for item in evidence {
-            let time = UInt32(item.time.rawValue / 1_000)
-            for shift in [24, 16, 8, 0] { bytes.append(UInt8(truncatingIfNeeded: time >> shift)) }
-            bytes += [0, UInt8(item.token.count)] + item.token.bytes
-        }
-        try Data(bytes).write(to: URL(filePath: path))
     }
 
     /// Milliseconds until the guard knows that 10,000 removals are less than half a percent of 8 million
