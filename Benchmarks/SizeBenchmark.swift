@@ -1,7 +1,7 @@
 // Whether time and memory follow the size of the feed and not that of the table. The same 500,000
 // statements of evidence, as bytes of a feed, are replayed into a table of 20 million rows and into one of
 // 2 million. Where the server's memory does not hold the table, each token costs reads of its disk; give
-// the server more by PUSHSWEEP_BENCH_POOL to measure without. Beside it what the run leaves: bytes of the journal, and of the ledger as the engine counts
+// the server more by PUSHSWEEP_TEST_BENCH_POOL to measure without. Beside it what the run leaves: bytes of the journal, and of the ledger as the engine counts
 // them.
 //
 // The guard's question, whether a removal is more than a share of the living rows, is the one step of a
