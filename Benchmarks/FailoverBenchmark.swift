@@ -27,7 +27,7 @@ struct FailoverBenchmark {
             let undisturbed = try replay(table, killing: nil)
             whole.append(undisturbed)
             let marks = try table.marks()
-            waits.append(try replay(table, killing: undisturbed / 2))
+            waits.append(try replay(table, killing: undisturbed / 4))
             guard try table.marks() == marks else {
                 throw BenchmarkFailure(description: "the marks differ after the kill")
             }
