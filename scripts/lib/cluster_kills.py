@@ -147,10 +147,10 @@ def main():
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
     parser.add_argument("--run", choices=["sweep", "undo"], default="sweep")
     parser.add_argument("--action", choices=["mark", "delete"], default="mark")
-    parser.add_argument("--at", choices=["random", "commit"], default="random")
+    parser.add_argument("--at", choices=["random", "commit", "cut"], default="random")
     options = parser.parse_args()
-    if options.at == "commit" and options.kind != "spider":
-        parser.error("--at commit is for spider")
+    if options.at != "random" and options.kind != "spider":
+        parser.error(f"--at {options.at} is for spider")
     stage = FeedStage(Cluster(options.kind, options.cluster), options.program, options.action)
     print(f"{options.kind}, {options.run}, {options.action}, seed {options.seed}", flush=True)
     try:

@@ -198,8 +198,8 @@ class Trouble:
         self.cluster, self.random, self.mode = cluster, random, mode
 
     def choose(self):
-        kinds = ["commit-main", "commit-shard"] if self.mode == "commit" else self.KINDS[self.cluster.kind]
-        return self.random.choice(kinds)
+        return self.random.choice({"commit": ["commit-main", "commit-shard"], "cut": ["commit-cut"]}.get(
+            self.mode, self.KINDS[self.cluster.kind]))
 
     def prepare(self, what):
         """Before the run; returns its environment. A proxy that is going to `turn` does not split yet, so that
@@ -253,7 +253,8 @@ class Trouble:
         return f"drop {proxy.ends_commit} a COMMIT", repair, self.random.uniform(0.1, 1)
 
     def during_commit(self, what, process):
-        """Lets a shard block its commits, and kills it or the Spider node while a COMMIT waits for it."""
+        """Lets a shard block its commits, and kills it or the Spider node while a COMMIT waits for it; or cuts the
+        shard off, which then commits, and nobody hears of it."""
         cluster = self.cluster
         shard = self.random.choice(cluster.nodes[1:])
         victim = cluster.main if what == "commit-main" else shard
@@ -270,10 +271,15 @@ class Trouble:
                 time.sleep(0.1)
                 rows = cluster.sql("SELECT INFO FROM information_schema.processlist WHERE USER = 'pushsweep'", check=False)
                 waits = any(row[0].upper().startswith("COMMIT") for row in rows)
+        action = "isolate" if what == "commit-cut" else "kill"
         if waits:
-            cluster.act(victim, "kill")
+            cluster.act(victim, action)
+        if waits and action == "isolate":
+            (number,), = cluster.sql("SELECT ID FROM information_schema.processlist WHERE INFO LIKE 'DO SLEEP%'", shard)
+            cluster.sql(f"KILL {number}", shard)
         block.kill()
         block.wait()
         if not waits:
             return f"{what} {shard}, no COMMIT waited", lambda: None, 0
-        return f"{what} {shard} in a COMMIT", lambda: cluster.act(victim, "start"), self.random.uniform(0.1, 1)
+        return f"{what} {shard} in a COMMIT", lambda: cluster.act(victim, self.REPAIRS[action]), self.random.uniform(
+            0.1, 6 if action == "isolate" else 1)
