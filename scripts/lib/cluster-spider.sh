@@ -66,6 +66,8 @@ spider_link() {
     echo "$port"
 }
 
+link_names() { ls "$CLUSTER_HOME/link"; }
+
 link_process() {
     local pid
     pid=$(cat "$CLUSTER_HOME/link/$1/process" 2>/dev/null) || return 1
@@ -77,7 +79,7 @@ cluster_node_action() {
     local signal pid each shards=("$1")
     case $2 in isolate) signal=USR1 ;; rejoin) signal=USR2 ;; *) return 1 ;; esac
     [ -d "$CLUSTER_HOME/link" ] || cluster_fail "the shards have no links to cut; start the cluster with --links"
-    [ "$1" != spider ] || mapfile -t shards < <(ls "$CLUSTER_HOME/link")
+    [ "$1" != spider ] || mapfile -t shards < <(link_names)
     for each in "${shards[@]}"; do
         pid=$(link_process "$each") || cluster_fail "the link to $each is down"
         kill -s "$signal" "$pid"
@@ -87,7 +89,7 @@ cluster_node_action() {
 cluster_extra_status() {
     local name pid
     [ -d "$CLUSTER_HOME/link" ] || return 0
-    for name in $(ls "$CLUSTER_HOME/link"); do
+    for name in $(link_names); do
         if pid=$(link_process "$name"); then
             echo "spider link to $name: running, port $(cut -d ' ' -f 2 "$CLUSTER_HOME/link/$name/words"), process $pid"
         else
@@ -99,7 +101,7 @@ cluster_extra_status() {
 cluster_extra_stop() {
     local name pid
     [ -d "$CLUSTER_HOME/link" ] || return 0
-    for name in $(ls "$CLUSTER_HOME/link"); do
+    for name in $(link_names); do
         ! pid=$(link_process "$name") || kill "$pid"
     done
 }
