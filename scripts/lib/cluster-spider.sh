@@ -2,10 +2,11 @@
 # shellcheck disable=SC2154  # read_options of scripts/cluster sets the options of the start
 # Spider: a server without token rows of its own, which sends every statement on to shards. The tables that
 # Pushsweep keeps stay local on it (InnoDB); only the token table is spread, by `spread`. The nodes are
-# `spider` and `shard1` to `shard3`.
+# `spider` and `shard1` to `shard3`. With --links each shard is behind a link that can be cut: `isolate` of a
+# shard cuts it off from the Spider node, of the Spider node from all shards.
 
 cluster_start() {
-    local name spider=() plugin
+    local name port spider=() plugin
     parts_need mariadb-plugin-spider
     plugin=$(parts_file /usr/lib/mysql/plugin/ha_spider.so)
     node_make spider "$pool" --plugin-dir="$(dirname "$plugin")" --plugin-load-add=ha_spider \
@@ -20,8 +21,10 @@ cluster_start() {
     done
     for name in $(node_names); do
         [ "$name" != spider ] || continue
+        port=$(node_port "$name")
+        [ "$links" = no ] || port=$(spider_link "$name" "$port")
         spider+=("CREATE SERVER $name FOREIGN DATA WRAPPER mysql OPTIONS (HOST '127.0.0.1', DATABASE 'push',
-            PORT $(node_port "$name"), USER 'pushsweep_test', PASSWORD '$(cat "$CLUSTER_HOME/password")');")
+            PORT $port, USER 'pushsweep_test', PASSWORD '$(cat "$CLUSTER_HOME/password")');")
     done
     # On stdin, since a word of a command can be seen by everybody.
     echo "${spider[*]}" | node_run_sql spider
@@ -45,6 +48,63 @@ SQL
 }
 
 cluster_start_node() { node_start "$1"; }
+
+# Starts the link to a shard and prints its port: spider_link SHARD PORT-OF-THE-SHARD
+spider_link() {
+    local folder=$CLUSTER_HOME/link/$1 port tries=100
+    mkdir -p "$folder"
+    port=$(cluster_port)
+    # The shell that asks for the port waits for everybody who may still write to it.
+    setsid python3 -B scripts/lib/cluster_link.py "$port" "$2" </dev/null >"$folder/log" 2>&1 &
+    echo $! >"$folder/process"
+    echo "cluster_link.py $port $2" >"$folder/words"
+    until (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; do
+        tries=$((tries - 1))
+        [ $tries -gt 0 ] || cluster_fail "the link to $1 does not answer: $(cat "$folder/log")"
+        sleep 0.1
+    done
+    echo "$port"
+}
+
+link_names() { ls "$CLUSTER_HOME/link"; }
+
+link_process() {
+    local pid
+    pid=$(cat "$CLUSTER_HOME/link/$1/process" 2>/dev/null) || return 1
+    { tr '\0' ' ' <"/proc/$pid/cmdline"; } 2>/dev/null | grep -qF "$(cat "$CLUSTER_HOME/link/$1/words") " || return 1
+    echo "$pid"
+}
+
+cluster_node_action() {
+    local signal pid each shards=("$1")
+    case $2 in isolate) signal=USR1 ;; rejoin) signal=USR2 ;; *) return 1 ;; esac
+    [ -d "$CLUSTER_HOME/link" ] || cluster_fail "the shards have no links to cut; start the cluster with --links"
+    [ "$1" != spider ] || mapfile -t shards < <(link_names)
+    for each in "${shards[@]}"; do
+        pid=$(link_process "$each") || cluster_fail "the link to $each is down"
+        kill -s "$signal" "$pid"
+    done
+}
+
+cluster_extra_status() {
+    local name pid
+    [ -d "$CLUSTER_HOME/link" ] || return 0
+    for name in $(link_names); do
+        if pid=$(link_process "$name"); then
+            echo "spider link to $name: running, port $(cut -d ' ' -f 2 "$CLUSTER_HOME/link/$name/words"), process $pid"
+        else
+            echo "spider link to $name: down"
+        fi
+    done
+}
+
+cluster_extra_stop() {
+    local name pid
+    [ -d "$CLUSTER_HOME/link" ] || return 0
+    for name in $(link_names); do
+        ! pid=$(link_process "$name") || kill "$pid"
+    done
+}
 
 cluster_node_status() {
     local version

@@ -25,7 +25,7 @@ import sys
 import tempfile
 import time
 
-from cluster_kills import START, Cluster, Stage, Trouble, token
+from cluster_kills_stage import START, Cluster, Stage, Trouble, token
 
 HOUR = 3_600
 # The devices that are added for each hour; the first ones register again after their tuple.

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Kills, cuts off and pauses nodes of a Galera cluster, and kills senders, while `pushsweep send` empties
+"""Kills, cuts off and pauses nodes of a private cluster, and kills senders, while `pushsweep send` empties
 a queue. Called by scripts/kills --run send.
 
-Each round fills the queue, starts one or two senders (two: on different nodes, as two hosts), hurts
+Each round fills the queue, starts one or two senders (two: as two hosts, on different nodes of Galera), hurts
 something at a random moment, repairs it, and lets the senders run again until all end with 0 and no row
 is open. Between two runs of a host the time of leases and retries passes at once, by a change of the tables.
 Then:
@@ -24,13 +24,13 @@ import sys
 import tempfile
 import time
 
-from cluster_kills import START, Cluster, Stage, Trouble, token
+from cluster_kills_stage import START, TABLES, Cluster, Stage, Trouble, token
 from counting_provider import Provider
 
 # Rows of the queue by what is known of their tokens, in the order of their numbers.
 SHARES = [("living", 1_800), ("again", 200), ("stale", 400), ("unknown", 300), ("gone", 300)]
 ROWS = sum(count for _, count in SHARES)
-TABLES = ["push_queue", "pushsweep_claim", "pushsweep_delivery", "pushsweep_evidence"]
+QUEUE_TABLES = ["push_queue", "pushsweep_claim", "pushsweep_delivery", "pushsweep_evidence"]
 RUNS = 8
 
 
@@ -68,7 +68,7 @@ class Queue(Stage):
     def fill(self, order):
         """Rows whose tokens are in this order."""
         self.empty()
-        self.cluster.sql("; ".join(f"DELETE FROM {t}" for t in TABLES), database="push")
+        self.cluster.sql("; ".join(f"DELETE FROM {t}" for t in QUEUE_TABLES), database="push")
         self.kinds = {token(n).hex(): kind for n, kind in enumerate(kinds())}
         self.provider.forget(t for t, kind in self.kinds.items() if kind == "gone")
         self.register([(n, START) for n, kind in enumerate(kinds()) if kind != "unknown"])
@@ -169,10 +169,12 @@ class Round:
         self.resend = chance.random() < 0.6
         self.what = chance.choice(["sender", "node", "node", "both"])
         self.env = dict(PUSHSWEEP_SEND_RESEND_UNKNOWN="true" if self.resend else "false")
+        self.hurt = trouble.choose() if self.what != "sender" else "nothing"
         self.unknown, self.silent, self.codes = set(), 0, []
 
-    def begin(self):
-        return [self.queue.begin("send", "--format", "json", env=self.env, host=host) for host in self.hosts]
+    def begin(self, env=None):
+        return [self.queue.begin("send", "--format", "json", env={**self.env, **(env or {})}, host=host)
+                for host in self.hosts]
 
     def end(self, senders):
         """Waits for all of them, and notes what stands as unknown then."""
@@ -192,12 +194,12 @@ class Round:
             time.sleep(0.002)
 
     def perform(self, note):
-        chance, senders = self.chance, self.begin()
+        chance, senders = self.chance, self.begin(self.trouble.prepare(self.hurt))
         self.wait(senders)
         name, repair, pause = self.what, lambda: None, 0
         self.before = len(self.queue.provider.received)
         if self.what != "sender":
-            hurt, repair, pause = self.trouble.strike(self.trouble.choose(), senders[0])
+            hurt, repair, pause = self.trouble.strike(self.hurt, senders[0])
             name = f"{self.what} ({hurt})"
         if self.what == "both":
             time.sleep(chance.uniform(0, 1))
@@ -226,7 +228,7 @@ class Round:
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("kind", choices=["galera"])
+    parser.add_argument("kind", choices=["galera", "spider", "replica"])
     parser.add_argument("--cluster", required=True)
     parser.add_argument("--program", required=True)
     parser.add_argument("--simulator", required=True)
@@ -253,6 +255,10 @@ def main():
             note = f"round {number} of seed {options.seed}"
             chance.shuffle(order)
             queue.fill(order)
+            if cluster.proxy:
+                queue.expect_refusal(("send",), QUEUE_TABLES + TABLES, note)
+                if queue.provider.received:
+                    raise SystemExit(f"{note}: a sender was refused and sent something")
             one = Round(queue, Trouble(cluster, chance, "random"), chance, usual)
             name = one.perform(note)
             found, twice = queue.problems(one.resend, one.unknown, one.what != "node")
@@ -264,7 +270,8 @@ def main():
             print(f"{note}: {name} after {one.before}, codes {one.codes}, {len(one.unknown)} unknown, {twice} twice: "
                   + ("; ".join(found) or "right"), flush=True)
         print(f"{dict(tally)}, {middle} of them in the middle of sending: {ROWS * options.rounds} rows, "
-              f"{unknown} unknown, {doubled} of them sent twice")
+              f"{unknown} unknown, {doubled} of them sent twice"
+              + (f"; the replica answered {cluster.proxy.reads} reads" if cluster.proxy else ""))
         if problems:
             raise SystemExit(f"{problems} rounds are wrong")
         print("0 lost, 0 wrong")

@@ -1,0 +1,285 @@
+"""What the kill tests share: the nodes of a private cluster, the tables and settings of a stage on them, and
+the trouble of one round."""
+import os
+import shutil
+import struct
+import subprocess
+import tempfile
+import time
+
+from splitting_proxy import Proxy
+
+START = 1_700_000_000
+ENV = os.environ
+CLUSTER = "PUSHSWEEP_TEST_CLUSTER_"
+NODES = {"galera": ["1", "2", "3"], "spider": ["spider", "shard1", "shard2", "shard3"], "replica": ["primary", "replica"]}
+TABLES = ["active_users"] + [f"pushsweep_{t}" for t in ("change", "feed", "run", "commit", "lease")]
+ACCEPT = "PUSHSWEEP_STORE_ACCEPT_REPLICA"
+
+
+def token(number):
+    return struct.pack(">I", (number * 2654435761) & 0xFFFFFFFF) * 2 + struct.pack(">Q", number) * 3
+
+
+class Cluster:
+    """The nodes, by scripts/cluster. Of `replica` there is a proxy before them too, which splits."""
+
+    def __init__(self, kind, script):
+        self.kind, self.script = kind, script
+        self.password = ENV["PUSHSWEEP_TEST_MARIADB_PASSWORD"]
+        self.nodes = NODES[kind]
+        self.main = self.nodes[0]
+        self.proxy = None
+        if kind == "replica":
+            self.proxy = Proxy(int(self.variable("primary", "PORT")), int(self.variable("replica", "PORT")))
+
+    def variable(self, node, name):
+        return ENV[f"{CLUSTER}{node.upper()}_{name}"]
+
+    def url(self, user, host=0):
+        """The store of a host; on Galera each host begins with another node."""
+        nodes = self.nodes if self.kind == "galera" else [self.main]
+        turned = nodes[host % len(nodes):] + nodes[:host % len(nodes)]
+        return f"mysql://{user}@" + ",".join(f"localhost:{self.variable(n, 'PORT')}" for n in turned) + "/push"
+
+    def store(self, password, host=0):
+        """The lines of the settings about the server. A statement of Spider or behind the proxy fails early, so
+        that a pause may end it."""
+        tls = f"tls: {{ca: {ENV['PUSHSWEEP_TEST_MARIADB_CA']}}}"
+        if self.proxy:
+            # The proxy answers no challenge and has no certificate.
+            return [f"url: mysql://pushsweep_split@127.0.0.1:{self.proxy.port}/push", 'tls: {mode: "off"}',
+                    "read-timeout: 3s", "write-timeout: 3s"]
+        lines = [f"url: {self.url('pushsweep', host)}", f"password-file: {password}", tls]
+        if self.kind == "spider":
+            return lines + ["read-timeout: 3s", "write-timeout: 3s", "active-users: {key: [id, device_token]}"]
+        return lines + ["read-timeout: 10s", "write-timeout: 10s"]
+
+    def act(self, node, action):
+        done = subprocess.run([self.script, self.kind, "node", node, action], capture_output=True, text=True, timeout=180)
+        if done.returncode:
+            raise RuntimeError(f"{action} {node}: {done.stderr}")
+
+    def sql(self, text, node=None, database=None, check=True):
+        command = ["mariadb", "--no-defaults", "-N", "-B", "--socket=" + self.variable(node or self.main, "SOCKET"),
+                   "--user=pushsweep_test"] + ([database] if database else [])
+        done = subprocess.run(command, input=text, text=True, capture_output=True, timeout=120,
+                              env=dict(ENV, MYSQL_PWD=self.password))
+        if check and done.returncode:
+            raise RuntimeError(f"{text[:200]}: {done.stderr}")
+        return [line.split("\t") for line in done.stdout.splitlines()]
+
+    def is_up(self, node):
+        question = "SELECT 1"
+        if self.kind == "galera":
+            question = "SHOW STATUS LIKE 'wsrep_local_state_comment'"
+        elif node == "spider":
+            # Asks the shards too, whose connections may be gone.
+            question = "SELECT COUNT(*) FROM push.active_users WHERE id = 0"
+        try:
+            state = self.sql(question, node, check=False)
+        except subprocess.TimeoutExpired:
+            return False
+        return bool(state) and (self.kind != "galera" or state[0][1] == "Synced")
+
+    def settle(self):
+        """Waits until every node serves."""
+        end = time.time() + 120
+        while not all(self.is_up(node) for node in self.nodes):
+            if time.time() > end:
+                raise RuntimeError("the cluster does not come back")
+            time.sleep(0.2)
+
+
+class Stage:
+    """Tables and settings; one settings file for each host, with a state folder of its own."""
+
+    def __init__(self, cluster, program, action="mark", hosts=1, app="", more=""):
+        self.cluster, self.program = cluster, program
+        self.home = tempfile.mkdtemp(prefix="pushsweep-kills.")
+        self.password = os.path.join(self.home, "password")
+        shutil.copyfile(ENV[CLUSTER + "PASSWORD_FILE"], self.password)
+        os.chmod(self.password, 0o600)
+        self.configs = [self.write_settings(host, action, app, more) for host in range(hosts)]
+
+    def state(self, host=0):
+        return os.path.join(self.home, f"state{host}")
+
+    def write_settings(self, host, action, app, more):
+        server = "\n  ".join(self.cluster.store(self.password, host))
+        path = os.path.join(self.home, f"settings{host}.yaml")
+        with open(path, "w") as file:
+            file.write(f"""state: {self.state(host)}
+store:
+  {server}
+  connect-timeout: 2s
+policy: {{action: {action}}}
+guard: {{floor: 1000000}}
+{more}
+apps:
+  - name: chat
+    topic: com.example.chat
+    environment: production
+{app}""")
+        return path
+
+    def prepare(self):
+        cluster = self.cluster
+        if cluster.kind != "spider":
+            cluster.sql("DROP DATABASE IF EXISTS push; CREATE DATABASE push CHARACTER SET utf8mb4")
+        account = dict(PUSHSWEEP_STORE_URL=cluster.url("pushsweep_test"),
+                       PUSHSWEEP_STORE_PASSWORD=cluster.password)
+        done = self.run("schema", "apply", "--create-token-table", env=account)
+        if done.returncode:
+            raise RuntimeError(done.stderr)
+        cluster.sql("GRANT ALL ON push.* TO pushsweep")
+        if cluster.proxy:
+            cluster.sql("CREATE USER IF NOT EXISTS pushsweep_split@'%'; GRANT ALL ON push.* TO pushsweep_split@'%'")
+            position, = cluster.sql("SELECT @@gtid_binlog_pos")[0]
+            cluster.sql(f"SELECT MASTER_GTID_WAIT('{position}', 60)", "replica")
+
+    def empty(self):
+        """Empties the tables and removes the state folders."""
+        self.cluster.sql("; ".join(f"DELETE FROM {t}" for t in TABLES), database="push")
+        for host in range(len(self.configs)):
+            shutil.rmtree(self.state(host), ignore_errors=True)
+
+    def insert(self, table, columns, rows):
+        """Adds rows, given as SQL."""
+        for first in range(0, len(rows), 1_000):
+            self.cluster.sql(f"SET time_zone = '+00:00'; INSERT INTO {table} ({columns}) VALUES "
+                             + ", ".join(rows[first:first + 1_000]), database="push")
+
+    def register(self, devices):
+        """Adds devices, pairs of a number and a time, to the token table."""
+        self.insert("active_users", "user_id, app_id, environment, device_token, registered_at",
+                    [f"('u','chat','production',X'{token(n).hex()}',FROM_UNIXTIME({at}))" for n, at in devices])
+
+    def environment(self, env):
+        """That of a run: what a test wants comes first. A proxy that splits is accepted unless it says no."""
+        return {**ENV, **({ACCEPT: "true"} if self.cluster.proxy else {}), **(env or {})}
+
+    def run(self, *words, env=None, host=0):
+        return subprocess.run([self.program, *words, "--config", self.configs[host]], capture_output=True, text=True,
+                              env=self.environment(env), timeout=300)
+
+    def begin(self, *words, env=None, host=0):
+        return subprocess.Popen([self.program, *words, "--config", self.configs[host]], stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, text=True, env=self.environment(env))
+
+    # Before a proxy that splits.
+
+    def expect_refusal(self, words, tables, note):
+        """A proxy that splits is refused before anything is read or changed."""
+        sums = f"CHECKSUM TABLE {', '.join(tables)} EXTENDED"
+        before = self.cluster.sql(sums, database="push")
+        done = self.run(*words, env={ACCEPT: "false"})
+        if done.returncode != 78 or "two servers answer" not in done.stdout + done.stderr:
+            raise SystemExit(f"{note}: {words[0]} was not refused: {done.returncode} {done.stderr}")
+        if self.cluster.sql(sums, database="push") != before:
+            raise SystemExit(f"{note}: {words[0]} was refused and changed something")
+
+    # What the tables say.
+
+    def column(self, query):
+        return [row[0] for row in self.cluster.sql(query, database="push")]
+
+
+class Trouble:
+    """What happens to the cluster in one round."""
+    # Two words: the first happens to a shard, then the Spider node is killed and comes back, then the first is
+    # repaired. So what a shard did not hear yet, or still holds, meets the next look at its rows.
+    KINDS = {"galera": ["kill", "pause", "isolate"],
+             "spider": ["kill", "pause", "isolate"] * 2 + ["pause-kill", "isolate-kill"],
+             "replica": ["kill", "pause", "drop", "before-commit", "after-commit", "turn"]}
+    REPAIRS = {"kill": "start", "pause": "resume", "isolate": "rejoin"}
+
+    def __init__(self, cluster, random, mode):
+        self.cluster, self.random, self.mode = cluster, random, mode
+
+    def choose(self):
+        return self.random.choice({"commit": ["commit-main", "commit-shard"], "cut": ["commit-cut"]}.get(
+            self.mode, self.KINDS[self.cluster.kind]))
+
+    def prepare(self, what):
+        """Before the run; returns its environment. A proxy that is going to `turn` does not split yet, so that
+        a run which accepts no split begins."""
+        if what != "turn":
+            return {}
+        self.cluster.proxy.splits = False
+        return {ACCEPT: "false"}
+
+    def strike(self, what, process):
+        """Hurts something. Returns what was done, what repairs it, and the seconds until then."""
+        if what.startswith("commit"):
+            return self.during_commit(what, process)
+        if what in ("drop", "before-commit", "after-commit", "turn"):
+            return self.by_proxy(what)
+        if "-" in what:
+            return self.twice(*what.split("-"))
+        cluster = self.cluster
+        node = cluster.main if self.random.random() < 0.5 else self.random.choice(cluster.nodes)
+        cluster.act(node, what)
+        return (f"{what} {node}", lambda: cluster.act(node, self.REPAIRS[what]),
+                self.random.uniform(0.3, 3 if cluster.kind == "galera" else 4))
+
+    def twice(self, first, second):
+        cluster, shard = self.cluster, self.random.choice(self.cluster.nodes[1:])
+        between, pause = self.random.uniform(0, 0.5), self.random.uniform(0.3, 4)
+        cluster.act(shard, first)
+        time.sleep(between)
+        cluster.act(cluster.main, second)
+
+        def repair():
+            cluster.act(cluster.main, self.REPAIRS[second])
+            time.sleep(pause)
+            cluster.act(shard, self.REPAIRS[first])
+        return f"{first} {shard}, {second} {cluster.main}", repair, between
+
+    def by_proxy(self, what):
+        """Ends the connections of the proxy, now or at the next COMMIT, or lets it begin to split."""
+        proxy = self.cluster.proxy
+        if what == "turn":
+            proxy.splits = True
+            return "the proxy begins to split", lambda: None, 0
+        if what == "drop":
+            proxy.end_all()
+            return "drop", lambda: None, 0
+
+        proxy.ends_commit = what.split("-")[0]
+
+        def repair():
+            proxy.ends_commit = None
+        return f"drop {proxy.ends_commit} a COMMIT", repair, self.random.uniform(0.1, 1)
+
+    def during_commit(self, what, process):
+        """Lets a shard block its commits, and kills it or the Spider node while a COMMIT waits for it; or cuts the
+        shard off, which then commits, and nobody hears of it."""
+        cluster = self.cluster
+        shard = self.random.choice(cluster.nodes[1:])
+        victim = cluster.main if what == "commit-main" else shard
+        block = subprocess.Popen(
+            ["mariadb", "--no-defaults", "--socket=" + cluster.variable(shard, "SOCKET"), "--user=pushsweep_test", "-e",
+             "BACKUP STAGE START; BACKUP STAGE BLOCK_COMMIT; DO SLEEP(60)"],
+            env=dict(ENV, MYSQL_PWD=cluster.password), stderr=subprocess.DEVNULL)
+        waits = False
+        while process.poll() is None and not waits:
+            rows = cluster.sql("SELECT INFO FROM information_schema.processlist WHERE USER = 'pushsweep'", check=False)
+            waits = any(row[0].upper().startswith("COMMIT") for row in rows)
+            # A look that meets a commit of the ledger meets no shard.
+            if waits:
+                time.sleep(0.1)
+                rows = cluster.sql("SELECT INFO FROM information_schema.processlist WHERE USER = 'pushsweep'", check=False)
+                waits = any(row[0].upper().startswith("COMMIT") for row in rows)
+        action = "isolate" if what == "commit-cut" else "kill"
+        if waits:
+            cluster.act(victim, action)
+        if waits and action == "isolate":
+            (number,), = cluster.sql("SELECT ID FROM information_schema.processlist WHERE INFO LIKE 'DO SLEEP%'", shard)
+            cluster.sql(f"KILL {number}", shard)
+        block.kill()
+        block.wait()
+        if not waits:
+            return f"{what} {shard}, no COMMIT waited", lambda: None, 0
+        return f"{what} {shard} in a COMMIT", lambda: cluster.act(victim, self.REPAIRS[action]), self.random.uniform(
+            0.1, 6 if action == "isolate" else 1)
