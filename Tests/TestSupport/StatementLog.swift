@@ -56,24 +56,24 @@ package final class StatementLog {
         return text
     }
 
+    /// Parentheses, with what may stand in them.
+    private static let group = #"\((?:[^()]|\([^()]*\))*\)"#
+
     private static let patterns: [(NSRegularExpression, String)] = [
-        // Values: texts, bytes, numbers behind an operator, in a list, or of a limit.
-        (#"[xX]?'(?:[^'\\]|''|\\.)*'"#, "?"),
+        // Values: texts, bytes, times, and numbers and NULL where values stand.
+        (#"(?:TIMESTAMP|[xX])?'(?:[^'\\]|''|\\.)*'"#, "?"),
         (
-            #"(?<=[=<>(,] |[=<>(,]|LIMIT |THEN |WHEN |ELSE |AND |BETWEEN |VALUES \()-?\d+(?=[,) ]|$)"#,
+            #"(?<=[=<>,] |[=<>]|LIMIT |THEN |WHEN |AND |BETWEEN |IN \(|VALUES \(|, \(|\(\()-?\d+(?=[,) ]|$)"#,
             "?"
         ),
-        (#"\bNULL(?=[,)])"#, "?"),
+        (#"(?<=, |\()NULL(?=[,)])"#, "?"),
         // Lists.
-        (#"\?(?:, \?)+(?:, \.\.\.)?"#, "?, ..."),
-        (#"(\([^()]*\))(?:, (?:\1|\.\.\.))+"#, "$1, ..."),
-        (#"(\([^()]*\))(?: OR (?:\1|\.\.\.))+"#, "$1 OR ..."),
-        (#"(SELECT [^()]*?)(?: UNION ALL (?:\1|\.\.\.))+(?=[) ]|$)"#, "$1 UNION ALL ..."),
+        (#"\?(?:, (?:\?|\.\.\.))+"#, "?, ..."),
+        (#"(\#(group))(?:, (?:\1|\.\.\.))+"#, "$1, ..."),
+        (#"(\#(group))(?: OR (?:\1|\.\.\.))+"#, "$1 OR ..."),
+        (#"(`\w+` BETWEEN \? AND \?)(?: OR (?:\1|\.\.\.))+"#, "$1 OR ..."),
     ].map { pattern, replacement in
         // The patterns are constants.
-        (
-            try! NSRegularExpression(pattern: pattern, options: [.dotMatchesLineSeparators]),
-            replacement
-        )
+        (try! NSRegularExpression(pattern: pattern, options: []), replacement)
     }
 }

@@ -98,8 +98,16 @@ package final class TokenDatabase {
         }
     }
 
-    /// Runs a statement.
+    /// Runs a statement. One that alters our own token table alters it on the shards too, where it is
+    /// spread: by itself ALTER TABLE changes the description on the Spider node only.
     package func execute(_ statement: String, _ values: [SQLValue] = []) throws {
+        if isSpread, statement.hasPrefix("ALTER TABLE active_users ") {
+            var number = 1
+            while let shard = SpreadTable.shard(number) {
+                try shard.connection(database: name).run(statement)
+                number += 1
+            }
+        }
         _ = try sql.execute(statement, values)
     }
 

@@ -93,9 +93,7 @@ private struct LivingStage {
     }
 }
 
-@Suite(
-    "A column of two values as the mark",
-    .disabled(if: SpreadTable.isUsed, "it alters the table on the Spider node only"))
+@Suite("A column of two values as the mark")
 struct LivingColumnTests {
     @Test(
         "a mark sets the column and its time beside, and undo takes both back",
@@ -303,9 +301,7 @@ struct LivingColumnTests {
     }
 }
 
-@Suite(
-    "Examining a column of two values",
-    .disabled(if: SpreadTable.isUsed, "it alters the table on the Spider node only"))
+@Suite("Examining a column of two values")
 struct LivingColumnRefusalTests {
     @Test(
         "check names the column and its values, and needs no right on other columns",

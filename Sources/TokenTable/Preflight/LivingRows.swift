@@ -115,8 +115,8 @@ package final class LivingRows {
             let (start, end) = try rangeAhead(ranges)
             let range = ranges.condition(after: start, upTo: end)
             let count = try connection.query(
-                "SELECT COUNT(*) FROM \(ranges.source) WHERE \(range.sql)\(condition.sql)",
-                range.values + condition.values)
+                "SELECT \(ranges.counts.joined(separator: ", ")) FROM \(ranges.source) "
+                    + "WHERE \(range.sql)\(condition.sql)", range.values + condition.values)
             return (count.scalar?.count ?? 0, end)
         }
         counted += found

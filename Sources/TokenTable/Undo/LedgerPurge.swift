@@ -194,11 +194,12 @@ extension TokenTable {
                     + "pushsweep_change c WHERE c.run = m.run AND c.feed = m.feed AND c.part = m.part "
                     + "AND \(isYoung))", place + [cutoff])
             let young = try connection.query(
-                "SELECT 1 FROM pushsweep_feed WHERE run = ? AND changed_at >= ? LIMIT 1", place)
+                "SELECT 1 FROM pushsweep_feed WHERE run = ? AND (changed_at >= ? OR pending IS NOT NULL) "
+                    + "LIMIT 1", place)
             let entries = try connection.query(
                 "SELECT 1 FROM pushsweep_change c WHERE c.run = ? AND (\(isYoung) OR EXISTS (SELECT 1 "
                     + "FROM pushsweep_feed f WHERE f.feed = c.feed AND f.part = c.part "
-                    + "AND f.changed_at >= ?)) LIMIT 1",
+                    + "AND (f.changed_at >= ? OR f.pending IS NOT NULL))) LIMIT 1",
                 [.text(run), cutoff, cutoff])
             return (checkpoints, young.count + entries.count > 0)
         }
