@@ -21,6 +21,7 @@ private enum StatementPath: String, CaseIterable {
     case apart = "Apply: rows commit apart from their ledger"
     case settling = "Settling a chunk that a failed run left"
     case expiry = "Removal after `delete-after`"
+    case expiryBeside = "Removal after `delete-after`: marks in `pushsweep_invalid`"
     case undo = "Undo"
     case claim = "Claim"
     case results = "Results"
@@ -55,18 +56,20 @@ struct StatementTests {
         case .lease, .sweep, .removal, .beside, .refused:
             return try prepareApplication(path, database)
         case .apart, .settling: return try prepareApart(path, database)
-        case .expiry, .undo: return try prepareRemoval(path, database)
+        case .expiry, .expiryBeside, .undo: return try prepareRemoval(path, database)
         case .claim, .results: return try prepareQueue(path, database)
         }
+    }
+
+    private static func putMarksBeside(_ database: TokenDatabase) throws {
+        try database.execute(
+            "ALTER TABLE active_users DROP COLUMN invalidated_at, DROP COLUMN invalid_reason")
     }
 
     private static func prepareApplication(
         _ path: StatementPath, _ database: TokenDatabase
     ) throws -> () throws -> Void {
-        if path == .beside {
-            try database.execute(
-                "ALTER TABLE active_users DROP COLUMN invalidated_at, DROP COLUMN invalid_reason")
-        }
+        if path == .beside { try putMarksBeside(database) }
         if path == .refused {
             try database.sql.run(
                 "CREATE TRIGGER held BEFORE UPDATE ON active_users FOR EACH ROW "
@@ -119,11 +122,19 @@ struct StatementTests {
     private static func prepareRemoval(
         _ path: StatementPath, _ database: TokenDatabase
     ) throws -> () throws -> Void {
+        if path == .expiryBeside { try putMarksBeside(database) }
         let store = try database.store(pacing: hurried())
         guard path == .undo else {
-            try database.execute(
-                "UPDATE active_users SET invalidated_at = ? WHERE id <= 150",
-                [database.time(start + 60_000)])
+            let mark = database.time(start + 60_000)
+            if path == .expiryBeside {
+                try database.execute(
+                    "INSERT INTO pushsweep_invalid (app, environment, token, invalidated_at) "
+                        + "SELECT app_id, environment, device_token, ? FROM active_users "
+                        + "WHERE id <= 150", [mark])
+            } else {
+                try database.execute(
+                    "UPDATE active_users SET invalidated_at = ? WHERE id <= 150", [mark])
+            }
             let now = try store.session.databaseTime()
             return {
                 _ = try store.remove(
@@ -230,9 +241,18 @@ struct StatementTests {
         if Environment.text("PUSHSWEEP_TEST_WRITE_DOCS") == "1" {
             try page.write(to: file, atomically: true, encoding: .utf8)
         }
-        let kept = try String(contentsOf: file, encoding: .utf8).split(separator: "\n")
-        let now = page.split(separator: "\n")
+        let kept = Self.lines(of: try String(contentsOf: file, encoding: .utf8))
+        let now = Self.lines(of: page)
         #expect(kept == now, "\(now.difference(from: kept))")
+    }
+
+    /// The lines of a page, with the statements of a block in the order of their texts: answers of several
+    /// kinds are written in any order.
+    private static func lines(of page: String) -> [Substring] {
+        page.split(separator: "```").enumerated().flatMap { place, block in
+            let lines = block.split(separator: "\n")
+            return place % 2 == 0 ? lines : lines.sorted()
+        }
     }
 
     @Test("nothing is used that an engine of several servers lacks")
@@ -273,6 +293,27 @@ struct StatementTests {
             }
         }
         #expect(locking > 10)
+    }
+
+    @Test(
+        "no transaction locks rows after marks beside them, so that two never wait for each other")
+    func order() throws {
+        var paths: Set<StatementPath> = []
+        for (path, entries) in try Self.recorded.get() {
+            var locksMarks: Set<Int> = []
+            for entry in entries {
+                if entry.form.hasPrefix("START TRANSACTION") { locksMarks.remove(entry.thread) }
+                guard entry.form.hasSuffix("FOR UPDATE") else { continue }
+                if entry.form.contains("FROM pushsweep_invalid ") {
+                    locksMarks.insert(entry.thread)
+                    paths.insert(path)
+                }
+                if entry.form.contains("FROM `active_users` ") {
+                    #expect(!locksMarks.contains(entry.thread), "\(path): \(entry.form)")
+                }
+            }
+        }
+        #expect(paths == [.beside, .expiryBeside])
     }
 
     @Test("values and the lengths of lists do not show in the form of a statement")

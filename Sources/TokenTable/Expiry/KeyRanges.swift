@@ -21,10 +21,6 @@ struct KeyRanges {
     private let table: TableName
     private let hint: String
     private let connection: any SQLConnection
-    /// The number of the rows that a statement finds in a range, as its last columns: the first of these. Spider sends
-    /// the count of a range with two bounds to the shards as a UNION in the order of columns that it does
-    /// not have (1054). Distinct values are counted by itself, and so is all else beside them.
-    let counts: [String]
     /// The most rows of a range.
     private let span: Int
     private var dialect: SQLDialect { connection.dialect }
@@ -37,7 +33,6 @@ struct KeyRanges {
         self.connection = connection
         self.span = span
         table = layout.table
-        counts = ["COUNT(*)"] + (layout.commitsApart ? ["COUNT(DISTINCT 1)"] : [])
         let names = Dictionary(
             layout.key.map { ($0.name.lowercased(), $0.name) },
             uniquingKeysWith: { first, _ in first })
