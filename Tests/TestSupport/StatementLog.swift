@@ -72,8 +72,8 @@ package final class StatementLog {
         (#"(\#(group))(?:, (?:\1|\.\.\.))+"#, "$1, ..."),
         (#"(\#(group))(?: OR (?:\1|\.\.\.))+"#, "$1 OR ..."),
         (#"(`\w+` BETWEEN \? AND \?)(?: OR (?:\1|\.\.\.))+"#, "$1 OR ..."),
-    ].map { pattern, replacement in
-        // The patterns are constants.
-        (try! NSRegularExpression(pattern: pattern, options: []), replacement)
+    ].compactMap { pattern, replacement in
+        // The test of forms would miss a pattern that cannot be read.
+        (try? NSRegularExpression(pattern: pattern)).map { ($0, replacement) }
     }
 }

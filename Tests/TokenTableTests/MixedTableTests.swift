@@ -156,7 +156,8 @@ struct MixedTableTests {
         #expect(warnings.contains { $0.contains("platform.value") })
     }
 
-    @Test("the sample of a table whose key contains the token reads", arguments: TestEngine.available)
+    @Test(
+        "the sample of a table whose key contains the token reads", arguments: TestEngine.available)
     func keyWithToken(_ engine: TestEngine) throws {
         let database = try Self.database(engine, Platform.all[0])
         let report = try database.store {
