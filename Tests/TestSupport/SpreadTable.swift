@@ -6,6 +6,18 @@ package enum SpreadTable {
     /// Whether the server of the environment is the Spider node of a private cluster.
     package static let isUsed = Environment.text("PUSHSWEEP_TEST_CLUSTER_KIND") == "spider"
 
+    /// A shard, by its number from 1; nil without such a cluster.
+    package static func shard(_ number: Int) -> MariaDBServer? {
+        guard isUsed, let node = MariaDBServer.fromEnvironment,
+            let port = Environment.text("PUSHSWEEP_TEST_CLUSTER_SHARD\(number)_PORT").flatMap({
+                Int($0)
+            }), let socket = Environment.text("PUSHSWEEP_TEST_CLUSTER_SHARD\(number)_SOCKET")
+        else { return nil }
+        return MariaDBServer(
+            host: node.host, port: port, socket: socket, ca: node.ca, user: node.user,
+            password: node.password)
+    }
+
     /// Spreads a table, named with its database, over the shards by the values of a column.
     ///
     /// - Throws: `TestFailure` where `scripts/cluster` fails, which says why on stderr.

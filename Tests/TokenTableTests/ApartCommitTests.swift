@@ -7,69 +7,14 @@ import TokenHygiene
 @testable import Database
 @testable import TokenTable
 
-@Suite("Rows that commit apart from the ledger", .enabled(if: MariaDBServer.fromEnvironment != nil))
+@Suite(
+    "Rows that commit apart from the ledger", .enabled(if: MariaDBServer.fromEnvironment != nil),
+    .disabled(if: SpreadTable.isUsed, "it makes shards of its own of two plain tables"))
 struct ApartCommitTests {
-    private static let evidence = (0..<240).map { TokenEvidence.dead($0, at: start + 60_000) }
-    private static let counts = OutcomeCounts(applied: 150, newer: 50, unknown: 40)
+    private static let evidence = ApartTables.evidence
+    private static let counts = ApartTables.counts
 
-    /// Two databases with half of the rows each; the first one has our tables too.
-    private struct Shards {
-        let first: TokenDatabase
-        let second: TokenDatabase
-
-        init() throws {
-            first = try TokenDatabase(.mariaDB)
-            try first.createOwnSchema()
-            second = try TokenDatabase(.mariaDB)
-            try second.createOwnSchema()
-            for number in 0..<200 {
-                try (number % 2 == 0 ? first : second).register(
-                    .numbered(number), at: number < 150 ? start : start + 90_000)
-            }
-            // Keys are unique in the whole table.
-            try second.execute("UPDATE active_users SET id = id + 10000")
-        }
-
-        /// The rows' connection, and a store with it.
-        func store(
-            halfCommit: Int? = nil, _ kind: SQLFailure.Kind = .lost,
-            ledger faults: [FaultyConnection.Fault] = [],
-            _ change: (inout TableMapping) -> Void = { _ in }
-        ) throws -> (TokenTable, FaultyConnection) {
-            let rows = TwoShards(
-                [first.driver(), second.driver()], halfCommit: halfCommit, kind: kind)
-            let ledger = FaultyConnection(first.driver(), faults)
-            var settings = first.settings
-            change(&settings.mapping)
-            return (
-                try TokenTable(
-                    settings, ApartConnection(rows: rows, ledger: ledger), hurried()), ledger
-            )
-        }
-
-        func texts(_ query: String) throws -> [String] {
-            try (first.texts(query) + second.texts(query)).map { $0.joined(separator: " ") }
-                .sorted()
-        }
-
-        /// Checks that rows, ledger and checkpoint tell the same, and that nothing is pending.
-        func checkAgreement(_ note: Comment) throws {
-            let marked = try texts(
-                "SELECT id FROM active_users WHERE invalidated_at IS NOT NULL")
-            let entries = try first.texts("SELECT row_key FROM pushsweep_change WHERE seq >= 0")
-                .map { $0[0] }.sorted()
-            #expect(marked == entries, note)
-            #expect(
-                try first.texts(
-                    "SELECT SUM(last_seq - first_seq + 1), MAX(last_seq) FROM pushsweep_commit "
-                        + "WHERE number > 0") == [["150", "149"]], note)
-            #expect(
-                try first.count(
-                    "SELECT COUNT(*) FROM pushsweep_feed WHERE pending IS NOT NULL") == 0, note)
-        }
-    }
-
-    private static func continued(_ shards: Shards) throws -> FeedProgress {
+    private static func continued(_ shards: ApartTables) throws -> FeedProgress {
         let (store, _) = try shards.store()
         try store.settlePending(lease: nil)
         return try store.apply(evidence, feed: "f", run: "two")
@@ -81,7 +26,7 @@ struct ApartCommitTests {
     func halfCommit(_ kind: SQLFailure.Kind) throws {
         var pending = 0
         for commit in 1...6 {
-            let shards = try Shards()
+            let shards = try ApartTables()
             let (store, _) = try shards.store(halfCommit: commit, kind)
             let progress: FeedProgress
             do {
@@ -103,13 +48,13 @@ struct ApartCommitTests {
         "a fault at any statement about the ledger leaves rows and ledger in agreement",
         arguments: [SQLFailure.Kind.lost, .other])
     func ledgerFaults(_ kind: SQLFailure.Kind) throws {
-        let trial = try Shards()
+        let trial = try ApartTables()
         let (store, connection) = try trial.store()
         try store.apply(Self.evidence, feed: "f", run: "one")
         try trial.checkAgreement("without a fault")
         for operation in stride(from: 1, through: connection.operations, by: 2) {
             for isExecuted in [false, true] {
-                let shards = try Shards()
+                let shards = try ApartTables()
                 let (store, _) = try shards.store(
                     ledger: [.init(operation: operation, isExecuted: isExecuted, kind: kind)])
                 _ = try? store.apply(Self.evidence, feed: "f", run: "one")
@@ -123,7 +68,7 @@ struct ApartCommitTests {
 
     @Test("a device that registers before the next run is left alone, and the counts say so")
     func registeredMeanwhile() throws {
-        let shards = try Shards()
+        let shards = try ApartTables()
         let (store, _) = try shards.store(halfCommit: 2, .other)
         #expect(throws: StoreFailure.self) {
             try store.apply(Self.evidence, feed: "f", run: "one")
@@ -147,7 +92,7 @@ struct ApartCommitTests {
 
     @Test("without times of registration a row that looks unchanged is left and counted as refused")
     func withoutRegistration() throws {
-        let shards = try Shards()
+        let shards = try ApartTables()
         func without(_ mapping: inout TableMapping) { mapping.registeredAt.column = .absent }
         let (store, _) = try shards.store(halfCommit: 2, .other, ledger: [], without)
         #expect(throws: StoreFailure.self) {
@@ -203,7 +148,7 @@ struct ApartCommitTests {
 
     @Test("a pending chunk whose rows are named by another key than the settings say is left alone")
     func changedKey() throws {
-        let shards = try Shards()
+        let shards = try ApartTables()
         let (store, _) = try shards.store(halfCommit: 2, .other)
         #expect(throws: StoreFailure.self) {
             try store.apply(Self.evidence, feed: "f", run: "one")
@@ -220,7 +165,7 @@ struct ApartCommitTests {
 
     @Test("a row that refuses the change is named without savepoints, and the others are changed")
     func refusedRow() throws {
-        let shards = try Shards()
+        let shards = try ApartTables()
         try shards.second.execute(
             "CREATE TRIGGER held BEFORE UPDATE ON active_users FOR EACH ROW "
                 + "IF OLD.device_token = X'\(DeviceToken.numbered(5).hex)' THEN "
@@ -234,7 +179,7 @@ struct ApartCommitTests {
     @Test("no row is removed before its image is in the ledger, wherever the run dies")
     func removals() throws {
         for commit in 1...4 {
-            let shards = try Shards()
+            let shards = try ApartTables()
             let (store, _) = try shards.store(halfCommit: commit, .other)
             let policy = RemovalPolicy(action: .delete)
             _ = try? store.apply(Self.evidence, policy: policy, feed: "f", run: "one")
@@ -253,7 +198,7 @@ struct ApartCommitTests {
     @Test("what an undo leaves half done agrees after the next run, and the undo can be continued")
     func undo() throws {
         for commit in 1...5 {
-            let shards = try Shards()
+            let shards = try ApartTables()
             let before = try shards.texts("SELECT * FROM active_users")
             try shards.store().0.apply(Self.evidence, feed: "f", run: "one")
             let (dying, _) = try shards.store(halfCommit: commit, .other)

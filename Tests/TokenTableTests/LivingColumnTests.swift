@@ -93,9 +93,7 @@ private struct LivingStage {
     }
 }
 
-@Suite(
-    "A column of two values as the mark",
-    .disabled(if: SpreadTable.isUsed, "it alters the table on the Spider node only"))
+@Suite("A column of two values as the mark")
 struct LivingColumnTests {
     @Test(
         "a mark sets the column and its time beside, and undo takes both back",
@@ -236,8 +234,9 @@ struct LivingColumnTests {
         #expect(try store.undo(.run("one")).restored == 2 * living)
         #expect(try stage.times() == 0)
         #expect(
-            try stage.database.count("SELECT COUNT(*) FROM active_users WHERE active = id % 3")
-                == 3_000)
+            // Spider counts rows wrongly, and distinct values by itself.
+            try stage.database.count(
+                "SELECT COUNT(DISTINCT id) FROM active_users WHERE active = id % 3") == 3_000)
     }
 
     @Test(
@@ -303,9 +302,7 @@ struct LivingColumnTests {
     }
 }
 
-@Suite(
-    "Examining a column of two values",
-    .disabled(if: SpreadTable.isUsed, "it alters the table on the Spider node only"))
+@Suite("Examining a column of two values")
 struct LivingColumnRefusalTests {
     @Test(
         "check names the column and its values, and needs no right on other columns",

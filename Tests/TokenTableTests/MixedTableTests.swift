@@ -157,6 +157,17 @@ struct MixedTableTests {
     }
 
     @Test(
+        "the sample of a table whose key contains the token reads", arguments: TestEngine.available)
+    func keyWithToken(_ engine: TestEngine) throws {
+        let database = try Self.database(engine, Platform.all[0])
+        let report = try database.store {
+            $0.platform = PlatformMapping(column: "platform", value: "ios")
+            $0.key = ["device_token", "app_id", "environment"]
+        }.examine(.apply(RemovalPolicy()), partitions: [chat])
+        #expect(report.firstFailure == nil && report.sample?.total == 19)
+    }
+
+    @Test(
         "check warns about an app that only other platforms have", arguments: TestEngine.available)
     func appOfOthers(_ engine: TestEngine) throws {
         let platform = Platform.all[0]

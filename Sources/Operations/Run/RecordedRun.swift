@@ -130,7 +130,10 @@ extension TokenTable {
             }
         }
         do {
-            try settlePending(lease: lease)
+            let table = try layout().table
+            for feed in try settlePending(lease: lease) {
+                context.log.warning("\(feed.sentence(settings: table))")
+            }
         } catch {
             throw RunFailure.wrapping(error, at: .store)
         }

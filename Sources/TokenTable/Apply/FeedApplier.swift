@@ -49,6 +49,22 @@ struct FeedApplier {
     }
 
     private func start() throws(StoreFailure) -> FeedProgress {
+        // Where rows commit apart every chunk looks; elsewhere only a table that was converted has any.
+        if !connection.commitsApart, try isPending() {
+            try table.settle(
+                application.feed, part: application.part.index, lease: application.lease)
+        }
+        return try begin()
+    }
+
+    private func isPending() throws(StoreFailure) -> Bool {
+        try table.retries.retrying("looking for a pending chunk of feed \(application.feed)") {
+            () throws(SQLFailure) in
+            try checkpoint.hasPending()
+        }
+    }
+
+    private func begin() throws(StoreFailure) -> FeedProgress {
         try table.retries.retrying("starting to apply feed \(application.feed)") {
             () throws(SQLFailure) in
             // The read decides, so it is part of the transaction that inserts.
@@ -104,7 +120,7 @@ struct FeedApplier {
             after: start, doing: "applying evidence to \(transaction.layout.table)",
             checkpointOf: "feed \(application.feed)"
         ) { (size) throws(SQLFailure) in
-            if try settlement.settle(checkpoint) {
+            if connection.commitsApart, try settlement.settle(checkpoint) {
                 return .committed(
                     try checkpoint.read(locking: false) ?? start, entries: 0, bytes: 0)
             }

@@ -63,6 +63,8 @@ struct PendingCheckpoint {
     let partition: Partition
     /// The source of the feed.
     let source: String
+    /// The token table as it was named then.
+    let table: String
     /// The chunk; nil where its text cannot be read.
     let chunk: PendingChunk?
     /// The columns by which its entries name the rows; nil where they are not known.
@@ -84,8 +86,8 @@ extension FeedCheckpoint {
     /// - Throws: a conflict where a chunk is pending already, because another run has begun one.
     func announce(_ chunk: PendingChunk) throws(SQLFailure) {
         let found = try connection.ledger.execute(
-            "UPDATE pushsweep_feed SET pending = ? WHERE feed = ? AND part = ? "
-                + "AND pending IS NULL", [.text(chunk.jsonLine)] + key)
+            "UPDATE pushsweep_feed SET pending = ?, changed_at = \(connection.dialect.now) "
+                + "WHERE feed = ? AND part = ? AND pending IS NULL", [.text(chunk.jsonLine)] + key)
         guard found > 0 else {
             throw SQLFailure(kind: .conflict, code: 0, message: "another run has begun a chunk")
         }
@@ -104,10 +106,9 @@ extension FeedCheckpoint {
         }
     }
 
-    /// Whether a chunk is pending. Looks only where rows commit apart from the ledger.
+    /// Whether a chunk is pending.
     func hasPending() throws(SQLFailure) -> Bool {
-        guard connection.commitsApart else { return false }
-        return try connection.ledger.query(
+        try connection.ledger.query(
             "SELECT 1 FROM pushsweep_feed WHERE feed = ? AND part = ? AND pending IS NOT NULL", key
         ).count > 0
     }
@@ -115,13 +116,13 @@ extension FeedCheckpoint {
     /// The pending chunk, locked for this transaction; nil without one.
     func pending() throws(SQLFailure) -> PendingCheckpoint? {
         let rows = try connection.ledger.query(
-            "SELECT app, environment, source, pending, key_columns FROM pushsweep_feed WHERE feed = ? "
+            "SELECT app, environment, source, pending, key_columns, table_name FROM pushsweep_feed WHERE feed = ? "
                 + "AND part = ?\(connection.dialect.rowLock)", key)
         guard rows.count > 0, let text = rows[0, 3].text else { return nil }
         return PendingCheckpoint(
             checkpoint: self,
             partition: Partition(app: rows[0, 0].text ?? "", environment: rows[0, 1].text ?? ""),
-            source: rows[0, 2].text ?? "", chunk: PendingChunk(json: text),
-            keyNames: rows[0, 4].text)
+            source: rows[0, 2].text ?? "", table: rows[0, 5].text ?? "",
+            chunk: PendingChunk(json: text), keyNames: rows[0, 4].text)
     }
 }

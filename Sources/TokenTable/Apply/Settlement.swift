@@ -15,6 +15,10 @@
 // was suspended with uncommitted changes is waited for, and none of its changes come later.
 //
 // What an undo has left open is not made up for here: its entry goes, and the undo does it again.
+//
+// A table that was converted meanwhile, so that its rows commit with the ledger now, is settled by the
+// same steps in one transaction. A chunk of a table with another name is never settled with this one's
+// rows: the keys could name other rows there. It is reported instead; see `PendingFeed`.
 
 import APNsProtocol
 import Database
@@ -54,7 +58,15 @@ struct Settlement {
                 message: "column pending of pushsweep_feed cannot be read for feed "
                     + checkpoint.feed)
         }
-        let names = lookup.layout.keyNames
+        let (names, name) = (lookup.layout.keyNames, lookup.layout.table.description)
+        guard pending.table == name else {
+            throw SQLFailure(
+                kind: .configuration, code: 0,
+                message:
+                    "feed \(checkpoint.feed) was left half done in table \(pending.table), and "
+                    + "store.active-users.table is \(name); "
+                    + PendingFeed.cure(renamed: pending.table, to: name), longest: 400)
+        }
         guard pending.keyNames == nil || pending.keyNames == names else {
             throw SQLFailure(
                 kind: .configuration, code: 0,
@@ -76,34 +88,40 @@ struct Settlement {
 }
 
 extension TokenTable {
-    /// Finishes what failed runs left half done in tables whose rows commit apart from the ledger.
-    /// To be called at the start of a run that changes rows.
+    /// Finishes what failed runs left half done in the token table. To be called at the start of a run
+    /// that changes rows.
     ///
+    /// - Returns: the pending chunks of other tables, which nobody may be about to settle.
     /// - Throws: any failure of the database; what is settled stays so.
-    package func settlePending(lease: Lease?) throws(StoreFailure) {
-        guard connection.commitsApart else { return }
+    @discardableResult
+    package func settlePending(lease: Lease?) throws(StoreFailure) -> [PendingFeed] {
         let table = try layout().table.description
-        let open = try retries.retrying("looking for pending chunks") { () throws(SQLFailure) in
-            try connection.ledger.query(
-                "SELECT feed, part FROM pushsweep_feed WHERE pending IS NOT NULL "
-                    + "AND table_name = ? ORDER BY feed, part", [.text(table)])
-        }
-        for row in 0..<open.count {
-            guard let feed = open[row, 0].text, let part = open[row, 1].count else { continue }
-            let checkpoint = FeedCheckpoint(
-                feed: feed, part: TokenRange(index: part, count: part + 1), connection: connection)
-            let isolation = RowIsolation(connection)
-            let settlement = try Settlement(self, lease: lease, isolation)
-            var loop = session.chunkLoop(isolation)
-            _ = try loop.commit(
-                after: false, doing: "settling the pending chunk of feed \(feed)",
-                checkpointOf: "feed \(feed)"
-            ) { (_) throws(SQLFailure) in
-                _ = try settlement.settle(checkpoint)
-                return .committed(true, entries: 0, bytes: 0)
-            } checkpoint: { () throws(SQLFailure) in
-                try !checkpoint.hasPending()
+        var others: [PendingFeed] = []
+        for feed in try pendingFeeds() {
+            if feed.table == table {
+                try settle(feed.feed, part: feed.part, lease: lease)
+            } else if !feed.isRecent {
+                others.append(feed)
             }
+        }
+        return others
+    }
+
+    /// Settles the pending chunk of one part of a feed; does nothing where there is none.
+    func settle(_ feed: String, part: Int, lease: Lease?) throws(StoreFailure) {
+        let checkpoint = FeedCheckpoint(
+            feed: feed, part: TokenRange(index: part, count: part + 1), connection: connection)
+        let isolation = RowIsolation(connection)
+        let settlement = try Settlement(self, lease: lease, isolation)
+        var loop = session.chunkLoop(isolation)
+        _ = try loop.commit(
+            after: false, doing: "settling the pending chunk of feed \(feed)",
+            checkpointOf: "feed \(feed)"
+        ) { (_) throws(SQLFailure) in
+            _ = try settlement.settle(checkpoint)
+            return .committed(true, entries: 0, bytes: 0)
+        } checkpoint: { () throws(SQLFailure) in
+            try !checkpoint.hasPending()
         }
     }
 }

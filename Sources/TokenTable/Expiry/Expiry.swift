@@ -139,7 +139,7 @@ package final class TableExpiry {
                 doing: "removing rows of \(layout.table) whose grace period has ended",
                 checkpointOf: "feed \(expiry.feed)"
             ) { (size) throws(SQLFailure) in
-                if !isDry, try settlement.settle(transaction.checkpoint) {
+                if !isDry, connection.commitsApart, try settlement.settle(transaction.checkpoint) {
                     return .committed(
                         try transaction.committed(after: start, attempted), entries: 0, bytes: 0)
                 }

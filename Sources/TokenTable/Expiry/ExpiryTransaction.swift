@@ -175,6 +175,17 @@ struct ExpiryTransaction {
         return (tokens, last, false)
     }
 
+    /// Locks marks after their rows, the order in which a sender that applies its answers locks them:
+    /// where rows are on other servers, no server sees that two transactions wait for each other.
+    ///
+    /// - Returns: those that are as they were read; one that was set anew is not due any more.
+    private func lockedMarks(
+        _ marks: [DeviceToken: TokenMark]
+    ) throws(SQLFailure) -> [DeviceToken: TokenMark] {
+        let locked = try tokenMarks.marks(on: marks.keys.sorted(), locking: true)
+        return marks.filter { locked[$0.key] == $0.value }
+    }
+
     private func removeByTokenMarks(
         _ size: Int, after progress: ExpiryProgress, _ attempting: (ExpiryProgress) -> Void
     ) throws(SQLFailure) -> ChunkOutcome<ExpiryProgress> {
@@ -182,17 +193,13 @@ struct ExpiryTransaction {
         let page = try tokenMarkPage(after: progress.position.first ?? .bytes([]), limit: size)
         next.isDone = page.isLast
         next.position = [page.position]
-        var tokens = page.tokens.compactMap { value -> DeviceToken? in
+        let tokens = page.tokens.compactMap { value -> DeviceToken? in
             guard case .bytes(let bytes) = value else { return nil }
             return recent.contains(RowImage.key([value])) ? nil : DeviceToken(bytes)
         }
         guard !tokens.isEmpty else { return .committed(next, entries: page.tokens.count, bytes: 0) }
         if !isDry { try begin(after: progress) }
-        let marks = try tokenMarks.marks(on: tokens, locking: !isDry)
-        if !isDry {
-            try recent.refresh(withUndos: false)
-            tokens.removeAll { recent.contains(RowImage.key([.bytes($0.bytes)])) }
-        }
+        var marks = try tokenMarks.marks(on: tokens, locking: false)
         let evidence = tokens.sorted().compactMap { token in
             marks[token].map { TokenEvidence(token: token, time: $0.time) }
         }
@@ -204,15 +211,22 @@ struct ExpiryTransaction {
             if !isDry { connection.rollBack() }
             return .tooLarge(entries: size, rows: found.rows.count)
         }
+        if !isDry {
+            marks = try lockedMarks(marks)
+            try recent.refresh(withUndos: false)
+        }
         var changes = ChangeSet()
         var kept: Set<DeviceToken> = []
         for row in found.rows {
             let item = evidence[row.evidence]
+            guard let mark = marks[item.token],
+                !recent.contains(RowImage.key([.bytes(item.token.bytes)]))
+            else { continue }
             let registered = row.judged(markedAt: item.time)
             let isDue = expiry.policy.isDue(registered, at: expiry.now)
             if isDue && !recent.contains(judging.name(of: row)) {
                 let refused = changes.refused.count
-                add(row, markedAt: item.time, by: marks[item.token]?.reason, to: &changes)
+                add(row, markedAt: item.time, by: mark.reason, to: &changes)
                 if changes.refused.count > refused { kept.insert(item.token) }
             } else if registered.isStale {
                 kept.insert(item.token)

@@ -46,6 +46,12 @@ package struct TableLayout: Hashable, Sendable {
     /// Whether the rows commit apart from this program's own tables; see `ApartConnection`.
     var commitsApart = false
 
+    /// A further column for statements that count rows of the table or sum over them; empty where it is
+    /// not needed. Spider lets shards count. Then it leaves rows out under some conditions, such as the one
+    /// for living rows, and fails for a range of a key of two columns with 1054. Distinct values it counts
+    /// by itself, and so everything beside them.
+    var countedHere: String { commitsApart ? ", COUNT(DISTINCT 1)" : "" }
+
     /// The key columns as checkpoints store them, at most 255 characters.
     var keyNames: String {
         String(key.map { $0.name.lowercased() }.joined(separator: ",").prefix(255))

@@ -67,6 +67,10 @@ extension TokenTable {
                     layout: layout, table: table, mapping: settings.mapping, need: need
                 ).findings
             report.findings += try reachFindings(table, need, server)
+            if searchesRows {
+                report.findings += try shardFindings(table, server)
+                report.findings += try pendingFindings(layout)
+            }
         } catch {
             guard error.code == .configuration || error.code == .permission else { throw error }
             report.findings.append(StoreFinding(error))

@@ -97,13 +97,21 @@ extension TokenTable {
         let dialect = connection.dialect
         var names = [layout.token.name]
         if let registration = layout.registration { names.append(registration.name) }
-        names += layout.key.map(\.name)
+        func add(_ more: [String], to names: [String]) -> [String] {
+            // A derived table takes no column twice.
+            names
+                + more.filter { name in
+                    !names.contains { $0.lowercased() == name.lowercased() }
+                }
+        }
+        names = add(layout.key.map(\.name), to: names)
         let list = names.map(dialect.quoted).joined(separator: ", ")
         var sql = "SELECT \(list) FROM \(layout.table.sql(dialect)) LIMIT \(Self.sampleSize)"
         var values: [SQLValue] = []
         if let platform = layout.platform {
             // A table with few rows of the platform is not read to its end.
-            let all = list + ", \(dialect.quoted(platform.column.name))"
+            let all = add([platform.column.name], to: names).map(dialect.quoted)
+                .joined(separator: ", ")
             let condition = platform.condition(dialect)
             sql =
                 "SELECT \(list) FROM (SELECT \(all) FROM \(layout.table.sql(dialect)) "

@@ -122,7 +122,6 @@ struct UndoCheckpoint {
     /// Lets the numbers of the next entries follow those that exist. A settlement may have kept entries
     /// that the progress does not count. False where there was nothing to do.
     func catchUp() throws(SQLFailure) -> Bool {
-        guard connection.commitsApart else { return false }
         let last = try ledger.query(
             "SELECT MAX(seq) FROM pushsweep_change WHERE run = ? AND feed = ?",
             [.text(run), .text(run)]

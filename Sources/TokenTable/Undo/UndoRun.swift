@@ -117,8 +117,9 @@ extension TokenTable {
                 after: start, doing: "undoing changes to \(layout.table)",
                 checkpointOf: "undo \(record.id)"
             ) { (size) throws(SQLFailure) in
-                for part in parts where !isDry { _ = try settlement.settle(part) }
-                if !isDry, try transaction.checkpoint.catchUp() {
+                let settles = !isDry && connection.commitsApart
+                for part in parts where settles { _ = try settlement.settle(part) }
+                if settles, try transaction.checkpoint.catchUp() {
                     return .committed(
                         try transaction.checkpoint.read(locking: false) ?? start, entries: 0,
                         bytes: 0)
@@ -142,10 +143,12 @@ extension TokenTable {
             () throws(SQLFailure) in
             // The read decides, so it is part of the transaction that inserts.
             try connection.begin()
-            if let begun = try checkpoint.read(locking: false) {
+            if try checkpoint.read(locking: false) != nil {
                 let known = try partitions(ofRun: record.id)
                 connection.rollBack()
-                return (begun, known)
+                // Where rows commit apart every chunk does the same.
+                if !connection.commitsApart { _ = try checkpoint.catchUp() }
+                return (try checkpoint.read(locking: false) ?? progress, known)
             }
             try checkpoint.insert(record, progress)
             for (index, partition) in wanted.enumerated() {

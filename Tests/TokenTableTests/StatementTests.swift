@@ -1,0 +1,335 @@
+import APNsProtocol
+import Foundation
+import PushQueue
+import TestSupport
+import Testing
+import TokenHygiene
+
+@testable import Database
+@testable import TokenTable
+
+// docs/clusters.md judges engines by the statements that reach the server. So the page docs/statements.md
+// holds all of them, as a server's log shows them, and a changed statement has to be judged anew.
+
+/// The paths whose statements are documented, each with what it does.
+private enum StatementPath: String, CaseIterable {
+    case lease = "Lease"
+    case sweep = "Apply: mark"
+    case removal = "Apply: delete"
+    case beside = "Apply: marks in `pushsweep_invalid`"
+    case refused = "Apply: a row refuses the change"
+    case apart = "Apply: rows commit apart from their ledger"
+    case settling = "Settling a chunk that a failed run left"
+    case expiry = "Removal after `delete-after`"
+    case expiryBeside = "Removal after `delete-after`: marks in `pushsweep_invalid`"
+    case undo = "Undo"
+    case claim = "Claim"
+    case results = "Results"
+}
+
+@Suite(
+    "Statements", .serialized,
+    .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)))
+struct StatementTests {
+    private static let evidence = (0..<300).map { TokenEvidence.dead($0, at: start + 60_000) }
+    private static let grace = RemovalPolicy(action: .delete, deletesAfter: 86_400_000)
+
+    /// What each path sends, in a database of its own.
+    private static let recorded = Result { () throws -> [StatementPath: [StatementLog.Entry]] in
+        let log = try StatementLog()
+        var paths: [StatementPath: [StatementLog.Entry]] = [:]
+        for path in StatementPath.allCases {
+            let database = try TokenDatabase(.mariaDB, on: log.address)
+            try database.createOwnSchema()
+            try database.register(0..<200, at: start)
+            let work = try prepare(path, database)
+            paths[path] = try log.record(work)
+        }
+        return paths
+    }
+
+    /// Prepares a path; the closure that is returned takes it.
+    private static func prepare(
+        _ path: StatementPath, _ database: TokenDatabase
+    ) throws -> () throws -> Void {
+        switch path {
+        case .lease, .sweep, .removal, .beside, .refused:
+            return try prepareApplication(path, database)
+        case .apart, .settling: return try prepareApart(path, database)
+        case .expiry, .expiryBeside, .undo: return try prepareRemoval(path, database)
+        case .claim, .results: return try prepareQueue(path, database)
+        }
+    }
+
+    private static func putMarksBeside(_ database: TokenDatabase) throws {
+        try database.execute(
+            "ALTER TABLE active_users DROP COLUMN invalidated_at, DROP COLUMN invalid_reason")
+    }
+
+    private static func prepareApplication(
+        _ path: StatementPath, _ database: TokenDatabase
+    ) throws -> () throws -> Void {
+        if path == .beside { try putMarksBeside(database) }
+        if path == .refused {
+            try database.sql.run(
+                "CREATE TRIGGER held BEFORE UPDATE ON active_users FOR EACH ROW "
+                    + "IF OLD.device_token = X'\(DeviceToken.numbered(5).hex)' THEN "
+                    + "SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'held'; END IF")
+        }
+        let store = try database.store(pacing: hurried())
+        let applicant = LeaseApplicant(kind: "sweep", run: "one", home: "home", host: "host")
+        return {
+            guard case .taken(let lease) = try store.takeLease(applicant) else {
+                throw TestFailure("the lease is not free")
+            }
+            if path == .lease {
+                try store.session.renew(lease)
+                return try store.session.giveBack(lease)
+            }
+            try store.settlePending(lease: lease)
+            try store.apply(
+                evidence, policy: RemovalPolicy(action: path == .removal ? .delete : .mark),
+                lease: lease)
+        }
+    }
+
+    private static func prepareApart(
+        _ path: StatementPath, _ database: TokenDatabase
+    ) throws -> () throws -> Void {
+        func store(_ faults: [FaultyConnection.Fault]) throws -> TokenTable {
+            try TokenTable(
+                database.settings,
+                ApartConnection(
+                    rows: database.driver(), ledger: FaultyConnection(database.driver(), faults)),
+                hurried())
+        }
+        guard path == .settling else {
+            let store = try store([])
+            return { try store.apply(evidence) }
+        }
+        var operation = 1
+        while try database.count("SELECT COUNT(pending) FROM pushsweep_feed") == 0 {
+            _ = try? store([.init(operation: operation, isExecuted: false, kind: .other)])
+                .apply(evidence)
+            operation += 1
+        }
+        // Some rows are changed and some are not.
+        try database.execute("UPDATE active_users SET invalidated_at = NULL WHERE id % 2 = 0")
+        let settling = try store([])
+        return { try settling.settlePending(lease: nil) }
+    }
+
+    private static func prepareRemoval(
+        _ path: StatementPath, _ database: TokenDatabase
+    ) throws -> () throws -> Void {
+        if path == .expiryBeside { try putMarksBeside(database) }
+        let store = try database.store(pacing: hurried())
+        guard path == .undo else {
+            let mark = database.time(start + 60_000)
+            if path == .expiryBeside {
+                try database.execute(
+                    "INSERT INTO pushsweep_invalid (app, environment, token, invalidated_at) "
+                        + "SELECT app_id, environment, device_token, ? FROM active_users "
+                        + "WHERE id <= 150", [mark])
+            } else {
+                try database.execute(
+                    "UPDATE active_users SET invalidated_at = ? WHERE id <= 150", [mark])
+            }
+            let now = try store.session.databaseTime()
+            return {
+                _ = try store.remove(
+                    Expiry(
+                        run: "two", feed: UUID().uuidString.lowercased(), partition: chat,
+                        policy: grace, now: now))
+            }
+        }
+        try store.session.record(
+            RunRecord(id: "one", kind: "sweep", started: EpochMilliseconds(start), host: "h"))
+        try store.apply(evidence, run: "one")
+        return { _ = try store.undo(.run("one")) }
+    }
+
+    private static func prepareQueue(
+        _ path: StatementPath, _ database: TokenDatabase
+    ) throws -> () throws -> Void {
+        let store = try database.store(pacing: hurried())
+        try store.enqueue(
+            (0..<50).map { NewNotification(token: .numbered($0), payload: Array("{}".utf8)) },
+            for: chat)
+        // A row that is skipped.
+        try store.enqueue(
+            [NewNotification(token: .numbered(999), payload: Array("{}".utf8))], for: chat)
+        let queue = try PushQueue(store, QueueLease(run: "one", host: "host"))
+        var cursor = QueueCursor()
+        guard path == .results else {
+            return { _ = try queue.claim(chat, limit: 60, from: &cursor) }
+        }
+        guard var claim = try queue.claim(chat, limit: 60, from: &cursor) else {
+            throw TestFailure("nothing was claimed")
+        }
+        return {
+            _ = try queue.handOver(claim)
+            try queue.renewLeases()
+            let outcomes: [DeliveryResult.Outcome] = [
+                .sent, .gone(reason: "Unregistered"), .failed(reason: "BadDeviceToken"),
+                .retry(seconds: 900, reason: "ServiceUnavailable"), .unknown(reason: "reset"),
+                .returned,
+            ]
+            let results = claim.notifications.map(\.key).enumerated().map {
+                DeliveryResult(key: $0.element, outcomes[$0.offset % outcomes.count])
+            }
+            _ = try queue.record(results, of: &claim)
+        }
+    }
+
+    // MARK: The page
+
+    private static let introduction = """
+        # Statements
+
+        This page is for people who judge whether an engine can hold the token table, or who read a
+        server's log. It lists the statements by which Pushsweep changes data, with those that it reads
+        in between, as a MariaDB server logs them. Reads of `information_schema` are left out. A value is
+        `?`, and a list of any length ends with `...`. A statement that is sent again and again stands
+        where it comes first. Names of tables and columns are those of our own schema. What follows for
+        other engines is in [clusters.md](clusters.md#the-statements).
+
+        A test writes this page and compares it with what a server received.
+        """
+
+    private static func page(_ paths: [StatementPath: [StatementLog.Entry]]) -> String {
+        var lines = [introduction]
+        for path in StatementPath.allCases {
+            var seen: Set<String> = []
+            let entries = transactions(paths[path] ?? []).filter {
+                !$0.entry.form.contains("information_schema.")
+                    && seen.insert($0.entry.form).inserted
+            }
+            lines += ["", "## \(path.rawValue)"]
+            for (title, isInside) in [("In transactions:", true), ("Each by itself:", false)] {
+                let forms = entries.filter { $0.isInside == isInside }.map { "\($0.entry.form);" }
+                if !forms.isEmpty { lines += ["", title, "", "```sql"] + forms + ["```"] }
+            }
+        }
+        return lines.joined(separator: "\n") + "\n"
+    }
+
+    /// The statements that are no part of the frame of a transaction, and whether they are inside of one.
+    private static func transactions(
+        _ entries: [StatementLog.Entry]
+    ) -> [(entry: StatementLog.Entry, isInside: Bool)] {
+        var open: Set<Int> = []
+        return entries.compactMap { entry in
+            if entry.form.hasPrefix("START TRANSACTION") {
+                open.insert(entry.thread)
+            } else if entry.form == "COMMIT" || entry.form == "ROLLBACK" {
+                open.remove(entry.thread)
+            } else {
+                return (entry, open.contains(entry.thread))
+            }
+            return nil
+        }
+    }
+
+    @Test(
+        "docs/statements.md has the statements that a server receives; PUSHSWEEP_TEST_WRITE_DOCS=1 writes it"
+    )
+    func documented() throws {
+        let file = URL(filePath: #filePath).deletingLastPathComponent()
+            .appending(path: "../../docs/statements.md").standardizedFileURL
+        let page = Self.page(try Self.recorded.get())
+        if Environment.text("PUSHSWEEP_TEST_WRITE_DOCS") == "1" {
+            try page.write(to: file, atomically: true, encoding: .utf8)
+        }
+        let kept = Self.lines(of: try String(contentsOf: file, encoding: .utf8))
+        let now = Self.lines(of: page)
+        #expect(kept == now, "\(now.difference(from: kept))")
+    }
+
+    /// The lines of a page, with the statements of a block in the order of their texts: answers of several
+    /// kinds are written in any order.
+    private static func lines(of page: String) -> [Substring] {
+        page.split(separator: "```").enumerated().flatMap { place, block in
+            let lines = block.split(separator: "\n")
+            return place % 2 == 0 ? lines : lines.sorted()
+        }
+    }
+
+    @Test("nothing is used that an engine of several servers lacks")
+    func unused() throws {
+        let words = [
+            "LOCK TABLES", "GET_LOCK", "XA ", "TEMPORARY", "CALL ", "PROCEDURE", "SERIALIZABLE",
+            "REPEATABLE READ", "SKIP LOCKED", "NOWAIT", "FOR SHARE", " HANDLER ",
+        ]
+        for (path, entries) in try Self.recorded.get() {
+            #expect(entries.count > 2, "\(path)")
+            for form in entries.map(\.form) {
+                for word in words { #expect(!form.uppercased().contains(word), "\(path): \(form)") }
+                #expect(isOfOneTable(form), "\(path): \(form)")
+            }
+        }
+    }
+
+    /// Whether a change names one table only. The index hint of a removal needs the form for several.
+    private func isOfOneTable(_ form: String) -> Bool {
+        let words = form.split(separator: " ")
+        switch words[0] {
+        case "UPDATE", "INSERT": return !form.contains(" JOIN ") && !words[1].hasSuffix(",")
+        case "DELETE":
+            let isSingle = words[1] == "FROM" || words[2] == "FROM" && words[1] == words[3]
+            return isSingle && !form.contains(" JOIN ") && !form.contains(" USING ")
+        default: return true
+        }
+    }
+
+    @Test("rows are locked by reads inside of transactions only")
+    func locks() throws {
+        var locking = 0
+        for (path, entries) in try Self.recorded.get() {
+            for (entry, isInside) in Self.transactions(entries)
+            where entry.form.contains("FOR UPDATE") || entry.form.contains("SHARE MODE") {
+                locking += 1
+                #expect(isInside, "\(path): \(entry.form)")
+            }
+        }
+        #expect(locking > 10)
+    }
+
+    @Test(
+        "no transaction locks rows after marks beside them, so that two never wait for each other")
+    func order() throws {
+        var paths: Set<StatementPath> = []
+        for (path, entries) in try Self.recorded.get() {
+            var locksMarks: Set<Int> = []
+            for entry in entries {
+                if entry.form.hasPrefix("START TRANSACTION") { locksMarks.remove(entry.thread) }
+                guard entry.form.hasSuffix("FOR UPDATE") else { continue }
+                if entry.form.contains("FROM pushsweep_invalid ") {
+                    locksMarks.insert(entry.thread)
+                    paths.insert(path)
+                }
+                if entry.form.contains("FROM `active_users` ") {
+                    #expect(!locksMarks.contains(entry.thread), "\(path): \(entry.form)")
+                }
+            }
+        }
+        #expect(paths == [.beside, .expiryBeside])
+    }
+
+    @Test("values and the lengths of lists do not show in the form of a statement")
+    func forms() {
+        func form(_ statement: String) -> String { StatementLog.form(of: statement) }
+        #expect(
+            form("SELECT a FROM t WHERE b = 'it''s' AND c = X'00'")
+                == "SELECT a FROM t WHERE b = ? AND c = ?")
+        #expect(
+            form("SELECT a FROM t WHERE b IN (1, 2, 3) LIMIT 90")
+                == "SELECT a FROM t WHERE b IN (?, ...) LIMIT ?")
+        #expect(
+            form("INSERT INTO t VALUES (1, 'a'), (2, 'b')")
+                == form("INSERT INTO t VALUES (7, 'c'), (8, NULL), (9, 'e')"))
+        #expect(
+            form("SELECT 1 FROM t WHERE (a = 1) OR (a = 2) OR (a = 3)")
+                == form("SELECT 1 FROM t WHERE (a = 1) OR (a = 2)"))
+    }
+}
