@@ -115,7 +115,7 @@ struct ApartCommitTests {
 
     @Test("a time beside a column of two values stays only where a row was set dead")
     func livingColumn() throws {
-        let shards = try Shards()
+        let shards = try ApartTables()
         for shard in [shards.first, shards.second] {
             try shard.execute("ALTER TABLE active_users ADD active INTEGER NOT NULL DEFAULT 1")
         }

@@ -116,8 +116,8 @@ extension FeedCheckpoint {
     /// The pending chunk, locked for this transaction; nil without one.
     func pending() throws(SQLFailure) -> PendingCheckpoint? {
         let rows = try connection.ledger.query(
-            "SELECT app, environment, source, pending, key_columns, table_name FROM pushsweep_feed WHERE feed = ? "
-                + "AND part = ?\(connection.dialect.rowLock)", key)
+            "SELECT app, environment, source, pending, key_columns, table_name FROM pushsweep_feed "
+                + "WHERE feed = ? AND part = ?\(connection.dialect.rowLock)", key)
         guard rows.count > 0, let text = rows[0, 3].text else { return nil }
         return PendingCheckpoint(
             checkpoint: self,
