@@ -94,31 +94,7 @@ extension TokenTable {
     /// state. The key is selected too, so that the engine reads rows in their stored order and not
     /// the smallest tokens.
     func sample(_ layout: TableLayout, into report: inout StoreReport) throws(StoreFailure) {
-        let dialect = connection.dialect
-        var names = [layout.token.name]
-        if let registration = layout.registration { names.append(registration.name) }
-        func add(_ more: [String], to names: [String]) -> [String] {
-            // A derived table takes no column twice.
-            names
-                + more.filter { name in
-                    !names.contains { $0.lowercased() == name.lowercased() }
-                }
-        }
-        names = add(layout.key.map(\.name), to: names)
-        let list = names.map(dialect.quoted).joined(separator: ", ")
-        var sql = "SELECT \(list) FROM \(layout.table.sql(dialect)) LIMIT \(Self.sampleSize)"
-        var values: [SQLValue] = []
-        if let platform = layout.platform {
-            // A table with few rows of the platform is not read to its end.
-            let all = add([platform.column.name], to: names).map(dialect.quoted)
-                .joined(separator: ", ")
-            let condition = platform.condition(dialect)
-            sql =
-                "SELECT \(list) FROM (SELECT \(all) FROM \(layout.table.sql(dialect)) "
-                + "LIMIT \(Self.sampleSize * Self.mixedShare)) AS sampled WHERE 1 = 1"
-                + condition.sql + " LIMIT \(Self.sampleSize)"
-            values = condition.values
-        }
+        let (sql, values) = sampling(layout)
         let rows = try retries.retrying("sampling rows of \(layout.table)") {
             () throws(SQLFailure) in
             try connection.query(sql, values)
@@ -147,7 +123,7 @@ extension TokenTable {
         if !unfindable.isEmpty {
             let rewriting = SpellingRewriting(
                 layout: layout, table: try catalogTable(), triggers: try triggers(layout),
-                dialect: dialect)
+                dialect: connection.dialect)
             report.findings += rewriting.findings(unfindable, of: rows.count)
         }
         if let registration = layout.registration {
@@ -155,6 +131,32 @@ extension TokenTable {
                 unreadable: unreadable, milliseconds: milliseconds, of: rows.count, registration,
                 layout)
         }
+    }
+
+    /// The statement that reads the sample: the token, the registration if there is one, and the key.
+    private func sampling(_ layout: TableLayout) -> (sql: String, values: [SQLValue]) {
+        let dialect = connection.dialect
+        func add(_ more: [String], to names: [String]) -> [String] {
+            // A derived table takes no column twice.
+            names + more.filter { name in !names.contains { $0.lowercased() == name.lowercased() } }
+        }
+        let read = [layout.token.name] + [layout.registration?.name].compactMap { $0 }
+        let names = add(layout.key.map(\.name), to: read)
+        let list = names.map(dialect.quoted).joined(separator: ", ")
+        guard let platform = layout.platform else {
+            return (
+                "SELECT \(list) FROM \(layout.table.sql(dialect)) LIMIT \(Self.sampleSize)", []
+            )
+        }
+        // A table with few rows of the platform is not read to its end.
+        let all = add([platform.column.name], to: names).map(dialect.quoted)
+            .joined(separator: ", ")
+        let condition = platform.condition(dialect)
+        return (
+            "SELECT \(list) FROM (SELECT \(all) FROM \(layout.table.sql(dialect)) "
+                + "LIMIT \(Self.sampleSize * Self.mixedShare)) AS sampled WHERE 1 = 1"
+                + condition.sql + " LIMIT \(Self.sampleSize)", condition.values
+        )
     }
 
     private static func findings(
