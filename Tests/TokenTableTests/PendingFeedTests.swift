@@ -71,8 +71,9 @@ struct PendingFeedTests {
         try tables.age()
         let feeds = try store.settlePending(lease: nil)
         let cure =
-            "UPDATE pushsweep_feed SET table_name = '\(new)' WHERE table_name = 'active_users'"
-        let sentence = try #require(feeds.first).sentence(settings: TableName(name: new))
+            "UPDATE pushsweep_feed SET pending = JSON_SET(pending, '$.table', '\(new)') "
+            + "WHERE feed = 'f' AND part = 0"
+        let sentence = try #require(feeds.first).sentence(store.layout())
         #expect(
             feeds.count == 1
                 && sentence.contains("feed f has an unfinished chunk in table active_users"))
@@ -102,8 +103,8 @@ struct PendingFeedTests {
         let (store, _) = try tables.store { $0.table = "active_users_b" }
         let feeds = try store.settlePending(lease: nil)
         #expect(
-            try #require(feeds.first).sentence(settings: TableName(name: "active_users_b"))
-                .hasSuffix("a run whose settings name active_users settles it"))
+            try #require(feeds.first).sentence(store.layout())
+                .contains("a run whose settings name active_users settles it"))
         #expect(throws: StoreFailure.self) {
             try store.apply(Self.evidence, feed: "f", run: "two")
         }
@@ -136,11 +137,68 @@ struct PendingFeedTests {
                 "feed f has an unfinished chunk in table active_users, begun at \(time)"))
         #expect(
             left[0].sentence.hasSuffix(
-                "which a failed run left; the next run that changes rows settles it"))
+                "which a failed run left; the next run that changes rows settles it, and needs DELETE on "
+                    + "pushsweep_change for that"))
         let mapping = try Self.rename(tables, "active_users", to: "active_users_new")
         let renamed = try findings(mapping)
         #expect(renamed.map(\.severity) == [.warning])
-        #expect(renamed[0].sentence.contains("SET table_name = 'active_users_new'"))
+        #expect(renamed[0].sentence.contains("'$.table', 'active_users_new')"))
+    }
+
+    @Test("a chunk is judged by its own table and key, not by those with which its feed began")
+    func begunElsewhere() throws {
+        let tables = try ApartTables()
+        try tables.leaveHalf()
+        for change in ["table_name = 'old_devices'", "key_columns = 'other'", "key_columns = ''"] {
+            try tables.first.execute("UPDATE pushsweep_feed SET \(change)")
+        }
+        let (store, _) = try tables.store()
+        #expect(try store.settlePending(lease: nil).isEmpty)
+        #expect(try tables.pending() == 0)
+        let progress = try store.apply(Self.evidence, feed: "f", run: "two")
+        #expect(progress.isApplied && progress.counts == ApartTables.counts)
+        try tables.checkAgreement("after another beginning")
+    }
+
+    @Test("the table is the same with and without its schema")
+    func schema() throws {
+        let tables = try ApartTables()
+        try tables.leaveHalf()
+        try tables.convert()
+        let store = try tables.first.store(pacing: hurried()) {
+            $0.table = "\(tables.first.name).active_users"
+        }
+        #expect(try store.settlePending(lease: nil).isEmpty)
+        #expect(try tables.pending() == 0)
+    }
+
+    @Test("the statements against a chunk are whole and name it alone, however long the names are")
+    func wholeStatements() throws {
+        let tables = try ApartTables()
+        try tables.leaveHalf()
+        let new = String(repeating: "n", count: 64)
+        let (store, _) = try tables.store(ledger: [], Self.rename(tables, "active_users", to: new))
+        let failure = #expect(throws: StoreFailure.self) {
+            try store.apply(Self.evidence, feed: "f", run: "two")
+        }
+        let sentence = failure?.sentence ?? ""
+        for statement in [
+            "JSON_SET(pending, '$.table', '\(new)') WHERE feed = 'f' AND part = 0;",
+            "SET pending = NULL WHERE feed = 'f' AND part = 0:",
+        ] {
+            #expect(sentence.contains(statement), "\(sentence)")
+        }
+    }
+
+    @Test("a chunk that cannot be read stops the run, which says how to leave it")
+    func unreadable() throws {
+        let tables = try ApartTables()
+        try tables.leaveHalf()
+        try tables.first.execute("UPDATE pushsweep_feed SET pending = '{}'")
+        let (store, _) = try tables.store()
+        let failure = #expect(throws: StoreFailure.self) { try store.settlePending(lease: nil) }
+        #expect(failure?.code == .configuration)
+        #expect(failure?.sentence.contains("SET pending = NULL WHERE feed = 'f'") == true)
     }
 
     @Test("a purge keeps the entries and the checkpoint of a chunk that is not settled")

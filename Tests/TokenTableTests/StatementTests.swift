@@ -188,8 +188,9 @@ struct StatementTests {
         # Statements
 
         This page is for people who judge whether an engine can hold the token table, or who read a
-        server's log. It lists the statements by which Pushsweep changes data, with those that it reads
-        in between, as a MariaDB server logs them. Reads of `information_schema` are left out. A value is
+        server's log. It lists the statements of sweeps, removals, claims and results, with what they
+        read in between, as a MariaDB server logs them. Intake, undo and purge are not here; they use the
+        same kinds of statements. Reads of `information_schema` are left out. A value is
         `?`, and a list of any length ends with `...`. A statement that is sent again and again stands
         where it comes first. Names of tables and columns are those of our own schema. What follows for
         other engines is in [clusters.md](clusters.md#the-statements).

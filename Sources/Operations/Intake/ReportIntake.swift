@@ -57,9 +57,9 @@ struct ReportIntake {
     func takeRows(
         atMost limit: inout Int
     ) throws -> (feeds: [String], counts: ReportCounts)? {
-        try journal.folder.ensureRoom()
         var triesLeft = Self.mostTries
         while true {
+            try journal.folder.ensureRoom()
             let intake = OpenIntake(name: UUID().uuidString.lowercased(), run: run)
             do {
                 return try takeRows(as: intake, atMost: limit)

@@ -130,9 +130,9 @@ extension TokenTable {
             }
         }
         do {
-            let table = try layout().table
+            let layout = try layout()
             for feed in try settlePending(lease: lease) {
-                context.log.warning("\(feed.sentence(settings: table))")
+                context.log.warning("\(feed.sentence(layout))")
             }
         } catch {
             throw RunFailure.wrapping(error, at: .store)

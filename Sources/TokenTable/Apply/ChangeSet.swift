@@ -131,7 +131,8 @@ struct ChangeTransaction {
         announcedBy commit: Commit, _ rows: () -> [String]
     ) throws(SQLFailure) {
         for range in commit.written where range.count > 0 {
-            try FeedCheckpoint(range, connection).announce(PendingChunk(range, commit.next))
+            try FeedCheckpoint(range, connection).announce(
+                PendingChunk(range, lookup.layout, commit.next))
         }
         try lease?.renew(ledger)
         try ledger.commit()

@@ -13,6 +13,9 @@ struct PendingChunk: Codable, Hashable {
     let first: Int
     /// The number of entries.
     let count: Int
+    /// The token table and the columns of the key by which the entries name its rows. The checkpoint's own
+    /// columns tell those with which the feed began; the settings may have changed since.
+    let table, key: String
     /// The progress of the feed once the rows are committed; nil where the checkpoint is not that of
     /// a feed.
     let next: Next?
@@ -26,9 +29,10 @@ struct PendingChunk: Codable, Hashable {
         let isApplied: Bool
     }
 
-    /// Describes the entries of a range, and the progress that follows.
-    init(_ range: LedgerRange, _ next: FeedProgress?) {
+    /// Describes the entries of a range about rows of a table, and the progress that follows.
+    init(_ range: LedgerRange, _ layout: TableLayout, _ next: FeedProgress?) {
         (run, first, count) = (range.run, range.first, range.count)
+        (table, key) = (layout.nameInLedger, layout.keyNames)
         self.next = next.map { next in
             Next(
                 position: next.position?.hex, counts: next.counts, rowsChanged: next.rowsChanged,
@@ -63,12 +67,10 @@ struct PendingCheckpoint {
     let partition: Partition
     /// The source of the feed.
     let source: String
-    /// The token table as it was named then.
-    let table: String
+    /// The table in which the feed began.
+    let began: String
     /// The chunk; nil where its text cannot be read.
     let chunk: PendingChunk?
-    /// The columns by which its entries name the rows; nil where they are not known.
-    let keyNames: String?
 }
 
 extension FeedCheckpoint {
@@ -116,13 +118,13 @@ extension FeedCheckpoint {
     /// The pending chunk, locked for this transaction; nil without one.
     func pending() throws(SQLFailure) -> PendingCheckpoint? {
         let rows = try connection.ledger.query(
-            "SELECT app, environment, source, pending, key_columns, table_name FROM pushsweep_feed "
+            "SELECT app, environment, source, pending, table_name FROM pushsweep_feed "
                 + "WHERE feed = ? AND part = ?\(connection.dialect.rowLock)", key)
         guard rows.count > 0, let text = rows[0, 3].text else { return nil }
         return PendingCheckpoint(
             checkpoint: self,
             partition: Partition(app: rows[0, 0].text ?? "", environment: rows[0, 1].text ?? ""),
-            source: rows[0, 2].text ?? "", table: rows[0, 5].text ?? "",
-            chunk: PendingChunk(json: text), keyNames: rows[0, 4].text)
+            source: rows[0, 2].text ?? "", began: rows[0, 4].text ?? "",
+            chunk: PendingChunk(json: text))
     }
 }

@@ -52,28 +52,14 @@ struct Settlement {
             lookup.connection.rollBack()
             return false
         }
-        guard let chunk = pending.chunk else {
-            throw SQLFailure(
-                kind: .configuration, code: 0,
-                message: "column pending of pushsweep_feed cannot be read for feed "
-                    + checkpoint.feed)
+        let feed = PendingFeed(
+            feed: checkpoint.feed, part: checkpoint.part.index, pending.chunk, began: pending.began)
+        if let obstacle = feed.obstacle(lookup.layout) {
+            // It has names of tables and columns, each of at most 64 characters but the key's, and the
+            // statements in it must be whole.
+            throw SQLFailure(kind: .configuration, code: 0, message: obstacle, longest: 2_000)
         }
-        let (names, name) = (lookup.layout.keyNames, lookup.layout.table.description)
-        guard pending.table == name else {
-            throw SQLFailure(
-                kind: .configuration, code: 0,
-                message:
-                    "feed \(checkpoint.feed) was left half done in table \(pending.table), and "
-                    + "store.active-users.table is \(name); "
-                    + PendingFeed.cure(renamed: pending.table, to: name), longest: 400)
-        }
-        guard pending.keyNames == nil || pending.keyNames == names else {
-            throw SQLFailure(
-                kind: .configuration, code: 0,
-                message: "feed \(checkpoint.feed) was left half done under the key "
-                    + "\(pending.keyNames ?? ""), and store.active-users.key is \(names) now; set it back "
-                    + "until a run has ended with 0")
-        }
+        guard let chunk = pending.chunk else { return false }
         try checkpoint.withdraw()
         let entries = try SettledEntry.read(chunk, in: checkpoint, lookup.layout)
         let work = SettlementTransaction(
@@ -95,7 +81,7 @@ extension TokenTable {
     /// - Throws: any failure of the database; what is settled stays so.
     @discardableResult
     package func settlePending(lease: Lease?) throws(StoreFailure) -> [PendingFeed] {
-        let table = try layout().table.description
+        let table = try layout().nameInLedger
         var others: [PendingFeed] = []
         for feed in try pendingFeeds() {
             if feed.table == table {

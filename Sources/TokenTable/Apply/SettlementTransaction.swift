@@ -86,9 +86,16 @@ struct SettlementTransaction {
 
     /// Looks at the rows of the entries, with locks.
     func examine(_ entries: [SettledEntry]) throws(SQLFailure) -> Findings {
-        let keys = entries.filter { !$0.isTokenMark }
-            .compactMap { RowImageReader.key($0.written.key) }
+        let named = entries.filter { !$0.isTokenMark }
+        let keys = named.compactMap { RowImageReader.key($0.written.key) }
             .filter { $0.count == layout.key.count }
+        // A row that is not looked for would count as removed.
+        guard keys.count == named.count else {
+            throw SQLFailure(
+                kind: .configuration, code: 0,
+                message:
+                    "entries of the chunk name rows by other keys than those of \(layout.table)")
+        }
         let rows = try lookup.rows(keys: keys, locking: true).rows
         var findings = Findings()
         for entry in entries where !entry.isTokenMark {

@@ -46,6 +46,10 @@ package struct TableLayout: Hashable, Sendable {
     /// Whether the rows commit apart from this program's own tables; see `ApartConnection`.
     var commitsApart = false
 
+    /// The table as pending chunks name it: without the schema where that is the database of the ledger,
+    /// so that one table has one name, however the settings spell it.
+    var nameInLedger = ""
+
     /// A further column for statements that count rows of the table or sum over them; empty where it is
     /// not needed. Spider lets shards count. Then it leaves rows out under some conditions, such as the one
     /// for living rows, and fails for a range of a key of two columns with 1054. Distinct values it counts

@@ -70,8 +70,17 @@ package final class TokenTable {
             try Catalog(connection: connection).hasUpdateTriggers(name)
         }
         layout.commitsApart = connection.commitsApart
+        layout.nameInLedger = nameInLedger(name)
         resolved = layout
         return layout
+    }
+
+    /// A table's name as pending chunks store it.
+    private func nameInLedger(_ table: TableName) -> String {
+        guard case .server(let server) = settings.location, table.schema == server.database else {
+            return table.description
+        }
+        return table.name
     }
 
     /// The token table as the database describes it.

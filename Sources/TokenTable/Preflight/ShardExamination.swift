@@ -143,8 +143,9 @@ struct PreparedTransactions {
             .warning,
             "\(server) has \(what), the first is \(first ?? "unnamed"): one that a crash left holds its "
                 + "locks until a person ends it; if XA RECOVER FORMAT='SQL' still lists it there after a "
-                + "minute, end it with XA COMMIT or XA ROLLBACK and its id; the next run of this program "
-                + "makes up for either")
+                + "minute, end it: as its transaction manager or mysql.spider_xa on the Spider node tells, "
+                + "by XA COMMIT or XA ROLLBACK and its id; where it is one of this program, either is "
+                + "right, since the next run makes up for it")
     }
 }
 

@@ -119,7 +119,7 @@ extension TokenTable {
             ) { (size) throws(SQLFailure) in
                 let settles = !isDry && connection.commitsApart
                 for part in parts where settles { _ = try settlement.settle(part) }
-                if settles, try transaction.checkpoint.catchUp() {
+                if settles, try transaction.checkpoint.catchUp(parts.count) {
                     return .committed(
                         try transaction.checkpoint.read(locking: false) ?? start, entries: 0,
                         bytes: 0)
@@ -147,7 +147,7 @@ extension TokenTable {
                 let known = try partitions(ofRun: record.id)
                 connection.rollBack()
                 // Where rows commit apart every chunk does the same.
-                if !connection.commitsApart { _ = try checkpoint.catchUp() }
+                if !connection.commitsApart { _ = try checkpoint.catchUp(known.count) }
                 return (try checkpoint.read(locking: false) ?? progress, known)
             }
             try checkpoint.insert(record, progress)
