@@ -26,7 +26,7 @@ struct ClusterBenchmark {
             references.append(try apply.apply(plain, connections: 2).total)
             try node.restore()
             let before = try refusals(node)
-            let load = try RowWriters(writers, on: node)
+            let load = try RowWriters(writers, on: node, round: run)
             defer { load.stop() }
             ours.append(try apply.apply(node, connections: 2).total)
             load.stop()
@@ -69,7 +69,8 @@ private final class RowWriters: Sendable {
     private let count = Mutex(0)
     private let group = DispatchGroup()
 
-    init(_ writers: Int, on table: LargeTable) throws {
+    /// `round` makes the values of each run differ, because a row that has the value already is not changed.
+    init(_ writers: Int, on table: LargeTable, round: Int) throws {
         let names = (ProcessInfo.processInfo.environment["PUSHSWEEP_TEST_CLUSTER_NODES"] ?? "")
             .split(separator: " ").map(String.init).dropFirst()
         guard writers == 0 || !names.isEmpty else {
@@ -83,12 +84,12 @@ private final class RowWriters: Sendable {
             group.enter()
             Thread.detachNewThread { [self] in
                 defer { group.leave() }
-                write(settings, rows: rows, seed: number)
+                write(settings, rows: rows, seed: number, round: round)
             }
         }
     }
 
-    private func write(_ settings: StoreSettings, rows: Int, seed: Int) {
+    private func write(_ settings: StoreSettings, rows: Int, seed: Int, round: Int) {
         guard let sql = try? LargeTable.connection(settings) else { return }
         var id = seed + 1
         while !isOver.withLock({ $0 }) {
@@ -96,8 +97,10 @@ private final class RowWriters: Sendable {
             id = (id + 7_368_787) % (rows / 10)
             // A change that loses against a chunk of ours is not repeated.
             let changed = try? sql.execute(
-                "UPDATE active_users SET user_id = CONCAT('user-', ?) WHERE id = ?",
-                [.integer(Int64(id + seed)), .integer(Int64(id * 10))])
+                "UPDATE active_users SET user_id = CONCAT('user-', ?, '-', ?) WHERE id = ?",
+                [
+                    .integer(Int64(id + seed)), .integer(Int64(round)), .integer(Int64(id * 10)),
+                ])
             if changed != nil { count.withLock { $0 += 1 } }
         }
     }

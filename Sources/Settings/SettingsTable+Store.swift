@@ -71,7 +71,7 @@ extension SettingsTable {
             "Table with one row per registered device.")
         users(
             "store.active-users.key", .columns,
-            .detected("`id` if there is one, else the primary key"), \.key,
+            .detected("`id` if it is there and unique, else the primary key"), \.key,
             sample: .comment("[id]"),
             "Columns that together identify one row.")
         users(

@@ -113,6 +113,27 @@ struct ThrottleTests {
         try checkNext(stage, "--time-budget", "1h")
     }
 
+    @Test("a replay of a file that is stopped names the feed by which it goes on")
+    func replayedFile() throws {
+        let stage = try stage(.sqlite)
+        let tuples = (0..<Self.tokens).map {
+            FeedbackTuple(
+                time: EpochSeconds(start + UInt32($0)), token: DeviceToken.numbered($0))
+        }
+        let file = try stage.folder.write("feed.bin", FeedbackTuple.bytes(tuples))
+        let halt = try stage.folder.write("halt", "")
+        let stopped = try stage.run("replay", file, "--stop-file", halt)
+        #expect(stopped.exit == 75, "\(stopped.error)")
+        let feed = try #require(
+            stopped.error.firstMatch(of: /pushsweep replay --feed ([0-9a-f-]+) or the next sweep/)
+        ).1
+        let next = try stage.run("replay", "--feed", "\(feed)", "--format", "json")
+        #expect(next.exit == 0, "\(next.error)")
+        #expect(next.app()["applied"] as? Int == Self.tokens)
+        #expect(try marks(stage) == Self.tokens)
+        #expect(!next.error.contains("naming the file again"))
+    }
+
     @Test(
         "undo and purge end with 75 too, and the same command continues them",
         arguments: TestEngine.available)

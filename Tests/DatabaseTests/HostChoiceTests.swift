@@ -152,4 +152,36 @@ struct HostChoiceTests {
         let reader = try open(settings(hosts).used(for: .reports))
         #expect(try reader.connection.standing()?.isReadOnly == true)
     }
+
+    @Test("check asks every host of the list, and names those that a run could not use")
+    func checked() throws {
+        let replica = try PrivateServer(["--read-only=1"])
+        let account = try OpenAccount(server)
+        try OpenAccount.make(account.name, replica.server)
+        let foreign = try EncryptedGreeter(
+            showing: .wrongHostServer,
+            of: SimulatorCertificates(directory: TemporaryFolder().path),
+            greeting: MySQLPacket.greeting(offersTLS: true))
+        let silent = try SilentServer(saying: [])
+        let router = try SQLRouter(primary: server.port)
+        let ports = [router.port, server.port, 1, silent.port, foreign.port, replica.server.port]
+        let list = ports.map { "127.0.0.1:\($0)" }.joined(separator: ",")
+        let settings = StoreSettings(
+            location: try StoreLocation("mysql://\(account.name)@\(list)/mysql", relativeTo: "/"),
+            tls: .off)
+        let findings = try open(settings.used(for: .reports)).session.examineServer()
+        func finding(_ port: Int) -> StoreFinding? {
+            findings.first { $0.sentence.contains("127.0.0.1:\(port) ") }
+        }
+        #expect(finding(router.port)?.sentence.contains("answers to this check") == true)
+        #expect(finding(server.port)?.sentence.hasSuffix("answers too, and takes changes") == true)
+        let standby = try #require(finding(replica.server.port))
+        #expect(standby.severity == .ok && standby.sentence.contains("runs pass it over until"))
+        for port in [1, silent.port, foreign.port] {
+            let bad = try #require(finding(port), "\(findings)")
+            #expect(bad.severity == .warning && bad.sentence.contains("cannot be used: "))
+            #expect(bad.sentence.contains("take it out of store.url"))
+        }
+        #expect(finding(1)?.sentence.contains("Can't connect") == true)
+    }
 }

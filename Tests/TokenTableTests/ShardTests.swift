@@ -113,6 +113,10 @@ struct ShardTests {
         #expect(hidden.map(\.severity) == [.ok])
         #expect(
             hidden[0].sentence.contains("GRANT CREATE TEMPORARY TABLES ON `\(database.name)`.* TO"))
+        #expect(
+            try store.shardGrants().map { $0.hasPrefix("GRANT CREATE TEMPORARY TABLES ON ") } == [
+                true
+            ])
         #expect(hidden[0].sentence.hasSuffix("run XA RECOVER on each shard"))
         try admin.run("SET GLOBAL spider_internal_xa = ON")
         defer { try? admin.run("SET GLOBAL spider_internal_xa = OFF") }

@@ -23,6 +23,11 @@ extension SQLFailure {
             "other transactions, on a cluster also those of other nodes, changed the same rows each time"
         case 1_429, 12_701:
             "a server behind the table does not answer: on Spider a shard; \(Self.shards)"
+        case 2_013 where kind == .lost, 2_026 where kind == .lost && message.contains("timed out"):
+            // Inside TLS the library reports a read that took too long as 2026.
+            "the server ended the connection, or gave no answer within store.read-timeout; where it runs, "
+                + "another transaction may hold the rows, on Spider one that a crash left prepared, which "
+                + "`pushsweep check` finds"
         case 1_040, 1_203, 1_226: "the limit of connections is reached; max_connections sets it"
         default: nil
         }

@@ -17,12 +17,54 @@ extension DatabaseSession {
         if server.addresses.count > 1, let host = connection.host {
             findings.append(
                 StoreFinding(.ok, "of the hosts in store.url, \(host) answers to this check"))
+            findings += server.addresses.filter { $0.description != host }
+                .map { otherHost($0, of: server) }
         }
         let account = try describe().account ?? server.user
         findings += [role(standing, account), splitting(standing)]
         findings += [cluster(standing.galera), try spider()].compactMap { $0 }
         return findings
     }
+
+    /// What a host is to which a run would go after the loss of another. It is asked once, since a check is
+    /// no run and need not wait.
+    private func otherHost(
+        _ address: StoreLocation.Address, of server: StoreLocation.Server
+    ) -> StoreFinding {
+        let alone = StoreLocation.Server(
+            addresses: [address], user: server.user, database: server.database)
+        var asked = settings
+        asked.location = .server(alone)
+        asked.hosts = HostChoice()
+        asked.timeouts.connect = min(asked.timeouts.connect, Self.longestForOthers)
+        do throws(SQLFailure) {
+            let other = MariaDBConnection(alone, asked)
+            try other.connect()
+            let standing = try other.standing()
+            let objection = standing?.objection(
+                acceptsReplica: settings.acceptsReplica, hasOthers: true)
+            guard let objection else {
+                return StoreFinding(.ok, "\(address) answers too, and takes changes")
+            }
+            // The usual state of a server that is to take over one day.
+            if standing?.other == nil, [.misplaced, .readOnly].contains(objection.kind) {
+                return StoreFinding(
+                    .ok,
+                    "\(address) answers too, as a replica or read-only; runs pass it over until it takes "
+                        + "changes")
+            }
+            throw objection
+        } catch {
+            let cause = error.code == 0 ? error.message : "\(error.message) (\(error.code))"
+            return StoreFinding(
+                .warning,
+                "of the hosts in store.url, \(address) cannot be used: \(cause); a run that loses its host "
+                    + "would not go on there, so mend it or take it out of store.url")
+        }
+    }
+
+    /// Seconds for the connection with one of several hosts, as runs have for it.
+    private static let longestForOthers = 3
 
     /// The right to see what a server replicates. MariaDB has one of its own since 10.5.9, and
     /// REPLICATION CLIENT no longer includes it.

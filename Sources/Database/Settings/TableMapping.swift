@@ -3,7 +3,7 @@
 package struct TableMapping: Hashable, Sendable {
     /// The table, `name` or `schema.name`.
     package var table = "active_users"
-    /// The columns that identify a row; nil: `id` if there is one, else the primary key.
+    /// The columns that identify a row; nil: `id` if it is there and unique, else the primary key.
     package var key: [String]?
     /// The column of the token.
     package var token = "device_token"

@@ -156,6 +156,13 @@ package struct Sweep: RecordedRun {
             let feed = try FeedFile(path: path, partition: partition)
                 .capture(in: journal, run: run, context)
             try apply(journal.feed(feed), with: applier, resumed: false)
+            if !plan.dryRun, try journal.feed(feed).state == .pending {
+                context.log.warning(
+                    """
+                    the bytes of \(path) are kept as feed \(feed); pushsweep replay --feed \(feed) or the \
+                    next sweep continues it, and naming the file again would make a second feed of it
+                    """)
+            }
         case .journaled(let feed):
             try apply(journal.feed(feed), with: applier, resumed: true)
         case .reports(let file):

@@ -54,12 +54,13 @@ struct Settlement {
         }
         let feed = PendingFeed(
             feed: checkpoint.feed, part: checkpoint.part.index, pending.chunk, began: pending.began)
-        if let obstacle = feed.obstacle(lookup.layout) {
-            // It has names of tables and columns, each of at most 64 characters but the key's, and the
-            // statements in it must be whole.
-            throw SQLFailure(kind: .configuration, code: 0, message: obstacle, longest: 2_000)
+        guard let chunk = pending.chunk, feed.obstacle(lookup.layout) == nil else {
+            // The sentence is its obstacle. It has names of tables and columns, each of at most 64
+            // characters but the key's, and the statements in it must be whole.
+            throw SQLFailure(
+                kind: .configuration, code: 0, message: feed.sentence(lookup.layout), longest: 2_000
+            )
         }
-        guard let chunk = pending.chunk else { return false }
         try checkpoint.withdraw()
         let entries = try SettledEntry.read(chunk, in: checkpoint, lookup.layout)
         let work = SettlementTransaction(

@@ -81,9 +81,10 @@ extension TokenTable {
         return [
             StoreFinding(
                 .ok,
-                "the rows of \(table.name) are in the engine \(engine) and the change ledger is in "
-                    + "\(ledger?.name ?? "another"): images are committed before rows, and the next run "
-                    + "settles what a crash leaves half done")
+                "the rows of \(table.name) are in the engine \(engine) and the change ledger "
+                    + (ledger.map { "is in \($0.name)" } ?? "is to be on the server itself")
+                    + ": images are committed before rows, and the next run settles what a crash leaves "
+                    + "half done")
         ]
     }
 

@@ -66,10 +66,7 @@ extension TokenTable {
                     findings.append(StoreFinding(.warning, error.sentence))
                     continue
                 }
-                let right = Privilege(
-                    purpose: "ask shards of", privileges: "CREATE TEMPORARY TABLES",
-                    table: "\(connection.dialect.quoted(server.database)).*", probe: "")
-                let grant = right.grant(to: account ?? server.user)
+                let grant = shardRight(server).grant(to: account ?? server.user)
                 return [
                     Self.unknown("the account may not ask them", isTwoPhase, cure: "\(grant), or ")
                 ]
@@ -80,6 +77,28 @@ extension TokenTable {
             StoreFinding(
                 .ok, "no prepared transaction is on the shards \(names.joined(separator: ", "))")
         ]
+    }
+
+    /// The right to receive the answers of shards.
+    private func shardRight(_ server: StoreLocation.Server) -> Privilege {
+        Privilege(
+            purpose: "ask shards of", privileges: "CREATE TEMPORARY TABLES",
+            table: "\(connection.dialect.quoted(server.database)).*", probe: "")
+    }
+
+    /// The GRANT statement by which `check` may ask the shards of the token table; empty for a table of
+    /// another engine.
+    ///
+    /// - Throws: any failure of reading the table's engine.
+    package func shardGrants() throws(StoreFailure) -> [String] {
+        guard case .server(let server) = settings.location,
+            let name = try? TableName(settings.mapping.table)
+        else { return [] }
+        let engine = try retries.retrying("reading the engine of \(name)") {
+            () throws(SQLFailure) in try Catalog(connection: connection).engine(name)
+        }
+        guard engine?.name.uppercased() == "SPIDER" else { return [] }
+        return [shardRight(server).grant(to: try session.describe().account ?? server.user)]
     }
 
     private static func unknown(
