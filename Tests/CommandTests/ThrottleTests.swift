@@ -131,7 +131,7 @@ struct ThrottleTests {
         #expect(next.exit == 0, "\(next.error)")
         #expect(next.app()["applied"] as? Int == Self.tokens)
         #expect(try marks(stage) == Self.tokens)
-        #expect(!next.error.contains("naming the file again"))
+        #expect(!next.error.contains("would make a second feed"))
     }
 
     @Test(

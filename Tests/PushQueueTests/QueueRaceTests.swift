@@ -41,10 +41,14 @@ final class ClaimRounds: @unchecked Sendable {
         for node in slow { tries[node] = -1 }
     }
 
+    /// Whether a node did not come in time, which ends the order for all.
+    private(set) var isBroken = false
+
     private func wait(until isTrue: () -> Bool) {
-        // A wait without end would hide the failure of a node that never comes.
         let end = Date(timeIntervalSinceNow: 60)
-        while !isTrue(), condition.wait(until: end) {}
+        while !isTrue(), !isBroken {
+            if !condition.wait(until: end) { isBroken = true }
+        }
     }
 
     /// Lets each slow node try once for the fast one's last claim.
@@ -190,6 +194,7 @@ struct QueueRaceTests {
             }.start()
         }
         group.wait()
+        #expect(!rounds.isBroken)
         return senders.withLock { $0 }
     }
 

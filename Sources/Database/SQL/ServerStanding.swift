@@ -64,6 +64,14 @@ package struct ServerStanding: Hashable, Sendable {
 }
 
 extension ServerStanding {
+    /// Whether it is what a server that is to take over one day usually is: a replica that keeps up, or
+    /// set to read-only.
+    var isStandby: Bool {
+        guard other == nil else { return false }
+        guard case .replica(_, let isRunning) = replication else { return isReadOnly }
+        return isRunning
+    }
+
     /// The objection to changes over this connection; nil where there is none. `acceptsReplica` is the
     /// setting, `hasOthers` whether other hosts could be tried.
     func objection(acceptsReplica: Bool, hasOthers: Bool) -> SQLFailure? {

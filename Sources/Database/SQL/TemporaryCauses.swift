@@ -26,8 +26,8 @@ extension SQLFailure {
         case 2_013 where kind == .lost, 2_026 where kind == .lost && message.contains("timed out"):
             // Inside TLS the library reports a read that took too long as 2026.
             "the server ended the connection, or gave no answer within store.read-timeout; where it runs, "
-                + "another transaction may hold the rows, on Spider one that a crash left prepared, which "
-                + "`pushsweep check` finds"
+                + "a lock on the table may hold the statement up, on Spider one of a transaction that a "
+                + "crash left prepared: XA RECOVER on each shard lists those"
         case 1_040, 1_203, 1_226: "the limit of connections is reached; max_connections sets it"
         default: nil
         }

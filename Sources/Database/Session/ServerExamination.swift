@@ -37,6 +37,7 @@ extension DatabaseSession {
         asked.location = .server(alone)
         asked.hosts = HostChoice()
         asked.timeouts.connect = min(asked.timeouts.connect, Self.longestForOthers)
+        asked.timeouts.read = min(asked.timeouts.read, 10)
         do throws(SQLFailure) {
             let other = MariaDBConnection(alone, asked)
             try other.connect()
@@ -44,10 +45,16 @@ extension DatabaseSession {
             let objection = standing?.objection(
                 acceptsReplica: settings.acceptsReplica, hasOthers: true)
             guard let objection else {
+                if case .hidden(let isKnownIdle) = standing?.replication, !isKnownIdle {
+                    return StoreFinding(
+                        .warning,
+                        "\(address) answers too, and takes changes; whether it is a replica, this account "
+                            + "may not see there")
+                }
                 return StoreFinding(.ok, "\(address) answers too, and takes changes")
             }
             // The usual state of a server that is to take over one day.
-            if standing?.other == nil, [.misplaced, .readOnly].contains(objection.kind) {
+            if let standing, standing.isStandby {
                 return StoreFinding(
                     .ok,
                     "\(address) answers too, as a replica or read-only; runs pass it over until it takes "

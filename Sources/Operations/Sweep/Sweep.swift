@@ -156,11 +156,12 @@ package struct Sweep: RecordedRun {
             let feed = try FeedFile(path: path, partition: partition)
                 .capture(in: journal, run: run, context)
             try apply(journal.feed(feed), with: applier, resumed: false)
-            if !plan.dryRun, try journal.feed(feed).state == .pending {
+            if !plan.dryRun, (try? journal.feed(feed))?.state == .pending {
+                let name = path == "-" ? "standard input" : path
                 context.log.warning(
                     """
-                    the bytes of \(path) are kept as feed \(feed); pushsweep replay --feed \(feed) or the \
-                    next sweep continues it, and naming the file again would make a second feed of it
+                    the bytes of \(name) are kept as feed \(feed); pushsweep replay --feed \(feed) or the \
+                    next sweep continues it, and a replay of the same bytes would make a second feed
                     """)
             }
         case .journaled(let feed):

@@ -50,7 +50,7 @@ struct FailoverTests {
         }
     }
 
-    @Test("the run ends with 0 on the next host within ten seconds, each tuple counted once")
+    @Test("the run ends with 0 on the next host, each tuple counted once")
     func continues() throws {
         var random = SeededGenerator("failovers")
         for number in 0..<Self.cases {
@@ -58,12 +58,10 @@ struct FailoverTests {
             let commit = Int.random(in: 1...60, using: &random)
             let death: SQLRouter.Death =
                 Bool.random(using: &random) ? .commit(commit) : .unansweredCommit(commit)
-            let began = ContinuousClock.now
             let swept = try hosts.run(["sweep"], death)
             let note: Comment =
                 "seed \(random.seed), case \(number), \(death): \(swept.result.error)"
             #expect(swept.result.exit == 0, note)
-            #expect(ContinuousClock.now - began < .seconds(10), note)
             #expect(swept.hosts[0].isDead == (swept.hosts[1].connections > 0), note)
             if swept.hosts[0].isDead {
                 #expect(
