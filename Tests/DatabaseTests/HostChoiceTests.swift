@@ -1,10 +1,10 @@
 import APNsSimulator
-import Database
 import Foundation
 import Synchronization
 import TestSupport
 import Testing
 
+@testable import Database
 @testable import TokenTable
 
 @Suite(
@@ -183,5 +183,23 @@ struct HostChoiceTests {
             #expect(bad.sentence.contains("take it out of store.url"))
         }
         #expect(finding(1)?.sentence.contains("Can't connect") == true)
+    }
+
+    @Test("a replica that is stopped, and a split connection, are no standby")
+    func standby() {
+        func isStandby(
+            _ replication: Replication, readOnly: Bool = false, other: ServerIdentity? = nil
+        ) -> Bool {
+            ServerStanding(
+                identity: nil, other: other, isReadOnly: readOnly, replication: replication,
+                galera: nil
+            ).isStandby
+        }
+        #expect(isStandby(.replica(of: "db1", isRunning: true)))
+        #expect(!isStandby(.replica(of: "db1", isRunning: false), readOnly: true))
+        #expect(isStandby(.none, readOnly: true))
+        #expect(!isStandby(.none))
+        let other = ServerIdentity(values: ["b", "1", "2", "p", "d"])
+        #expect(!isStandby(.replica(of: "db1", isRunning: true), other: other))
     }
 }
