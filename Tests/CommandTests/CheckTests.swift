@@ -57,6 +57,21 @@ struct CheckTests {
             })
     }
 
+    @Test("check of a database that is locked tries once more, and not for half a minute")
+    func brief() throws {
+        let stage = try SendStage()
+        try stage.database.execute("BEGIN EXCLUSIVE")
+        let result = try check(stage)
+        #expect(result.exit == 75)
+        let failures = findings(result, "database").filter { $0.hasPrefix("failure") }
+        #expect(failures.contains { $0.contains("database is locked") }, "\(failures)")
+        // SQLite itself waits five seconds for the lock, each time.
+        let seconds = try failures.compactMap {
+            try /tried again for (\d+) s/.firstMatch(in: $0).flatMap { Int($0.1) }
+        }
+        #expect(!seconds.isEmpty && seconds.allSatisfy { $0 < 20 }, "\(failures)")
+    }
+
     @Test("check for a sender names the token key in use, and refuses one that others can read")
     func tokenKey() throws {
         let stage = try SendStage()

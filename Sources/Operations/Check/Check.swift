@@ -212,8 +212,10 @@ package struct Check {
         guard areThere(settings.store.ca), (try? settings.ensureOwnStore()) != nil else { return }
         do {
             let policy = RemovalPolicy(settings.policy)
+            // Each question would wait for a dead shard on its own, and a person waits for the answer.
             let store = try TokenTable(
-                StoreSettings(settings, for: .reports), pacing: Pacing(settings))
+                StoreSettings(settings, for: .reports),
+                pacing: Pacing(settings).with(patience: Pacing.shortPatience))
             for finding in try store.session.examineServer() { enter(finding) }
             for finding in try store.examine(
                 .apply(policy), partitions: settings.apps.map(\.storedPartition)
