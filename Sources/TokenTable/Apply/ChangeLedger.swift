@@ -36,7 +36,7 @@ struct ChangeLedger {
         "token", "state", "changed_at",
     ]
     /// Row counts of the multi-row inserts; a batch is split into these lengths.
-    private static let lengths = [256, 64, 16, 4, 1]
+    private static let lengths = [256, 128, 64, 32, 16, 8, 4, 2, 1]
     /// The most bytes of before-images in one statement; some servers accept only 1 MiB.
     private static let mostImageBytes = 256 * 1024
 
