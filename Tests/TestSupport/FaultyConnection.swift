@@ -48,6 +48,8 @@ package final class FaultyConnection: SQLConnection {
     package var dialect: SQLDialect { real.dialect }
     package var isInTransaction: Bool { real.isInTransaction }
     package var hasBrokenKeys: Bool { real.hasBrokenKeys }
+    /// As the real connection, or as a test sets it.
+    package lazy var certifiesCommits = real.certifiesCommits
     package var mostBytes: Int { real.mostBytes }
 
     package func connect() throws(SQLFailure) {

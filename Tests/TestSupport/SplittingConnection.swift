@@ -16,6 +16,7 @@ package final class SplittingConnection: SQLConnection {
 
     package var dialect: SQLDialect { primary.dialect }
     package var hasBrokenKeys: Bool { primary.hasBrokenKeys }
+    package var certifiesCommits: Bool { primary.certifiesCommits }
     package var mostBytes: Int { primary.mostBytes }
 
     package func connect() throws(SQLFailure) {

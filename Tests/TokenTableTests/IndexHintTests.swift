@@ -36,6 +36,7 @@ struct IndexHintTests {
     func plans(_ action: RemovalPolicy.Action, _ options: String) throws {
         let database = try Self.stage(options)
         let connection = FaultyConnection(database.driver(), [])
+        connection.certifiesCommits = false
         let store = try TokenTable(database.settings, connection, hurried())
         let progress = try store.apply(Self.evidence, policy: RemovalPolicy(action: action))
         #expect(progress.counts == OutcomeCounts(applied: 1_500))

@@ -222,6 +222,7 @@ struct PreflightTests {
         try database.createOwnSchema()
         try database.register(0..<20, at: start)
         let connection = FaultyConnection(database.driver(), [])
+        connection.certifiesCommits = false
         let store = try TokenTable(database.settings, connection, hurried())
         try store.apply((0..<20).map { .dead($0, at: start + 60_000) })
         let (sql, values) = try #require(

@@ -15,6 +15,7 @@ import TokenHygiene
 private enum StatementPath: String, CaseIterable {
     case lease = "Lease"
     case sweep = "Apply: mark"
+    case late = "Apply: mark on a node that certifies commits"
     case removal = "Apply: delete"
     case beside = "Apply: marks in `pushsweep_invalid`"
     case refused = "Apply: a row refuses the change"
@@ -53,7 +54,7 @@ struct StatementTests {
         _ path: StatementPath, _ database: TokenDatabase
     ) throws -> () throws -> Void {
         switch path {
-        case .lease, .sweep, .removal, .beside, .refused:
+        case .lease, .sweep, .late, .removal, .beside, .refused:
             return try prepareApplication(path, database)
         case .apart, .settling: return try prepareApart(path, database)
         case .expiry, .expiryBeside, .undo: return try prepareRemoval(path, database)
@@ -76,7 +77,9 @@ struct StatementTests {
                     + "IF OLD.device_token = X'\(DeviceToken.numbered(5).hex)' THEN "
                     + "SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'held'; END IF")
         }
-        let store = try database.store(pacing: hurried())
+        let connection = FaultyConnection(database.driver(), [])
+        connection.certifiesCommits = path == .late
+        let store = try TokenTable(database.settings, connection, hurried())
         let applicant = LeaseApplicant(kind: "sweep", run: "one", home: "home", host: "host")
         return {
             guard case .taken(let lease) = try store.takeLease(applicant) else {

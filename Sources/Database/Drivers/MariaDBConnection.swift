@@ -36,6 +36,9 @@ package final class MariaDBConnection: SQLConnection {
     /// Bytes of the longest statement that the server accepts.
     package private(set) var mostBytes = 1_048_576
 
+    /// Whether the server is a node of a Galera cluster, as found when the connection was opened.
+    package private(set) var certifiesCommits = false
+
     /// Whether the library is initialized, once per process.
     private static let library: Bool = mysql_server_init(0, nil, nil) == 0
 
@@ -124,13 +127,14 @@ package final class MariaDBConnection: SQLConnection {
     /// each transaction and each statement outside of one first waits for that, so that a read
     /// decides by the rows that every node has. Other servers have no such variable or do not use it.
     private func waitForCluster() throws(SQLFailure) {
+        certifiesCommits = false
         do throws(SQLFailure) {
-            try run(
-                "SET SESSION wsrep_sync_wait = IF(@@GLOBAL.wsrep_on, \(Self.syncedStatements), "
-                    + "@@SESSION.wsrep_sync_wait)")
+            certifiesCommits = try query("SELECT @@GLOBAL.wsrep_on").scalar?.count == 1
         } catch {
             guard error.code == Self.unknownVariable else { throw error }
         }
+        guard certifiesCommits else { return }
+        try run("SET SESSION wsrep_sync_wait = \(Self.syncedStatements)")
     }
 
     /// Reads and BEGIN (1), UPDATE and DELETE (2), INSERT (4).

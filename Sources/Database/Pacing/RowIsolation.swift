@@ -14,6 +14,9 @@
 
 /// The refused rows of a chunk, over all tries of the chunk. Confined to the store's thread.
 package final class RowIsolation {
+    /// Whether no row of the chunk was refused or not found so far.
+    package var isUntroubled: Bool { !isOn && misses == 0 }
+
     /// Whether rows are changed one by one.
     package private(set) var isOn = false
     private var misses = 0

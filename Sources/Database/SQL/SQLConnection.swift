@@ -71,6 +71,10 @@ package protocol SQLConnection: AnyObject {
     /// The host that is used, in the spelling of the settings; nil for a file.
     var host: String? { get }
 
+    /// Whether a commit is certified against those of other nodes, which do not wait for this node's
+    /// locks: a node of a Galera cluster. As found when the connection was opened.
+    var certifiesCommits: Bool { get }
+
     /// What the server is: a primary, a replica, a node of a cluster; nil for a file. Asks each time.
     func standing() throws(SQLFailure) -> ServerStanding?
 }
@@ -115,6 +119,9 @@ extension SQLConnection {
 
     /// Nil, for drivers without hosts.
     package var host: String? { nil }
+
+    /// False, because the locks of a server hold for all its clients.
+    package var certifiesCommits: Bool { false }
 
     /// Nil, for drivers without servers.
     package func standing() throws(SQLFailure) -> ServerStanding? { nil }

@@ -4,7 +4,8 @@ import TokenHygiene
 // The statements that change the user's rows. Each statement names its rows by key and repeats, in
 // the same WHERE, the token and the registration that were read and judged. If a row changed in
 // between, or the key finds another row, the statement does not find it, however weak the engine's
-// locks are. A column of two values is repeated too; rows with the same value share a statement. Then the number of rows found differs, and the chunk is rolled back and redone.
+// locks are. Then the number of rows found differs, and the chunk is rolled back and redone. A column
+// of two values is repeated too; rows with the same value share a statement.
 //
 // Every row gets its own mark time in one statement. For integer keys `ELT(INTERVAL(key, k1, k2,
 // …), t1, t2, …)` over sorted keys is a binary search per row. For other keys there is a CASE,
@@ -21,8 +22,10 @@ struct ChangeStatements {
     let lookup: RowLookup
     /// The source stored with marks; nil where no marks are set.
     let source: EvidenceSource?
-    /// Whether changes repeat the mark as well as the registration in the WHERE.
-    var repeatsMark = false
+    /// The indices of the values that the WHERE repeats besides token and registration.
+    var repeated: [Int] = []
+    /// Whether the WHERE repeats the partition too.
+    var repeatsPartition = false
 
     private var layout: TableLayout { lookup.layout }
     private var dialect: SQLDialect { lookup.dialect }
@@ -144,7 +147,7 @@ struct ChangeStatements {
 
     /// The indices of the values that are repeated in the WHERE.
     private var guards: [Int] {
-        [lookup.token] + [lookup.registration, repeatsMark ? lookup.mark : nil].compactMap { $0 }
+        [lookup.token] + [lookup.registration].compactMap { $0 } + repeated
     }
 
     private func number(_ change: RowChange) -> Int64? {
@@ -256,7 +259,10 @@ struct ChangeStatements {
     private func condition(
         on changes: ArraySlice<RowChange>
     ) -> (sql: String, values: [SQLValue]) {
-        repeatingLiving(keyCondition(on: changes), of: changes)
+        let condition = repeatingLiving(keyCondition(on: changes), of: changes)
+        let partition = lookup.condition
+        guard repeatsPartition, !partition.sql.isEmpty else { return condition }
+        return ("(\(condition.sql))\(partition.sql)", condition.values + partition.values)
     }
 
     private func keyCondition(

@@ -5,6 +5,8 @@ import TokenHygiene
 struct ChangeWriter {
     private let statements: ChangeStatements
     private let isolation: RowIsolation
+    /// Whether the rows to change are locked since they were read.
+    private let locksRows: Bool
 
     private var lookup: RowLookup { statements.lookup }
     private var layout: TableLayout { lookup.layout }
@@ -14,13 +16,26 @@ struct ChangeWriter {
     init(_ lookup: RowLookup, _ isolation: RowIsolation, marksFrom source: EvidenceSource) {
         statements = ChangeStatements(lookup: lookup, source: source)
         self.isolation = isolation
+        locksRows = true
     }
 
     /// Prepares changes without evidence: they apply only while the mark is still the one that was
     /// read.
     init(repeatingMarks lookup: RowLookup, _ isolation: RowIsolation) {
-        statements = ChangeStatements(lookup: lookup, source: nil, repeatsMark: true)
+        statements = ChangeStatements(
+            lookup: lookup, source: nil, repeated: [lookup.mark].compactMap { $0 })
         self.isolation = isolation
+        locksRows = true
+    }
+
+    /// Prepares first marks of rows that were read without a lock: they apply only while all that was
+    /// read is still so.
+    init(unlocked lookup: RowLookup, _ isolation: RowIsolation, marksFrom source: EvidenceSource) {
+        statements = ChangeStatements(
+            lookup: lookup, source: source,
+            repeated: [lookup.mark, lookup.reason].compactMap { $0 }, repeatsPartition: true)
+        self.isolation = isolation
+        locksRows = false
     }
 
     /// Makes the changes and returns the reasons of refused rows, by their place. Rows can be
@@ -83,7 +98,8 @@ struct ChangeWriter {
             throw missed(1, of: statement.changes.count)
         }
         // Spider answers 0 for statements it forwards, so 0 proves nothing: read the rows again.
-        if found == 0, try isDone(statement) { return }
+        // Without locks another transaction may have left them so.
+        if found == 0, locksRows, try isDone(statement) { return }
         isolation.noteMiss()
         throw missed(statement.changes.count - found, of: statement.changes.count)
     }

@@ -2,8 +2,20 @@ import APNsProtocol
 import Database
 import TokenHygiene
 
-/// Applies one chunk of evidence in one transaction (see `ChangeSet`). Rows that refuse the change
-/// get ledger entries too.
+// A chunk usually locks its rows when it reads them, so that they stay as they were judged (see
+// `ChangeSet`). A Galera cluster certifies commits instead of waiting for locks: a registration from
+// another node ends the whole chunk that holds the lock of its row. So the locks have to be short there,
+// and first marks lock late:
+//
+//   lock the checkpoint and compare it -> read and judge rows -> ledger
+//   -> mark the rows that are as they were read -> move the checkpoint -> number, lease, commit
+//
+// The statement that marks repeats all that verdict and image follow from: key, token, registration,
+// partition, and that there is no mark. It does not find a row that changed in between. Then the chunk is
+// rolled back, and the next try locks when it reads. So does every chunk with other changes than first
+// marks, and every one with a row that was refused.
+
+/// Applies one chunk of evidence in one transaction. Rows that refuse the change get ledger entries too.
 struct ChunkTransaction {
     let application: FeedApplication
     let layout: TableLayout
@@ -11,6 +23,7 @@ struct ChunkTransaction {
     private let transaction: ChangeTransaction
     private let ledger: ChangeLedger
     private let tokenMarks: InvalidTokenTable
+    private let lateWriter: ChangeWriter
 
     private var lookup: RowLookup { transaction.lookup }
 
@@ -31,6 +44,7 @@ struct ChunkTransaction {
             lookup: lookup,
             writer: ChangeWriter(lookup, isolation, marksFrom: application.source),
             isolation: isolation, lease: application.lease)
+        lateWriter = ChangeWriter(unlocked: lookup, isolation, marksFrom: application.source)
         ledger = ChangeLedger(
             run: application.run, feed: application.feed, part: application.part.index,
             source: application.source.rawValue, lookup: lookup)
@@ -50,20 +64,64 @@ struct ChunkTransaction {
         try transaction.begin { () throws(SQLFailure) in
             try checkpoint.read(locking: true) == progress
         }
+        if mayLockLate {
+            let read = try lookup.rows(for: chunk, locking: false, mostBytes: mostBytes)
+            let judged = try judged(chunk, read)
+            if !read.isCutShort, areFirstMarks(judged.changes) {
+                return try commit(
+                    judged, of: chunk, isLast: isLast, after: progress, bytes: read.bytes
+                ) { () throws(SQLFailure) in _ = try lateWriter.write(judged.changes.rows) }
+            }
+        }
         let found = try lookup.rows(for: chunk, locking: true, mostBytes: mostBytes)
         guard !found.isCutShort else {
             transaction.connection.rollBack()
             return .tooLarge(entries: chunk.count, rows: found.rows.count)
         }
+        var classified = try judged(chunk, found)
+        classified.refuse(at: try transaction.writer.write(classified.changes.rows))
+        return try commit(
+            classified, of: chunk, isLast: isLast, after: progress, bytes: found.bytes
+        ) { () throws(SQLFailure) in try tokenMarks.write(classified.changes.tokenMarks) }
+    }
+
+    /// Whether rows need not be locked when they are read.
+    private var mayLockLate: Bool {
+        lookup.connection.certifiesCommits && !lookup.connection.commitsApart
+            && lookup.mark != nil && lookup.living == nil && !application.policy.deletesAtOnce
+            && transaction.isolation.isUntroubled
+    }
+
+    /// Whether the changes only mark rows that have neither mark nor reason.
+    private func areFirstMarks(_ changes: ChangeSet) -> Bool {
+        let empty = [lookup.mark, lookup.reason].compactMap { $0 }
+        return changes.refused.isEmpty && changes.tokenMarks.isEmpty
+            && changes.rows.allSatisfy { change in
+                let values = change.row.values
+                return change.verdict == .mark
+                    && empty.allSatisfy { values[values.startIndex + $0] == .null }
+            }
+    }
+
+    private func judged(
+        _ chunk: ArraySlice<TokenEvidence>, _ found: FoundRows
+    ) throws(SQLFailure) -> ClassifiedChunk {
         let marks =
             layout.mark == nil
             ? try tokenMarks.marks(of: found.rows, in: chunk, locking: true) : [:]
         let terms = ClassifiedChunk.Terms(
             layout: layout, policy: application.policy, source: application.source)
-        var classified = ClassifiedChunk(chunk, found.rows, marks: marks, by: terms) {
+        return ClassifiedChunk(chunk, found.rows, marks: marks, by: terms) {
             lookup.isExact($0.values)
         }
-        classified.refuse(at: try transaction.writer.write(classified.changes.rows))
+    }
+
+    /// Writes the ledger, makes the changes that are left to `changing`, moves the checkpoint and
+    /// commits.
+    private func commit(
+        _ classified: ClassifiedChunk, of chunk: ArraySlice<TokenEvidence>, isLast: Bool,
+        after progress: FeedProgress, bytes: Int, changing: () throws(SQLFailure) -> Void
+    ) throws(SQLFailure) -> ChunkOutcome<FeedProgress> {
         let changes = classified.changes
         try ledger.write(changes, from: progress.rowsChanged)
         try ledger.writeRefused(changes.refused, after: progress.rowsRefused)
@@ -81,9 +139,9 @@ struct ChunkTransaction {
         let commit = ChangeTransaction.Commit(
             entries: chunk.count, written: [written], next: next)
         try transaction.commit(changes, commit) { () throws(SQLFailure) in
-            try tokenMarks.write(changes.tokenMarks)
+            try changing()
             try checkpoint.update(next, run: application.run, layout)
         }
-        return .committed(next, entries: chunk.count, bytes: found.bytes)
+        return .committed(next, entries: chunk.count, bytes: bytes)
     }
 }

@@ -1,0 +1,182 @@
+import APNsProtocol
+import Database
+import TestSupport
+import Testing
+import TokenHygiene
+import TokenTable
+
+/// What another transaction does to row 5 after it was read and before it would be marked.
+private enum ChangeInBetween: String, CaseIterable {
+    case registration = "registered_at = '2024-01-01 00:02:00'"
+    case mark = "invalidated_at = '2024-02-01 00:00:00'"
+    case reason = "invalid_reason = 'app'"
+    case token = "device_token = X'00FF'"
+    case app = "app_id = 'mail'"
+    case removal = ""
+
+    var statement: String {
+        let row = "WHERE device_token = X'\(DeviceToken.numbered(5).hex)'"
+        return self == .removal
+            ? "DELETE FROM active_users \(row)"
+            : "UPDATE active_users SET \(rawValue) \(row)"
+    }
+
+    /// Whether the row may be marked all the same.
+    var keepsEvidence: Bool { self == .reason }
+}
+
+@Suite(
+    "Locks on nodes that certify commits",
+    .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)))
+struct LateLockTests {
+    private static let evidence = (0..<200).map { TokenEvidence.dead($0, at: start + 60_000) }
+    private static let change = "UPDATE `active_users`"
+
+    private struct Stage {
+        let database: TokenDatabase
+        let connection: FaultyConnection
+        let store: TokenTable
+
+        init(certifies: Bool = true) throws {
+            database = try TokenDatabase(.mariaDB)
+            try database.createOwnSchema()
+            try database.register(0..<200, at: start)
+            connection = FaultyConnection(database.driver(), [])
+            connection.certifiesCommits = certifies
+            store = try TokenTable(database.settings, connection, hurried())
+        }
+
+        /// The statements that read the tokens' rows, with a lock and without.
+        var reads: (locking: Int, plain: Int) {
+            let reads = connection.log.map(\.0).filter {
+                $0.hasPrefix("SELECT") && $0.contains("FROM `active_users`")
+                    && $0.contains("`device_token`")
+            }
+            let locking = reads.filter { $0.hasSuffix("FOR UPDATE") }.count
+            return (locking, reads.count - locking)
+        }
+
+        /// Runs a statement on another connection just before the first change.
+        func beforeFirstChange(_ statement: String) {
+            var isDone = false
+            connection.refusal = { [database] sql in
+                guard !isDone, sql.hasPrefix(LateLockTests.change) else { return nil }
+                isDone = true
+                do {
+                    try database.execute(statement)
+                } catch {
+                    Issue.record(error)
+                }
+                return nil
+            }
+        }
+
+        /// The number of marked rows without an entry in the ledger, and of entries without a mark.
+        func apart() throws -> [[String]] {
+            let entry = "(SELECT 1 FROM pushsweep_change WHERE row_key = CAST(id AS CHAR))"
+            return try database.texts(
+                """
+                SELECT SUM(invalid_reason <=> 'feedback' AND NOT EXISTS \(entry)),
+                SUM(NOT invalid_reason <=> 'feedback' AND EXISTS \(entry)) FROM active_users
+                """)
+        }
+    }
+
+    @Test("first marks lock no row before the statement that marks it, after its ledger entry")
+    func order() throws {
+        let stage = try Stage()
+        try stage.store.sweep("marks", Self.evidence)
+        #expect(stage.reads.locking == 0 && stage.reads.plain > 0)
+        let log = stage.connection.log.map(\.0)
+        let entry = try #require(log.firstIndex { $0.hasPrefix("INSERT INTO pushsweep_change") })
+        let mark = try #require(log.firstIndex { $0.hasPrefix(Self.change) })
+        #expect(entry < mark)
+        #expect(try stage.apart() == [["0", "0"]])
+        #expect(try stage.store.undo(.run("marks")).restored == 200)
+        #expect(
+            try stage.database.count(
+                "SELECT COUNT(*) FROM active_users WHERE invalidated_at IS NULL") == 200)
+    }
+
+    @Test("where locks hold for every client, rows are locked when they are read")
+    func plainServer() throws {
+        let stage = try Stage(certifies: false)
+        try stage.store.apply(Self.evidence)
+        #expect(stage.reads.locking > 0 && stage.reads.plain == 0)
+    }
+
+    @Test(
+        "a row that changes between read and mark survives, and the next try locks",
+        arguments: ChangeInBetween.allCases)
+    fileprivate func inBetween(_ change: ChangeInBetween) throws {
+        let stage = try Stage()
+        stage.beforeFirstChange(change.statement)
+        let progress = try stage.store.apply(Self.evidence)
+        #expect(stage.reads.locking == 1)
+        #expect(progress.isApplied)
+        #expect(progress.counts.applied == (change.keepsEvidence ? 200 : 199))
+        #expect(progress.rowsChanged == (change.keepsEvidence ? 200 : 199))
+        #expect(try stage.apart() == [["0", "0"]])
+        let kept = try stage.database.count(
+            "SELECT COUNT(*) FROM active_users WHERE invalid_reason <=> 'feedback'")
+        #expect(kept == (change.keepsEvidence ? 200 : 199))
+        if change != .removal, !change.keepsEvidence {
+            let row = try stage.database.count(
+                "SELECT COUNT(*) FROM active_users WHERE \(change.rawValue) "
+                    + "AND NOT invalid_reason <=> 'feedback'")
+            #expect(row == 1)
+        }
+    }
+
+    @Test("a row that is registered in between by a new row is left to the next signal")
+    func insertedInBetween() throws {
+        let stage = try Stage()
+        try stage.database.execute(
+            "ALTER TABLE active_users DROP INDEX device, ADD INDEX device (device_token)")
+        stage.beforeFirstChange(
+            "INSERT INTO active_users (user_id, app_id, environment, device_token, registered_at) "
+                + "SELECT 'other', app_id, environment, device_token, '2024-01-01 00:02:00' "
+                + "FROM active_users WHERE device_token = X'\(DeviceToken.numbered(5).hex)'")
+        let progress = try stage.store.apply(Self.evidence)
+        #expect(progress.counts == OutcomeCounts(applied: 200))
+        #expect(
+            try stage.database.texts(
+                "SELECT COUNT(*) FROM active_users WHERE user_id = 'other' AND invalidated_at IS NULL"
+            )
+                == [["1"]])
+    }
+
+    @Test(
+        "rows that already have a mark or a reason, and rows to delete, are locked when they are read"
+    )
+    func otherChanges() throws {
+        let marked = try Stage()
+        try marked.database.execute(
+            "UPDATE active_users SET invalidated_at = '2023-12-31 00:00:00' WHERE id = 5")
+        try marked.store.apply(Self.evidence)
+        #expect(marked.reads.locking == 1)
+        let reasoned = try Stage()
+        try reasoned.database.execute(
+            "UPDATE active_users SET invalid_reason = 'app' WHERE id = 5")
+        try reasoned.store.apply(Self.evidence)
+        #expect(reasoned.reads.locking == 1)
+        let removing = try Stage()
+        try removing.store.apply(Self.evidence, policy: RemovalPolicy(action: .delete))
+        #expect(removing.reads.plain == 0)
+    }
+
+    @Test("a row that a trigger holds back costs no other row its mark")
+    func trigger() throws {
+        let stage = try Stage()
+        try stage.database.execute(
+            "CREATE TRIGGER held BEFORE UPDATE ON active_users FOR EACH ROW "
+                + "IF OLD.device_token = X'\(DeviceToken.numbered(5).hex)' THEN "
+                + "SET NEW.invalidated_at = OLD.invalidated_at, NEW.invalid_reason = NULL; END IF")
+        let progress = try stage.store.apply(Self.evidence)
+        #expect(progress.rowsRefused == 1)
+        #expect(progress.counts.applied == 199)
+        #expect(
+            try stage.database.count(
+                "SELECT COUNT(*) FROM active_users WHERE invalid_reason <=> 'feedback'") == 199)
+    }
+}
