@@ -7,6 +7,17 @@
 // transaction from a replica that lags by seconds, where a new token is unknown and a removed one lives.
 // It sends a transaction to the primary as a whole.
 //
+// A commit whose answer is lost may take effect later: on a server that waits for its replica, or on a node
+// that is held up, while the sender already tries again over another connection. So all tries of a claim have
+// one id. Where an earlier try is unclear, each later one first looks for that id:
+//
+//   unclear --the id is there--> the keys in it say which try it was: its rows are the claim
+//           --the id is free--> the next try takes it, or nothing is due: an empty claim takes it
+//
+// The id is a primary key, so a server lets one wait for the other, and a cluster certifies one of them. What
+// takes the id first is the claim, and an unclear try after that comes to nothing. Without the last step rows
+// could be locked by a claim that nobody knows, for as long as its sender lives.
+//
 // The reads of the token table lock nothing. A lock on a token's row would make its registration wait, and
 // would not help: a row that is marked after the look is a row that is marked after the claim.
 
@@ -77,8 +88,8 @@ extension PushQueue {
         let cursor: QueueCursor
         /// Where the last try ended.
         var reached: QueueCursor
-        /// The rows of the last try that came to its commit.
-        var planned: ClaimedRows?
+        /// The rows of tries whose commits had no answer, by the keys that their claims would have.
+        var unclear: [[UInt8]: ClaimedRows] = [:]
 
         init(
             reader: DueRowReader, lookup: TokenStatusLookup, space: Int64, limit: Int,
@@ -125,11 +136,10 @@ extension PushQueue {
         _ attempt: inout ClaimAttempt, _ race: inout ClaimRace
     ) throws(SQLFailure) -> ClaimedRows? {
         try connection.begin()
-        if let planned = attempt.planned, try isCommitted(attempt.id) {
+        if let earlier = try committedEarlier(attempt) {
             connection.rollBack()
-            return planned
+            return earlier
         }
-        attempt.planned = nil
         guard let guards = try ClaimGuards(of: name, space: attempt.space, connection) else {
             throw SQLFailure(
                 kind: .other, code: 0,
@@ -141,16 +151,49 @@ extension PushQueue {
         attempt.reached = attempt.cursor
         let rows = try read(&attempt, except: others.keys, now: guards.now)
         guard !rows.isEmpty else {
-            connection.rollBack()
+            try exclude(&attempt, guards.now)
             return nil
         }
         let claimed = ClaimedRows(id: attempt.id, try vet(rows, attempt.lookup))
         let keys = KeySet(sorted: rows.lazy.map(\.key))
         try guards.replace(ClaimGuards.guards(of: keys), by: attempt.id, connection)
         try insert(claimed, guards.now)
-        attempt.planned = claimed
-        try connection.commit()
+        try commit(claimed, of: &attempt)
         return claimed
+    }
+
+    /// Commits a claim, and keeps its rows in mind where the answer is lost.
+    private func commit(
+        _ claimed: ClaimedRows, of attempt: inout ClaimAttempt
+    ) throws(SQLFailure) {
+        do throws(SQLFailure) {
+            try connection.commit()
+        } catch {
+            // A conflict has rolled it back.
+            if error.kind != .conflict { attempt.unclear[claimed.outstanding.encoded] = claimed }
+            throw error
+        }
+    }
+
+    /// The rows of an earlier try whose commit took effect although its answer was lost.
+    private func committedEarlier(_ attempt: ClaimAttempt) throws(SQLFailure) -> ClaimedRows? {
+        guard !attempt.unclear.isEmpty else { return nil }
+        let keys = try connection.query(
+            "SELECT row_keys FROM pushsweep_claim WHERE id = ?", [.integer(attempt.id)])
+        guard keys.count > 0, case .bytes(let encoded) = keys[0, 0] else { return nil }
+        return attempt.unclear[encoded]
+    }
+
+    /// Ends a try that found nothing due. The id of unclear tries is taken by an empty claim, so that
+    /// none of them can take effect afterwards.
+    private func exclude(
+        _ attempt: inout ClaimAttempt, _ now: EpochMilliseconds
+    ) throws(SQLFailure) {
+        guard !attempt.unclear.isEmpty else { return connection.rollBack() }
+        let nothing = ClaimedRows(id: attempt.id, VettedRows([], [:]))
+        try insert(nothing, now)
+        try commit(nothing, of: &attempt)
+        finishedClaims = [attempt.id]
     }
 
     /// The rows to claim: of this sender's share, or of the rest.
