@@ -92,8 +92,20 @@ galera_primary() {
     return 1
 }
 
+# Waits for a node that takes statements, as long as one runs: after the loss of a node the others decide for some
+# seconds who is left.
+galera_await_primary() {
+    local tries=300 name
+    until galera_primary >/dev/null; do
+        for name in $(node_names); do node_process "$name" >/dev/null && break; done || return 1
+        tries=$((tries - 1))
+        [ $tries -gt 0 ] || return 1
+        sleep 0.1
+    done
+}
+
 cluster_start_node() {
-    if ! galera_primary >/dev/null; then
+    if ! galera_await_primary; then
         cluster_fail "no node takes statements, so node $1 has nobody to join. Start the cluster from the" \
             "node that knows most: scripts/cluster galera node N bootstrap, then start the others." \
             "bootstrap compares their positions and refuses one that is behind"

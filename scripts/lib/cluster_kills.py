@@ -9,6 +9,8 @@ a run that must be refused with 78 and change nothing. Then:
   ledger    one entry for each change, and none without it
   numbers   each entry in one numbered commit, and no chunk left pending
   counts    every tuple of the feed counted once
+With --writers devices register on other nodes meanwhile. Then each acknowledged registration must be there at
+the end, and alive; a token that somebody registered is changed or counted as registered again.
 """
 import argparse
 import os
@@ -19,10 +21,14 @@ import signal
 import struct
 import sys
 import time
+from contextlib import nullcontext
 
 from cluster_kills_stage import START, TABLES, Cluster, Stage, Trouble, token
+from cluster_kills_writers import Registrations
 
 ROWS, TUPLES, FRESH, UNKNOWN = 6_000, 4_000, 500, 300
+# What writers register. The guard holds a feed of which more than half registered again.
+WRITTEN = range(FRESH, FRESH + 1_200)
 
 
 class FeedStage(Stage):
@@ -40,20 +46,29 @@ class FeedStage(Stage):
         self.register([(n, START + (7_200 if n < FRESH else 0)) for n in range(ROWS)])
 
     def changed(self):
-        """The tokens that are marked or gone."""
-        living = set(self.column("SELECT HEX(device_token) FROM active_users WHERE invalidated_at IS NULL"))
+        """The tokens whose rows are marked or gone. A row that a writer added has another user."""
+        living = set(self.column(
+            "SELECT HEX(device_token) FROM active_users WHERE invalidated_at IS NULL AND user_id = 'u'"))
         return {token(n).hex().upper() for n in range(ROWS)} - living
 
-    def check(self, expected, source, note):
+    def check(self, expected, source, note, registrations=None):
         changed = self.changed()
         problems = []
+        entries = self.column(
+            f"SELECT HEX(token) FROM pushsweep_change WHERE seq >= 0 AND source {'=' if source == 'undo' else '<>'} 'undo'")
+        wanted = {token(n).hex().upper() for n in range(FRESH, TUPLES)}
+        if registrations:
+            # What was registered meanwhile may have been changed before that or not. Rows and ledger have to agree.
+            touched = {token(n).hex().upper() for n in registrations.touched}
+            wanted = (wanted - touched) | (touched & set(entries))
+            expected = wanted
+            problems += registrations.problems(self.cluster.sql(
+                "SELECT HEX(device_token), TIMESTAMPDIFF(SECOND, '1970-01-01', registered_at), "
+                "TIMESTAMPDIFF(SECOND, '1970-01-01', invalidated_at) FROM active_users", database="push"))
         if changed - expected:
             problems.append(f"{len(changed - expected)} changed that must not be")
         if expected - changed:
             problems.append(f"{len(expected - changed)} not changed")
-        entries = self.column(
-            f"SELECT HEX(token) FROM pushsweep_change WHERE seq >= 0 AND source {'=' if source == 'undo' else '<>'} 'undo'")
-        wanted = {token(n).hex().upper() for n in range(FRESH, TUPLES)}
         if len(entries) != len(set(entries)):
             problems.append(f"{len(entries) - len(set(entries))} entries twice")
         if set(entries) != wanted:
@@ -67,7 +82,7 @@ class FeedStage(Stage):
             problems.append("a chunk is pending")
         counts = self.cluster.sql("SELECT SUM(applied), SUM(newer), SUM(unknown_tokens), SUM(already) FROM pushsweep_feed "
                                   "WHERE source <> 'undo'", database="push")[0]
-        if counts != [str(TUPLES - FRESH), str(FRESH), str(UNKNOWN), "0"]:
+        if counts != [str(len(wanted)), str(TUPLES - len(wanted)), str(UNKNOWN), "0"]:
             problems.append(f"counts {counts}")
         if problems:
             raise SystemExit(f"{note}: " + "; ".join(problems))
@@ -75,7 +90,7 @@ class FeedStage(Stage):
 
 def one_round(stage, trouble, random, usual, words, note):
     """Runs a command, hurts something meanwhile, and runs again until it ends with 0. Returns what was done, the
-    exit codes, and whether the first run was not over by then."""
+    exit codes, and whether the first run was not over by then. `usual` are the seconds of a run without trouble."""
     # The strike itself takes a moment.
     cluster, moment, what = stage.cluster, random.uniform(0, 0.85 * usual), trouble.choose()
     process = stage.begin(*words, env=trouble.prepare(what))
@@ -95,12 +110,19 @@ def one_round(stage, trouble, random, usual, words, note):
     return name, codes, met
 
 
+def registering(stage, options, chance):
+    """Devices that register meanwhile, if there are to be any."""
+    if not options.writers:
+        return nullcontext()
+    return Registrations(stage.cluster, options.writers, WRITTEN, random.Random(chance.random()))
+
+
 def perform(stage, options):
     """All rounds. A round counts where the strike met the run."""
     chance, cluster = random.Random(options.seed), stage.cluster
     expected = {token(n).hex().upper() for n in range(FRESH, TUPLES)}
     sweep = ("replay", stage.feed, "--app", "chat")
-    tally, usual, number, met_rounds = {}, None, -1, 0
+    tally, usual, number, met_rounds, registered = {}, None, -1, 0, 0
     while met_rounds < options.rounds:
         note = f"round {number} of seed {options.seed}"
         stage.fill()
@@ -117,15 +139,18 @@ def perform(stage, options):
         number += 1
         if usual is None:
             began = time.time()
-            done = stage.run(*words)
+            with registering(stage, options, chance) as registrations:
+                done = stage.run(*words)
             if done.returncode:
                 raise SystemExit(f"without trouble: {done.returncode} {done.stderr}")
             usual = time.time() - began
             print(f"without trouble: {usual:.1f} s", flush=True)
-            stage.check(wanted, options.run, "without trouble")
+            stage.check(wanted, options.run, "without trouble", registrations)
             continue
-        name, codes, met = one_round(stage, Trouble(cluster, chance, options.at), chance, usual, words, note)
-        stage.check(wanted, options.run, f"{note}, {name}, codes {codes}")
+        with registering(stage, options, chance) as registrations:
+            name, codes, met = one_round(stage, Trouble(cluster, chance, options.at), chance, usual, words, note)
+        stage.check(wanted, options.run, f"{note}, {name}, codes {codes}", registrations)
+        registered += len(registrations.known) if registrations else 0
         key = re.sub(r" ?\d", "", name)
         tally.setdefault(key, []).append((codes[0], met))
         met_rounds += met
@@ -134,7 +159,8 @@ def perform(stage, options):
         print(f"{key}: {len(codes)} rounds, {sum(met for _, met in codes)} met the run, "
               f"{sum(code == 0 for code, _ in codes)} ended with 0 at once")
     print(f"{number} rounds, {met_rounds} met the run" + (
-        f"; the replica answered {cluster.proxy.reads} reads" if cluster.proxy else ""))
+        f"; the replica answered {cluster.proxy.reads} reads" if cluster.proxy else "") + (
+        f"; {registered} tokens were registered meanwhile" if options.writers else ""))
     print("0 lost, 0 wrong")
 
 
@@ -148,7 +174,10 @@ def main():
     parser.add_argument("--run", choices=["sweep", "undo"], default="sweep")
     parser.add_argument("--action", choices=["mark", "delete"], default="mark")
     parser.add_argument("--at", choices=["random", "commit", "cut"], default="random")
+    parser.add_argument("--writers", type=int, default=0)
     options = parser.parse_args()
+    if options.writers and (options.kind, options.run) != ("galera", "sweep"):
+        parser.error("--writers is for a sweep on galera")
     if options.at != "random" and options.kind != "spider":
         parser.error(f"--at {options.at} is for spider")
     stage = FeedStage(Cluster(options.kind, options.cluster), options.program, options.action)
