@@ -12,6 +12,7 @@ private enum ChangeInBetween: String, CaseIterable {
     case reason = "invalid_reason = 'app'"
     case token = "device_token = X'00FF'"
     case app = "app_id = 'mail'"
+    case spelling = "app_id = 'Chat'"
     case removal = ""
 
     var statement: String {
@@ -56,14 +57,14 @@ struct LateLockTests {
             return (locking, reads.count - locking)
         }
 
-        /// Runs a statement on another connection just before the first change.
-        func beforeFirstChange(_ statement: String) {
+        /// Runs statements on another connection just before the first change.
+        func beforeFirstChange(_ statements: [String]) {
             var isDone = false
             connection.refusal = { [database] sql in
                 guard !isDone, sql.hasPrefix(LateLockTests.change) else { return nil }
                 isDone = true
                 do {
-                    try database.execute(statement)
+                    for statement in statements { try database.execute(statement) }
                 } catch {
                     Issue.record(error)
                 }
@@ -110,7 +111,7 @@ struct LateLockTests {
         arguments: ChangeInBetween.allCases)
     fileprivate func inBetween(_ change: ChangeInBetween) throws {
         let stage = try Stage()
-        stage.beforeFirstChange(change.statement)
+        stage.beforeFirstChange([change.statement])
         let progress = try stage.store.apply(Self.evidence)
         #expect(stage.reads.locking == 1)
         #expect(progress.isApplied)
@@ -133,10 +134,11 @@ struct LateLockTests {
         let stage = try Stage()
         try stage.database.execute(
             "ALTER TABLE active_users DROP INDEX device, ADD INDEX device (device_token)")
-        stage.beforeFirstChange(
+        stage.beforeFirstChange([
             "INSERT INTO active_users (user_id, app_id, environment, device_token, registered_at) "
                 + "SELECT 'other', app_id, environment, device_token, '2024-01-01 00:02:00' "
-                + "FROM active_users WHERE device_token = X'\(DeviceToken.numbered(5).hex)'")
+                + "FROM active_users WHERE device_token = X'\(DeviceToken.numbered(5).hex)'"
+        ])
         let progress = try stage.store.apply(Self.evidence)
         #expect(progress.counts == OutcomeCounts(applied: 200))
         #expect(
@@ -147,19 +149,67 @@ struct LateLockTests {
     }
 
     @Test(
-        "rows that already have a mark or a reason, and rows to delete, are locked when they are read"
+        "rows with an older mark and a reason are marked without a lock too, and undo brings both back"
     )
+    func markedBefore() throws {
+        let stage = try Stage()
+        try stage.database.execute(
+            "UPDATE active_users SET invalidated_at = '2023-12-31 00:00:00', invalid_reason = 'App ' "
+                + "WHERE id IN (5, 6)")
+        try stage.database.execute("UPDATE active_users SET invalid_reason = 'app' WHERE id = 7")
+        let before = try stage.database.texts("SELECT * FROM active_users ORDER BY id")
+        try stage.store.sweep("marks", Self.evidence)
+        #expect(stage.reads.locking == 0 && stage.reads.plain > 0)
+        #expect(try stage.apart() == [["0", "0"]])
+        #expect(try stage.store.undo(.run("marks")).restored == 200)
+        #expect(try stage.database.texts("SELECT * FROM active_users ORDER BY id") == before)
+    }
+
+    @Test(
+        "an older mark or reason that changes in between is kept for the undo",
+        arguments: ["invalidated_at = '2023-12-31 01:00:00'", "invalid_reason = 'app'"])
+    func markedBeforeAndChanged(_ change: String) throws {
+        let stage = try Stage()
+        try stage.database.execute(
+            "UPDATE active_users SET invalidated_at = '2023-12-31 00:00:00', invalid_reason = 'App' "
+                + "WHERE id IN (5, 6)")
+        stage.beforeFirstChange(["UPDATE active_users SET \(change) WHERE id = 5"])
+        try stage.store.sweep("marks", Self.evidence)
+        #expect(stage.reads.locking == 1)
+        #expect(try stage.store.undo(.run("marks")).restored == 200)
+        #expect(
+            try stage.database.count(
+                "SELECT COUNT(*) FROM active_users WHERE id = 5 AND "
+                    + change.replacing(" = ", with: " = BINARY ")) == 1)
+    }
+
+    @Test("two rows that exchange their tokens in between are judged anew")
+    func exchanged() throws {
+        let stage = try Stage()
+        func token(_ number: Int) -> String { "X'\(DeviceToken.numbered(number).hex)'" }
+        // The first of them died later, and nothing else tells the rows apart.
+        var evidence = Self.evidence
+        evidence[5] = .dead(5, at: start + 3_600_000)
+        let database = stage.database
+        stage.beforeFirstChange([
+            "UPDATE active_users SET device_token = X'01' WHERE device_token = \(token(5))",
+            "UPDATE active_users SET device_token = \(token(5)) WHERE device_token = \(token(6))",
+            "UPDATE active_users SET device_token = \(token(6)) WHERE device_token = X'01'",
+        ])
+        try stage.store.sweep("marks", evidence)
+        #expect(stage.reads.locking == 1)
+        #expect(
+            try database.count(
+                "SELECT COUNT(*) FROM active_users WHERE device_token = \(token(5)) "
+                    + "AND invalidated_at = '2024-01-01 01:00:00'") == 1)
+        #expect(
+            try database.count(
+                "SELECT COUNT(*) FROM active_users u JOIN pushsweep_change c ON c.row_key = CAST(u.id AS CHAR) "
+                    + "WHERE c.token = u.device_token") == 200)
+    }
+
+    @Test("rows to delete are locked when they are read")
     func otherChanges() throws {
-        let marked = try Stage()
-        try marked.database.execute(
-            "UPDATE active_users SET invalidated_at = '2023-12-31 00:00:00' WHERE id = 5")
-        try marked.store.apply(Self.evidence)
-        #expect(marked.reads.locking == 1)
-        let reasoned = try Stage()
-        try reasoned.database.execute(
-            "UPDATE active_users SET invalid_reason = 'app' WHERE id = 5")
-        try reasoned.store.apply(Self.evidence)
-        #expect(reasoned.reads.locking == 1)
         let removing = try Stage()
         try removing.store.apply(Self.evidence, policy: RemovalPolicy(action: .delete))
         #expect(removing.reads.plain == 0)

@@ -7,6 +7,10 @@ import TokenHygiene
 // locks are. Then the number of rows found differs, and the chunk is rolled back and redone. A column
 // of two values is repeated too; rows with the same value share a statement.
 //
+// Locked rows stay as they were read, so a list of keys, one of tokens and one of pairs of key and
+// registration are enough, and are the fastest. Rows that were read without a lock may exchange values
+// before the statement meets them. For those all values of a row stand together in one list.
+//
 // Every row gets its own mark time in one statement. For integer keys `ELT(INTERVAL(key, k1, k2,
 // …), t1, t2, …)` over sorted keys is a binary search per row. For other keys there is a CASE,
 // which is linear and therefore limited to runs of 100. SQLite runs in this process and uses one
@@ -24,8 +28,9 @@ struct ChangeStatements {
     let source: EvidenceSource?
     /// The indices of the values that the WHERE repeats besides token and registration.
     var repeated: [Int] = []
-    /// Whether the WHERE repeats the partition too.
-    var repeatsPartition = false
+    /// Whether the rows were read without a lock, so that the WHERE repeats row by row all that was
+    /// read, and the partition.
+    var isUnlocked = false
 
     private var layout: TableLayout { lookup.layout }
     private var dialect: SQLDialect { lookup.dialect }
@@ -260,9 +265,46 @@ struct ChangeStatements {
         on changes: ArraySlice<RowChange>
     ) -> (sql: String, values: [SQLValue]) {
         let condition = repeatingLiving(keyCondition(on: changes), of: changes)
+        guard isUnlocked else { return condition }
         let partition = lookup.condition
-        guard repeatsPartition, !partition.sql.isEmpty else { return condition }
-        return ("(\(condition.sql))\(partition.sql)", condition.values + partition.values)
+        let exactly = lookup.compared.map {
+            " AND \(bytes(dialect.quoted(lookup.columns[$0.column]))) = ?"
+        }
+        return (
+            "(\(condition.sql))\(partition.sql)\(exactly.joined())",
+            condition.values + partition.values + lookup.compared.map(\.value)
+        )
+    }
+
+    /// A guard column: its index, its quoted name, and whether it is NULL in all rows.
+    private typealias Guard = (column: Int, name: String, isNull: Bool)
+
+    /// The condition for rows by one list in which key and guard values of each row stand together.
+    private func wholeRows(
+        _ changes: [RowChange], _ key: String, _ guards: [Guard]
+    ) -> (sql: String, values: [SQLValue]) {
+        let given = guards.filter { !$0.isNull }
+        let names = [key] + given.map { $0.column == lookup.reason ? bytes($0.name) : $0.name }
+        let row = "(\(placeholders(names.count)))"
+        let rows = repeatElement(row, count: changes.count).joined(separator: ", ")
+        var sql = "\(key) IN (\(placeholders(changes.count)))"
+        sql += " AND (\(names.joined(separator: ", "))) IN (\(rows))"
+        for column in guards where column.isNull { sql += " AND \(column.name) IS NULL" }
+        let keys = changes.map { self.key($0)[0] }
+        return (
+            sql,
+            keys
+                + changes.flatMap { change in
+                    [self.key(change)[0]] + given.map { value(change, $0.column) }
+                }
+        )
+    }
+
+    /// The bytes of a column's text in our own character set, because collations ignore case and spaces at
+    /// the end.
+    private func bytes(_ name: String) -> String {
+        guard isUnlocked, dialect.engine == .mariaDB else { return name }
+        return "CAST(CONVERT(\(name) USING utf8mb4) AS BINARY)"
     }
 
     private func keyCondition(
@@ -270,11 +312,14 @@ struct ChangeStatements {
     ) -> (sql: String, values: [SQLValue]) {
         let keys = layout.key.map { dialect.quoted($0.name) }
         let padded = StatementShape.padded(changes)
-        let guards = guards.map { column in
+        let guards: [Guard] = guards.map { column in
             (
                 column, dialect.quoted(lookup.columns[column]),
                 changes.first.map { value($0, column) == .null } ?? true
             )
+        }
+        if padded.count > 1 && usesKeyList && isUnlocked {
+            return wholeRows(padded, keys[0], guards)
         }
         if padded.count > 1 && usesKeyList {
             var sql = "\(keys[0]) IN (\(placeholders(padded.count)))"
@@ -295,7 +340,11 @@ struct ChangeStatements {
             }
             return (sql, values)
         }
-        let match = keys.map { "\($0) = ?" } + guards.map { "\($1) \($2 ? "IS NULL" : "= ?")" }
+        let match =
+            keys.map { "\($0) = ?" }
+            + guards.map { column, name, isNull in
+                isNull ? "\(name) IS NULL" : "\(column == lookup.reason ? bytes(name) : name) = ?"
+            }
         let one = match.joined(separator: " AND ")
         let all =
             padded.count == 1

@@ -28,12 +28,12 @@ struct ChangeWriter {
         locksRows = true
     }
 
-    /// Prepares first marks of rows that were read without a lock: they apply only while all that was
-    /// read is still so.
+    /// Prepares marks of rows that were read without a lock: they apply only while all that was read is
+    /// still so.
     init(unlocked lookup: RowLookup, _ isolation: RowIsolation, marksFrom source: EvidenceSource) {
         statements = ChangeStatements(
             lookup: lookup, source: source,
-            repeated: [lookup.mark, lookup.reason].compactMap { $0 }, repeatsPartition: true)
+            repeated: [lookup.mark, lookup.reason].compactMap { $0 }, isUnlocked: true)
         self.isolation = isolation
         locksRows = false
     }

@@ -5,15 +5,15 @@ import TokenHygiene
 // A chunk usually locks its rows when it reads them, so that they stay as they were judged (see
 // `ChangeSet`). A Galera cluster certifies commits instead of waiting for locks: a registration from
 // another node ends the whole chunk that holds the lock of its row. So the locks have to be short there,
-// and first marks lock late:
+// and marks lock late:
 //
 //   lock the checkpoint and compare it -> read and judge rows -> ledger
 //   -> mark the rows that are as they were read -> move the checkpoint -> number, lease, commit
 //
-// The statement that marks repeats all that verdict and image follow from: key, token, registration,
-// partition, and that there is no mark. It does not find a row that changed in between. Then the chunk is
-// rolled back, and the next try locks when it reads. So does every chunk with other changes than first
-// marks, and every one with a row that was refused.
+// The statement that marks repeats all that verdict and image follow from, row by row: key, token,
+// registration, mark and reason, and the partition. It does not find a row that changed in between. Then
+// the chunk is rolled back, and the next try locks when it reads. So does every chunk with other changes
+// than marks, and every one with a row that was refused.
 
 /// Applies one chunk of evidence in one transaction. Rows that refuse the change get ledger entries too.
 struct ChunkTransaction {
@@ -67,7 +67,7 @@ struct ChunkTransaction {
         if mayLockLate {
             let read = try lookup.rows(for: chunk, locking: false, mostBytes: mostBytes)
             let judged = try judged(chunk, read)
-            if !read.isCutShort, areFirstMarks(judged.changes) {
+            if !read.isCutShort, areMarks(judged.changes) {
                 return try commit(
                     judged, of: chunk, isLast: isLast, after: progress, bytes: read.bytes
                 ) { () throws(SQLFailure) in _ = try lateWriter.write(judged.changes.rows) }
@@ -88,19 +88,14 @@ struct ChunkTransaction {
     /// Whether rows need not be locked when they are read.
     private var mayLockLate: Bool {
         lookup.connection.certifiesCommits && !lookup.connection.commitsApart
-            && lookup.mark != nil && lookup.living == nil && !application.policy.deletesAtOnce
-            && transaction.isolation.isUntroubled
+            && lookup.mark != nil && lookup.living == nil
+            && !application.policy.deletesAtOnce && transaction.isolation.isUntroubled
     }
 
-    /// Whether the changes only mark rows that have neither mark nor reason.
-    private func areFirstMarks(_ changes: ChangeSet) -> Bool {
-        let empty = [lookup.mark, lookup.reason].compactMap { $0 }
-        return changes.refused.isEmpty && changes.tokenMarks.isEmpty
-            && changes.rows.allSatisfy { change in
-                let values = change.row.values
-                return change.verdict == .mark
-                    && empty.allSatisfy { values[values.startIndex + $0] == .null }
-            }
+    /// Whether the changes do nothing but mark rows.
+    private func areMarks(_ changes: ChangeSet) -> Bool {
+        changes.refused.isEmpty && changes.tokenMarks.isEmpty
+            && changes.rows.allSatisfy { $0.verdict != .delete }
     }
 
     private func judged(

@@ -53,13 +53,12 @@ struct RowLookup {
     let token: Int
     /// The index of the registration; nil without a column.
     let registration: Int?
-    /// Columns that are compared again after reading.
-    private let compared: [(column: Int, value: SQLValue)]
+    /// Columns that are compared again after reading, because a collation finds rows of other partitions.
+    let compared: [(column: Int, value: SQLValue)]
     /// An expression, selected after the columns, that shows whether all values of the row can be
     /// kept unchanged; nil where the columns' types guarantee it.
     private let exactness: String?
     let condition: (sql: String, values: [SQLValue])
-
     /// Prepares the lookup, in all partitions where `partition` is nil. `wholeRows` selects every
     /// column, for the before-image of deletes; `also` names columns that are selected in any case.
     init(
