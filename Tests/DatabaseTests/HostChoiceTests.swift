@@ -77,6 +77,23 @@ struct HostChoiceTests {
         _ = try store.connection.query("SELECT SLEEP(4)")
     }
 
+    @Test("a host that has blocked this one, or has no connection left, leads to the next")
+    func blocked() throws {
+        for (code, message) in [(1_129, "Host 'a' is blocked"), (1_040, "Too many connections")] {
+            let refusing = try SilentServer(saying: MySQLPacket.refusal(UInt16(code), message))
+            let store = try open(settings("127.0.0.1:\(refusing.port)", "@"))
+            #expect(store.connection.host == "\(server.host):\(server.port)")
+            #expect(told.lines.withLock { $0.last?.contains(message) } == true)
+        }
+    }
+
+    @Test("a connection that the server ended because it was idle is opened again")
+    func idle() throws {
+        // MySQL 8.0.24 and later say 4031 where others close without a word.
+        let failure = SQLFailure.mariaDB(code: 4_031, message: "The client was disconnected")
+        #expect(failure.kind == .lost && failure.needsConnection)
+    }
+
     @Test("a wrong password ends the search, and the message names the host")
     func password() throws {
         let failure = try failure(settings("127.0.0.1:1", "@", "127.0.0.1:2", password: "wrong"))

@@ -18,6 +18,11 @@ package enum MySQLPacket {
         packet(number, [0xFE] + Array(plugin.utf8) + [0])
     }
 
+    /// The error with which a server answers a caller in place of a greeting.
+    package static func refusal(_ code: UInt16, _ message: String) -> [UInt8] {
+        packet(0, [0xFF, UInt8(code & 0xFF), UInt8(code >> 8)] + Array(message.utf8))
+    }
+
     private static func packet(_ number: UInt8, _ body: [UInt8]) -> [UInt8] {
         [UInt8(body.count & 0xFF), UInt8(body.count >> 8), 0, number] + body
     }

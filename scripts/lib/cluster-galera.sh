@@ -59,7 +59,9 @@ PROGRAM
 
 # What a node says about itself; empty where it does not answer.
 galera_value() {
-    node_sql "$1" "SHOW GLOBAL STATUS LIKE 'wsrep_$2'" 2>/dev/null | cut -f 2
+    local row
+    row=$(node_sql "$1" "SHOW GLOBAL STATUS LIKE 'wsrep_$2'") || return 0
+    cut -f 2 <<<"$row"
 }
 
 galera_await_sync() {

@@ -129,7 +129,7 @@ package final class MariaDBConnection: SQLConnection {
     private func waitForCluster() throws(SQLFailure) {
         certifiesCommits = false
         do throws(SQLFailure) {
-            certifiesCommits = try query("SELECT @@GLOBAL.wsrep_on").scalar?.count == 1
+            certifiesCommits = try query("SELECT @@wsrep_on").scalar?.count == 1
         } catch {
             guard error.code == Self.unknownVariable else { throw error }
         }

@@ -65,9 +65,11 @@ extension SQLFailure {
             1180,  // a commit that failed; the checkpoint shows what became of it
             1053,  // server shutdown in progress
             1927, 2006, 2013, 2055,  // connection killed, gone, lost
+            4031,  // MySQL: the connection was idle for too long
             12701, 1429:  // Spider: remote server gone
             .lost
         case 1040, 1203, 1226,  // too many connections, resource limit
+            1129,  // this host was blocked after failed connections
             3101:  // group replication: transaction rolled back
             .overloaded
         case 2002, 2003, 2005: .unreachable
