@@ -15,8 +15,8 @@
 //           --the id is free--> the next try takes it, or nothing is due: an empty claim takes it
 //
 // The id is a primary key, so a server lets one wait for the other, and a cluster certifies one of them. What
-// takes the id first is the claim, and an unclear try after that comes to nothing. Without the last step rows
-// could be locked by a claim that nobody knows, for as long as its sender lives.
+// takes the id first is the claim, and an unclear try after that comes to nothing. Without the last step a
+// claim could lock rows that no sender sends, as long as its run renews its leases.
 //
 // The reads of the token table lock nothing. A lock on a token's row would make its registration wait, and
 // would not help: a row that is marked after the look is a row that is marked after the claim.

@@ -53,7 +53,9 @@ class Cluster:
         lines = [f"url: {self.url('pushsweep', host)}", f"password-file: {password}", tls]
         if self.kind == "spider":
             return lines + ["read-timeout: 3s", "write-timeout: 3s", "active-users: {key: [id, device_token]}"]
-        return lines + ["read-timeout: 10s", "write-timeout: 10s"]
+        # Less than the five seconds for which the nodes wait for a dead one: so answers of commits are lost that
+        # take effect later.
+        return lines + ["read-timeout: 3s", "write-timeout: 3s"]
 
     def act(self, node, action):
         done = subprocess.run([self.script, self.kind, "node", node, action], capture_output=True, text=True, timeout=180)

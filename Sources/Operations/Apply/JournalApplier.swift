@@ -4,9 +4,9 @@
 // Classification comes first and changes nothing. It forecasts the outcome of every token. A dry run
 // needs no more, and the guard judges the forecast; feeds that it stops are held. Then, chunk by
 // chunk, one transaction judges again under row locks, or changes only rows that are still as it judged
-// them, writes the ledger and moves the feed's checkpoint. When a run ends between two chunks, the next run continues after the checkpoint. So
-// every tuple is counted once, even though the rows of the first half look different by then. The
-// journal records "applied" last.
+// them, writes the ledger and moves the feed's checkpoint. When a run ends between two chunks, the next
+// run continues after the checkpoint. So every tuple is counted once, even though the rows of the first
+// half look different by then. The journal records "applied" last.
 
 import APNsProtocol
 import Database

@@ -59,6 +59,7 @@ struct RowLookup {
     /// kept unchanged; nil where the columns' types guarantee it.
     private let exactness: String?
     let condition: (sql: String, values: [SQLValue])
+
     /// Prepares the lookup, in all partitions where `partition` is nil. `wholeRows` selects every
     /// column, for the before-image of deletes; `also` names columns that are selected in any case.
     init(
