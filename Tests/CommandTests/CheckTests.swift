@@ -62,7 +62,7 @@ struct CheckTests {
         let stage = try SendStage()
         try stage.database.execute("BEGIN EXCLUSIVE")
         let result = try check(stage)
-        #expect(result.exit == 75)
+        #expect(result.exit == 69)
         let failures = findings(result, "database").filter { $0.hasPrefix("failure") }
         #expect(failures.contains { $0.contains("database is locked") }, "\(failures)")
         // SQLite itself waits five seconds for the lock, each time.

@@ -171,10 +171,15 @@ struct ThrottleTests {
     func refusals() throws {
         for engine in TestEngine.available {
             let stage = try stage(engine)
+            try stage.database.execute(
+                "INSERT INTO pushsweep_evidence (app, device_token, status, reason, timestamp_ms) "
+                    + "VALUES ('chat', '\(DeviceToken.numbered(1).hex)', 410, 'Unregistered', 1700000000123)"
+            )
             let lag = try stage.sweep("--max-lag", "10")
             #expect(lag.exit == 78, "\(lag.error)")
             #expect(try stage.sweep("--max-load", "No_such_figure=1").exit == 78)
             #expect(stage.gateway.records.isEmpty)
+            #expect(try stage.database.count("SELECT COUNT(*) FROM pushsweep_evidence") == 1)
         }
         let stage = try stage(.sqlite)
         for arguments in [

@@ -81,10 +81,27 @@ struct HostChoiceTests {
     func blocked() throws {
         for (code, message) in [(1_129, "Host 'a' is blocked"), (1_040, "Too many connections")] {
             let refusing = try SilentServer(saying: MySQLPacket.refusal(UInt16(code), message))
-            let store = try open(settings("127.0.0.1:\(refusing.port)", "@"))
+            var settings = try settings("127.0.0.1:\(refusing.port)", "@")
+            // Inside TLS the library names no number of an error that comes before the handshake.
+            settings.tls = .off
+            let store = try open(settings)
             #expect(store.connection.host == "\(server.host):\(server.port)")
             #expect(told.lines.withLock { $0.last?.contains(message) } == true)
         }
+    }
+
+    @Test("when no host can be used, the message says what to look at on a host that answered")
+    func cause() throws {
+        let refusing = try SilentServer(
+            saying: MySQLPacket.refusal(
+                1_047, "WSREP has not yet prepared node for application use"))
+        var settings = try settings("127.0.0.1:1", "127.0.0.1:\(refusing.port)")
+        settings.tls = .off
+        let sentence = failure(settings)?.sentence ?? ""
+        #expect(
+            sentence.contains(
+                "application use (1047); this node of the cluster takes no statements"))
+        #expect(sentence.contains("wsrep_cluster_status"), "\(sentence)")
     }
 
     @Test("a connection that the server ended because it was idle is opened again")

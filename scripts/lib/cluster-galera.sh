@@ -99,6 +99,7 @@ galera_primary() {
 galera_await_primary() {
     local tries=300 name
     until galera_primary >/dev/null; do
+        [ $tries != 300 ] || echo "cluster: waiting up to 30 s for a majority of the nodes" >&2
         for name in $(node_names); do node_process "$name" >/dev/null && break; done || return 1
         tries=$((tries - 1))
         [ $tries -gt 0 ] || return 1
@@ -107,6 +108,7 @@ galera_await_primary() {
 }
 
 cluster_start_node() {
+    ! node_process "$1" >/dev/null || cluster_fail "node $1 runs already"
     if ! galera_await_primary; then
         cluster_fail "no node takes statements, so node $1 has nobody to join. Start the cluster from the" \
             "node that knows most: scripts/cluster galera node N bootstrap, then start the others." \
@@ -138,6 +140,8 @@ galera_isolate() {
 # The history and the last change of a node that is down, as HISTORY:NUMBER. The server reads its own files,
 # writes the position into its log and ends.
 galera_recovered() {
+    # A second server on the same data would end at once, and its process would stand for the first one's.
+    ! node_process "$1" >/dev/null || cluster_fail "node $1 runs already"
     node_run "$1" --wsrep-recover
     node_await_end "$1" "$MARIADB_PID"
     sed -n 's/.*Recovered position: *\([-0-9a-f]*:-\{0,1\}[0-9]*\).*/\1/p' "$CLUSTER_HOME/node/$1/log" |

@@ -134,11 +134,20 @@ package final class MariaDBConnection: SQLConnection {
             guard error.code == Self.unknownVariable else { throw error }
         }
         guard certifiesCommits else { return }
+        // A node without its cluster would let the first read wait, and say then that a lock held it up.
+        let ready = try query("SHOW GLOBAL STATUS LIKE 'wsrep_ready'")
+        guard ready.count == 0 || ready[0, 1].text != "OFF" else {
+            throw .mariaDB(
+                code: Self.notReady,
+                message: "WSREP has not yet prepared node for application use")
+        }
         try run("SET SESSION wsrep_sync_wait = \(Self.syncedStatements)")
     }
 
     /// Reads and BEGIN (1), UPDATE and DELETE (2), INSERT (4).
     private static let syncedStatements = 7
+    /// ER_UNKNOWN_COM_ERROR, with which a node refuses statements.
+    private static let notReady: UInt32 = 1_047
     /// ER_UNKNOWN_SYSTEM_VARIABLE.
     private static let unknownVariable = 1_193
 

@@ -115,6 +115,13 @@ package final class DatabaseSession {
         try throttler.wait(shouldStop: shouldStop)
     }
 
+    /// Requires that the servers can supply all values that the throttle's limits need.
+    ///
+    /// - Throws: as `waitForThrottle`, but not `stopped`.
+    package func ensureThrottleIsWatched() throws(StoreFailure) {
+        if pacing.throttle.asksServers { _ = try probe.read() }
+    }
+
     /// The loop for one change in chunks. `isolation` is shared with the code that writes rows.
     package func chunkLoop(_ isolation: RowIsolation? = nil) -> ChunkLoop {
         ChunkLoop(

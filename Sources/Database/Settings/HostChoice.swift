@@ -73,15 +73,25 @@ package final class HostChoice: Sendable {
         }
         // What time may cure decides: the host that is down may be the one that will work.
         let decisive = failures.map(\.failure).first { $0.kind != .misplaced }
+        let cause = failures.compactMap(\.failure.temporaryCause).first.map { "; \($0)" } ?? ""
         throw SQLFailure(
             kind: decisive?.kind ?? .misplaced, code: 0,
             message: "none of \(hosts.count) hosts can be used: "
-                + failures.map { Self.sentence($0.host, $0.failure) }.joined(separator: "; "),
+                + failures.map { host, failure in
+                    Self.sentence(host, failure, isPassedOver: decisive != nil)
+                }.joined(separator: "; ") + cause,
             longest: Self.longest)
     }
 
-    private static func sentence(_ host: StoreLocation.Address, _ failure: SQLFailure) -> String {
-        "\(host): \(failure.message)" + (failure.code == 0 ? "" : " (\(failure.code))")
+    /// What happened at a host. A replica that was passed over needs no advice, since the address of its
+    /// primary is in the list.
+    private static func sentence(
+        _ host: StoreLocation.Address, _ failure: SQLFailure, isPassedOver: Bool = true
+    ) -> String {
+        let isBrief = isPassedOver && failure.kind == .misplaced
+        let message =
+            isBrief ? String(failure.message.prefix { $0 != ";" }) : failure.message
+        return "\(host): \(message)" + (failure.code == 0 ? "" : " (\(failure.code))")
     }
 
     /// Characters of a message with the errors of all hosts.

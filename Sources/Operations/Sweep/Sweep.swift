@@ -74,6 +74,8 @@ package struct Sweep: RecordedRun {
         let store: TokenTable
         do {
             store = try openStore()
+            // A mistake in the limits has to show before evidence is taken from anywhere.
+            if !plan.dryRun { try store.session.ensureThrottleIsWatched() }
         } catch {
             return outcome.fail(storeUnusable(error, pending: left.count))
         }
