@@ -23,7 +23,7 @@ import sys
 import time
 from contextlib import nullcontext
 
-from cluster_kills_stage import START, TABLES, Cluster, Stage, Trouble, token
+from cluster_kills_stage import START, TABLES, Cluster, Stage, Trouble, parse, positive, token
 from cluster_kills_writers import Registrations
 
 ROWS, TUPLES, FRESH, UNKNOWN = 6_000, 4_000, 500, 300
@@ -164,22 +164,27 @@ def perform(stage, options):
     print("0 lost, 0 wrong")
 
 
+def objection(options):
+    """What does not fit together."""
+    if options.writers and (options.kind, options.run) != ("galera", "sweep"):
+        return "--writers is for a sweep on galera"
+    if options.at != "random" and options.kind != "spider":
+        return f"--at {options.at} is for spider"
+    return None
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("kind", choices=["galera", "spider", "replica"])
     parser.add_argument("--cluster", required=True)
     parser.add_argument("--program", required=True)
-    parser.add_argument("--rounds", type=int, default=100)
+    parser.add_argument("--rounds", type=positive, default=100)
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
-    parser.add_argument("--run", choices=["sweep", "undo"], default="sweep")
+    parser.add_argument("--run", choices=["sweep", "undo", "send", "hours"], default="sweep")
     parser.add_argument("--action", choices=["mark", "delete"], default="mark")
     parser.add_argument("--at", choices=["random", "commit", "cut"], default="random")
     parser.add_argument("--writers", type=int, default=0)
-    options = parser.parse_args()
-    if options.writers and (options.kind, options.run) != ("galera", "sweep"):
-        parser.error("--writers is for a sweep on galera")
-    if options.at != "random" and options.kind != "spider":
-        parser.error(f"--at {options.at} is for spider")
+    options = parse(parser, objection)
     stage = FeedStage(Cluster(options.kind, options.cluster), options.program, options.action)
     print(f"{options.kind}, {options.run}, {options.action}, seed {options.seed}", flush=True)
     try:

@@ -25,7 +25,7 @@ import sys
 import tempfile
 import time
 
-from cluster_kills_stage import START, Cluster, Stage, Trouble, token
+from cluster_kills_stage import START, Cluster, Stage, Trouble, parse, positive, token
 
 HOUR = 3_600
 # The devices that are added for each hour; the first ones register again after their tuple.
@@ -220,9 +220,9 @@ def main():
     parser.add_argument("--program", required=True)
     parser.add_argument("--simulator", required=True)
     parser.add_argument("--run", choices=["hours"], default="hours")
-    parser.add_argument("--hours", type=int, default=500)
+    parser.add_argument("--hours", type=positive, default=500)
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
-    options = parser.parse_args()
+    options = parse(parser)
     chance = random.Random(options.seed)
     folder = tempfile.mkdtemp(prefix="pushsweep-kills.")
     gateway = Gateway(options.simulator, folder)

@@ -24,7 +24,7 @@ import sys
 import tempfile
 import time
 
-from cluster_kills_stage import START, TABLES, Cluster, Stage, Trouble, token
+from cluster_kills_stage import START, TABLES, Cluster, Stage, Trouble, parse, positive, token
 from counting_provider import Provider
 
 # Rows of the queue by what is known of their tokens, in the order of their numbers.
@@ -233,9 +233,9 @@ def main():
     parser.add_argument("--program", required=True)
     parser.add_argument("--simulator", required=True)
     parser.add_argument("--run", choices=["send"], default="send")
-    parser.add_argument("--rounds", type=int, default=100)
+    parser.add_argument("--rounds", type=positive, default=100)
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
-    options = parser.parse_args()
+    options = parse(parser)
     chance = random.Random(options.seed)
     cluster = Cluster(options.kind, options.cluster)
     certificates = tempfile.mkdtemp(prefix="pushsweep-kills.")

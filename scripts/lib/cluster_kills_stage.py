@@ -1,5 +1,6 @@
 """What the kill tests share: the nodes of a private cluster, the tables and settings of a stage on them, and
 the trouble of one round."""
+import argparse
 import os
 import shutil
 import struct
@@ -19,6 +20,26 @@ ACCEPT = "PUSHSWEEP_STORE_ACCEPT_REPLICA"
 
 def token(number):
     return struct.pack(">I", (number * 2654435761) & 0xFFFFFFFF) * 2 + struct.pack(">Q", number) * 3
+
+
+def positive(word):
+    """A number of rounds or hours."""
+    if int(word) < 1:
+        raise ValueError
+    return int(word)
+
+
+def parse(parser, objection=lambda options: None):
+    """The options. With --parse-only, which comes before anything is built, ends where they are right. `objection`
+    returns a sentence about options that do not fit together."""
+    parser.add_argument("--parse-only", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    sentence = objection(options)
+    if sentence:
+        parser.error(sentence)
+    if options.parse_only:
+        raise SystemExit(0)
+    return options
 
 
 class Cluster:

@@ -123,7 +123,9 @@ struct StoreAddressParser {
         var addresses: [StoreLocation.Address] = []
         var known: Set<String> = []
         for part in parts {
-            guard !part.contains(" ") else { throw SettingRefusal("must have no space in its hosts") }
+            guard !part.contains(" ") else {
+                throw SettingRefusal("must have no space in its list of hosts")
+            }
             guard !part.isEmpty || parts.count == 1 else {
                 throw SettingRefusal("must have a host before and after each comma")
             }
