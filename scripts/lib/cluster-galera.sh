@@ -32,12 +32,12 @@ cluster_start() {
         node_start "$name"
         galera_await_sync "$name"
     done
-    if [ "$haproxy" = yes ]; then
-        haproxy_start
-        echo "export PUSHSWEEP_TEST_CLUSTER_PROXY_PORT=$(cat "$CLUSTER_HOME/haproxy/port")" | cluster_env 1
-    else
-        cluster_env 1 </dev/null
-    fi
+    [ "$haproxy" = no ] || haproxy_start
+    {
+        printf 'export PUSHSWEEP_TEST_CLUSTER_PROVIDER=%q\n' "$provider"
+        [ "$haproxy" = no ] ||
+            echo "export PUSHSWEEP_TEST_CLUSTER_PROXY_PORT=$(cat "$CLUSTER_HOME/haproxy/port")"
+    } | cluster_env 1
 }
 
 # A state transfer runs a daemon of rsync, which as root changes to a user that may not read our folders.

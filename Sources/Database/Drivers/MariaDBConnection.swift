@@ -129,7 +129,10 @@ package final class MariaDBConnection: SQLConnection {
     private func waitForCluster() throws(SQLFailure) {
         certifiesCommits = false
         do throws(SQLFailure) {
-            certifiesCommits = try query("SELECT @@wsrep_on").scalar?.count == 1
+            // A server whose file turns wsrep on, and which loads no Galera, serves as one by itself.
+            let cluster = try query("SELECT @@wsrep_on, @@wsrep_provider")
+            certifiesCommits =
+                cluster[0, 0].count == 1 && cluster[0, 1].text != GaleraState.noProvider
         } catch {
             guard error.code == Self.unknownVariable else { throw error }
         }

@@ -33,13 +33,15 @@ struct StandingReading {
         let locking = try identity(ServerIdentity.statement + connection.dialect.rowLock)
         let variables = try values(
             "SHOW GLOBAL VARIABLES WHERE Variable_name IN "
-                + "('read_only', 'super_read_only', 'innodb_read_only', 'wsrep_on')")
-        let isNode = variables["wsrep_on"] == "ON"
+                + "('read_only', 'super_read_only', 'innodb_read_only', 'wsrep_on', "
+                + "'wsrep_provider')")
+        let isNode =
+            variables["wsrep_on"] == "ON" && variables["wsrep_provider"] != GaleraState.noProvider
         let others = outside.union([locking].compactMap { $0 }).filter { $0 != inside }
         return ServerStanding(
             identity: inside, other: inside == nil ? nil : others.first,
             isReadOnly: variables.contains { name, value in
-                name != "wsrep_on" && !["OFF", "0"].contains(value)
+                name.hasSuffix("read_only") && !["OFF", "0"].contains(value)
             },
             replication: try replication(), galera: isNode ? try galera() : nil)
     }

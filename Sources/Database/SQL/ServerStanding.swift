@@ -47,6 +47,9 @@ package struct GaleraState: Hashable, Sendable {
     package let size: Int
     /// Whether it takes statements.
     package let isReady: Bool
+
+    /// The value of `wsrep_provider` on a server that belongs to no cluster, also where `wsrep_on` is on.
+    static let noProvider = "none"
 }
 
 /// What a server is, for a connection that wants to change rows.
