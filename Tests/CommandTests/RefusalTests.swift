@@ -151,6 +151,26 @@ struct DatabaseRefusalTests {
         #expect(result.closingLine.hasPrefix("code=69 stage=store"))
     }
 
+    @Test(
+        "a database that is busy ends a command that only reads with 69, since no evidence waits",
+        arguments: [
+            ["audit"], ["explain", String(repeating: "ab", count: 32)], ["undo", "--list"],
+            ["changes", "--since", "2026-01-01T00:00"],
+            ["preflight", "--app", "chat"], ["preflight", "--filter", "--app", "chat"],
+        ])
+    func busy(command: [String]) throws {
+        let stage = try SweepStage()
+        let busy = try SilentServer(
+            saying: MySQLPacket.refusal(1_047, "WSREP has not yet prepared node"))
+        stage.lines.store = """
+            url: mysql://nobody@127.0.0.1:\(busy.port)/push
+              tls: {mode: off}
+            """
+        let result = try stage.start(command).wait()
+        #expect(result.exit == 69, "\(result.error)")
+        #expect(result.error.contains("prepared node (1047)"), "\(result.error)")
+    }
+
     @Test("a missing right costs no feed", .enabled(if: MariaDBServer.isAvailable))
     func missingGrant() throws {
         let stage = try SweepStage(.mariaDB, feeds: [feed])

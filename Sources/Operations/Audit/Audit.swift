@@ -50,7 +50,7 @@ package struct Audit {
         do {
             try audit.examine()
         } catch {
-            throw .wrapping(error, at: .store)
+            throw .ofReading(error)
         }
         return audit.report
     }

@@ -234,7 +234,7 @@ package struct Check {
             try examineQueue(store)
         } catch {
             // Without its hint, which names this command.
-            report.fail("database", Self.exit(of: error), error.sentence)
+            report.fail("database", error.exitOfReading, error.sentence)
         }
     }
 
@@ -255,13 +255,7 @@ package struct Check {
         case .refusedByCheck: report.fail("database", .configuration, finding.sentence)
         case .failure(let code):
             report.fail(
-                "database", Self.exit(of: StoreFailure(code, finding.sentence)), finding.sentence)
+                "database", StoreFailure(code, finding.sentence).exitOfReading, finding.sentence)
         }
-    }
-
-    /// The exit code of a failure: a check has read no evidence that could wait, so a database that
-    /// cannot be used now is one that cannot be reached.
-    private static func exit(of failure: StoreFailure) -> ExitStatus {
-        failure.exit == .pending ? .unreachable : failure.exit
     }
 }

@@ -39,7 +39,7 @@ package struct GrantReport: PrintedLines, Codable, Hashable, Sendable {
             reason = grants.reason
             jobs = grants.jobs.map { Job(job: $0.name, statements: $0.statements) }
         } catch {
-            throw .wrapping(error, at: .store)
+            throw .ofReading(error)
         }
     }
 

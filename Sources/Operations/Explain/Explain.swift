@@ -41,7 +41,7 @@ package struct Explain {
         do {
             try explain.explain()
         } catch {
-            throw .wrapping(error, at: .store)
+            throw .ofReading(error)
         }
         return explain.report
     }

@@ -63,7 +63,7 @@ package struct Gate {
                 StoreSettings(plan.settings, for: .decisions), pacing: Pacing(plan.settings))
             try store.preflight(.read, partitions: [plan.app.storedPartition])
         } catch {
-            throw RunFailure.wrapping(error, at: .store)
+            throw RunFailure.ofReading(error)
         }
         do {
             try examineServer(store)
@@ -71,7 +71,7 @@ package struct Gate {
             try examineEvidence(store)
             try examineClocks(store)
         } catch {
-            throw RunFailure.wrapping(error, at: .store)
+            throw RunFailure.ofReading(error)
         }
         examineCredentials()
         examineProvider()

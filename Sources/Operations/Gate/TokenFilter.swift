@@ -84,7 +84,7 @@ package struct TokenFilter {
             try filter.filter()
             return filter.counts
         } catch {
-            throw RunFailure.wrapping(error, at: .store)
+            throw RunFailure.ofReading(error)
         }
     }
 

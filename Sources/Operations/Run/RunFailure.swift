@@ -58,6 +58,16 @@ package struct RunFailure: Error, Hashable, Sendable, CustomStringConvertible {
     }
 }
 
+extension RunFailure {
+    /// The failure for an error of a command that reads only, at the stage `store`.
+    static func ofReading(_ error: any Error) -> RunFailure {
+        guard let failure = error as? StoreFailure, failure.reason == nil else {
+            return wrapping(error, at: .store)
+        }
+        return RunFailure(failure.exitOfReading, .store, failure.description)
+    }
+}
+
 extension JournalFailure {
     /// The exit code for a failure of the local state.
     var exit: ExitStatus {
@@ -119,4 +129,7 @@ extension StoreFailure {
         case .inconsistent: .invariant
         }
     }
+    /// The exit code where no evidence was read that could wait: a database that cannot be used now is
+    /// one that cannot be reached.
+    var exitOfReading: ExitStatus { exit == .pending ? .unreachable : exit }
 }

@@ -46,7 +46,7 @@ package struct ChangeListing {
         } catch let obstacle as ChangeObstacle {
             throw refusal(obstacle)
         } catch {
-            throw .wrapping(error, at: .store)
+            throw .ofReading(error)
         }
     }
 

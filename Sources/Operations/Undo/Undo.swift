@@ -166,7 +166,7 @@ package struct Undo: RecordedRun {
                     changes: changes)
             }
         } catch {
-            throw RunFailure.wrapping(error, at: .store)
+            throw RunFailure.ofReading(error)
         }
     }
 }
