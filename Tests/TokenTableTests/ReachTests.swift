@@ -84,6 +84,34 @@ struct ReachTests {
     }
 
     @Test(
+        "a server that is set to read-only is named once, not for every right, and missing ones too",
+        .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)))
+    func readOnlyServer() throws {
+        let server = try PrivateServer([])
+        let administrator = try server.server.connection()
+        try administrator.run("CREATE DATABASE push")
+        var settings = server.server.settings(database: "push")
+        for statement in SchemaScript.whole(for: settings.location).statements {
+            try server.server.connection(database: "push").run(statement)
+        }
+        try administrator.run("CREATE USER 'job'@'%' IDENTIFIED BY 'p'")
+        try administrator.run("GRANT ALL ON push.* TO 'job'@'%'")
+        settings.location = try StoreLocation(
+            "mysql://job@\(server.server.host):\(server.server.port)/push", relativeTo: "/")
+        settings.password = "p"
+        let store = try TokenTable(settings, pacing: hurried())
+        try administrator.run("SET GLOBAL read_only = 1")
+        let findings = try store.examine(.apply(RemovalPolicy())).findings
+        #expect(
+            findings.filter { $0.severity == .failure(.readOnly) }.count == 1, "\(findings)")
+        try administrator.run("REVOKE UPDATE ON push.* FROM 'job'@'%'")
+        let fewer = try TokenTable(settings.used(for: .reports), pacing: hurried())
+            .examine(.apply(RemovalPolicy())).findings
+        #expect(fewer.contains { $0.severity == .failure(.permission) }, "\(fewer)")
+        withExtendedLifetime(server) {}
+    }
+
+    @Test(
         "a binary log of statements is refused before the first change",
         .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)))
     func binaryLog() throws {

@@ -192,6 +192,7 @@ extension TokenTable {
         _ plan: RequiredPrivileges, _ account: String
     ) throws(StoreFailure) -> [StoreFinding] {
         var findings: [StoreFinding] = []
+        var isReadOnly = false
         for right in plan.rights where !right.probe.isEmpty {
             let doing = "checking the right to \(right.purpose) \(right.table)"
             do {
@@ -207,7 +208,11 @@ extension TokenTable {
                     guard error.code == .readOnly || error.code == .configuration else {
                         throw error
                     }
-                    findings.append(StoreFinding(error))
+                    // A server that is set to read-only refuses each of them for the same reason.
+                    if !(isReadOnly && error.code == .readOnly) {
+                        findings.append(StoreFinding(error))
+                    }
+                    if error.code == .readOnly { isReadOnly = true }
                     continue
                 }
                 let grant = right.grant(to: account)
