@@ -53,12 +53,56 @@ extension TokenTable {
         if need == .send {
             findings += try missingTables(
                 PushsweepTable.queueTables.filter { $0 != .delivery || !layout.delivery.isInRow })
+            if layout.delivery.isInRow { findings += try leftResults(layout) }
         }
         let isUsable = !findings.contains { $0.severity == .failure(.configuration) }
         guard isUsable, case .server(let server) = settings.location else { return findings }
         if need == .preview { findings += try hiddenTables(layout, server) }
         let plan = try queueRights(need, layout, server)
         return findings + (try rightsFindings(plan, session.describe().account ?? server.user))
+    }
+
+    /// Refuses a queue that got columns for the state of its rows, while its earlier results are in the side
+    /// table: rows that were ended there would be sent again.
+    private func leftResults(_ layout: QueueLayout) throws(StoreFailure) -> [StoreFinding] {
+        let name = try queueTable().canonicalName
+        let dialect = connection.dialect
+        let isLeft: Bool
+        do {
+            isLeft = try retries.retrying("looking for results of \(name) in pushsweep_delivery") {
+                () throws(SQLFailure) in
+                guard
+                    try Catalog(connection: connection).table(
+                        TableName(name: PushsweepTable.delivery.name)) != nil
+                else { return false }
+                return try connection.query(
+                    "SELECT 1 FROM pushsweep_delivery WHERE queue = ? LIMIT 1", [.text(name)]
+                ).count > 0
+            }
+        } catch {
+            // An account without rights on the table has never used it.
+            guard error.code == .permission else { throw error }
+            return []
+        }
+        guard isLeft else { return [] }
+        let delivery = layout.delivery
+        let pairs = [
+            (delivery.state, "state"), (delivery.attempts, "attempts"), (delivery.reason, "reason"),
+            (delivery.notBefore.name, "not_before"), (delivery.answeredAt.name, "answered_at"),
+        ]
+        let copied = pairs.map { "q.\(dialect.quoted($0.0)) = d.\($0.1)" }.joined(separator: ", ")
+        let table = layout.table.sql(dialect)
+        let text = name.replacing("'", with: "''")
+        return [
+            StoreFinding(
+                .failure(.configuration),
+                "\(layout.table) has columns for the state of its rows, and pushsweep_delivery still has "
+                    + "results of earlier ones, so rows that were ended would be sent again; while no sender "
+                    + "runs, carry them over in the form of your columns, such as UPDATE \(table) q JOIN "
+                    + "pushsweep_delivery d ON d.queue = '\(text)' AND d.queue_key = "
+                    + "q.\(dialect.quoted(layout.key)) SET \(copied); then DELETE FROM pushsweep_delivery "
+                    + "WHERE queue = '\(text)'")
+        ]
     }
 
     /// The exact GRANT statements that an account (`name` or `name@host`) needs for a use of the

@@ -63,6 +63,33 @@ struct QueueExaminationTests {
         #expect(failure?.sentence.contains("none for reason") == true)
     }
 
+    @Test(
+        "columns for the state that were added after rows were sent are refused until their results are there",
+        arguments: TestEngine.available)
+    func addedColumns(_ engine: TestEngine) throws {
+        let stage = try QueueStage(QueueCase(engine: engine, tables: .own))
+        let store = try stage.database.store()
+        func obstacle() throws -> StoreFinding? {
+            try store.examineQueue(.send, partitions: [chat]).first {
+                $0.severity == .failure(.configuration)
+            }
+        }
+        func left(in queue: String) throws {
+            try stage.database.execute(
+                "INSERT INTO pushsweep_delivery (queue, queue_key, state, attempts) "
+                    + "VALUES ('\(queue)', 1, 'unknown', 1)")
+        }
+        try left(in: "another")
+        #expect(try obstacle() == nil)
+        let own = try store.queueTable().canonicalName
+        try left(in: own)
+        let sentence = try obstacle()?.sentence ?? ""
+        #expect(sentence.contains("would be sent again"), "\(sentence)")
+        #expect(sentence.contains("DELETE FROM pushsweep_delivery WHERE queue = '\(own)'"))
+        try stage.database.execute("DELETE FROM pushsweep_delivery WHERE queue = '\(own)'")
+        #expect(try obstacle() == nil)
+    }
+
     @Test("a missing table is named with the remedy", arguments: TestEngine.available)
     func missingTables(_ engine: TestEngine) throws {
         let stage = try QueueStage(QueueCase(engine: engine, tables: .tutorial))

@@ -113,6 +113,44 @@ struct ApartCommitTests {
             try shards.first.count("SELECT COUNT(*) FROM pushsweep_change WHERE seq < 0") == 45)
     }
 
+    @Test("a refused advance counts as refused, and takes nothing from the applied tokens")
+    func refusedAdvance() throws {
+        let shards = try ApartTables()
+        func without(_ mapping: inout TableMapping) { mapping.registeredAt.column = .absent }
+        let (store, _) = try shards.store(ledger: [], without)
+        try store.apply(Self.evidence, feed: "f", run: "one")
+        let later = (0..<240).map { TokenEvidence.dead($0, at: start + 95_000) }
+        let (dying, _) = try shards.store(halfCommit: 2, .other, ledger: [], without)
+        #expect(throws: StoreFailure.self) { try dying.apply(later, feed: "g", run: "two") }
+        let (next, _) = try shards.store(ledger: [], without)
+        try next.settlePending(lease: nil)
+        let progress = try next.apply(later, feed: "g", run: "three")
+        #expect(progress.counts == OutcomeCounts(already: 155, unknown: 40, refused: 45))
+        #expect(progress.rowsInvalidated == 0 && progress.rowsRefused == 45)
+    }
+
+    @Test("a mark that a sender moved on before the chunk was settled keeps its entry, for an undo")
+    func movedMark() throws {
+        let shards = try ApartTables()
+        let before = try shards.texts("SELECT * FROM active_users")
+        try shards.leaveHalf()
+        // A sender settles the checkpoints of its own feeds only.
+        let later = (0..<90).map { TokenEvidence.dead($0, at: start + 70_000) }
+        let (store, _) = try shards.store()
+        for run in ["one", "sender"] {
+            try store.session.record(
+                RunRecord(id: run, kind: "sweep", started: EpochMilliseconds(start), host: "h"))
+        }
+        try store.apply(later, feed: "g", run: "sender")
+        #expect(try shards.pending() == 1)
+        try store.settlePending(lease: nil)
+        #expect(
+            try shards.first.count("SELECT COUNT(*) FROM pushsweep_change WHERE feed = 'f'") == 90)
+        try store.undo(.run("sender"))
+        try store.undo(.run("one"))
+        #expect(try shards.texts("SELECT * FROM active_users") == before)
+    }
+
     @Test("a time beside a column of two values stays only where a row was set dead")
     func livingColumn() throws {
         let shards = try ApartTables()

@@ -207,4 +207,10 @@ struct ReachTests {
     func events(_ sql: String, _ event: String) {
         #expect(Catalog.event(ofTrigger: sql) == event)
     }
+
+    @Test("a trigger of several events counts for each of them")
+    func severalEvents() {
+        #expect(Catalog.events("UPDATE") == ["UPDATE"])
+        #expect(Catalog.events("update, Delete") == ["UPDATE", "DELETE"])
+    }
 }

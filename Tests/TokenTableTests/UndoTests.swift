@@ -57,6 +57,33 @@ extension TokenDatabase {
 struct UndoTests {
     private static let evidence = (0..<400).map { TokenEvidence.dead($0, at: start + 60_000) }
 
+    @Test(
+        "a column that was added since the layout was resolved is in the image, once it is renewed",
+        arguments: TestEngine.available)
+    func addedColumn(_ engine: TestEngine) throws {
+        let database = try TokenDatabase(engine)
+        try database.createOwnSchema()
+        let policy = RemovalPolicy(action: .delete)
+        for number in 0..<2 { try database.register(.numbered(number), at: start) }
+        let store = try database.store()
+        try store.sweep("first", [.dead(0, at: start + 60_000)], policy: policy)
+        try database.execute("ALTER TABLE active_users ADD COLUMN nickname VARCHAR(20)")
+        try database.execute("UPDATE active_users SET nickname = 'Anna'")
+        try store.renewLayout(for: policy)
+        try store.sweep("second", [.dead(1, at: start + 60_000)], policy: policy)
+        #expect(try database.count("SELECT COUNT(*) FROM active_users") == 0)
+        try store.undo(.run("second"))
+        #expect(try database.texts("SELECT nickname FROM active_users") == [["Anna"]])
+        try database.execute("CREATE TABLE log (id INTEGER)")
+        try database.execute(
+            "CREATE TRIGGER gone AFTER DELETE ON active_users FOR EACH ROW "
+                + (engine == .sqlite ? "BEGIN " : "") + "INSERT INTO log VALUES (1)"
+                + (engine == .sqlite ? "; END" : ""))
+        let failure = #expect(throws: StoreFailure.self) { try store.renewLayout(for: policy) }
+        #expect(failure?.sentence.contains("gone") == true, "\(failure as Any)")
+        #expect(throws: Never.self) { try store.renewLayout(for: RemovalPolicy()) }
+    }
+
     /// Rows living, marked before, and registered later.
     private static func database(_ engine: TestEngine) throws -> TokenDatabase {
         let database = try TokenDatabase(engine)

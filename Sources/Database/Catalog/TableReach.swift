@@ -61,6 +61,12 @@ extension Catalog {
         }
     }
 
+    /// The events of a trigger in capitals. One of MariaDB 12 may have several, separated by commas
+    /// (`EVENT_MANIPULATION` of information_schema.TRIGGERS).
+    static func events(_ list: String) -> [String] {
+        list.uppercased().split(separator: ",").map { $0.filter { !$0.isWhitespace } }
+    }
+
     /// The triggers that run when rows of a table change. Throws any failure of the query.
     package func triggers(of name: TableName) throws(SQLFailure) -> [TableReach.Trigger] {
         let rows: SQLRows
@@ -72,10 +78,12 @@ extension Catalog {
                 FROM information_schema.TRIGGERS \
                 WHERE EVENT_OBJECT_SCHEMA = COALESCE(?, DATABASE()) AND EVENT_OBJECT_TABLE = ?
                 """, [name.schema.map(SQLValue.text) ?? .null, .text(name.name)])
-            return (0..<rows.count).map {
-                TableReach.Trigger(
-                    name: rows[$0, 0].text ?? "", event: (rows[$0, 1].text ?? "").uppercased(),
-                    body: rows[$0, 2].text ?? "", definer: rows[$0, 3].text)
+            return (0..<rows.count).flatMap { row in
+                Self.events(rows[row, 1].text ?? "").map {
+                    TableReach.Trigger(
+                        name: rows[row, 0].text ?? "", event: $0, body: rows[row, 2].text ?? "",
+                        definer: rows[row, 3].text)
+                }
             }
         case .sqlite:
             let schema = connection.dialect.quoted(name.schema ?? "main")

@@ -110,17 +110,29 @@ package final class MariaDBConnection: SQLConnection {
     /// other tokens. Times are in UTC. A value that does not fit is an error, never shortened. A
     /// row whose number is 0 is inserted with 0, and a row with a date that does not exist is
     /// restored with that date. The variable keeps triggers of `schema print --upgrade` from taking
-    /// a change of this program for a registration.
+    /// a change of this program for a registration. The character set is asked for again, because
+    /// `init_connect` and `skip-character-set-client-handshake` change it at the login.
     private func prepareSession() throws(SQLFailure) {
+        try run("SET NAMES utf8mb4")
         try run(
             """
             SET SESSION time_zone = '+00:00', sql_mode = '\(Self.strictMode)', \
             sql_safe_updates = 1, autocommit = 1, \
             innodb_lock_wait_timeout = \(settings.timeouts.lockWait), \(Self.ownMark) = 1
-            """)
+            """ + idleLimit)
         try run("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
         try waitForCluster()
         mostBytes = try query("SELECT @@max_allowed_packet").scalar?.count ?? 1_048_576
+    }
+
+    /// The end of the statement that prepares the session: the server ends a transaction of ours in which
+    /// nothing is said for too long. It learns of the death of a host after 15 minutes to hours, and the
+    /// rows, the checkpoint and the lease would stay locked. Only MariaDB has such a limit.
+    private var idleLimit: String {
+        guard settings.use == .changes, let handle,
+            String(cString: mysql_get_server_info(handle)).contains("MariaDB")
+        else { return "" }
+        return ", idle_transaction_timeout = \(settings.timeouts.idleTransaction)"
     }
 
     /// A Galera node answers before it has applied what other nodes have committed. With this setting

@@ -91,6 +91,9 @@ package struct StoreTimeouts: Hashable, Sendable {
     /// The limit for a row that another transaction holds. Short, because a chunk can be redone,
     /// and holds locks itself while it waits.
     package var lockWait: Int
+    /// The silence after which the server may end a transaction: at least a minute, and longer than a
+    /// statement on another connection of the same change can take.
+    var idleTransaction: Int { max(60, read + write + lockWait) }
 
     /// Makes limits; the defaults are 10, 60, 60 and 5 seconds.
     package init(connect: Int = 10, read: Int = 60, write: Int = 60, lockWait: Int = 5) {

@@ -279,6 +279,7 @@ struct JournalApplier {
                 "applying \(partition) (tuples)", progress.counts.total, of: tuples)
         }
         defer { context.progress.clear() }
+        try store.renewLayout(for: application.policy)
         guard workers.count > 1 || isBegun else {
             var stream = Evidence(evidence?.stream())
             return try store.apply(

@@ -32,6 +32,8 @@ struct RefusedRow {
     let reason: RowRefusal
     /// The time of the evidence.
     let time: EpochMilliseconds
+    /// Whether the change would only have moved the mark of a row that is invalid already.
+    var isAdvance = false
 }
 
 /// The changes of one transaction to rows and to `pushsweep_invalid`, and the rows that refuse a

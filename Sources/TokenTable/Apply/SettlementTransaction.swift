@@ -155,8 +155,11 @@ struct SettlementTransaction {
             return
         }
         guard isOpen(entry, row) else {
-            // The image of a mark is not needed to see it.
-            if entry.images == nil && !entry.isRemoval && row.mark == entry.written.time {
+            // The image of a mark is not needed to see it. A later mark may stand on this one, and then an
+            // undo needs both entries.
+            let isMarked = row.mark.map { $0 > entry.written.time } ?? false
+            let isOurs = entry.images == nil && row.mark == entry.written.time
+            if !entry.isRemoval && (isOurs || isMarked && isOfMark(entry)) {
                 findings.done.append(entry.written)
             } else {
                 findings.void.append((entry, true))
@@ -168,7 +171,9 @@ struct SettlementTransaction {
                 findings.void.append((entry, true))
             } else {
                 findings.refused.append(
-                    RefusedRow(row: row, reason: .registration, time: entry.written.time))
+                    RefusedRow(
+                        row: row, reason: .registration, time: entry.written.time,
+                        isAdvance: entry.written.action == "advance"))
             }
             return
         }
@@ -177,6 +182,11 @@ struct SettlementTransaction {
             RowChange(
                 verdict: verdict, row: row, time: entry.written.time,
                 source: entry.written.source))
+    }
+
+    /// Whether an entry says that evidence has marked a row.
+    private func isOfMark(_ entry: SettledEntry) -> Bool {
+        chunk.next != nil && ["mark", "advance"].contains(entry.written.action)
     }
 
     /// Whether the entries are those of a removal after a grace period, which the next run repeats.
@@ -208,7 +218,10 @@ struct SettlementTransaction {
         let refused = try writer.write(findings.open)
         for (place, reason) in refused.sorted(by: { $0.key < $1.key }) {
             let change = findings.open[place]
-            findings.refused.append(RefusedRow(row: change.row, reason: reason, time: change.time))
+            findings.refused.append(
+                RefusedRow(
+                    row: change.row, reason: reason, time: change.time,
+                    isAdvance: change.verdict == .advance))
         }
         findings.open = findings.open.enumerated().filter { refused[$0.offset] == nil }
             .map(\.element)
@@ -254,12 +267,18 @@ struct SettlementTransaction {
         guard !isOfExpiry else { return progress }
         let kept = keptTokens(findings)
         var counted: Set<[UInt8]> = []
-        for row in findings.refused {
-            progress.rowsInvalidated -= 1
+        // A token with a row that was to be marked counted as applied, one with advances only as invalid.
+        for row in findings.refused.filter({ !$0.isAdvance }) + findings.refused.filter(\.isAdvance)
+        {
+            if !row.isAdvance { progress.rowsInvalidated -= 1 }
             guard let token = lookup.ledgerToken(of: row.row), !kept.contains(token),
                 counted.insert(token).inserted
             else { continue }
-            progress.counts.applied -= 1
+            if row.isAdvance {
+                progress.counts.already -= 1
+            } else {
+                progress.counts.applied -= 1
+            }
             progress.counts.refused += 1
         }
         // An advance was counted as already invalid, and stays so.

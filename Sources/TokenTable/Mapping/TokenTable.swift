@@ -75,6 +75,21 @@ package final class TokenTable {
         return layout
     }
 
+    /// Resolves the layout anew and looks again for what refers to the rows. Does nothing where rows are only
+    /// marked. A process that removes rows for weeks would otherwise leave columns that were added
+    /// meanwhile out of its images, and miss a foreign key that removes other rows.
+    ///
+    /// - Throws: as `layout`; `configuration` or `permission` where rows must not be removed.
+    package func renewLayout(for policy: RemovalPolicy) throws(StoreFailure) {
+        guard policy.deletesAtOnce else { return }
+        resolved = nil
+        let findings = try reachFindings(
+            catalogTable(), .apply(policy), session.describe())
+        for finding in findings {
+            if let failure = finding.failure { throw failure }
+        }
+    }
+
     /// A table's name as pending chunks store it.
     private func nameInLedger(_ table: TableName) -> String {
         guard case .server(let server) = settings.location, table.schema == server.database else {

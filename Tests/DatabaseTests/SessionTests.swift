@@ -1,0 +1,53 @@
+import Foundation
+import TestSupport
+import Testing
+
+@testable import Database
+@testable import TokenTable
+
+@Suite(
+    "The session of a connection", .serialized,
+    .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)))
+struct SessionTests {
+    @Test("characters arrive whole, whatever the server sets at the login")
+    func characterSet() throws {
+        let own = try PrivateServer(["--init-connect=SET NAMES latin1"])
+        let admin = try own.server.connection()
+        try admin.run("CREATE DATABASE push")
+        // init_connect spares administrators.
+        try admin.run("CREATE USER 'job'@'%' IDENTIFIED BY 'p'")
+        try admin.run("GRANT ALL ON push.* TO 'job'@'%'")
+        var settings = own.server.settings(database: "push", password: "p")
+        settings.location = try StoreLocation(
+            "mysql://job@\(own.server.host):\(own.server.port)/push", relativeTo: "/")
+        let store = try TokenTable(settings, pacing: hurried())
+        let text = "Anna \u{1F600} \u{0151}"
+        try store.connection.run("CREATE TABLE t (v VARCHAR(20) CHARACTER SET utf8mb4)")
+        _ = try store.connection.execute("INSERT INTO t VALUES (?)", [.text(text)])
+        #expect(try store.connection.query("SELECT v FROM t").scalar?.text == text)
+        #expect(
+            try admin.query("SELECT HEX(v) FROM push.t").scalar?.text?.hasSuffix("C591") == true)
+        withExtendedLifetime(own) {}
+    }
+
+    @Test("a transaction in which a dead host is silent frees its rows, and the run connects again")
+    func silence() throws {
+        let database = try TokenDatabase(.mariaDB)
+        try database.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, v INTEGER) ENGINE=InnoDB")
+        try database.execute("INSERT INTO t VALUES (1, 0)")
+        database.settings.timeouts = StoreTimeouts(read: 40, write: 1, lockWait: 30)
+        let dead = try TokenTable(database.settings, pacing: hurried()).connection
+        #expect(try dead.query("SELECT @@idle_transaction_timeout").scalar?.count == 71)
+        let reader = try TokenTable(database.settings.used(for: .reports)).connection
+        #expect(try reader.query("SELECT @@idle_transaction_timeout").scalar?.count == 0)
+        try dead.run("SET SESSION idle_transaction_timeout = 1")
+        try dead.begin()
+        _ = try dead.execute("UPDATE t SET v = 1 WHERE id = 1", [])
+        // Waits until the server gives the row free.
+        let other = try TokenTable(database.settings, pacing: hurried()).connection
+        #expect(try other.execute("UPDATE t SET v = 2 WHERE id = 1", []) == 1)
+        let failure = #expect(throws: SQLFailure.self) { try dead.run("COMMIT") }
+        #expect(failure?.kind == .lost)
+        #expect(try database.count("SELECT v FROM t") == 2)
+    }
+}
