@@ -40,6 +40,12 @@ package struct MariaDBServer: Sendable {
                 database: database))
     }
 
+    /// Another node of the same cluster, which has the same accounts and certificates.
+    package func node(port: Int) -> MariaDBServer {
+        MariaDBServer(
+            host: host, port: port, socket: "", ca: ca, user: user, password: password)
+    }
+
     /// Store settings for a database of this server.
     package func settings(
         database: String, user: String? = nil, password: String? = nil

@@ -22,7 +22,11 @@ struct WriteSetTests {
         ],
         RemovalPolicy.Action.allCases)
     func limits(_ limit: (name: String, value: Int), _ action: RemovalPolicy.Action) throws {
-        let database = try TokenDatabase(.mariaDB)
+        // The limit is one of the whole node, and other tests use the first.
+        let one = try #require(MariaDBServer.fromEnvironment)
+        let port = ProcessInfo.processInfo.environment["PUSHSWEEP_TEST_CLUSTER_2_PORT"]
+        let node = one.node(port: try #require(port.flatMap { Int($0) }))
+        let database = try TokenDatabase(.mariaDB, on: node)
         try database.createOwnSchema()
         try database.register(0..<1_000, at: start)
         let former = try database.texts("SELECT @@GLOBAL.\(limit.name)")[0][0]
