@@ -46,7 +46,7 @@ extension SettingsTable {
         )
         setting(
             "store.accept-replica", .boolean, .text("false"), \.store.acceptsReplica,
-            "Whether changes may go to a replica, and over a connection whose reads a proxy sends elsewhere."
+            "Whether changes may go to a replica that is the only host, and over a connection whose reads a proxy sends elsewhere."
         )
     }
 

@@ -207,6 +207,44 @@ struct SendTests {
         #expect(try stage.states() == ["pending": 5])
     }
 
+    @Test(
+        "a following sender that removes rows keeps the values of columns that were added meanwhile",
+        arguments: TestEngine.available)
+    func addedColumn(_ engine: TestEngine) throws {
+        var script = ProviderScript()
+        for number in 0..<2 {
+            script.tokens[.numbered(number)] = .reply(
+                ScriptedReply(.unregistered, timestamp: gone))
+        }
+        let stage = try SendStage(engine, script: script)
+        stage.lines = "policy: {action: delete}"
+        try stage.database.register(0..<20, at: registered)
+        let running = try stage.start(["send", "--follow"])
+        defer { running.signal(SIGKILL) }
+        func remove(_ number: Int, leaving count: Int) throws {
+            try stage.queue(number...number)
+            let deadline = Deadline.in(.seconds(60))
+            while try stage.database.count("SELECT COUNT(*) FROM active_users") != count {
+                try #require(!deadline.hasPassed)
+                usleep(20_000)
+            }
+        }
+        try remove(0, leaving: 19)
+        try stage.database.execute("ALTER TABLE active_users ADD COLUMN nickname VARCHAR(20)")
+        try stage.database.execute("UPDATE active_users SET nickname = 'Anna'")
+        try remove(1, leaving: 18)
+        running.signal(SIGTERM)
+        let result = running.wait()
+        #expect(result.exit == 0, "\(result.error)")
+        let undo = try stage.start(["undo", "--since", "2020-01-01T00:00:00Z"]).wait()
+        #expect(undo.exit == 0, "\(undo.error)")
+        let named = try stage.database.texts(
+            "SELECT device_token, nickname FROM active_users WHERE device_token IN (?, ?) "
+                + "ORDER BY 1", (0..<2).map { .bytes(DeviceToken.numbered($0).bytes) })
+        // The image of the first row is older than the column.
+        #expect(named.map { $0[1] } == ["NULL", "Anna"], "\(named)")
+    }
+
     private func wait(_ stage: SendStage, _ condition: (ProviderGateway) -> Bool) {
         let deadline = Deadline.in(.seconds(30))
         while !condition(stage.gateway) && !deadline.hasPassed { usleep(5_000) }

@@ -219,6 +219,45 @@ struct HostChoiceTests {
         #expect(finding(1)?.sentence.contains("Can't connect") == true)
     }
 
+    @Test("check compares the clocks of all hosts, and warns where they are two seconds apart")
+    func clocks() throws {
+        // Each session of an account without the right to connect beyond the limit is told this time.
+        func other(_ seconds: Int) throws -> PrivateServer {
+            try PrivateServer(["--init-connect=SET timestamp = UNIX_TIMESTAMP() + \(seconds)"])
+        }
+        let (ahead, behind) = (try other(40), try other(-3))
+        let account = try OpenAccount(server)
+        for other in [ahead, behind] {
+            try other.server.connection().run(
+                "GRANT SELECT ON *.* TO '\(account.name)'@'%' IDENTIFIED BY ''")
+        }
+        let near = try SQLRouter(primary: server.port)
+        let ports = [server.port, ahead.server.port, behind.server.port, near.port]
+        let list = ports.map { "127.0.0.1:\($0)" }.joined(separator: ",")
+        let settings = StoreSettings(
+            location: try StoreLocation("mysql://\(account.name)@\(list)/mysql", relativeTo: "/"),
+            tls: .off)
+        let findings = try open(settings.used(for: .reports)).session.examineServer()
+            .filter { $0.sentence.hasPrefix("the clock of ") }
+        #expect(findings.count == 2, "\(findings)")
+        #expect(findings.allSatisfy { $0.severity == .warning })
+        let sentences = findings.map(\.sentence).joined(separator: "\n")
+        #expect(
+            sentences.contains(
+                ":\(ahead.server.port) is 40 seconds ahead of that of 127.0.0.1:\(server.port); leases"
+            ), "\(sentences)")
+        #expect(sentences.contains(":\(behind.server.port) is 3 seconds behind"), "\(sentences)")
+    }
+
+    @Test("clocks that may differ by less than two seconds are no finding")
+    func uncertainClocks() {
+        let own = ClockReading(offset: 1_000, uncertainty: 100)
+        #expect(ClockReading(offset: 3_200, uncertainty: 100).lead(over: own) == nil)
+        #expect(ClockReading(offset: 3_201, uncertainty: 100).lead(over: own) == 2_201)
+        #expect(ClockReading(offset: -1_201, uncertainty: 100).lead(over: own) == -2_201)
+        #expect(ClockReading(offset: 60_000, uncertainty: 90_000).lead(over: own) == nil)
+    }
+
     @Test("a replica that is stopped, and a split connection, are no standby")
     func standby() {
         func isStandby(

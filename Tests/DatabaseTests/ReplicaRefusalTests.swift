@@ -62,6 +62,39 @@ struct ReplicaRefusalTests {
         #expect(failure?.sentence.contains("is a replica of") == true, "\(failure as Any)")
     }
 
+    @Test("is not accepted beside other hosts, as a run could go on there without the last commits")
+    func acceptedAlone() throws {
+        let pair = try ReplicaLagTests.Pair()
+        let account = try OpenAccount(pair.primary.server)
+        try OpenAccount.make(account.name, pair.replica.server)
+        let primary = "127.0.0.1:\(pair.primary.server.port)"
+        let replica = "127.0.0.1:\(pair.replica.server.port)"
+        func settings(_ hosts: String...) throws -> StoreSettings {
+            let list = hosts.joined(separator: ",")
+            var settings = StoreSettings(
+                location: try StoreLocation(
+                    "mysql://\(account.name)@\(list)/push", relativeTo: "/"), tls: .off)
+            settings.acceptsReplica = true
+            return settings
+        }
+        #expect(try TokenTable(settings(replica)).connection.host == replica)
+        #expect(try TokenTable(settings(replica, primary)).connection.host == primary)
+        let passed = try #require(
+            try Self.findings(settings(replica, primary)).first {
+                $0.sentence.hasPrefix("runs pass this host over")
+            })
+        #expect(passed.severity == .ok)
+        // Two primaries that replicate each other are two replicas.
+        let both = try settings(replica, "localhost:\(pair.replica.server.port)")
+        let failure = try #require(Self.failure(both))
+        #expect(failure.code == .configuration)
+        #expect(
+            failure.sentence.contains("write this one host into store.url"), "\(failure.sentence)")
+        let role = try #require(
+            try Self.findings(both).first { $0.severity == .failure(.configuration) })
+        #expect(role.sentence.contains("does not accept it beside other hosts"), "\(role)")
+    }
+
     @Test(
         "is known while it runs without any right, and check names the right that shows it stopped")
     func rights() throws {

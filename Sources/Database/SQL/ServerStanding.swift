@@ -85,12 +85,27 @@ extension ServerStanding {
                     "the Galera node is not ready: \(galera.comment), its part of the cluster is "
                     + galera.clusterStatus)
         }
-        if !acceptsReplica, let obstacle {
-            return SQLFailure(kind: .misplaced, code: 0, message: obstacle, longest: 600)
+        if let obstacle, !acceptsReplica || (hasOthers && isReplica) {
+            let message = acceptsReplica ? Self.amongSeveral(obstacle) : obstacle
+            return SQLFailure(kind: .misplaced, code: 0, message: message, longest: 600)
         }
         guard isReadOnly, hasOthers || !acceptsReplica else { return nil }
         return SQLFailure(
             kind: .readOnly, code: Self.readOnly, message: "the server is set to read-only")
+    }
+
+    /// Whether it is a replica, and answers alone.
+    private var isReplica: Bool {
+        guard other == nil, case .replica = replication else { return false }
+        return true
+    }
+
+    /// An obstacle that the settings accept, but not in a list of hosts. A run that goes on at a replica
+    /// would repeat what the lost host has committed and the replica has not read yet.
+    private static func amongSeveral(_ obstacle: String) -> String {
+        String(obstacle.prefix { $0 != ";" })
+            + "; store.accept-replica does not accept it beside other hosts, because the last commits of a "
+            + "lost host may be missing there, so write this one host into store.url, or the primary's only"
     }
 
     /// ER_UNKNOWN_COM_ERROR, the number of a Galera node that takes no statements.

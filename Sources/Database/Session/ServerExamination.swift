@@ -14,64 +14,20 @@ extension DatabaseSession {
         }
         guard let standing else { return [] }
         var findings: [StoreFinding] = []
+        var others: [HostExamination] = []
         if server.addresses.count > 1, let host = connection.host {
+            let own = ClockReading(connection)
+            others = server.addresses.filter { $0.description != host }
+                .map { HostExamination($0, of: server, settings, answering: (host, own)) }
             findings.append(
                 StoreFinding(.ok, "of the hosts in store.url, \(host) answers to this check"))
-            findings += server.addresses.filter { $0.description != host }
-                .map { otherHost($0, of: server) }
+            findings += others.flatMap(\.findings)
         }
         let account = try describe().account ?? server.user
-        findings += [role(standing, account), splitting(standing)]
+        findings += [role(standing, account, others), splitting(standing, others)]
         findings += [cluster(standing.galera), try spider()].compactMap { $0 }
         return findings
     }
-
-    /// What a host is to which a run would go after the loss of another. It is asked once, since a check is
-    /// no run and need not wait.
-    private func otherHost(
-        _ address: StoreLocation.Address, of server: StoreLocation.Server
-    ) -> StoreFinding {
-        let alone = StoreLocation.Server(
-            addresses: [address], user: server.user, database: server.database)
-        var asked = settings
-        asked.location = .server(alone)
-        asked.hosts = HostChoice()
-        asked.timeouts.connect = min(asked.timeouts.connect, Self.longestForOthers)
-        asked.timeouts.read = min(asked.timeouts.read, 10)
-        do throws(SQLFailure) {
-            let other = MariaDBConnection(alone, asked)
-            try other.connect()
-            let standing = try other.standing()
-            let objection = standing?.objection(
-                acceptsReplica: settings.acceptsReplica, hasOthers: true)
-            guard let objection else {
-                if case .hidden(let isKnownIdle) = standing?.replication, !isKnownIdle {
-                    return StoreFinding(
-                        .warning,
-                        "\(address) answers too, and takes changes; whether it is a replica, this account "
-                            + "may not see there")
-                }
-                return StoreFinding(.ok, "\(address) answers too, and takes changes")
-            }
-            // The usual state of a server that is to take over one day.
-            if let standing, standing.isStandby {
-                return StoreFinding(
-                    .ok,
-                    "\(address) answers too, as a replica or read-only; runs pass it over until it takes "
-                        + "changes")
-            }
-            throw objection
-        } catch {
-            let cause = error.code == 0 ? error.message : "\(error.message) (\(error.code))"
-            return StoreFinding(
-                .warning,
-                "of the hosts in store.url, \(address) cannot be used: \(cause); a run that loses its host "
-                    + "would not go on there, so mend it or take it out of store.url")
-        }
-    }
-
-    /// Seconds for the connection with one of several hosts, as runs have for it.
-    private static let longestForOthers = 3
 
     /// The right to see what a server replicates. MariaDB has one of its own since 10.5.9, and
     /// REPLICATION CLIENT no longer includes it.
@@ -87,12 +43,17 @@ extension DatabaseSession {
             probe: "")
     }
 
-    private func role(_ standing: ServerStanding, _ account: String) -> StoreFinding {
+    private func role(
+        _ standing: ServerStanding, _ account: String, _ others: [HostExamination]
+    ) -> StoreFinding {
         let name = standing.identity?.description ?? "the server"
         if standing.other == nil, let obstacle = standing.obstacle {
-            return accepted(obstacle)
+            return judge(obstacle, standing, others)
         }
         if standing.isReadOnly {
+            if others.contains(where: \.takesChanges) {
+                return passedOver(standing, "\(name) is set to read-only")
+            }
             return StoreFinding(
                 .failure(.readOnly),
                 "\(name) is set to read-only, so runs would wait; end its maintenance, or write the "
@@ -112,8 +73,12 @@ extension DatabaseSession {
                 .warning, "\(name) takes changes; whether it is a replica, \(cure)", grant: grant)
     }
 
-    private func splitting(_ standing: ServerStanding) -> StoreFinding {
-        if standing.other != nil, let obstacle = standing.obstacle { return accepted(obstacle) }
+    private func splitting(
+        _ standing: ServerStanding, _ others: [HostExamination]
+    ) -> StoreFinding {
+        if standing.other != nil, let obstacle = standing.obstacle {
+            return judge(obstacle, standing, others)
+        }
         return standing.identity == nil
             ? StoreFinding(
                 .warning,
@@ -122,11 +87,27 @@ extension DatabaseSession {
             : StoreFinding(.ok, "one server answers to reads and changes")
     }
 
-    /// An obstacle to changes, as the settings judge it.
-    private func accepted(_ obstacle: String) -> StoreFinding {
-        settings.acceptsReplica
-            ? StoreFinding(.warning, "accepted by store.accept-replica: \(obstacle)")
-            : StoreFinding(.failure(.configuration), obstacle)
+    /// An obstacle to changes, as the settings and the other hosts judge it.
+    private func judge(
+        _ obstacle: String, _ standing: ServerStanding, _ others: [HostExamination]
+    ) -> StoreFinding {
+        let objection = standing.objection(
+            acceptsReplica: settings.acceptsReplica, hasOthers: !others.isEmpty)
+        guard let objection else {
+            return StoreFinding(.warning, "accepted by store.accept-replica: \(obstacle)")
+        }
+        let sentence = objection.kind == .misplaced ? objection.message : obstacle
+        return others.contains(where: \.takesChanges)
+            ? passedOver(standing, sentence)
+            : StoreFinding(.failure(.configuration), sentence)
+    }
+
+    /// The host that answers to the check takes no changes, and another one of the list does.
+    private func passedOver(_ standing: ServerStanding, _ sentence: String) -> StoreFinding {
+        StoreFinding(
+            standing.isStandby ? .ok : .warning,
+            "runs pass this host over and use another one of store.url: "
+                + sentence.prefix { $0 != ";" })
     }
 
     private func cluster(_ galera: GaleraState?) -> StoreFinding? {
