@@ -187,6 +187,24 @@ struct HostChoiceTests {
         #expect(try reader.connection.standing()?.isReadOnly == true)
     }
 
+    @Test("a read-only standby beside a host that is down leaves the patience with that host")
+    func decisive() {
+        let hosts = [1, 2, 3].map { StoreLocation.Address.tcp(host: "db\($0)", port: 3_306) }
+        func kind(_ kinds: SQLFailure.Kind...) -> SQLFailure.Kind? {
+            var left = kinds
+            return #expect(throws: SQLFailure.self) {
+                try HostChoice().choose(among: Array(hosts.prefix(kinds.count)), after: nil) {
+                    (_) throws(SQLFailure) in
+                    throw SQLFailure(kind: left.removeFirst(), code: 0, message: "no")
+                }
+            }?.kind
+        }
+        #expect(kind(.readOnly, .unreachable) == .unreachable)
+        #expect(kind(.misplaced, .readOnly, .lost) == .lost)
+        #expect(kind(.misplaced, .readOnly) == .readOnly)
+        #expect(kind(.misplaced, .misplaced) == .misplaced)
+    }
+
     @Test("check asks every host of the list, and names those that a run could not use")
     func checked() throws {
         let replica = try PrivateServer(["--read-only=1"])
@@ -239,23 +257,29 @@ struct HostChoiceTests {
             tls: .off)
         let findings = try open(settings.used(for: .reports)).session.examineServer()
             .filter { $0.sentence.hasPrefix("the clock of ") }
-        #expect(findings.count == 2, "\(findings)")
-        #expect(findings.allSatisfy { $0.severity == .warning })
-        let sentences = findings.map(\.sentence).joined(separator: "\n")
+        #expect(findings.count == 1, "\(findings)")
+        let warning = try #require(findings.first)
+        #expect(warning.severity == .warning)
         #expect(
-            sentences.contains(
-                ":\(ahead.server.port) is 40 seconds ahead of that of 127.0.0.1:\(server.port); leases"
-            ), "\(sentences)")
-        #expect(sentences.contains(":\(behind.server.port) is 3 seconds behind"), "\(sentences)")
+            warning.sentence.hasPrefix(
+                "the clock of 127.0.0.1:\(ahead.server.port) is 43 seconds ahead of that of "
+                    + "127.0.0.1:\(behind.server.port); leases"), "\(warning)")
     }
 
     @Test("clocks that may differ by less than two seconds are no finding")
     func uncertainClocks() {
-        let own = ClockReading(offset: 1_000, uncertainty: 100)
-        #expect(ClockReading(offset: 3_200, uncertainty: 100).lead(over: own) == nil)
-        #expect(ClockReading(offset: 3_201, uncertainty: 100).lead(over: own) == 2_201)
-        #expect(ClockReading(offset: -1_201, uncertainty: 100).lead(over: own) == -2_201)
-        #expect(ClockReading(offset: 60_000, uncertainty: 90_000).lead(over: own) == nil)
+        func finding(_ offset: Int64, _ uncertainty: Int64 = 100) -> String? {
+            ClockReading.finding([
+                ClockReading("a", offset: 1_000, uncertainty: 100),
+                ClockReading("b", offset: offset, uncertainty: uncertainty),
+                ClockReading("c", offset: 1_001, uncertainty: 100),
+            ])?.sentence
+        }
+        #expect(finding(3_200) == nil)
+        #expect(finding(3_201)?.hasPrefix("the clock of b is 2 seconds ahead of that of a") == true)
+        #expect(
+            finding(-1_201)?.hasPrefix("the clock of c is 2 seconds ahead of that of b") == true)
+        #expect(finding(60_000, 90_000) == nil)
     }
 
     @Test("a replica that is stopped, and a split connection, are no standby")

@@ -79,15 +79,17 @@ struct ReplicaRefusalTests {
         }
         #expect(try TokenTable(settings(replica)).connection.host == replica)
         #expect(try TokenTable(settings(replica, primary)).connection.host == primary)
-        let passed = try #require(
-            try Self.findings(settings(replica, primary)).first {
-                $0.sentence.hasPrefix("runs pass this host over")
-            })
-        #expect(passed.severity == .ok)
+        // Reads that others act on go to the primary too; those for people go to any.
+        func host(_ use: StoreUse) throws -> String? {
+            try TokenTable(settings(replica, primary).used(for: use)).connection.host
+        }
+        #expect(try host(.decisions) == primary)
+        #expect(try host(.reports) == replica)
         // Two primaries that replicate each other are two replicas.
         let both = try settings(replica, "localhost:\(pair.replica.server.port)")
         let failure = try #require(Self.failure(both))
         #expect(failure.code == .configuration)
+        #expect(throws: Never.self) { try TokenTable(both.used(for: .decisions)) }
         #expect(
             failure.sentence.contains("write this one host into store.url"), "\(failure.sentence)")
         let role = try #require(

@@ -173,6 +173,33 @@ struct FaultTests {
     }
 
     @Test(
+        "a replica is waited for after a loss, since it may take over, and else refused at once",
+        arguments: [SQLFailure.Kind.misplaced, .readOnly])
+    func takesOver(_ kind: SQLFailure.Kind) throws {
+        let loss = FaultyConnection.Fault(operation: 20, isExecuted: false, kind: .lost)
+        for engine in TestEngine.available {
+            var database = try Self.database(engine)
+            func faults(_ range: ClosedRange<Int>) -> [FaultyConnection.Fault] {
+                range.map { .init(operation: $0, isExecuted: false, kind: kind) }
+            }
+            // Some seconds of pauses, which are over before the patience is.
+            var (store, connection) = try Self.store(database, [loss] + faults(21...26))
+            try Self.check(
+                try store.apply(Self.evidence, feed: "f"), database, .mark, "after \(kind)")
+            database = try Self.database(engine)
+            (store, connection) = try Self.store(database, [loss] + faults(21...400))
+            var failure = #expect(throws: StoreFailure.self) { try store.apply(Self.evidence) }
+            #expect(failure?.code == (kind == .readOnly ? .readOnly : .busy), "\(failure as Any)")
+            #expect(failure?.sentence.contains("tried again for 30 s") == true)
+            database = try Self.database(engine)
+            (store, connection) = try Self.store(database, faults(20...400))
+            failure = #expect(throws: StoreFailure.self) { try store.apply(Self.evidence) }
+            #expect(failure?.code == (kind == .readOnly ? .readOnly : .configuration))
+            #expect(connection.operations < 60)
+        }
+    }
+
+    @Test(
         "a stop between chunks leaves the rest for the next call", arguments: TestEngine.available)
     func stops(_ engine: TestEngine) throws {
         let database = try Self.database(engine)

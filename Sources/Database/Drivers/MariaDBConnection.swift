@@ -62,12 +62,30 @@ package final class MariaDBConnection: SQLConnection {
 
     /// Connects and prepares the session; see `SQLConnection.connect`. Throws `SQLFailure`.
     package func connect() throws(SQLFailure) {
-        address = try settings.hosts.choose(among: endpoint.addresses, after: address) {
-            (address) throws(SQLFailure) in try connect(to: address)
+        let isAmongSeveral = endpoint.addresses.count > 1
+        do {
+            try choose(
+                refusingOldRows: settings.use == .changes
+                    || settings.use == .decisions && isAmongSeveral)
+        } catch {
+            // Where every host is a replica or read-only, one of them answers to reads.
+            guard settings.use == .decisions, isAmongSeveral,
+                [.misplaced, .readOnly].contains(error.kind)
+            else { throw error }
+            try choose(refusingOldRows: false)
         }
     }
 
-    private func connect(to address: StoreLocation.Address) throws(SQLFailure) {
+    private func choose(refusingOldRows isRefused: Bool) throws(SQLFailure) {
+        address = try settings.hosts.choose(among: endpoint.addresses, after: address) {
+            (address) throws(SQLFailure) in
+            try connect(to: address, refusingOldRows: isRefused)
+        }
+    }
+
+    private func connect(
+        to address: StoreLocation.Address, refusingOldRows isRefused: Bool
+    ) throws(SQLFailure) {
         disconnect()
         guard Self.library, let handle = mysql_init(nil) else {
             throw SQLFailure(kind: .other, code: 2008, message: "out of memory")
@@ -76,7 +94,7 @@ package final class MariaDBConnection: SQLConnection {
         do {
             try MariaDBOpening(handle, endpoint, address, settings).open()
             try prepareSession()
-            if settings.use == .changes { try refuseOldRows() }
+            if isRefused { try refuseOldRows() }
         } catch {
             disconnect()
             throw error

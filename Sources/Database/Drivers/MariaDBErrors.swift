@@ -70,7 +70,9 @@ extension SQLFailure {
             .lost
         case 1040, 1203, 1226,  // too many connections, resource limit
             1129,  // this host was blocked after failed connections
-            3101:  // group replication: transaction rolled back
+            3032,  // MySQL: the server is in offline mode
+            3101,  // group replication: transaction rolled back
+            9001:  // ProxySQL: no server took the connection in time; TiDB: its placement driver is away
             .overloaded
         case 2002, 2003, 2005: .unreachable
         case 2026: .untrusted

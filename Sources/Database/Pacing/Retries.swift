@@ -11,6 +11,10 @@
 // jitter. A failure that another try cannot cure (a right, a column) is thrown at once, and so is any
 // failure after the run was told to stop. The pauses count as time even where the clock stands still.
 //
+// After the loss of a server its address may lead to another one that is still a replica or read-only: a
+// failover takes some seconds. So both have the whole patience then. At the first connection, and without a
+// loss, they are mistakes or maintenance.
+//
 // A first connection that is refused has less patience (`Pacing.connectPatience`), because nothing is
 // in the middle then. Connections of the same run that are opened later have the whole. Once a database
 // was given up, the steps that end the run ask it with short patience, until one of them succeeds:
@@ -21,6 +25,8 @@
 final class Standing {
     /// Whether the last operation was given up because the database was away.
     var isGivenUp = false
+    /// Whether any operation has succeeded.
+    var hasWorked = false
 }
 
 /// The time for which one operation has failed without progress.
@@ -34,6 +40,8 @@ struct RetryClock {
     /// Milliseconds of all pauses.
     private var paused = 0
     private var failures = 0
+    /// Whether a connection failed, so that another server may be about to take over.
+    private var hasLost = false
 
     /// Starts without a failure.
     init(_ pacing: Pacing, _ standing: Standing, isFirstConnection: Bool = false) {
@@ -51,10 +59,11 @@ struct RetryClock {
         since = start
         failures += 1
         let elapsed = max(now - start, Double(paused))
+        hasLost = hasLost || [.lost, .unreachable, .overloaded].contains(failure.kind)
         let left = patience(with: failure) - elapsed
         guard left > 0, !pacing.isStopping() else {
             if failure.needsConnection { standing.isGivenUp = true }
-            throw StoreFailure(failure, while: doing, triedFor: elapsed)
+            throw StoreFailure(failure, while: doing, triedFor: elapsed, isPassing: isTakenOver)
         }
         // The last try is at the end of the patience, not before it.
         let whole = pacing.pause(after: failures, ofConflict: failure.kind == .conflict)
@@ -63,14 +72,22 @@ struct RetryClock {
         pacing.sleep(pause)
     }
 
+    /// Whether another server may be about to take over from one that was in use.
+    private var isTakenOver: Bool { hasLost && standing.hasWorked }
+
+    private var wholePatience: Double {
+        standing.isGivenUp ? min(Pacing.shortPatience, pacing.patience) : pacing.patience
+    }
+
     private func patience(with failure: SQLFailure) -> Double {
         switch failure.kind {
         case .unreachable where isFirstConnection, .lost where isFirstConnection:
             min(pacing.connectPatience, pacing.patience)
         case .conflict, .lost, .overloaded, .unreachable:
-            standing.isGivenUp ? min(Pacing.shortPatience, pacing.patience) : pacing.patience
+            wholePatience
         // Another node may have become the writable one.
-        case .readOnly: min(Pacing.shortPatience, pacing.patience)
+        case .readOnly: hasLost ? wholePatience : min(Pacing.shortPatience, pacing.patience)
+        case .misplaced where isTakenOver: wholePatience
         case .tooLarge, .untrusted, .misplaced, .permission, .configuration, .refused, .leaseLost,
             .other:
             0
@@ -114,6 +131,7 @@ package struct RetryPolicy {
                 needsConnection = false
                 let result = try body()
                 standing.isGivenUp = false
+                standing.hasWorked = true
                 return result
             } catch {
                 connection.rollBack()

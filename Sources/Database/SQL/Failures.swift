@@ -165,8 +165,12 @@ package struct StoreFailure: Error, Hashable, Sendable, CustomStringConvertible 
     }
 
     /// Puts an engine's error into a sentence that begins with what was being done. `milliseconds`
-    /// is the time for which it was tried again.
-    package init(_ failure: SQLFailure, while doing: String, triedFor milliseconds: Double = 0) {
+    /// is the time for which it was tried again. `isPassing` states whether a server that takes no changes
+    /// may be about to take over.
+    package init(
+        _ failure: SQLFailure, while doing: String, triedFor milliseconds: Double = 0,
+        isPassing: Bool = false
+    ) {
         let seconds = Int((milliseconds / 1_000).rounded())
         let tried = seconds > 0 ? ", tried again for \(seconds) s" : ""
         let number = failure.code == 0 ? "" : " (\(failure.code))"
@@ -190,6 +194,8 @@ package struct StoreFailure: Error, Hashable, Sendable, CustomStringConvertible 
             self.init(.untrusted, "\(happened); \(sent)\(Self.cureOfTLS(failure.message))")
         case .readOnly:
             self.init(.readOnly, "\(happened); run again when the database takes changes")
+        case .misplaced where isPassing:
+            self.init(.busy, "\(happened); run again once a server takes changes, nothing is lost")
         case .misplaced: self.init(.configuration, "\(doing): \(failure.message)")
         case .refused: self = Self.difference(happened)
         case .leaseLost:

@@ -35,6 +35,12 @@ package final class ApartConnection: SQLConnection {
     /// Whether a foreign key of the rows is violated now.
     package var hasBrokenKeys: Bool { rows.hasBrokenKeys }
 
+    /// The host of both connections.
+    package var host: String? { ledger.host }
+
+    /// What the server of both connections is. Throws `SQLFailure`.
+    package func standing() throws(SQLFailure) -> ServerStanding? { try ledger.standing() }
+
     /// Opens both connections.
     package func connect() throws(SQLFailure) {
         try ledger.connect()

@@ -5,50 +5,43 @@
 
 /// One of several hosts, examined by a connection of its own.
 struct HostExamination {
-    /// The findings about it.
-    private(set) var findings: [StoreFinding]
     /// Whether a run would use it.
-    private(set) var takesChanges = false
+    let finding: StoreFinding
+    /// Its clock; nil where it returned no time.
+    let clock: ClockReading?
 
     /// Seconds for the connection, as runs have for one of several hosts.
     private static let longest = 3
 
     /// Connects once, since a check is no run and need not wait.
-    ///
-    /// - Parameter answering: the host that answers to the check, and its clock.
     init(
         _ address: StoreLocation.Address, of server: StoreLocation.Server,
-        _ settings: StoreSettings, answering: (host: String, clock: ClockReading?)
+        _ settings: StoreSettings
     ) {
-        findings = []
         let alone = StoreLocation.Server(
             addresses: [address], user: server.user, database: server.database)
-        var asked = settings
+        var asked = settings.used(for: .reports)
         asked.location = .server(alone)
         asked.hosts = HostChoice()
         asked.timeouts.connect = min(asked.timeouts.connect, Self.longest)
         asked.timeouts.read = min(asked.timeouts.read, 10)
+        var clock: ClockReading?
         do throws(SQLFailure) {
             let other = MariaDBConnection(alone, asked)
             try other.connect()
+            clock = ClockReading(other, address.description)
             let standing = try other.standing()
             let objection = standing?.objection(
                 acceptsReplica: settings.acceptsReplica, hasOthers: true)
-            findings = [try Self.finding(address, standing, objection)]
-            takesChanges = objection == nil
-            if let own = answering.clock, let clock = ClockReading(other) {
-                findings += [clock.finding(address, comparedWith: own, of: answering.host)]
-                    .compactMap { $0 }
-            }
+            finding = try Self.finding(address, standing, objection)
         } catch {
             let cause = error.code == 0 ? error.message : "\(error.message) (\(error.code))"
-            findings = [
-                StoreFinding(
-                    .warning,
-                    "of the hosts in store.url, \(address) cannot be used: \(cause); a run that loses its "
-                        + "host would not go on there, so mend it or take it out of store.url")
-            ]
+            finding = StoreFinding(
+                .warning,
+                "of the hosts in store.url, \(address) cannot be used: \(cause); a run that loses its "
+                    + "host would not go on there, so mend it or take it out of store.url")
         }
+        self.clock = clock
     }
 
     private static func finding(
@@ -72,8 +65,9 @@ struct HostExamination {
     }
 }
 
-/// The clock of a server, against the steady clock of this process.
+/// The clock of a host, against the steady clock of this process.
 struct ClockReading {
+    private let host: String
     /// Milliseconds from the start of this process's count to the time that the server showed.
     private let offset: Int64
     /// Milliseconds by which the offset may be wrong: half of the time that the answer took.
@@ -85,13 +79,14 @@ struct ClockReading {
     private static let start = ContinuousClock.now
 
     /// Makes a reading of known values, in milliseconds.
-    init(offset: Int64, uncertainty: Int64) {
+    init(_ host: String, offset: Int64, uncertainty: Int64) {
+        self.host = host
         self.offset = offset
         self.uncertainty = uncertainty
     }
 
-    /// Asks the server; nil where it returns no time.
-    init?(_ connection: any SQLConnection) {
+    /// Asks the host; nil where it returns no time.
+    init?(_ connection: any SQLConnection, _ host: String) {
         let dialect = connection.dialect
         let asked = Self.start.duration(to: .now)
         guard let answer = try? connection.query("SELECT \(dialect.now)").scalar,
@@ -99,7 +94,7 @@ struct ClockReading {
         else { return nil }
         let answered = Self.start.duration(to: .now)
         self.init(
-            offset: time.rawValue - Self.milliseconds(asked + answered) / 2,
+            host, offset: time.rawValue - Self.milliseconds(asked + answered) / 2,
             uncertainty: Self.milliseconds(answered - asked) / 2 + 1)
     }
 
@@ -107,24 +102,18 @@ struct ClockReading {
         Int64(duration / .milliseconds(1))
     }
 
-    /// Milliseconds by which this clock is ahead of the other one; nil where they may differ by less
-    /// than two seconds.
-    func lead(over other: ClockReading) -> Int64? {
-        let difference = offset - other.offset
-        return abs(difference) - uncertainty - other.uncertainty > Self.most ? difference : nil
-    }
-
-    /// The warning that the clocks of two hosts differ; nil where they agree.
-    fileprivate func finding(
-        _ address: StoreLocation.Address, comparedWith other: ClockReading, of host: String
-    ) -> StoreFinding? {
-        guard let lead = lead(over: other) else { return nil }
-        let seconds = (abs(lead) + 500) / 1_000
+    /// The warning that two of the clocks differ; nil where they may all agree to two seconds.
+    static func finding(_ clocks: [ClockReading]) -> StoreFinding? {
+        guard let last = clocks.min(by: { $0.offset < $1.offset }),
+            let first = clocks.max(by: { $0.offset < $1.offset })
+        else { return nil }
+        let lead = first.offset - last.offset
+        guard lead - first.uncertainty - last.uncertainty > most else { return nil }
         return StoreFinding(
             .warning,
-            "the clock of \(address) is \(seconds) seconds \(lead > 0 ? "ahead of" : "behind") that of "
-                + "\(host); leases are compared by the clock of the host that answers, so a living run "
-                + "can lose its lease to another one; keep the clocks together, for instance with chrony"
-        )
+            "the clock of \(first.host) is \((lead + 500) / 1_000) seconds ahead of that of "
+                + "\(last.host); leases are compared by the clock of the host that answers, so a living "
+                + "run can lose its lease to another one; keep the clocks together, for instance with "
+                + "chrony")
     }
 }

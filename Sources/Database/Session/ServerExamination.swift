@@ -14,17 +14,18 @@ extension DatabaseSession {
         }
         guard let standing else { return [] }
         var findings: [StoreFinding] = []
-        var others: [HostExamination] = []
-        if server.addresses.count > 1, let host = connection.host {
-            let own = ClockReading(connection)
-            others = server.addresses.filter { $0.description != host }
-                .map { HostExamination($0, of: server, settings, answering: (host, own)) }
+        let hasOthers = server.addresses.count > 1
+        if hasOthers, let host = connection.host {
+            let others = server.addresses.filter { $0.description != host }
+                .map { HostExamination($0, of: server, settings) }
             findings.append(
                 StoreFinding(.ok, "of the hosts in store.url, \(host) answers to this check"))
-            findings += others.flatMap(\.findings)
+            findings += others.map(\.finding)
+            let clocks = [ClockReading(connection, host)] + others.map(\.clock)
+            findings += [ClockReading.finding(clocks.compactMap { $0 })].compactMap { $0 }
         }
         let account = try describe().account ?? server.user
-        findings += [role(standing, account, others), splitting(standing, others)]
+        findings += [role(standing, account, hasOthers), splitting(standing, hasOthers)]
         findings += [cluster(standing.galera), try spider()].compactMap { $0 }
         return findings
     }
@@ -44,16 +45,13 @@ extension DatabaseSession {
     }
 
     private func role(
-        _ standing: ServerStanding, _ account: String, _ others: [HostExamination]
+        _ standing: ServerStanding, _ account: String, _ hasOthers: Bool
     ) -> StoreFinding {
         let name = standing.identity?.description ?? "the server"
         if standing.other == nil, let obstacle = standing.obstacle {
-            return judge(obstacle, standing, others)
+            return judge(obstacle, standing, hasOthers)
         }
         if standing.isReadOnly {
-            if others.contains(where: \.takesChanges) {
-                return passedOver(standing, "\(name) is set to read-only")
-            }
             return StoreFinding(
                 .failure(.readOnly),
                 "\(name) is set to read-only, so runs would wait; end its maintenance, or write the "
@@ -74,10 +72,10 @@ extension DatabaseSession {
     }
 
     private func splitting(
-        _ standing: ServerStanding, _ others: [HostExamination]
+        _ standing: ServerStanding, _ hasOthers: Bool
     ) -> StoreFinding {
         if standing.other != nil, let obstacle = standing.obstacle {
-            return judge(obstacle, standing, others)
+            return judge(obstacle, standing, hasOthers)
         }
         return standing.identity == nil
             ? StoreFinding(
@@ -87,27 +85,18 @@ extension DatabaseSession {
             : StoreFinding(.ok, "one server answers to reads and changes")
     }
 
-    /// An obstacle to changes, as the settings and the other hosts judge it.
+    /// An obstacle to changes, as the settings judge it.
     private func judge(
-        _ obstacle: String, _ standing: ServerStanding, _ others: [HostExamination]
+        _ obstacle: String, _ standing: ServerStanding, _ hasOthers: Bool
     ) -> StoreFinding {
         let objection = standing.objection(
-            acceptsReplica: settings.acceptsReplica, hasOthers: !others.isEmpty)
+            acceptsReplica: settings.acceptsReplica, hasOthers: hasOthers)
         guard let objection else {
             return StoreFinding(.warning, "accepted by store.accept-replica: \(obstacle)")
         }
-        let sentence = objection.kind == .misplaced ? objection.message : obstacle
-        return others.contains(where: \.takesChanges)
-            ? passedOver(standing, sentence)
-            : StoreFinding(.failure(.configuration), sentence)
-    }
-
-    /// The host that answers to the check takes no changes, and another one of the list does.
-    private func passedOver(_ standing: ServerStanding, _ sentence: String) -> StoreFinding {
-        StoreFinding(
-            standing.isStandby ? .ok : .warning,
-            "runs pass this host over and use another one of store.url: "
-                + sentence.prefix { $0 != ";" })
+        return StoreFinding(
+            .failure(.configuration),
+            objection.kind == .misplaced ? objection.message : obstacle)
     }
 
     private func cluster(_ galera: GaleraState?) -> StoreFinding? {

@@ -72,7 +72,10 @@ package final class HostChoice: Sendable {
             }
         }
         // What time may cure decides: the host that is down may be the one that will work.
-        let decisive = failures.map(\.failure).first { $0.kind != .misplaced }
+        let standby: [SQLFailure.Kind] = [.misplaced, .readOnly]
+        let decisive =
+            failures.map(\.failure).first { !standby.contains($0.kind) }
+            ?? failures.map(\.failure).first { $0.kind == .readOnly }
         let cause = failures.compactMap(\.failure.temporaryCause).first.map { "; \($0)" } ?? ""
         throw SQLFailure(
             kind: decisive?.kind ?? .misplaced, code: 0,

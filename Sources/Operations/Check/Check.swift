@@ -213,9 +213,8 @@ package struct Check {
         do {
             let policy = RemovalPolicy(settings.policy)
             // Each question would wait for a dead shard on its own, and a person waits for the answer.
-            let store = try TokenTable(
-                StoreSettings(settings, for: .reports),
-                pacing: Pacing(settings).with(patience: Pacing.shortPatience))
+            let store = try openStore(
+                Pacing(settings).with(patience: Pacing.shortPatience))
             for finding in try store.session.examineServer() { enter(finding) }
             for finding in try store.examine(
                 .apply(policy), partitions: settings.apps.map(\.storedPartition)
@@ -235,6 +234,17 @@ package struct Check {
         } catch {
             // Without its hint, which names this command.
             report.fail("database", error.exitOfReading, error.sentence)
+        }
+    }
+
+    /// Opens the database as a run does, so that the host is examined which a run would use. Where a run
+    /// would use none, any host answers, and the findings say why.
+    private func openStore(_ pacing: Pacing) throws(StoreFailure) -> TokenTable {
+        do {
+            return try TokenTable(StoreSettings(settings, for: .changes), pacing: pacing)
+        } catch {
+            guard [.configuration, .readOnly].contains(error.code) else { throw error }
+            return try TokenTable(StoreSettings(settings, for: .reports), pacing: pacing)
         }
     }
 

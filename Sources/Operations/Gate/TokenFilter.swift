@@ -95,6 +95,18 @@ package struct TokenFilter {
         try plan.settings.ensureOwnStore()
         store = try TokenTable(
             StoreSettings(plan.settings, for: .decisions), pacing: Pacing(plan.settings))
+        let location = plan.settings.store.location
+        let connection = store.connection
+        let standing = try store.retries.retrying("asking \(location) for its role") {
+            () throws(SQLFailure) in try connection.standing()
+        }
+        if let standing, standing.other == nil, standing.obstacle != nil {
+            context.log.warning(
+                """
+                \(location): a replica answers, so tokens are filtered by rows that may lack the latest \
+                marks and registrations
+                """)
+        }
         let partition = plan.app.storedPartition
         try store.preflight(.read, partitions: [partition])
         lookup = try store.tokenStatuses(in: partition)

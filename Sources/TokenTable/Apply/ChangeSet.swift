@@ -103,9 +103,9 @@ struct ChangeTransaction {
         _ commit: Commit, rows: () -> [String], moving: () throws(SQLFailure) -> Void
     ) throws(SQLFailure) {
         let isApart = connection.commitsApart && commit.written.contains { $0.count > 0 }
-        if isApart { try commitRows(announcedBy: commit, rows) }
+        let announced = isApart ? try commitRows(announcedBy: commit, rows) : []
         try moving()
-        if isApart { try clearPending(commit.written) }
+        for (checkpoint, chunk) in announced { try checkpoint.withdraw(chunk) }
         try ChangeOrder(connection: ledger).number(commit.written)
         try lease?.renew(ledger)
         do {
@@ -128,13 +128,17 @@ struct ChangeTransaction {
     }
 
     /// Commits the entries of the ledger with an announcement in the checkpoints, and then the rows.
-    /// Begins the transaction that moves the checkpoint.
+    /// Begins the transaction that moves the checkpoint. Returns the announcements. One that is not there
+    /// any more was settled by another run.
     private func commitRows(
         announcedBy commit: Commit, _ rows: () -> [String]
-    ) throws(SQLFailure) {
+    ) throws(SQLFailure) -> [(checkpoint: FeedCheckpoint, chunk: PendingChunk)] {
+        var announced: [(checkpoint: FeedCheckpoint, chunk: PendingChunk)] = []
         for range in commit.written where range.count > 0 {
-            try FeedCheckpoint(range, connection).announce(
-                PendingChunk(range, lookup.layout, commit.next))
+            let checkpoint = FeedCheckpoint(range, connection)
+            let chunk = PendingChunk(range, lookup.layout, commit.next)
+            try checkpoint.announce(chunk)
+            announced.append((checkpoint, chunk))
         }
         try lease?.renew(ledger)
         try ledger.commit()
@@ -145,14 +149,6 @@ struct ChangeTransaction {
             throw error
         }
         try connection.begin()
-    }
-
-    /// Takes the announcement back.
-    ///
-    /// - Throws: a conflict where another run has settled the chunk meanwhile.
-    private func clearPending(_ written: [LedgerRange]) throws(SQLFailure) {
-        for range in written where range.count > 0 {
-            try FeedCheckpoint(range, connection).withdraw()
-        }
+        return announced
     }
 }

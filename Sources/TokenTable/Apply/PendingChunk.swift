@@ -20,6 +20,10 @@ struct PendingChunk: Codable, Hashable {
     /// a feed.
     let next: Next?
 
+    /// A number of this announcement. Another run that settles the chunk announces the same entries.
+    /// Nil in texts of older versions.
+    let id: UInt32?
+
     /// The progress of a feed, as it is stored.
     struct Next: Codable, Hashable {
         /// The last token of the chunk, in hex digits.
@@ -33,6 +37,7 @@ struct PendingChunk: Codable, Hashable {
     init(_ range: LedgerRange, _ layout: TableLayout, _ next: FeedProgress?) {
         (run, first, count) = (range.run, range.first, range.count)
         (table, key) = (layout.nameInLedger, layout.keyNames)
+        id = .random(in: 0 ... .max)
         self.next = next.map { next in
             Next(
                 position: next.position?.hex, counts: next.counts, rowsChanged: next.rowsChanged,
@@ -95,13 +100,14 @@ extension FeedCheckpoint {
         }
     }
 
-    /// Takes the announcement back.
+    /// Takes an announcement back; any where none is given.
     ///
-    /// - Throws: a conflict where there is none any more, because another run has settled it.
-    func withdraw() throws(SQLFailure) {
+    /// - Throws: a conflict where it is there no more, because another run has settled it.
+    func withdraw(_ chunk: PendingChunk? = nil) throws(SQLFailure) {
         let found = try connection.ledger.execute(
-            "UPDATE pushsweep_feed SET pending = NULL WHERE feed = ? AND part = ? "
-                + "AND pending IS NOT NULL", key)
+            "UPDATE pushsweep_feed SET pending = NULL WHERE feed = ? AND part = ? AND pending "
+                + (chunk == nil ? "IS NOT NULL" : "= ?"),
+            key + (chunk.map { [.text($0.jsonLine)] } ?? []))
         guard found > 0 else {
             throw SQLFailure(
                 kind: .conflict, code: 0, message: "another run has settled the chunk")
