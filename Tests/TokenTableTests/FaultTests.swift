@@ -189,8 +189,11 @@ struct FaultTests {
             database = try Self.database(engine)
             (store, connection) = try Self.store(database, [loss] + faults(21...400))
             var failure = #expect(throws: StoreFailure.self) { try store.apply(Self.evidence) }
-            #expect(failure?.code == (kind == .readOnly ? .readOnly : .busy), "\(failure as Any)")
-            #expect(failure?.sentence.contains("tried again for 30 s") == true)
+            // A replica is no mistake of the settings then: 75, and the next run goes on.
+            #expect(
+                failure?.code == (kind == .readOnly ? .readOnly : .commitUnknown),
+                "\(failure as Any)")
+            #expect(connection.operations > 28)
             database = try Self.database(engine)
             (store, connection) = try Self.store(database, faults(20...400))
             failure = #expect(throws: StoreFailure.self) { try store.apply(Self.evidence) }

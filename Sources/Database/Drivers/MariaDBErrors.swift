@@ -72,7 +72,7 @@ extension SQLFailure {
             1129,  // this host was blocked after failed connections
             3032,  // MySQL: the server is in offline mode
             3101,  // group replication: transaction rolled back
-            9001:  // ProxySQL: no server took the connection in time; TiDB: its placement driver is away
+            9001:  // ProxySQL: no server took the connection in time
             .overloaded
         case 2002, 2003, 2005: .unreachable
         case 2026: .untrusted
