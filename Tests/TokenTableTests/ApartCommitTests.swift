@@ -44,6 +44,26 @@ struct ApartCommitTests {
         #expect(pending > 1 || kind == .lost, "the faults hit a commit of rows")
     }
 
+    @Test("an announcement is taken back by the run that made it, not by one with equal entries")
+    func ownAnnouncement() throws {
+        let shards = try ApartTables()
+        let (store, _) = try shards.store()
+        _ = try store.apply(Self.evidence, feed: "f", run: "one")
+        let checkpoint = FeedCheckpoint(
+            feed: "f", part: .whole, connection: store.connection)
+        let range = LedgerRange(
+            run: "one", feed: "f", part: 0, partition: chat, source: "feedback", first: 150,
+            count: 3)
+        let settled = PendingChunk(range, try store.layout(), nil)
+        let next = PendingChunk(range, try store.layout(), nil)
+        try checkpoint.announce(next)
+        let failure = #expect(throws: SQLFailure.self) { try checkpoint.withdraw(settled) }
+        #expect(failure?.kind == .conflict)
+        #expect(try checkpoint.hasPending())
+        try checkpoint.withdraw(next)
+        #expect(try !checkpoint.hasPending())
+    }
+
     @Test(
         "a fault at any statement about the ledger leaves rows and ledger in agreement",
         arguments: [SQLFailure.Kind.lost, .other])
