@@ -71,8 +71,7 @@ private final class RowWriters: Sendable {
 
     /// `round` makes the values of each run differ, because a row that has the value already is not changed.
     init(_ writers: Int, on table: LargeTable, round: Int) throws {
-        let names = (ProcessInfo.processInfo.environment["PUSHSWEEP_TEST_CLUSTER_NODES"] ?? "")
-            .split(separator: " ").map(String.init).dropFirst()
+        let names = BenchmarkServer.nodes.dropFirst()
         guard writers == 0 || !names.isEmpty else {
             throw BenchmarkFailure(description: "the cluster has no other node")
         }

@@ -25,8 +25,7 @@ struct ClusterSendersBenchmark {
     /// Rows per second of three senders together.
     func run() throws -> Figure {
         let queue = try QueueTable(rows: rows, context)
-        let nodes = (ProcessInfo.processInfo.environment["PUSHSWEEP_TEST_CLUSTER_NODES"] ?? "")
-            .split(separator: " ").map(String.init)
+        let nodes = BenchmarkServer.nodes
         guard nodes.count >= 3 else {
             throw BenchmarkFailure(description: "the cluster has fewer than three nodes")
         }

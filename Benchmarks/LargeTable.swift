@@ -44,6 +44,12 @@ enum BenchmarkServer {
         ProcessInfo.processInfo.environment["PUSHSWEEP_TEST_CLUSTER_KIND"]
     }
 
+    /// The names of the cluster's servers, shards among them; empty without a cluster.
+    static var nodes: [String] {
+        (ProcessInfo.processInfo.environment["PUSHSWEEP_TEST_CLUSTER_NODES"] ?? "")
+            .split(separator: " ").map(String.init)
+    }
+
     private static func value(_ name: String) throws -> String {
         guard let value = ProcessInfo.processInfo.environment["PUSHSWEEP_TEST_\(name)"] else {
             throw BenchmarkFailure(
@@ -179,9 +185,17 @@ final class LargeTable {
         try settle()
     }
 
-    /// Waits until old row versions are purged and changed pages are written, so that no run is
-    /// slowed by the one before it.
+    /// Waits until old row versions are purged and changed pages are written, on all servers of a
+    /// cluster, so that no run is slowed by the one before it.
     func settle() throws {
+        try Self.settle(sql)
+        for node in BenchmarkServer.nodes {
+            let settings = try BenchmarkServer.settings(database: "mysql", on: .node(node)).settings
+            try Self.settle(Self.connection(settings))
+        }
+    }
+
+    private static func settle(_ sql: any SQLConnection) throws {
         try sql.run("SET GLOBAL innodb_max_dirty_pages_pct = 0, innodb_max_dirty_pages_pct_lwm = 0")
         for _ in 0..<600 {
             let rows = try sql.query(

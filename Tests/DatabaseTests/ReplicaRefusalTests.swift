@@ -97,6 +97,58 @@ struct ReplicaRefusalTests {
         #expect(role.sentence.contains("does not accept it beside other hosts"), "\(role)")
     }
 
+    @Test("does not decide in the place of a server that was asked before, until one takes over")
+    func takesOver() throws {
+        let pair = try ReplicaLagTests.Pair()
+        let account = try OpenAccount(pair.primary.server)
+        try OpenAccount.make(account.name, pair.replica.server)
+        let primary = "127.0.0.1:\(pair.primary.server.port)"
+        let replica = "127.0.0.1:\(pair.replica.server.port)"
+        func settings() throws -> StoreSettings {
+            StoreSettings(
+                location: try StoreLocation(
+                    "mysql://\(account.name)@\(replica),\(primary)/push", relativeTo: "/"),
+                tls: .off
+            ).used(for: .decisions)
+        }
+        func ask(_ session: DatabaseSession) throws(StoreFailure) {
+            _ = try session.retries.retrying("reading") { () throws(SQLFailure) in
+                try session.connection.query("SELECT 1")
+            }
+        }
+        let session = try DatabaseSession(settings(), pacing: hurried())
+        #expect(session.connection.host == primary)
+        // A switchover: the primary takes no more changes and ends the connections of its clients.
+        try pair.primarySQL.run("SET GLOBAL read_only = 1")
+        let clients = try pair.primarySQL.query(
+            "SELECT ID FROM information_schema.PROCESSLIST WHERE USER = '\(account.name)'")
+        for row in 0..<clients.count {
+            try pair.primarySQL.run("KILL \(clients[row, 0].count ?? 0)")
+        }
+        let failure = #expect(throws: StoreFailure.self) { try ask(session) }
+        #expect(failure?.code == .readOnly, "\(failure as Any)")
+        // A run that begins now takes the newest rows that there are, which are not those of the replica.
+        #expect(try DatabaseSession(settings(), pacing: hurried()).connection.host == primary)
+        try pair.replicaSQL.run("STOP SLAVE")
+        try pair.replicaSQL.run("RESET SLAVE ALL")
+        #expect(throws: Never.self) { try ask(session) }
+        #expect(session.connection.host == replica)
+    }
+
+    @Test("is not accepted beside other hosts behind a proxy that splits reads either")
+    func acceptedBehindProxy() {
+        let identity = ServerIdentity(values: ["a", "1", "2", "p", "d"])
+        let other = ServerIdentity(values: ["b", "1", "2", "p", "d"])
+        func objection(_ replication: Replication) -> SQLFailure? {
+            ServerStanding(
+                identity: identity, other: other, isReadOnly: false, replication: replication,
+                galera: nil
+            ).objection(acceptsReplica: true, hasOthers: true)
+        }
+        #expect(objection(.none) == nil)
+        #expect(objection(.replica(of: "db1", isRunning: true))?.kind == .misplaced)
+    }
+
     @Test("is found by check also where the rows commit apart from the ledger")
     func apart() throws {
         let pair = try ReplicaLagTests.Pair()

@@ -99,11 +99,35 @@ struct PatienceTests {
     }
 
     @Test(
-        "what another try cannot cure is thrown at once, and a node without changes asked for 1 s")
+        "a run begins on no replica and waits a second for a read-only server; later it waits whole",
+        arguments: [SQLFailure.Kind.misplaced, .readOnly])
+    func begins(_ kind: SQLFailure.Kind) throws {
+        let time = VirtualTime()
+        let (database, _, connection) = try Self.stage(time)
+        connection.outage = { SQLFailure(kind: kind, code: 0, message: "no") }
+        func connect(_ settings: StoreSettings) -> StoreFailure? {
+            #expect(throws: StoreFailure.self) { try TokenTable(settings, connection, time.pacing) }
+        }
+        var fresh = database.settings
+        fresh.hosts = HostChoice()
+        var begin = time.now
+        let expected: StoreFailure.Code = kind == .readOnly ? .readOnly : .configuration
+        #expect(connect(fresh)?.code == expected)
+        #expect(time.now - begin == (kind == .readOnly ? 1_000 : 0))
+        // Another connection of a run that was at work, as those of its workers are.
+        connection.outage = { nil }
+        _ = try TokenTable(fresh, connection, time.pacing)
+        connection.outage = { SQLFailure(kind: kind, code: 0, message: "no") }
+        begin = time.now
+        #expect(connect(fresh)?.code == (kind == .readOnly ? .readOnly : .busy))
+        #expect(time.now - begin == 30_000)
+    }
+
+    @Test("what another try cannot cure is thrown at once")
     func hopeless() throws {
         for (kind, patience) in [
             (SQLFailure.Kind.permission, 0.0), (.configuration, 0), (.refused, 0), (.untrusted, 0),
-            (.other, 0), (.leaseLost, 0), (.tooLarge, 0), (.readOnly, 1_000),
+            (.other, 0), (.leaseLost, 0), (.tooLarge, 0),
         ] {
             let time = VirtualTime()
             let (_, store, connection) = try Self.stage(time)

@@ -108,6 +108,8 @@ struct ClusterFailureTests {
             (1_429, "Unable to connect to foreign data source: shard3", .lost, "on Spider a shard"),
             (12_701, "Remote MySQL server has gone away", .lost, "mysql.servers"),
             (1_105, "Unknown error", .other, "the shards"),
+            (3_032, "The server is currently in offline mode", .overloaded, "run again"),
+            (9_001, "Max connect timeout reached", .overloaded, "run again"),
             (1_197, "more than 'max_binlog_cache_size' bytes", .tooLarge, "max_binlog_cache_size"),
         ])
     func kinds(_ code: UInt32, _ message: String, _ kind: SQLFailure.Kind, _ word: String) {

@@ -62,50 +62,64 @@ package final class MariaDBConnection: SQLConnection {
 
     /// Connects and prepares the session; see `SQLConnection.connect`. Throws `SQLFailure`.
     package func connect() throws(SQLFailure) {
-        let isAmongSeveral = endpoint.addresses.count > 1
-        do {
-            try choose(
-                refusingOldRows: settings.use == .changes
-                    || settings.use == .decisions && isAmongSeveral)
-        } catch {
-            // Where every host is a replica or read-only, one of them answers to reads.
-            guard settings.use == .decisions, isAmongSeveral,
-                [.misplaced, .readOnly].contains(error.kind)
-            else { throw error }
-            try choose(refusingOldRows: false)
+        let hasOthers = endpoint.addresses.count > 1
+        switch settings.use {
+        case .reports: try choose { _ in nil }
+        case .changes:
+            let accepts = settings.acceptsReplica
+            try choose { $0.objection(acceptsReplica: accepts, hasOthers: hasOthers) }
+        case .decisions: try chooseForDecisions()
         }
     }
 
-    private func choose(refusingOldRows isRefused: Bool) throws(SQLFailure) {
+    /// The first connection takes the server with the newest rows that there is. Those after it take none
+    /// with older rows: after a loss such a server is about to take over, or another one is.
+    private func chooseForDecisions() throws(SQLFailure) {
+        if let oldest = settings.hosts.oldest {
+            return try choose { $0.objection(toRowsOlderThan: oldest) }
+        }
+        for age in RowAge.allCases {
+            do {
+                try choose { $0.objection(toRowsOlderThan: age) }
+                settings.hosts.oldest = age
+                return
+            } catch {
+                guard age < .replicas, [.misplaced, .readOnly].contains(error.kind) else {
+                    throw error
+                }
+            }
+        }
+    }
+
+    private func choose(
+        _ objection: (ServerStanding) -> SQLFailure?
+    ) throws(SQLFailure) {
         address = try settings.hosts.choose(among: endpoint.addresses, after: address) {
             (address) throws(SQLFailure) in
-            try connect(to: address, refusingOldRows: isRefused)
+            try connect(to: address, objection)
         }
     }
 
     private func connect(
-        to address: StoreLocation.Address, refusingOldRows isRefused: Bool
+        to address: StoreLocation.Address, _ objection: (ServerStanding) -> SQLFailure?
     ) throws(SQLFailure) {
         disconnect()
         guard Self.library, let handle = mysql_init(nil) else {
             throw SQLFailure(kind: .other, code: 2008, message: "out of memory")
         }
         self.handle = handle
-        do {
+        do throws(SQLFailure) {
             try MariaDBOpening(handle, endpoint, address, settings).open()
             try prepareSession()
-            if isRefused { try refuseOldRows() }
+            if settings.use != .reports, let standing = try standing(),
+                let objection = objection(standing)
+            {
+                throw objection
+            }
         } catch {
             disconnect()
             throw error
         }
-    }
-
-    /// Refuses a server to which changes must not go.
-    private func refuseOldRows() throws(SQLFailure) {
-        let objection = try standing()?.objection(
-            acceptsReplica: settings.acceptsReplica, hasOthers: endpoint.addresses.count > 1)
-        if let objection { throw objection }
     }
 
     /// What the server is, see `SQLConnection.standing`.

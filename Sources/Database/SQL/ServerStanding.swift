@@ -66,6 +66,18 @@ package struct ServerStanding: Hashable, Sendable {
     package let galera: GaleraState?
 }
 
+/// How old the rows of a server may be, by what it is; from the newest.
+enum RowAge: Int, CaseIterable, Comparable {
+    /// The rows of a server that takes changes.
+    case newest
+    /// Those of one that is set to read-only, and may not have the newest for as long as another takes over.
+    case untilTakeover
+    /// Those of a replica.
+    case replicas
+
+    static func < (one: RowAge, other: RowAge) -> Bool { one.rawValue < other.rawValue }
+}
+
 extension ServerStanding {
     /// Whether it is what a server that is to take over one day usually is: a replica that keeps up, or
     /// set to read-only.
@@ -78,26 +90,43 @@ extension ServerStanding {
     /// The objection to changes over this connection; nil where there is none. `acceptsReplica` is the
     /// setting, `hasOthers` whether other hosts could be tried.
     func objection(acceptsReplica: Bool, hasOthers: Bool) -> SQLFailure? {
-        if let galera, !galera.isReady || galera.clusterStatus != "Primary" {
-            return SQLFailure(
-                kind: .lost, code: Self.notReady,
-                message:
-                    "the Galera node is not ready: \(galera.comment), its part of the cluster is "
-                    + galera.clusterStatus)
-        }
+        if let unready { return unready }
         if let obstacle, !acceptsReplica || (hasOthers && isReplica) {
             let message = acceptsReplica ? Self.amongSeveral(obstacle) : obstacle
             return SQLFailure(kind: .misplaced, code: 0, message: message, longest: 600)
         }
         guard isReadOnly, hasOthers || !acceptsReplica else { return nil }
-        return SQLFailure(
-            kind: .readOnly, code: Self.readOnly, message: "the server is set to read-only")
+        return readOnly
     }
 
-    /// Whether it is a replica, and answers alone.
-    private var isReplica: Bool {
-        guard other == nil, case .replica = replication else { return false }
+    /// The objection to reads that decide, where rows may be as old as `age`; nil where there is none. A
+    /// proxy is no obstacle to them, since they are asked of the primary.
+    func objection(toRowsOlderThan age: RowAge) -> SQLFailure? {
+        if let unready { return unready }
+        if isReplica, age < .replicas, let obstacle {
+            return SQLFailure(kind: .misplaced, code: 0, message: obstacle, longest: 600)
+        }
+        return isReadOnly && age < .untilTakeover ? readOnly : nil
+    }
+
+    /// Whether it replicates another server, so that its rows may be old.
+    package var isReplica: Bool {
+        guard case .replica = replication else { return false }
         return true
+    }
+
+    private var unready: SQLFailure? {
+        guard let galera, !galera.isReady || galera.clusterStatus != "Primary" else { return nil }
+        return SQLFailure(
+            kind: .lost, code: Self.notReady,
+            message:
+                "the Galera node is not ready: \(galera.comment), its part of the cluster is "
+                + galera.clusterStatus)
+    }
+
+    private var readOnly: SQLFailure {
+        SQLFailure(
+            kind: .readOnly, code: Self.readOnlyCode, message: "the server is set to read-only")
     }
 
     /// An obstacle that the settings accept, but not in a list of hosts. A run that goes on at a replica
@@ -111,7 +140,7 @@ extension ServerStanding {
     /// ER_UNKNOWN_COM_ERROR, the number of a Galera node that takes no statements.
     private static let notReady = 1_047
     /// ER_OPTION_PREVENTS_STATEMENT.
-    private static let readOnly = 1_290
+    private static let readOnlyCode = 1_290
 
     /// Why changes would be lost or decided by old rows, with what to do; nil where nothing is known
     /// of that.

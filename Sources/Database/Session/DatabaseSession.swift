@@ -47,11 +47,13 @@ package final class DatabaseSession {
         self.pacing = pacing
         probe = ThrottleProbe(connection, pacing, settings.location)
         throttler = Throttler(pacing, probe)
+        standing.hasWorked = settings.hosts.wereUsed
         var clock = RetryClock(pacing, standing, isFirstConnection: true)
         try retries.retrying("connecting to \(settings.location)", on: &clock) {
             () throws(SQLFailure) in
             try connection.connect()
         }
+        settings.hosts.noteUse()
     }
 
     /// The retries of statements on this connection.

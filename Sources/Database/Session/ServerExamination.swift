@@ -119,18 +119,18 @@ extension DatabaseSession {
         } catch {
             return nil
         }
-        let (isActive, engine) = try retries.retrying("reading the engines of the server") {
+        let (isActive, isSpread) = try retries.retrying("reading the engines of the server") {
             () throws(SQLFailure) in
             let engines = try connection.query(
                 "SELECT COUNT(*) FROM information_schema.ENGINES WHERE ENGINE = 'SPIDER' AND "
                     + "SUPPORT IN ('YES', 'DEFAULT')")
-            guard engines.scalar?.count ?? 0 > 0 else { return (false, nil as String?) }
-            return (true, try Catalog(connection: connection).table(name)?.engine?.name)
+            guard engines.scalar?.count ?? 0 > 0 else { return (false, false) }
+            return (true, try Catalog(connection: connection).table(name)?.engine?.isSpider == true)
         }
         guard isActive else { return nil }
         return StoreFinding(
             .ok,
-            engine?.uppercased() == "SPIDER"
+            isSpread
                 ? "the Spider engine is active, and table \(name) is on other servers by it"
                 : "the Spider engine is active; table \(name) is not on it")
     }

@@ -20,6 +20,8 @@ package final class HostChoice: Sendable {
     private struct State {
         /// The host that was chosen last; nil before the first choice.
         var current: StoreLocation.Address?
+        var wereUsed = false
+        var oldest: RowAge?
         var tell: @Sendable (String) -> Void = { _ in }
     }
 
@@ -31,6 +33,19 @@ package final class HostChoice: Sendable {
     /// Says to `tell` which host is used, whenever that changes. Lists of one host are not told.
     package func telling(_ tell: @escaping @Sendable (String) -> Void) {
         state.withLock { $0.tell = tell }
+    }
+
+    /// Whether a connection of this run could be opened, also to a single host.
+    package var wereUsed: Bool { state.withLock { $0.wereUsed } }
+
+    /// Notes that a connection was opened.
+    package func noteUse() { state.withLock { $0.wereUsed = true } }
+
+    /// The oldest rows that may decide in this run, as its first connection for such reads found them; nil
+    /// before it.
+    var oldest: RowAge? {
+        get { state.withLock { $0.oldest } }
+        set { state.withLock { $0.oldest = newValue } }
     }
 
     /// The hosts in the order in which a connection tries them. `lost` is the host that it was

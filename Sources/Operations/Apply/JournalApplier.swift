@@ -214,7 +214,7 @@ struct JournalApplier {
             return (FeedProgress(), hold)
         }
         let workers = StoreWorkers(
-            plan.store,
+            store.settings,
             count: decoded.tokens < Self.tokensWorthSharing ? 1 : plan.store.connections,
             pacing: plan.pacing)
         let forecast = try forecast(decoded, in: partition, workers)

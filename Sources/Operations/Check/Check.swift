@@ -238,13 +238,21 @@ package struct Check {
     }
 
     /// Opens the database as a run does, so that the host is examined which a run would use. Where a run
-    /// would use none, any host answers, and the findings say why.
-    private func openStore(_ pacing: Pacing) throws(StoreFailure) -> TokenTable {
+    /// would use none, any host answers: the findings say why, or the failure is entered beside them.
+    private mutating func openStore(_ pacing: Pacing) throws(StoreFailure) -> TokenTable {
         do {
             return try TokenTable(StoreSettings(settings, for: .changes), pacing: pacing)
         } catch {
-            guard [.configuration, .readOnly].contains(error.code) else { throw error }
-            return try TokenTable(StoreSettings(settings, for: .reports), pacing: pacing)
+            let isRefused = [.configuration, .readOnly].contains(error.code)
+            let mayAnswer: Bool =
+                switch settings.store.location {
+                case .server(let server): isRefused || server.addresses.count > 1
+                case .sqlite: isRefused
+                }
+            let asked = StoreSettings(settings, for: .reports)
+            guard mayAnswer, let store = try? TokenTable(asked, pacing: pacing) else { throw error }
+            if !isRefused { report.fail("database", error.exitOfReading, error.sentence) }
+            return store
         }
     }
 

@@ -84,7 +84,7 @@ package struct Gate {
         let standing = try store.retries.retrying("asking the server for its role") {
             () throws(SQLFailure) in try store.connection.standing()
         }
-        guard let standing, standing.other == nil, standing.obstacle != nil else { return }
+        guard standing?.isReplica == true else { return }
         add(
             .oldRows, .medium, "\(plan.settings.store.location)",
             "a replica answers, so tokens are judged by rows that may lack the latest marks and "

@@ -100,7 +100,7 @@ package struct TokenFilter {
         let standing = try store.retries.retrying("asking \(location) for its role") {
             () throws(SQLFailure) in try connection.standing()
         }
-        if let standing, standing.other == nil, standing.obstacle != nil {
+        if standing?.isReplica == true {
             context.log.warning(
                 """
                 \(location): a replica answers, so tokens are filtered by rows that may lack the latest \

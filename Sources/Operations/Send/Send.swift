@@ -153,7 +153,8 @@ package struct Send: RecordedRun {
     }
 
     private func openStore(_ need: TableUse, _ queue: QueueUse) throws -> TokenTable {
-        let store = try TokenTable(plan.store.told(by: context))
+        let use: StoreUse = plan.dryRun ? .decisions : .changes
+        let store = try TokenTable(plan.store.used(for: use).told(by: context))
         let partitions = plan.apps.map(\.stored)
         let report = try store.preflight(need, partitions: partitions)
         let findings = try store.preflightQueue(queue, partitions: partitions)

@@ -166,13 +166,23 @@ struct RowLookup {
             + (locking ? dialect.rowLock : "")
     }
 
-    /// Names the index for lookups by key, since statistics may be wrong.
-    var keyHint: String { dialect.indexHint(layout.keyIndex) }
+    /// Names the index for changes by key, since statistics may be wrong.
+    var changeHint: String { dialect.indexHint(layout.keyIndex) }
 
-    /// Names the index to use. Without the hint MariaDB reads a small table whole. It then locks
-    /// rows before index entries, a registration locks them in the opposite order, and the server
+    /// The same for reads by key.
+    var keyHint: String { readHint(layout.keyIndex) }
+
+    /// Names the index for reads by token. Without the hint MariaDB reads a small table whole. It then
+    /// locks rows before index entries, a registration locks them in the opposite order, and the server
     /// rolls the registration back (error 1213).
-    private var hint: String { dialect.indexHint(layout.tokenIndex) }
+    private var hint: String { readHint(layout.tokenIndex) }
+
+    /// Where an index is named and the rows are on several shards, Spider sends the values by hundreds
+    /// into temporary tables there. Without an index each shard gets one statement with the whole
+    /// condition, and uses its own index; Spider does not pass this hint on.
+    private func readHint(_ index: String?) -> String {
+        layout.isSpread ? " USE INDEX ()" : dialect.indexHint(index)
+    }
 
     private func match(
         _ values: ArraySlice<SQLValue>, in evidence: ArraySlice<TokenEvidence>

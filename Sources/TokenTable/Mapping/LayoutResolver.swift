@@ -51,7 +51,8 @@ struct LayoutResolver {
             reason: mark == nil ? nil : try columns.reason(mapping.reason)?.name,
             columns: table.columns.filter { !$0.isGenerated }.map(\.name),
             exactness: exactness,
-            keyIndex: table.uniqueIndex(within: key.map(\.name))?.name)
+            keyIndex: table.uniqueIndex(within: key.map(\.name))?.name,
+            isSpread: table.engine?.isSpider == true)
     }
 
     /// Refuses columns of another mark beside a column of two values, because nothing would be

@@ -46,6 +46,9 @@ package struct TableLayout: Hashable, Sendable {
     /// Whether the rows commit apart from this program's own tables; see `ApartConnection`.
     var commitsApart = false
 
+    /// Whether Spider passes statements on to shards that hold the rows.
+    var isSpread = false
+
     /// The table as pending chunks name it: without the schema where that is the database of the ledger,
     /// so that one table has one name, however the settings spell it.
     var nameInLedger = ""

@@ -19,7 +19,7 @@ extension TokenTable {
     func shardFindings(
         _ table: CatalogTable, _ server: ServerDescription
     ) throws(StoreFailure) -> [StoreFinding] {
-        guard table.engine?.name.uppercased() == "SPIDER" else { return [] }
+        guard table.engine?.isSpider == true else { return [] }
         let (isTwoPhase, prepared, names) = try retries.retrying("asking Spider for its shards") {
             () throws(SQLFailure) in
             let isTwoPhase = try connection.query("SELECT @@GLOBAL.spider_internal_xa")
@@ -97,7 +97,7 @@ extension TokenTable {
         let engine = try retries.retrying("reading the engine of \(name)") {
             () throws(SQLFailure) in try Catalog(connection: connection).engine(name)
         }
-        guard engine?.name.uppercased() == "SPIDER" else { return [] }
+        guard engine?.isSpider == true else { return [] }
         return [shardRight(server).grant(to: try session.describe().account ?? server.user)]
     }
 
