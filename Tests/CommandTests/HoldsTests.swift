@@ -145,6 +145,38 @@ struct HoldsTests {
         #expect(try marks(stage) == 506)
     }
 
+    @Test(
+        "a release that is interrupted leaves the rest held, and the same command continues it",
+        .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)))
+    func interruptedRelease() throws {
+        let stage = try SweepStage(.mariaDB, feeds: [.tuples(tuples(0..<1_900))])
+        try stage.database.register(0..<2_000, at: before)
+        #expect(try stage.sweep().exit == 3)
+        let digest = try look(stage)["digest"]
+        let last = try #require((0..<1_900).map { DeviceToken.numbered($0) }.max())
+        let blocker = stage.database.driver()
+        try blocker.connect()
+        try blocker.begin()
+        _ = try blocker.query(
+            "SELECT id FROM active_users WHERE device_token = ? FOR UPDATE", [.bytes(last.bytes)])
+        let running = try stage.start(["holds", "release", digest as? String ?? ""])
+        let deadline = ContinuousClock.now + .seconds(20)
+        while try marks(stage) == 0, ContinuousClock.now < deadline {}
+        running.signal(SIGTERM)
+        blocker.rollBack()
+        let interrupted = running.wait()
+        #expect(interrupted.exit == 3, "\(interrupted.error)")
+        #expect(interrupted.error.contains("the same command continues it"))
+        let done = try marks(stage)
+        #expect((1..<1_900).contains(done))
+        #expect(try stage.sweep().exit == 3)
+        #expect(try marks(stage) == done, "a sweep continued a release")
+        let released = try release(stage, digest)
+        #expect(released.exit == 0, "\(released.error)")
+        #expect(released.app()["applied"] as? Int == 1_900)
+        #expect(try marks(stage) == 1_900)
+    }
+
     @Test("a discarded hold keeps its reason and can be taken back")
     func discard() throws {
         let stage = try SweepStage(feeds: [.tuples(tuples(0..<500))])

@@ -282,16 +282,19 @@ struct HostChoiceTests {
         #expect(finding(60_000, 90_000) == nil)
     }
 
-    @Test("a replica that is stopped, and a split connection, are no standby")
+    @Test("a stopped replica, a split connection and a read-only Galera node are no standby")
     func standby() {
         func isStandby(
-            _ replication: Replication, readOnly: Bool = false, other: ServerIdentity? = nil
+            _ replication: Replication, readOnly: Bool = false, other: ServerIdentity? = nil,
+            galera: GaleraState? = nil
         ) -> Bool {
             ServerStanding(
                 identity: nil, other: other, isReadOnly: readOnly, replication: replication,
-                galera: nil
+                galera: galera
             ).isStandby
         }
+        let node = GaleraState(comment: "Synced", clusterStatus: "Primary", size: 3, isReady: true)
+        #expect(!isStandby(.none, readOnly: true, galera: node))
         #expect(isStandby(.replica(of: "db1", isRunning: true)))
         #expect(!isStandby(.replica(of: "db1", isRunning: false), readOnly: true))
         #expect(isStandby(.none, readOnly: true))

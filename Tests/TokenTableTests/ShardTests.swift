@@ -96,6 +96,25 @@ struct ShardTests {
     }
 
     @Test(
+        "check fails where a shard is away, also if no row was read there",
+        .enabled(if: SpreadTable.isUsed))
+    func away() throws {
+        let database = try Self.spread()
+        let admin = try #require(MariaDBServer.fromEnvironment).connection()
+        let gone = "gone" + UUID().uuidString.lowercased().filter { $0 != "-" }.prefix(8)
+        try admin.run(
+            "CREATE SERVER \(gone) FOREIGN DATA WRAPPER mysql OPTIONS (HOST '127.0.0.1', PORT 1)")
+        defer { try? admin.run("DROP SERVER \(gone)") }
+        // The partitions have shards of their own, so that all rows can be read.
+        let comment = "wrapper \"mysql\", srv \"\(gone)\""
+        try database.execute("ALTER TABLE active_users COMMENT = '\(comment)'")
+        let findings = try TokenTable(database.settings, pacing: hurried())
+            .examine(.apply(RemovalPolicy())).findings
+        let finding = try #require(findings.first { $0.sentence.contains("asking shard \(gone)") })
+        #expect(finding.severity == .failure(.busy), "\(finding)")
+    }
+
+    @Test(
         "spider_internal_xa is a finding, and an account that may not ask shards is told how",
         .enabled(if: SpreadTable.isUsed))
     func settings() throws {

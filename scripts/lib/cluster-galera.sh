@@ -97,12 +97,12 @@ galera_primary() {
 # Waits for a node that takes statements, as long as one runs: after the loss of a node the others decide for some
 # seconds who is left.
 galera_await_primary() {
-    local tries=300 name
+    local name end=$((SECONDS + 30)) told=no
     until galera_primary >/dev/null; do
-        [ $tries != 300 ] || echo "cluster: waiting up to 30 s for a majority of the nodes" >&2
         for name in $(node_names); do node_process "$name" >/dev/null && break; done || return 1
-        tries=$((tries - 1))
-        [ $tries -gt 0 ] || return 1
+        [ $told = yes ] || echo "cluster: waiting up to 30 s for a majority of the nodes" >&2
+        told=yes
+        [ $SECONDS -lt $end ] || return 1
         sleep 0.1
     done
 }

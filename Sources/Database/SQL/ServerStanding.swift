@@ -80,9 +80,9 @@ enum RowAge: Int, CaseIterable, Comparable {
 
 extension ServerStanding {
     /// Whether it is what a server that is to take over one day usually is: a replica that keeps up, or
-    /// set to read-only.
+    /// set to read-only. No node of a Galera cluster is one, since all of them take changes.
     var isStandby: Bool {
-        guard other == nil else { return false }
+        guard other == nil, galera == nil else { return false }
         guard case .replica(_, let isRunning) = replication else { return isReadOnly }
         return isRunning
     }

@@ -176,7 +176,11 @@ package struct Sweep: RecordedRun {
         case .answers: break  // A sender applies them as they come.
         case .release(let digest):
             let (feeds, applier) = try applier.released(by: digest)
-            for feed in feeds where apply(feed, with: applier, resumed: true) { return false }
+            for feed in feeds where apply(feed, with: applier, resumed: true) {
+                context.log.warning(
+                    "what this release has not applied stays held; the same command continues it")
+                return false
+            }
             try applier.journal.releaseFollowers()
             try countFollowers(in: applier.journal)
         }

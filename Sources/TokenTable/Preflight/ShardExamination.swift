@@ -63,7 +63,10 @@ extension TokenTable {
                 findings += [prepared.finding].compactMap { $0 }
             } catch {
                 guard error.code == .permission, case .server(let server) = settings.location else {
-                    findings.append(StoreFinding(.warning, error.sentence))
+                    // Runs that meet rows of a shard that is away fail too.
+                    let isAway = [.busy, .unreachable].contains(error.code)
+                    findings.append(
+                        StoreFinding(isAway ? .failure(error.code) : .warning, error.sentence))
                     continue
                 }
                 let grant = shardRight(server).grant(to: account ?? server.user)
