@@ -25,7 +25,7 @@ struct SpiderBenchmark {
         for run in 1...context.runs {
             var marks: Set<String> = []
             for (name, table) in tables {
-                try table.restore()
+                try table.restore(removed: false)
                 times[name, default: []].append(try apply.apply(table, connections: 2).total)
                 marks.insert(try table.marks())
             }
