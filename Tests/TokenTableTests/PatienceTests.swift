@@ -99,7 +99,7 @@ struct PatienceTests {
     }
 
     @Test(
-        "a run begins on no replica and waits a second for a read-only server; later it waits whole",
+        "a run begins on no replica and waits a second for a read-only server; after a loss it waits whole",
         arguments: [SQLFailure.Kind.misplaced, .readOnly])
     func begins(_ kind: SQLFailure.Kind) throws {
         let time = VirtualTime()
@@ -114,20 +114,30 @@ struct PatienceTests {
         let expected: StoreFailure.Code = kind == .readOnly ? .readOnly : .configuration
         #expect(connect(fresh)?.code == expected)
         #expect(time.now - begin == (kind == .readOnly ? 1_000 : 0))
+        func refuseAfterLoss() {
+            begin = time.now
+            connection.outage = {
+                SQLFailure(kind: time.now == begin ? .unreachable : kind, code: 0, message: "no")
+            }
+        }
+        // Of a host that never answered nobody takes over.
+        refuseAfterLoss()
+        #expect(connect(fresh)?.code == expected)
+        #expect(time.now - begin < 2_000)
         // Another connection of a run that was at work, as those of its workers are.
         connection.outage = { nil }
         _ = try TokenTable(fresh, connection, time.pacing)
-        connection.outage = { SQLFailure(kind: kind, code: 0, message: "no") }
-        begin = time.now
+        refuseAfterLoss()
         #expect(connect(fresh)?.code == (kind == .readOnly ? .readOnly : .busy))
         #expect(time.now - begin == 30_000)
     }
 
-    @Test("what another try cannot cure is thrown at once")
+    @Test(
+        "what another try cannot cure is thrown at once, and a node without changes asked for 1 s")
     func hopeless() throws {
         for (kind, patience) in [
             (SQLFailure.Kind.permission, 0.0), (.configuration, 0), (.refused, 0), (.untrusted, 0),
-            (.other, 0), (.leaseLost, 0), (.tooLarge, 0),
+            (.other, 0), (.leaseLost, 0), (.tooLarge, 0), (.readOnly, 1_000),
         ] {
             let time = VirtualTime()
             let (_, store, connection) = try Self.stage(time)

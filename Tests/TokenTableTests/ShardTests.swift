@@ -105,13 +105,28 @@ struct ShardTests {
         try admin.run(
             "CREATE SERVER \(gone) FOREIGN DATA WRAPPER mysql OPTIONS (HOST '127.0.0.1', PORT 1)")
         defer { try? admin.run("DROP SERVER \(gone)") }
-        // The partitions have shards of their own, so that all rows can be read.
-        let comment = "wrapper \"mysql\", srv \"\(gone)\""
-        try database.execute("ALTER TABLE active_users COMMENT = '\(comment)'")
-        let findings = try TokenTable(database.settings, pacing: hurried())
-            .examine(.apply(RemovalPolicy())).findings
-        let finding = try #require(findings.first { $0.sentence.contains("asking shard \(gone)") })
-        #expect(finding.severity == .failure(.busy), "\(finding)")
+        let definition = try #require(
+            database.sql.query("SHOW CREATE TABLE active_users")[0, 1].text)
+        func examine(replacing word: String, with other: String) throws -> [StoreFinding] {
+            try database.execute("DROP TABLE active_users")
+            try database.execute(definition.replacing(word, with: other))
+            return try TokenTable(database.settings, pacing: hurried())
+                .examine(.apply(RemovalPolicy())).findings
+        }
+        // A table of one shard each names its server itself; that of the table is not used then.
+        let unused = try examine(
+            replacing: "COMMENT='wrapper \"mysql\",",
+            with: "COMMENT='wrapper \"mysql\", srv \"\(gone)\",")
+        #expect(!unused.contains { $0.sentence.contains(gone) }, "\(unused)")
+        // Reading fails too where it meets the shard; a sample may not.
+        do {
+            let findings = try examine(replacing: "srv \"shard3\"", with: "srv \"\(gone)\"")
+            let finding = try #require(
+                findings.first { $0.sentence.contains("asking shard \(gone)") }, "\(findings)")
+            #expect(finding.severity == .failure(.busy), "\(finding)")
+        } catch let failure as StoreFailure {
+            #expect([.busy, .unreachable].contains(failure.code), "\(failure)")
+        }
     }
 
     @Test(

@@ -11,9 +11,9 @@
 // jitter. A failure that another try cannot cure (a right, a column) is thrown at once, and so is any
 // failure after the run was told to stop. The pauses count as time even where the clock stands still.
 //
-// A server that a run has used may become read-only, and after its loss its address may lead to another one
-// that is still a replica: a takeover takes some seconds. So both have the whole patience then. Before any
-// connection of the run was made, they are mistakes or maintenance.
+// After the loss of a server its address may lead to another one that is still a replica or read-only: a
+// failover takes some seconds. So both have the whole patience then. At the first connection, and without a
+// loss, they are mistakes or maintenance.
 //
 // A first connection that is refused has less patience (`Pacing.connectPatience`), because nothing is
 // in the middle then. Connections of the same run that are opened later have the whole. Once a database
@@ -40,6 +40,8 @@ struct RetryClock {
     /// Milliseconds of all pauses.
     private var paused = 0
     private var failures = 0
+    /// Whether a connection failed, so that another server may be about to take over.
+    private var hasLost = false
 
     /// Starts without a failure.
     init(_ pacing: Pacing, _ standing: Standing, isFirstConnection: Bool = false) {
@@ -57,11 +59,11 @@ struct RetryClock {
         since = start
         failures += 1
         let elapsed = max(now - start, Double(paused))
+        hasLost = hasLost || [.lost, .unreachable, .overloaded].contains(failure.kind)
         let left = patience(with: failure) - elapsed
         guard left > 0, !pacing.isStopping() else {
             if failure.needsConnection { standing.isGivenUp = true }
-            throw StoreFailure(
-                failure, while: doing, triedFor: elapsed, isPassing: standing.hasWorked)
+            throw StoreFailure(failure, while: doing, triedFor: elapsed, isPassing: isTakenOver)
         }
         // The last try is at the end of the patience, not before it.
         let whole = pacing.pause(after: failures, ofConflict: failure.kind == .conflict)
@@ -69,6 +71,9 @@ struct RetryClock {
         paused += pause
         pacing.sleep(pause)
     }
+
+    /// Whether another server may be about to take over from one that was in use.
+    private var isTakenOver: Bool { hasLost && standing.hasWorked }
 
     private var wholePatience: Double {
         standing.isGivenUp ? min(Pacing.shortPatience, pacing.patience) : pacing.patience
@@ -80,10 +85,9 @@ struct RetryClock {
             min(pacing.connectPatience, pacing.patience)
         case .conflict, .lost, .overloaded, .unreachable:
             wholePatience
-        // Another server may be about to take over from the one that was in use.
-        case .readOnly where standing.hasWorked, .misplaced where standing.hasWorked:
-            wholePatience
-        case .readOnly: min(Pacing.shortPatience, pacing.patience)
+        // Another node may have become the writable one.
+        case .readOnly: isTakenOver ? wholePatience : min(Pacing.shortPatience, pacing.patience)
+        case .misplaced where isTakenOver: wholePatience
         case .tooLarge, .untrusted, .misplaced, .permission, .configuration, .refused, .leaseLost,
             .other:
             0

@@ -176,9 +176,14 @@ package struct Sweep: RecordedRun {
         case .answers: break  // A sender applies them as they come.
         case .release(let digest):
             let (feeds, applier) = try applier.released(by: digest)
-            for feed in feeds where apply(feed, with: applier, resumed: true) {
-                context.log.warning(
-                    "what this release has not applied stays held; the same command continues it")
+            for (index, feed) in feeds.enumerated()
+            where apply(feed, with: applier, resumed: true) {
+                // Without its first feed the set has another digest.
+                if index == 0, (try? applier.journal.feed(feed.id))?.state == .held {
+                    context.log.warning(
+                        "what this release has not applied stays held; the same command continues it"
+                    )
+                }
                 return false
             }
             try applier.journal.releaseFollowers()

@@ -94,7 +94,7 @@ struct ChangeStatements {
         let condition = condition(on: changes)
         let assignments = content.columns.map { "\(dialect.quoted($0)) = ?" }
         return Statement(
-            sql: "UPDATE \(layout.table.sql(dialect))\(lookup.changeHint) SET "
+            sql: "UPDATE \(layout.table.sql(dialect))\(lookup.keyHint) SET "
                 + (assignments + selfAssignments).joined(separator: ", ")
                 + " WHERE \(condition.sql)",
             values: content.values + condition.values, changes: changes,
@@ -172,7 +172,7 @@ struct ChangeStatements {
         let condition = condition(on: changes)
         let table = layout.table.sql(dialect)
         // Spider passes a DELETE in its form for several tables on row by row.
-        let hint = layout.commitsApart ? "" : lookup.changeHint
+        let hint = layout.commitsApart ? "" : lookup.keyHint
         let target = hint.isEmpty ? table : "\(table)\(hint)"
         return Statement(
             sql: "DELETE \(hint.isEmpty ? "" : "\(table) ")FROM \(target) WHERE \(condition.sql)",
@@ -187,7 +187,7 @@ struct ChangeStatements {
         let time = markTime(changes)
         let name = dialect.quoted(layout.mark?.name ?? "")
         let table = layout.table.sql(dialect)
-        var sql = "UPDATE \(table)\(lookup.changeHint) SET \(name) = \(time.sql)"
+        var sql = "UPDATE \(table)\(lookup.keyHint) SET \(name) = \(time.sql)"
         var values = time.values
         if let reason = layout.reason, let source {
             sql += ", \(dialect.quoted(reason)) = ?"

@@ -161,27 +161,24 @@ struct RowLookup {
     var width: Int { columns.count + (exactness == nil ? 0 : 1) }
 
     private func selection(_ length: Int, locking: Bool) -> String {
+        let hint = self.hint(layout.tokenIndex, locking: locking)
         return "SELECT \(selected) FROM \(layout.table.sql(dialect))\(hint) WHERE "
             + "\(dialect.quoted(layout.token.name)) IN (\(placeholders(length)))\(condition.sql)"
             + (locking ? dialect.rowLock : "")
     }
 
-    /// Names the index for changes by key, since statistics may be wrong.
-    var changeHint: String { dialect.indexHint(layout.keyIndex) }
+    /// Names the index for changes and locking reads by key, since statistics may be wrong.
+    var keyHint: String { dialect.indexHint(layout.keyIndex) }
 
-    /// The same for reads by key.
-    var keyHint: String { readHint(layout.keyIndex) }
-
-    /// Names the index for reads by token. Without the hint MariaDB reads a small table whole. It then
-    /// locks rows before index entries, a registration locks them in the opposite order, and the server
-    /// rolls the registration back (error 1213).
-    private var hint: String { readHint(layout.tokenIndex) }
-
-    /// Where an index is named and the rows are on several shards, Spider sends the values by hundreds
-    /// into temporary tables there. Without an index each shard gets one statement with the whole
-    /// condition, and uses its own index; Spider does not pass this hint on.
-    private func readHint(_ index: String?) -> String {
-        layout.isSpread ? " USE INDEX ()" : dialect.indexHint(index)
+    /// Names the index to use. Without the hint MariaDB reads a small table whole. A locking read then
+    /// waits for rows that it does not want. And it locks rows before index entries, a registration locks
+    /// them in the opposite order, and the server rolls the registration back (error 1213).
+    ///
+    /// Where an index is named and the values are on several shards, Spider sends them by hundreds into
+    /// temporary tables there, and each is looked up by the index. A read without locks asks for none: each
+    /// shard gets one statement with the whole condition, and reads as it likes.
+    private func hint(_ index: String?, locking: Bool) -> String {
+        layout.isSpread && !locking ? " USE INDEX ()" : dialect.indexHint(index)
     }
 
     private func match(
@@ -280,6 +277,7 @@ extension RowLookup {
         let names = layout.key.map { dialect.quoted($0.name) }
         let match = "(\(names.map { "\($0) = ?" }.joined(separator: " AND ")))"
         let longest = isSingle ? StatementShape.longest : StatementShape.longestLinear
+        let hint = self.hint(layout.keyIndex, locking: locking)
         for run in keys.runs(of: longest) {
             let padded = StatementShape.padded(run)
             let condition =
@@ -287,7 +285,7 @@ extension RowLookup {
                 ? "\(names[0]) IN (\(placeholders(padded.count)))"
                 : repeatElement(match, count: padded.count).joined(separator: " OR ")
             let rows = try connection.query(
-                "SELECT \(selected) FROM \(layout.table.sql(dialect))\(keyHint) WHERE \(condition)"
+                "SELECT \(selected) FROM \(layout.table.sql(dialect))\(hint) WHERE \(condition)"
                     + (locking ? dialect.rowLock : ""),
                 padded.flatMap { $0 }, mostBytes: mostBytes - found.bytes)
             try rows.require(width: width)

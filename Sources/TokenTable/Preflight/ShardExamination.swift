@@ -55,18 +55,25 @@ extension TokenTable {
         }
         var findings: [StoreFinding] = []
         for name in names {
-            do {
+            var kind: SQLFailure.Kind?
+            do throws(StoreFailure) {
                 let prepared = try retries.retrying("asking shard \(name)") {
                     () throws(SQLFailure) in
-                    try preparedTransactions(on: name)
+                    do throws(SQLFailure) {
+                        return try preparedTransactions(on: name)
+                    } catch {
+                        kind = error.kind
+                        throw error
+                    }
                 }
                 findings += [prepared.finding].compactMap { $0 }
             } catch {
                 guard error.code == .permission, case .server(let server) = settings.location else {
                     // Runs that meet rows of a shard that is away fail too.
-                    let isAway = [.busy, .unreachable].contains(error.code)
+                    let isAway = kind.map { [.lost, .unreachable, .overloaded].contains($0) }
                     findings.append(
-                        StoreFinding(isAway ? .failure(error.code) : .warning, error.sentence))
+                        StoreFinding(
+                            isAway == true ? .failure(error.code) : .warning, error.sentence))
                     continue
                 }
                 let grant = shardRight(server).grant(to: account ?? server.user)
@@ -113,17 +120,18 @@ extension TokenTable {
                 + "\(cure)run XA RECOVER on each shard")
     }
 
-    /// The shards of a table, by the names under which Spider knows their servers, in order.
+    /// The shards of a table, by the names under which Spider knows their servers, in order. The server in
+    /// the comment of the table is that of partitions without one.
     private func shardNames(_ table: TableName) throws(SQLFailure) -> [String] {
         let place: [SQLValue] = [table.schema.map(SQLValue.text) ?? .null, .text(table.name)]
         let condition = "WHERE TABLE_SCHEMA = COALESCE(?, DATABASE()) AND TABLE_NAME = ?"
-        let comments = try connection.query(
-            "SELECT TABLE_COMMENT FROM information_schema.TABLES \(condition) UNION ALL "
-                + "SELECT PARTITION_COMMENT FROM information_schema.PARTITIONS \(condition)",
-            place + place)
-        let names = (0..<comments.count).compactMap { comments[$0, 0].text }
-            .flatMap(ShardNames.named(in:))
-        return Set(names).sorted()
+        func named(_ statement: String) throws(SQLFailure) -> [[String]] {
+            let comments = try connection.query("\(statement) \(condition)", place)
+            return (0..<comments.count).map { ShardNames.named(in: comments[$0, 0].text ?? "") }
+        }
+        let usual = try named("SELECT TABLE_COMMENT FROM information_schema.TABLES").flatMap { $0 }
+        let partitions = try named("SELECT PARTITION_COMMENT FROM information_schema.PARTITIONS")
+        return Set(partitions.flatMap { $0.isEmpty ? usual : $0 }).sorted()
     }
 
     private func preparedTransactions(
