@@ -100,6 +100,22 @@ struct LateLockTests {
                 "SELECT COUNT(*) FROM active_users WHERE invalidated_at IS NULL") == 200)
     }
 
+    @Test(
+        "the first chunk is a small one there, because one that loses is repeated",
+        arguments: [(true, 300), (false, 900)])
+    func firstChunk(_ certifies: Bool, _ tokens: Int) throws {
+        let stage = try Stage(certifies: certifies)
+        var pacing = hurried()
+        pacing.firstChunk = 900
+        let store = try TokenTable(stage.database.settings, stage.connection, pacing)
+        try store.apply((0..<900).map { TokenEvidence.dead($0, at: start + 60_000) })
+        let read = try #require(
+            stage.connection.log.first {
+                $0.0.contains("FROM `active_users`") && $0.0.contains("`device_token` IN (?")
+            })
+        #expect(read.1.count { if case .bytes = $0 { true } else { false } } == tokens)
+    }
+
     @Test("where locks hold for every client, rows are locked when they are read")
     func plainServer() throws {
         let stage = try Stage(certifies: false)

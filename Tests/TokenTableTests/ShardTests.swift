@@ -96,6 +96,28 @@ struct ShardTests {
     }
 
     @Test(
+        "a read without locks names no index, so that each shard gets one statement; one that locks does",
+        .enabled(if: SpreadTable.isUsed))
+    func hints() throws {
+        let database = try Self.spread()
+        try database.register(0..<20, at: start)
+        let connection = FaultyConnection(database.driver(), [])
+        let store = try TokenTable(database.settings, connection, hurried())
+        let evidence = (0..<20).map { TokenEvidence.dead($0, at: start + 60_000) }
+        func reads() -> [String] {
+            connection.log.map(\.0).filter {
+                $0.contains("FROM `active_users`") && $0.contains("`device_token` IN (?")
+            }
+        }
+        _ = try store.classify(evidence)
+        #expect(!reads().isEmpty && reads().allSatisfy { $0.contains(" USE INDEX () ") })
+        let before = reads().count
+        try store.apply(evidence)
+        let locking = reads().dropFirst(before).filter { $0.hasSuffix("FOR UPDATE") }
+        #expect(!locking.isEmpty && locking.allSatisfy { $0.contains(" FORCE INDEX (") })
+    }
+
+    @Test(
         "check fails where a shard is away, also if no row was read there",
         .enabled(if: SpreadTable.isUsed))
     func away() throws {

@@ -62,6 +62,20 @@ struct StatementTests {
         }
     }
 
+    @Test("a forecast shares a transaction among four reads, so that a node waits once for the others")
+    func forecast() throws {
+        let log = try StatementLog()
+        let database = try TokenDatabase(.mariaDB, on: log.address)
+        try database.register(0..<20, at: start)
+        let store = try TokenTable(database.settings, pacing: hurried())
+        let evidence = (0..<3_601).map { TokenEvidence.dead($0, at: start + 60_000) }
+        let forms = try log.record { #expect(try store.classify(evidence).candidateRows == 20) }
+            .map(\.form)
+        #expect(forms.count { $0.contains("FROM `active_users`") && $0.contains(" IN (") } == 5)
+        #expect(forms.count { $0 == "START TRANSACTION" } == 2)
+        #expect(forms.count { $0 == "COMMIT" } == 2)
+    }
+
     private static func putMarksBeside(_ database: TokenDatabase) throws {
         try database.execute(
             "ALTER TABLE active_users DROP COLUMN invalidated_at, DROP COLUMN invalid_reason")

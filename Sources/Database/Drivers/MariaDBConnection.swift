@@ -221,15 +221,21 @@ package final class MariaDBConnection: SQLConnection {
     package func query(
         _ sql: String, _ parameters: [SQLValue], mostBytes: Int
     ) throws(SQLFailure) -> SQLRows {
+        try reading { () throws(SQLFailure) in try rows(sql, parameters, mostBytes) }
+    }
+
+    /// Runs reads in one transaction, because a proxy keeps a transaction on the primary, and a node of
+    /// a cluster then waits for the others once. Reports read without one. Throws `SQLFailure`.
+    package func reading<R>(_ body: () throws(SQLFailure) -> R) throws(SQLFailure) -> R {
         // BEGIN in an open transaction would commit it, so the server's word counts too.
         guard settings.use != .reports, !isOpen, isPinned,
             try opened().pointee.server_status & UInt32(SERVER_STATUS_IN_TRANS) == 0
-        else { return try rows(sql, parameters, mostBytes) }
+        else { return try body() }
         try begin()
         do {
-            let rows = try rows(sql, parameters, mostBytes)
+            let result = try body()
             try commit()
-            return rows
+            return result
         } catch {
             rollBack()
             throw error

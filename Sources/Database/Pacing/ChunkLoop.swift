@@ -38,7 +38,9 @@ package struct ChunkLoop {
         self.connection = connection
         self.pacing = pacing
         retries = RetryPolicy(connection: connection, pacing: pacing, standing: standing)
-        sizing = ChunkSizing(first: pacing.firstChunk)
+        sizing = ChunkSizing(
+            first: connection.certifiesCommits
+                ? min(pacing.firstChunk, ChunkSizing.firstCertified) : pacing.firstChunk)
     }
 
     /// The number of entries in the next chunk.
@@ -145,7 +147,8 @@ package struct ChunkLoop {
 //
 // The probability of such a loss grows with the square of the size: more rows are locked, for longer. On
 // a Galera cluster with busy writers a chunk that met the target time would lose nearly always, and grow
-// to that size again after each halving. So for a while after a loss the size grows by small steps.
+// to that size again after each halving. So for a while after a loss the size grows by small steps, and
+// the first chunk is a small one: there all connections of a run would lose, and repeat most.
 //
 // Whole rows are kept in memory until they are in the ledger, so bytes limit a chunk too. A chunk whose
 // rows exceed the limit is given up during the read and redone with fewer tokens, down to one. The bytes
@@ -161,6 +164,9 @@ package struct ChunkSizing: Hashable, Sendable {
     /// The most bytes of rows in a chunk of several tokens. Before-images take at most twice that
     /// and are written in parts.
     package static let mostBytes = 2 * 1_024 * 1_024
+
+    /// The most tokens in the first chunk where commits are certified.
+    static let firstCertified = 300
 
     /// The number of tokens in the next chunk.
     private(set) var size: Int

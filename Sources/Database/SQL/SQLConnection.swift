@@ -19,6 +19,11 @@ package protocol SQLConnection: AnyObject {
         _ sql: String, _ parameters: [SQLValue], mostBytes: Int
     ) throws(SQLFailure) -> SQLRows
 
+    /// Runs reads that belong together. Where each would have a transaction of its own, they share one,
+    /// so a node of a cluster waits for the others once. `body` must not wait for anything else. Throws
+    /// `SQLFailure`.
+    func reading<R>(_ body: () throws(SQLFailure) -> R) throws(SQLFailure) -> R
+
     /// Runs a statement in a transaction that can change nothing, ends it after `seconds`, and passes
     /// its rows to `body` in blocks of at most `block`. The connection must not be used in `body`.
     func read(
@@ -86,6 +91,9 @@ extension SQLConnection {
     ) throws(SQLFailure) -> SQLRows {
         try query(sql, parameters)
     }
+
+    /// Runs the reads one by one, for drivers whose reads have no transaction.
+    package func reading<R>(_ body: () throws(SQLFailure) -> R) throws(SQLFailure) -> R { try body() }
 
     /// Refuses, for drivers that pass everything on to another one.
     package func read(

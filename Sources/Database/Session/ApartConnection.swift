@@ -81,6 +81,11 @@ package final class ApartConnection: SQLConnection {
         try rows.query(sql, parameters, mostBytes: mostBytes)
     }
 
+    /// Runs reads of the rows that belong together; see `SQLConnection.reading`. Throws `SQLFailure`.
+    package func reading<R>(_ body: () throws(SQLFailure) -> R) throws(SQLFailure) -> R {
+        try rows.reading(body)
+    }
+
     /// Reads in a transaction that can change nothing; see `SQLConnection.read`.
     package func read(
         _ statement: SelectStatement, within seconds: Int, block: Int,

@@ -126,6 +126,10 @@ package struct Classification: Hashable, Sendable {
     /// Whether the evidence was read to its end.
     package var isComplete = false
 
+    /// The most tokens that are read in one transaction. A node of a Galera cluster waits for the others
+    /// at the start of each, so several statements share it; they take some tens of milliseconds.
+    static let batch = 4 * StatementShape.longest
+
     /// Starts with all counts at 0.
     package init(isComplete: Bool = false) { self.isComplete = isComplete }
 
@@ -158,7 +162,7 @@ extension TokenTable {
             guard try session.waitForThrottle(shouldStop: shouldStop) else { break }
             let batch: [TokenEvidence]
             do {
-                batch = try evidence.next(StatementShape.longest)
+                batch = try evidence.next(Classification.batch)
             } catch {
                 throw StoreFailure(.evidence, "reading evidence: \(error); run again")
             }
@@ -168,9 +172,11 @@ extension TokenTable {
             }
             let classified = try retries.retrying("reading rows of \(terms.layout.table)") {
                 () throws(SQLFailure) in
-                let rows = try lookup.rows(for: batch[...], locking: false).rows
-                let marks = try tokenMarks?.marks(of: rows, in: batch[...], locking: false)
-                return ClassifiedChunk(batch[...], rows, marks: marks ?? [:], by: terms)
+                try connection.reading { () throws(SQLFailure) in
+                    let rows = try lookup.rows(for: batch[...], locking: false).rows
+                    let marks = try tokenMarks?.marks(of: rows, in: batch[...], locking: false)
+                    return ClassifiedChunk(batch[...], rows, marks: marks ?? [:], by: terms)
+                }
             }
             result.counts += classified.counts
             result.candidateRows += classified.invalidated
