@@ -93,7 +93,9 @@ extension SQLConnection {
     }
 
     /// Runs the reads one by one, for drivers whose reads have no transaction.
-    package func reading<R>(_ body: () throws(SQLFailure) -> R) throws(SQLFailure) -> R { try body() }
+    package func reading<R>(_ body: () throws(SQLFailure) -> R) throws(SQLFailure) -> R {
+        try body()
+    }
 
     /// Refuses, for drivers that pass everything on to another one.
     package func read(
