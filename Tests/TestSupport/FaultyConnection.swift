@@ -83,6 +83,10 @@ package final class FaultyConnection: SQLConnection {
         return try meeting { () throws(SQLFailure) in try real.query(sql, parameters) }
     }
 
+    package func reading<R>(_ body: () throws(SQLFailure) -> R) throws(SQLFailure) -> R {
+        try real.reading(body)
+    }
+
     package func execute(_ sql: String, _ parameters: [SQLValue]) throws(SQLFailure) -> Int {
         log.append((sql, parameters))
         if let failure = refusal(sql) { throw failure }

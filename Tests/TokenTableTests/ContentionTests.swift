@@ -228,6 +228,34 @@ struct ContentionTests {
     }
 
     @Test(
+        "a forecast killed between two reads of a transaction begins with the first and counts once",
+        .enabled(
+            if: MariaDBServer.fromEnvironment != nil, Comment(rawValue: MariaDBServer.absence)),
+        arguments: 1...5)
+    func killedForecast(_ read: Int) throws {
+        let database = try TokenDatabase(.mariaDB)
+        try database.createOwnSchema()
+        try database.register(0..<20, at: start)
+        let connection = FaultyConnection(database.driver(), [])
+        let store = try TokenTable(database.settings, connection, hurried())
+        let victim = try #require(connection.query("SELECT CONNECTION_ID()").scalar?.count)
+        var reads = 0
+        connection.refusal = { [database] sql in
+            guard sql.contains("`device_token` IN (") else { return nil }
+            reads += 1
+            if reads == read {
+                #expect(throws: Never.self) { try database.sql.run("KILL \(victim)") }
+            }
+            return nil
+        }
+        let forecast = try store.classify((0..<3_601).map { .dead($0, at: start + 60_000) })
+        // Of the fifth list only, which has a transaction of its own.
+        #expect(reads == (read == 5 ? 6 : read + 5))
+        #expect(forecast.candidateRows == 20 && forecast.isComplete)
+        #expect(forecast.counts == OutcomeCounts(applied: 20, unknown: 3_581))
+    }
+
+    @Test(
         "a transaction killed while it waits for a lock is redone whole",
         .enabled(if: MariaDBServer.fromEnvironment != nil, Comment(rawValue: MariaDBServer.absence))
     )

@@ -104,7 +104,8 @@ def one_round(stage, trouble, random, usual, words, note):
     cluster.settle()
     while codes[-1] != 0:
         if len(codes) > 6:
-            raise SystemExit(f"{note}, {name}: codes {codes}: {done.stderr[-2000:]}")
+            raise SystemExit(f"{note}, {name}: codes {codes}; the first run: {err[-2000:]}\n"
+                             f"the last run: {done.stderr[-2000:]}")
         done = stage.run(*words)
         codes.append(done.returncode)
     return name, codes, met

@@ -231,8 +231,8 @@ package final class MariaDBConnection: SQLConnection {
         guard settings.use != .reports, !isOpen, isPinned,
             try opened().pointee.server_status & UInt32(SERVER_STATUS_IN_TRANS) == 0
         else { return try body() }
-        try begin()
         do {
+            try begin()
             let result = try body()
             try commit()
             return result
