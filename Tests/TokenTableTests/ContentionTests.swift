@@ -228,6 +228,44 @@ struct ContentionTests {
     }
 
     @Test(
+        "where a confirmed chunk is gone after a takeover, the run ends, and the next one skips nothing",
+        arguments: TestEngine.available)
+    func takenBack(engine: TestEngine) throws {
+        let database = try TokenDatabase(engine)
+        try database.createOwnSchema()
+        try database.register(0..<400, at: start)
+        let evidence = (0..<400).map { TokenEvidence.dead($0, at: start + 60_000) }
+        let tables = ["active_users", "pushsweep_feed", "pushsweep_change", "pushsweep_commit"]
+        var chunks = 0
+        // What the server had after the first chunk takes the place of what it has after the second.
+        func keepOrPutBack() throws {
+            chunks += 1
+            for table in tables where chunks == 1 {
+                try database.execute("CREATE TABLE kept_\(table) AS SELECT * FROM \(table)")
+            }
+            for table in tables where chunks == 2 {
+                try database.execute("DELETE FROM \(table) WHERE 1 = 1")
+                try database.execute("INSERT INTO \(table) SELECT * FROM kept_\(table)")
+            }
+        }
+        let failure = #expect(throws: StoreFailure.self) {
+            try database.store(pacing: hurried()).apply(
+                evidence, feed: "one",
+                report: { _ in
+                    do { try keepOrPutBack() } catch { Issue.record(error) }
+                })
+        }
+        #expect(failure?.code == .commitUnknown && chunks == 2, "\(failure as Any)")
+        #expect(failure?.sentence.contains("the checkpoint of feed one is behind") == true)
+        let progress = try database.store(pacing: hurried()).apply(evidence, feed: "one")
+        #expect(progress.isApplied && progress.counts == OutcomeCounts(applied: 400))
+        #expect(try database.count("SELECT COUNT(*) FROM pushsweep_change") == 400)
+        #expect(
+            try database.count("SELECT COUNT(*) FROM active_users WHERE invalidated_at IS NULL")
+                == 0)
+    }
+
+    @Test(
         "a forecast killed between two reads of a transaction begins with the first and counts once",
         .enabled(
             if: MariaDBServer.fromEnvironment != nil, Comment(rawValue: MariaDBServer.absence)),

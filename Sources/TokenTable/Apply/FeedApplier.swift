@@ -9,6 +9,10 @@ import TokenHygiene
 // After any failure inside a chunk the checkpoint is read, and the evidence up to it is dropped (see
 // ChunkLoop). So a lost commit needs no special case, and neither does a crash, because the next run does
 // the same. Two runs on one feed divide it between them instead of counting it twice.
+//
+// A checkpoint may also go back: a server that takes over may lack commits that the other one had confirmed.
+// The evidence of those has left this run's memory, so the run ends, and the next one begins where the
+// checkpoint is.
 
 /// Applies one feed or one part of it.
 struct FeedApplier {
@@ -113,6 +117,20 @@ struct FeedApplier {
         }
     }
 
+    /// Ends the run where the database is behind what it had confirmed to this run, because the evidence in
+    /// between is no longer in memory. The next run reads it again.
+    private func ensure(
+        _ progress: FeedProgress, isNotBefore position: DeviceToken?
+    ) throws(StoreFailure) {
+        guard let position, progress.position.map({ $0 < position }) ?? true else { return }
+        throw StoreFailure(
+            .commitUnknown,
+            "applying evidence to \(transaction.layout.table): the checkpoint of feed "
+                + "\(application.feed) is behind a chunk that the database had confirmed, as on a server "
+                + "that took over without the last commits; run again, which continues from this checkpoint"
+        )
+    }
+
     private mutating func applyChunk(
         after start: FeedProgress, _ loop: inout ChunkLoop
     ) throws(StoreFailure) -> FeedProgress {
@@ -131,6 +149,7 @@ struct FeedApplier {
         } checkpoint: { () throws(SQLFailure) in
             try checkpoint.read(locking: false) ?? FeedProgress()
         }
+        try ensure(progress, isNotBefore: start.position)
         if let position = progress.position {
             waiting.removeFirst(waiting.prefix { $0.token <= position }.count)
         }
