@@ -50,4 +50,52 @@ struct SessionTests {
         #expect(failure?.kind == .lost)
         #expect(try database.count("SELECT v FROM t") == 2)
     }
+
+    /// A connection through a router, to a table whose one row has the value 0.
+    private struct Routed {
+        let router: SQLRouter
+        let database: TokenDatabase
+        let account: OpenAccount
+        let connection: any SQLConnection
+
+        init() throws {
+            let server = try #require(MariaDBServer.fromEnvironment)
+            database = try TokenDatabase(.mariaDB)
+            try database.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, v INTEGER) ENGINE=InnoDB")
+            try database.execute("INSERT INTO t VALUES (1, 0)")
+            account = try OpenAccount(server)
+            router = try SQLRouter(primary: server.port)
+            let name = try #require(database.texts("SELECT DATABASE()").first?.first)
+            let settings = StoreSettings(
+                location: try StoreLocation(
+                    "mysql://\(account.name)@127.0.0.1:\(router.port)/\(name)", relativeTo: "/"),
+                tls: .off)
+            connection = try TokenTable(settings, pacing: hurried()).connection
+            try connection.begin()
+            _ = try connection.execute("UPDATE t SET v = 1 WHERE id = 1", [])
+        }
+
+        func value() throws -> Int? { try connection.query("SELECT v FROM t").scalar?.count }
+    }
+
+    @Test("a transaction that cannot be rolled back ends with its connection, so no read is part of it")
+    func refusedRollback() throws {
+        let stage = try Routed()
+        stage.router.refuse("ROLLBACK", with: [1_047, 1_047])
+        stage.connection.rollBack()
+        let failure = #expect(throws: SQLFailure.self) { try stage.value() }
+        #expect(failure?.kind == .lost)
+        try stage.connection.connect()
+        #expect(try stage.value() == 0)
+        #expect(stage.router.connections == 2)
+    }
+
+    @Test("a rollback that meets the end of its transaction keeps the connection")
+    func repeatedRollback() throws {
+        let stage = try Routed()
+        stage.router.refuse("ROLLBACK", with: [1_213])
+        stage.connection.rollBack()
+        #expect(try stage.value() == 0)
+        #expect(stage.router.connections == 1)
+    }
 }

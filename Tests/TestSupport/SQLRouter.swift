@@ -11,7 +11,8 @@ import Synchronization
 //   client --PREPARE----------> primary; at its first execution elsewhere the router prepares it there too
 //   client --EXECUTE, QUERY---> primary, or the second server
 //
-// It can also end every connection, at a chosen COMMIT before its answer: the host is then gone.
+// It can also end every connection, at a chosen COMMIT before its answer: the host is then gone. And it can refuse
+// a statement with an error number, which the server does not see then.
 
 /// A proxy that relays to one server, or splits reads from changes.
 package final class SQLRouter: Sendable {
@@ -51,6 +52,12 @@ package final class SQLRouter: Sendable {
     /// Ends all connections and refuses new ones.
     package func die() { state.die() }
 
+    /// Answers the next unprepared statements of this text with these error numbers, one each, instead of
+    /// the server.
+    package func refuse(_ text: String, with codes: [UInt16]) {
+        state.shared.withLock { $0.refusals[text, default: []] += codes }
+    }
+
     deinit { state.die() }
 }
 
@@ -63,6 +70,7 @@ private final class RouterState: Sendable {
         var commits = 0
         var split: [String] = []
         var open: Set<Int32> = []
+        var refusals: [String: [UInt16]] = [:]
     }
 
     let shared = Mutex(Shared())
@@ -225,7 +233,22 @@ private final class RouterConversation {
         }
     }
 
+    /// The error packet for a statement that is to be refused.
+    private func refusal(of text: String) -> [UInt8]? {
+        let code = state.shared.withLock { shared -> UInt16? in
+            guard let codes = shared.refusals[text], let first = codes.first else { return nil }
+            shared.refusals[text] = Array(codes.dropFirst())
+            return first
+        }
+        guard let code else { return nil }
+        let body =
+            [0xFF, UInt8(truncatingIfNeeded: code), UInt8(code >> 8)]
+            + Array("#HY000refused by the router".utf8)
+        return [UInt8(body.count), 0, 0, 1] + body
+    }
+
     private func query(_ packet: [UInt8], _ text: String) -> Bool {
+        if let refusal = refusal(of: text) { return RouterSocket.send(client, refusal) }
         if text.hasPrefix("START TRANSACTION") { isInTransaction = true }
         if text == "COMMIT" || text == "ROLLBACK" { isInTransaction = false }
         if text == "COMMIT" {

@@ -211,6 +211,18 @@ package final class MariaDBConnection: SQLConnection {
             state: String(cString: mysql_sqlstate(handle)))
     }
 
+    /// Rolls the transaction back, or ends the connection and with it the transaction. A node that lost its
+    /// cluster refuses even ROLLBACK (1047) and keeps the transaction; a read in it would show changes that
+    /// were never committed. A server that has ended the transaction by itself says so at the next statement,
+    /// which may be this one, so it is tried twice.
+    package func rollBack() {
+        for _ in 0..<2 {
+            guard handle != nil else { return }
+            if (try? run("ROLLBACK")) != nil { return }
+        }
+        disconnect()
+    }
+
     /// Prepares and runs a statement that returns rows, and fetches all of them.
     package func query(_ sql: String, _ parameters: [SQLValue]) throws(SQLFailure) -> SQLRows {
         try query(sql, parameters, mostBytes: .max)

@@ -66,6 +66,13 @@ package struct Sweep: RecordedRun {
             outcome.fail(.stopped)
         }
         try outcome.noteWaiting(in: journal)
+        // A release has counted what is outside of its digest.
+        guard outcome.report.waiting == nil else { return }
+        let own = Set(outcome.report.apps.compactMap(\.feed))
+        let others = try WaitingEvidence(besides: own, in: journal)
+        if others.tuples > 0 { outcome.report.waiting = others.tuples }
+        // A run over everything that waits has said why it could not go on.
+        if plan.gateways == nil { others.sentences.forEach { context.log.warning("\($0)") } }
     }
 
     mutating func work(_ opened: OpenedJournal) throws {

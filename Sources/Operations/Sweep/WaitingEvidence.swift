@@ -1,0 +1,56 @@
+import EvidenceJournal
+import TokenHygiene
+
+// The exit code of a run tells also of evidence that the run was not about: a replay whose own feed is
+// applied ends with 75 while an older feed waits in the journal, and with 3 while one is held. A person who
+// looks at the results of the run finds no reason for that code. So the feeds are counted and named.
+
+/// The feeds of a journal that wait, although a run was not about them.
+struct WaitingEvidence {
+    /// Feeds that a later run applies, oldest first.
+    private let pending: [CapturedFeed]
+    /// Feeds that wait for a person, oldest first.
+    private let held: [CapturedFeed]
+    /// Number of tuples in the pending feeds, without the quarantined ones.
+    let tuples: Int
+
+    /// Number of feeds that a message names.
+    private static let mostNamed = 3
+
+    /// Looks into a journal. `own` are the feeds in the report of the run.
+    init(besides own: Set<String>, in journal: EvidenceJournal) throws {
+        pending = try journal.feeds(.pending).filter { !own.contains($0.id) }
+        held = try journal.feeds(.held).filter { !own.contains($0.id) }
+        var tuples = 0
+        for feed in pending where feed.kind != .unusable {
+            // A feed that cannot be read has its message in the run that applies it.
+            guard let books = try? FeedDecoding.decode(feed, in: journal, sorting: false).books
+            else { continue }
+            tuples += books.tuples - books.quarantined
+        }
+        self.tuples = tuples
+    }
+
+    /// One sentence for each exit code that follows from these feeds.
+    var sentences: [String] {
+        var sentences: [String] = []
+        if let first = pending.first {
+            sentences.append(
+                "evidence of earlier runs still waits, and the exit code says so: "
+                    + "\(Self.names(pending)); the next sweep applies it, or pushsweep replay --feed "
+                    + first.id)
+        }
+        if !held.isEmpty {
+            sentences.append(
+                "evidence of earlier runs is held until a person decides, and the exit code says so: "
+                    + "\(Self.names(held)); see pushsweep holds list")
+        }
+        return sentences
+    }
+
+    private static func names(_ feeds: [CapturedFeed]) -> String {
+        let named = feeds.prefix(mostNamed).map { "feed \($0.id) of \($0.partition)" }
+        let more = feeds.count > mostNamed ? ["\(feeds.count - mostNamed) more"] : []
+        return (named + more).joined(separator: ", ")
+    }
+}
