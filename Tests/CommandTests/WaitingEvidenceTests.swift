@@ -65,6 +65,7 @@ struct WaitingEvidenceTests {
         #expect(
             replay.error.contains(
                 "evidence of earlier runs is held until a person decides, and the exit code says so: "
-                    + "feed \(feed) of chat/production; see pushsweep holds list"), "\(replay.error)")
+                    + "feed \(feed) of chat/production; see pushsweep holds list"),
+            "\(replay.error)")
     }
 }

@@ -78,7 +78,7 @@ struct SessionTests {
         func value() throws -> Int? { try connection.query("SELECT v FROM t").scalar?.count }
     }
 
-    @Test("a transaction that cannot be rolled back ends with its connection, so no read is part of it")
+    @Test("a transaction that cannot be rolled back ends with its connection, and no read is in it")
     func refusedRollback() throws {
         let stage = try Routed()
         stage.router.refuse("ROLLBACK", with: [1_047, 1_047])
