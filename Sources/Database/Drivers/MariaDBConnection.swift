@@ -297,9 +297,28 @@ package final class MariaDBConnection: SQLConnection {
         let handle = try opened()
         if let known = statements[sql] { return known }
         let statement = try MariaDBStatement(handle, sql)
+        try ensureOpen()
         statements[sql] = statement
         return statement
     }
+
+    /// Throws where the node has ended the open transaction. A node ends it when it loses against one of
+    /// another node, and reports that at the next command. But to PREPARE it answers as if nothing had
+    /// happened (seen with MariaDB 10.11): the commands after it would be committed one by one, without
+    /// those before it. So a command that has an answer of its own follows.
+    private func ensureOpen() throws(SQLFailure) {
+        guard isOpen, certifiesCommits else { return }
+        try run("DO 0")
+        guard try opened().pointee.server_status & UInt32(SERVER_STATUS_IN_TRANS) == 0 else {
+            return
+        }
+        throw .mariaDB(
+            code: Self.deadlock,
+            message: "the node ended the transaction in favour of another while it prepared a statement")
+    }
+
+    /// ER_LOCK_DEADLOCK, with which a node reports a transaction that it ended.
+    private static let deadlock: UInt32 = 1_213
 
     /// Runs a statement unprepared.
     package func run(_ sql: String) throws(SQLFailure) {
