@@ -25,6 +25,8 @@ struct WaitingEvidenceTests {
         for _ in 0..<2 {
             #expect(try stage.run("replay", older, "--stop-file", halt).exit == 75)
         }
+        let stopped = try stage.start(["sweep", "--stop-file", halt]).wait()
+        #expect(stopped.exit == 75 && !stopped.error.contains("other evidence"), "\(stopped.error)")
         try FileManager.default.removeItem(atPath: halt)
         let replay = try stage.run(
             "replay", try write("new.bin", 100..<105, stage), "--format", "json")
@@ -34,14 +36,16 @@ struct WaitingEvidenceTests {
         #expect(replay.closingLine == "code=75 stage=done pending=60 applied=5 held=0 next=rerun")
         let feed = try #require(
             replay.error.firstMatch(
-                of: /evidence of earlier runs still waits.*replay --feed ([0-9a-f-]+)/)
+                of:
+                    /other evidence waits in the journal: feed .*, feed .* replay --feed ([0-9a-f-]+)/
+            )
         ).1
         let next = try stage.run("replay", "--feed", "\(feed)", "--format", "json")
         #expect(next.exit == 75 && next.app()["applied"] as? Int == 30, "\(next.error)")
         #expect(next.json["waiting"] as? Int == 30)
         let last = try stage.sweep()
         #expect(last.exit == 0, "\(last.error)")
-        #expect(last.json["waiting"] == nil && !last.error.contains("still waits"))
+        #expect(last.json["waiting"] == nil && !last.error.contains("other evidence"))
     }
 
     @Test("a replay beside a feed of another app that is held ends with 3, and names it")
@@ -56,7 +60,7 @@ struct WaitingEvidenceTests {
         try stage.database.register(.numbered(700), at: before, app: "talk")
         let sweep = try stage.sweep()
         #expect(sweep.exit == 3, "\(sweep.error)")
-        #expect(!sweep.error.contains("evidence of earlier runs"), "\(sweep.error)")
+        #expect(!sweep.error.contains("other evidence"), "\(sweep.error)")
         let replay = try stage.run(
             "replay", try write("talk.bin", 700..<701, stage), "--app", "talk", "--format", "json")
         #expect(replay.exit == 3, "\(replay.error)")
@@ -64,8 +68,7 @@ struct WaitingEvidenceTests {
         let feed = try #require(sweep.app()["feed"] as? String)
         #expect(
             replay.error.contains(
-                "evidence of earlier runs is held until a person decides, and the exit code says so: "
-                    + "feed \(feed) of chat/production; see pushsweep holds list"),
+                "other evidence is held: feed \(feed) of chat/production; see pushsweep holds list"),
             "\(replay.error)")
     }
 }

@@ -21,7 +21,9 @@ struct LostTransactionTests {
             group.enter()
             Thread.detachNewThread { [self] in
                 defer { group.leave() }
-                guard let sql = try? TokenTable(settings, pacing: hurried()).connection else { return }
+                guard let sql = try? TokenTable(settings, pacing: hurried()).connection else {
+                    return
+                }
                 while !isOver.withLock({ $0 }) {
                     _ = try? sql.execute("UPDATE t SET v = v + 1 WHERE id = 1", [])
                 }

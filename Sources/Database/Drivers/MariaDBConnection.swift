@@ -314,7 +314,7 @@ package final class MariaDBConnection: SQLConnection {
         }
         throw .mariaDB(
             code: Self.deadlock,
-            message: "the node ended the transaction in favour of another while it prepared a statement")
+            message: "the node ended this transaction for another while it prepared a statement")
     }
 
     /// ER_LOCK_DEADLOCK, with which a node reports a transaction that it ended.

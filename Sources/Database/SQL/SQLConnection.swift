@@ -52,8 +52,8 @@ package protocol SQLConnection: AnyObject {
     /// apart from the ledger.
     func commitRows() throws(SQLFailure)
 
-    /// Rolls the transaction back. A failure is ignored: either the connection is lost, and the
-    /// transaction with it, or there was no transaction.
+    /// Rolls the transaction back. A failure is not thrown: either there was no transaction, or the
+    /// connection is lost or closed, and the transaction with it.
     func rollBack()
 
     /// Whether a transaction is open. Used after a failure only: a trigger of SQLite may have ended

@@ -66,13 +66,20 @@ package struct Sweep: RecordedRun {
             outcome.fail(.stopped)
         }
         try outcome.noteWaiting(in: journal)
-        // A release has counted what is outside of its digest.
-        guard outcome.report.waiting == nil else { return }
+        // A run over everything that waits has said why it could not go on.
+        if plan.gateways == nil, !context.interrupt.isTripped { try nameOthers(in: journal) }
+    }
+
+    /// Names and counts the evidence that this run was not about.
+    private mutating func nameOthers(in journal: EvidenceJournal) throws {
         let own = Set(outcome.report.apps.compactMap(\.feed))
         let others = try WaitingEvidence(besides: own, in: journal)
-        if others.tuples > 0 { outcome.report.waiting = others.tuples }
-        // A run over everything that waits has said why it could not go on.
-        if plan.gateways == nil { others.sentences.forEach { context.log.warning("\($0)") } }
+        // A release has counted what is outside of its digest.
+        if outcome.report.waiting == nil {
+            if others.tuples > 0 { outcome.report.waiting = others.tuples }
+            if let sentence = others.pendingSentence { context.log.warning("\(sentence)") }
+        }
+        if let sentence = others.heldSentence { context.log.warning("\(sentence)") }
     }
 
     mutating func work(_ opened: OpenedJournal) throws {

@@ -3,13 +3,14 @@ import TokenHygiene
 
 // The exit code of a run tells also of evidence that the run was not about: a replay whose own feed is
 // applied ends with 75 while an older feed waits in the journal, and with 3 while one is held. A person who
-// looks at the results of the run finds no reason for that code. So the feeds are counted and named.
+// looks at the results of the run finds no reason for that code. So the feeds are named, and the tuples of
+// those that wait are counted.
 
 /// The feeds of a journal that wait, although a run was not about them.
 struct WaitingEvidence {
-    /// Feeds that a later run applies, oldest first.
+    /// Feeds for a later run, oldest first.
     private let pending: [CapturedFeed]
-    /// Feeds that wait for a person, oldest first.
+    /// Held feeds, oldest first.
     private let held: [CapturedFeed]
     /// Number of tuples in the pending feeds, without the quarantined ones.
     let tuples: Int
@@ -31,21 +32,17 @@ struct WaitingEvidence {
         self.tuples = tuples
     }
 
-    /// One sentence for each exit code that follows from these feeds.
-    var sentences: [String] {
-        var sentences: [String] = []
-        if let first = pending.first {
-            sentences.append(
-                "evidence of earlier runs still waits, and the exit code says so: "
-                    + "\(Self.names(pending)); the next sweep applies it, or pushsweep replay --feed "
-                    + first.id)
+    /// The sentence about feeds that wait; nil where there are none.
+    var pendingSentence: String? {
+        pending.first.map {
+            "other evidence waits in the journal: \(Self.names(pending)); the next sweep takes it up, or "
+                + "pushsweep replay --feed \($0.id)"
         }
-        if !held.isEmpty {
-            sentences.append(
-                "evidence of earlier runs is held until a person decides, and the exit code says so: "
-                    + "\(Self.names(held)); see pushsweep holds list")
-        }
-        return sentences
+    }
+
+    /// The sentence about feeds that are held; nil where there are none.
+    var heldSentence: String? {
+        held.isEmpty ? nil : "other evidence is held: \(Self.names(held)); see pushsweep holds list"
     }
 
     private static func names(_ feeds: [CapturedFeed]) -> String {
