@@ -38,6 +38,9 @@ server_start() {
         scripts/cluster "$SERVER_ON" start "$@" >/dev/null || return 1
         SERVER_IS_OURS=yes
         file=$(scripts/cluster "$SERVER_ON" env)
+    else
+        # The tests count ids in steps of one, for which scripts/test starts a cluster of its own.
+        echo "server: uses the $SERVER_ON cluster that runs already, with the options it was started with" >&2
     fi
     # shellcheck disable=SC1090  # the cluster writes it
     . "$file"
