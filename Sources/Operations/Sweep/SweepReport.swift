@@ -22,7 +22,7 @@ package struct SweepReport: RunReport, Codable, Hashable {
     /// One entry per app with rows whose grace period (`policy.delete-after`) has ended.
     package var removals: [Removal] = []
     /// Tuples of feeds that wait for the next sweep and are not among `apps`, of a run about single feeds: after
-    /// a release those that joined the hold after the preview; absent where there are none.
+    /// a release those outside of its digest; absent where there are none.
     package var waiting: Int?
     /// The reason for a release, in the words of the person who decided; absent without one.
     package var reason: String?
