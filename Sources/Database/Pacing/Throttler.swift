@@ -55,7 +55,7 @@ final class Throttler {
         }
         throw StoreFailure(
             stopped: reason,
-            "ending this run early: \(sentence)\(pause ?? ""); what is done is kept, "
+            "ending this run early: \(sentence)\(pause ?? ""); what it changed stays, "
                 + (reason == .stopFile ? "remove that file, then " : "") + "run again to continue")
     }
 }
