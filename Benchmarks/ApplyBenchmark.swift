@@ -30,6 +30,8 @@ struct ApplyBenchmark {
         var client = 0.0
         /// Milliseconds of the longest transaction.
         var longest = 0.0
+        /// The number of committed chunks.
+        var chunks = 0
     }
 
     private func table() throws -> LargeTable {
@@ -116,9 +118,11 @@ struct ApplyBenchmark {
 
     /// Applies the table's evidence as a sweep does, on so many connections.
     func apply(_ table: LargeTable, connections: Int) throws -> Run {
-        let longest = Mutex(0.0)
+        let committed = Mutex((longest: 0.0, chunks: 0))
         var pacing = Pacing()
-        pacing.transactionTook = { took in longest.withLock { $0 = max($0, took) } }
+        pacing.transactionTook = { took in
+            committed.withLock { $0 = (max($0.longest, took), $0.chunks + 1) }
+        }
         let workers = StoreWorkers(table.settings, count: connections, pacing: pacing)
         var run = Run()
         let application = FeedApplication(
@@ -139,7 +143,7 @@ struct ApplyBenchmark {
                 })
         }.0
         run.client = processorTime() - before
-        run.longest = longest.withLock { $0 }
+        (run.longest, run.chunks) = committed.withLock { $0 }
         return run
     }
 

@@ -28,7 +28,8 @@ struct ClusterBenchmark {
             let before = try refusals(node)
             let load = try RowWriters(writers, on: node, round: run)
             defer { load.stop() }
-            ours.append(try apply.apply(node, connections: 2).total)
+            let result = try apply.apply(node, connections: 2)
+            ours.append(result.total)
             load.stop()
             conflicts.append(Double(try refusals(node) - before))
             guard try plain.marks() == node.marks() else {
@@ -36,7 +37,8 @@ struct ClusterBenchmark {
             }
             context.note(
                 "run \(run): plain \(references[run - 1]) s, node \(ours[run - 1]) s, "
-                    + "\(conflicts[run - 1]) commits refused, \(load.changes) changes by writers")
+                    + "\(conflicts[run - 1]) commits refused, \(result.chunks) chunks, "
+                    + "\(load.changes) changes by writers")
         }
         let perToken = 1e6 / Double(node.evidence.count)
         let limit = writers == 0 ? 2.0 : 3.5
