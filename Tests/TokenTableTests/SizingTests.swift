@@ -85,7 +85,9 @@ struct SizingTests {
     func shapes() {
         #expect(StatementShape.padded([1, 2, 3]) == [1, 2, 3, 3, 3, 3, 3, 3, 3, 3])
         #expect(StatementShape.padded([7]) == [7])
-        #expect(Set((1...900).map { StatementShape.length(for: $0) }).count == 5)
+        let lengths = (1...900).map { StatementShape.length(for: $0) }
+        #expect(Set(lengths).count == 13)
+        #expect(zip(1...900, lengths).allSatisfy { $0 <= $1 && ($0 < 200 || $1 * 3 <= $0 * 4) })
         #expect(Array(0..<7).runs(of: 3).map(Array.init) == [[0, 1, 2], [3, 4, 5], [6]])
     }
 

@@ -1,9 +1,9 @@
 // Servers prepare a statement by its text, and every length of an IN list is another text. So lists
 // have a few lengths, and a list is padded by repeating its last entry, which does not change the rows
-// found. From 100 on the padding adds at most half of the entries: chunks on a cluster with busy writers
-// have some hundred tokens, and the server searches for each padded entry too. The longest list has 900
-// entries: beyond 1000 MariaDB turns an IN list into a join (in_predicate_conversion_threshold), and every
-// SQLite accepts 999 parameters.
+// found. The server searches for each padded entry too, and chunks on a cluster with busy writers have
+// some hundred tokens. So from 200 on the padding adds at most a third. The longest list has 900 entries:
+// beyond 1000 MariaDB turns an IN list into a join (in_predicate_conversion_threshold), and every SQLite
+// accepts 999 parameters.
 
 /// The lengths of lists in statements.
 package enum StatementShape {
@@ -12,7 +12,9 @@ package enum StatementShape {
     /// The entries of the longest list whose entries are compared one after the other.
     package static let longestLinear = 100
 
-    private static let lengths = [1, 10, 30, 100, 150, 200, 300, 400, 600, 900]
+    private static let lengths = [
+        1, 10, 30, 100, 150, 200, 250, 300, 400, 500, 600, 750, 900,
+    ]
 
     /// The list length for `count` entries.
     @usableFromInline
