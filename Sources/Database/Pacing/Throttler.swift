@@ -55,7 +55,7 @@ final class Throttler {
         }
         throw StoreFailure(
             stopped: reason,
-            "ending this run early: \(sentence)\(pause ?? ""); what it changed stays, "
+            "ending this run early: \(sentence)\(pause ?? ""); its changes stay, "
                 + (reason == .stopFile ? "remove that file, then " : "") + "run again to continue")
     }
 }
