@@ -21,8 +21,8 @@ struct WaitingEvidenceTests {
         let stage = try SweepStage(feeds: [.tuples([])])
         try stage.database.register(0..<400, at: before)
         let halt = try stage.folder.write("halt", "")
-        for numbers in [0..<30, 30..<60] {
-            let older = try write("older.bin", numbers, stage)
+        let older = try write("older.bin", 0..<30, stage)
+        for _ in 0..<2 {
             #expect(try stage.run("replay", older, "--stop-file", halt).exit == 75)
         }
         let stopped = try stage.start(["sweep", "--stop-file", halt]).wait()

@@ -102,13 +102,22 @@ def one_round(stage, trouble, random, usual, words, note):
     out, err = process.communicate(timeout=300)
     codes = [process.returncode]
     cluster.settle()
+    first = err
     while codes[-1] != 0:
         if len(codes) > 6:
-            raise SystemExit(f"{note}, {name}: codes {codes}; the first run: {err[-2000:]}\n"
-                             f"the last run: {done.stderr[-2000:]}")
+            raise SystemExit(f"{note}, {name}: codes {codes}; the first run: {first[-2000:]}\n"
+                             f"the last run: {err[-2000:]}")
+        words = again(words, err)
         done = stage.run(*words)
+        err = done.stderr
         codes.append(done.returncode)
     return name, codes, met
+
+
+def again(words, err):
+    """The command that continues a run: that of the feed, where the run names the one that it has kept."""
+    kept = re.search(r"pushsweep replay --feed ([0-9a-f-]{36}) or the next sweep continues it", err)
+    return ("replay", "--feed", kept[1]) if kept else words
 
 
 def registering(stage, options, chance):

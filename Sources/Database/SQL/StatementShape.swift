@@ -53,7 +53,7 @@ extension Array {
 }
 
 /// Prepared statements by their text; a new one replaces the least recently used one. The store
-/// pads its IN lists to a few lengths, so a run of any length uses a few dozen texts.
+/// pads its IN lists to thirteen lengths, so a run of any length uses a few dozen texts.
 struct StatementCache<Statement> {
     private var entries: [String: (statement: Statement, used: Int)] = [:]
     private var clock = 0

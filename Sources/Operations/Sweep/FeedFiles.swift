@@ -1,6 +1,5 @@
 import EvidenceJournal
 import Foundation
-import SecureTransport
 import TokenHygiene
 
 /// A file with the raw bytes of a feedback list, as another program saved them.
@@ -9,9 +8,6 @@ struct FeedFile {
 
     let path: String
     let partition: Partition
-
-    /// The file as logs and the journal name it.
-    var name: String { path == "-" ? "standard input" : path }
 
     /// Copies the file into the journal as a feed.
     ///
@@ -29,7 +25,7 @@ struct FeedFile {
         }
         try journal.folder.ensureRoom()
         let capture = try journal.beginFeed(
-            run: run, partition: partition, source: name,
+            run: run, partition: partition, source: isInput ? "standard input" : path,
             at: context.now())
         do {
             while let bytes = try read(file), !bytes.isEmpty {
@@ -41,29 +37,6 @@ struct FeedFile {
         }
         try capture.close(.file, at: context.now())
         return capture.id
-    }
-
-    /// The feed that has to be applied for a captured one: an unfinished feed of the same app and
-    /// environment with the same bytes, so that a command that is repeated continues its feed and makes no
-    /// second one. The captured feed is removed then.
-    func unfinished(_ captured: String, in journal: EvidenceJournal) throws -> CapturedFeed {
-        let feed = try journal.feed(captured)
-        let candidates = try journal.feeds(.pending).filter {
-            $0.state == .pending && $0.id != captured && $0.partition == feed.partition
-                && $0.kind == feed.kind && $0.bytes == feed.bytes
-        }
-        guard !candidates.isEmpty else { return feed }
-        let content = try Self.digest(of: captured, in: journal)
-        let found = try candidates.first { try Self.digest(of: $0.id, in: journal) == content }
-        guard let found else { return feed }
-        try journal.discard(captured)
-        return found
-    }
-
-    private static func digest(of feed: String, in journal: EvidenceJournal) throws -> String {
-        let digest = try SHA256Digest()
-        try journal.forEachChunk(of: feed) { try digest.update($0) }
-        return try digest.hex()
     }
 
     private func unusable(_ cause: String) -> RunFailure {

@@ -169,7 +169,17 @@ package struct Sweep: RecordedRun {
                 return source.partition == sources.last?.partition
             }
         case .file(let path, let partition):
-            try applyFile(FeedFile(path: path, partition: partition), applier)
+            let feed = try FeedFile(path: path, partition: partition)
+                .capture(in: journal, run: run, context)
+            try apply(journal.feed(feed), with: applier, resumed: false)
+            if !plan.dryRun, (try? journal.feed(feed))?.state == .pending {
+                let name = path == "-" ? "standard input" : path
+                context.log.warning(
+                    """
+                    the bytes of \(name) are kept as feed \(feed); pushsweep replay --feed \(feed) or the \
+                    next sweep continues it, and a replay of the same bytes would make a second feed
+                    """)
+            }
         case .journaled(let feed):
             try apply(journal.feed(feed), with: applier, resumed: true)
         case .reports(let file):
@@ -194,26 +204,6 @@ package struct Sweep: RecordedRun {
             try countFollowers(in: applier.journal)
         }
         return true
-    }
-
-    /// Applies a file of feedback tuples, and continues the feed that an earlier run made of the same bytes
-    /// and did not finish.
-    private mutating func applyFile(_ file: FeedFile, _ applier: JournalApplier) throws {
-        let journal = applier.journal
-        let captured = try file.capture(in: journal, run: run, context)
-        let feed = try file.unfinished(captured, in: journal)
-        if feed.id != captured {
-            context.log.notice(
-                "feed \(feed.id) has the same bytes as \(file.name) and was not finished; this run continues it"
-            )
-        }
-        apply(feed, with: applier, resumed: feed.id != captured)
-        guard !plan.dryRun, (try? journal.feed(feed.id))?.state == .pending else { return }
-        context.log.warning(
-            """
-            the bytes of \(file.name) are kept as feed \(feed.id); the next sweep continues it, and so does \
-            pushsweep replay --feed \(feed.id) or a replay of the same bytes
-            """)
     }
 
     private func reportIntake(_ journal: EvidenceJournal, _ store: TokenTable) -> ReportIntake {
