@@ -111,6 +111,25 @@ final class PrivateFolder: Sendable {
         try check(name, facts)
     }
 
+    /// Removes the entries of these names, but no folder. A failure is ignored: the next call tries
+    /// again.
+    func removeFiles(beginningWith start: String) {
+        // A descriptor of its own, since closing the listing closes it.
+        let place = openat(descriptor, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        guard place >= 0 else { return }
+        guard let listing = fdopendir(place) else {
+            close(place)
+            return
+        }
+        defer { closedir(listing) }
+        while let entry = readdir(listing) {
+            let name = withUnsafePointer(to: &entry.pointee.d_name) {
+                $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
+            }
+            if name.hasPrefix(start) { unlinkat(descriptor, name, 0) }
+        }
+    }
+
     private func check(_ name: String, _ facts: stat) throws(JournalFailure) {
         let file = "\(path)/\(name)"
         func refusal(_ cause: String) -> JournalFailure {

@@ -37,6 +37,9 @@ package final class StateFolder {
         lock = try Self.takeLock(in: folder)
         // SQLite sorts large feeds in temporary files. Tokens must not leave this folder.
         setenv("SQLITE_TMPDIR", folder.realPath, 1)
+        // SQLite takes the name of such a file away at once. A process killed right before that
+        // leaves an empty file, which nothing else would ever remove.
+        folder.removeFiles(beginningWith: "etilqs_")
     }
 
     /// Visits the folder of a sender that may be alive, to read the held feeds in it, which its owner

@@ -249,6 +249,26 @@ struct StateFolderTests {
         _ = try StateFolder(state)
     }
 
+    @Test("taking the folder removes the temporary files of a killed run, and nothing else")
+    func temporaryFiles() throws {
+        let state = temporary.file("state")
+        func names() throws -> Set<String> {
+            try Set(FileManager.default.contentsOfDirectory(atPath: state))
+        }
+        _ = try StateFolder(state)
+        let others = ["etilqs", "my-etilqs_1", "scratch.sqlite"]
+        for name in others + ["etilqs_8eb86f605b5e85b3", "etilqs_1"] {
+            try Data().write(to: URL(fileURLWithPath: "\(state)/\(name)"))
+        }
+        let holder = try StateFolder(state)
+        #expect(try names() == Set(others + ["lock"]))
+        // A run that finds the folder held leaves the holder's files alone.
+        try Data().write(to: URL(fileURLWithPath: "\(state)/etilqs_2"))
+        #expect(throws: JournalFailure.self) { try StateFolder(state) }
+        #expect(try names() == Set(others + ["lock", "etilqs_2"]))
+        withExtendedLifetime(holder) {}
+    }
+
     @Test("a released folder is free, even while a starting child process has its lock open")
     func inheritedLock() throws {
         let state = temporary.file("state")
