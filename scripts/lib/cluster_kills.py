@@ -23,7 +23,7 @@ import sys
 import time
 from contextlib import nullcontext
 
-from cluster_kills_stage import START, TABLES, Cluster, Stage, Trouble, parse, positive, token
+from cluster_kills_stage import DATABASE, START, TABLES, Cluster, Stage, Trouble, parse, positive, token
 from cluster_kills_writers import Registrations
 
 ROWS, TUPLES, FRESH, UNKNOWN = 6_000, 4_000, 500, 300
@@ -64,7 +64,7 @@ class FeedStage(Stage):
             expected = wanted
             problems += registrations.problems(self.cluster.sql(
                 "SELECT HEX(device_token), TIMESTAMPDIFF(SECOND, '1970-01-01', registered_at), "
-                "TIMESTAMPDIFF(SECOND, '1970-01-01', invalidated_at) FROM active_users", database="push"))
+                "TIMESTAMPDIFF(SECOND, '1970-01-01', invalidated_at) FROM active_users", database=DATABASE))
         if changed - expected:
             problems.append(f"{len(changed - expected)} changed that must not be")
         if expected - changed:
@@ -81,7 +81,7 @@ class FeedStage(Stage):
         if self.column("SELECT COUNT(*) FROM pushsweep_feed WHERE pending IS NOT NULL") != ["0"]:
             problems.append("a chunk is pending")
         counts = self.cluster.sql("SELECT SUM(applied), SUM(newer), SUM(unknown_tokens), SUM(already) FROM pushsweep_feed "
-                                  "WHERE source <> 'undo'", database="push")[0]
+                                  "WHERE source <> 'undo'", database=DATABASE)[0]
         if counts != [str(len(wanted)), str(TUPLES - len(wanted)), str(UNKNOWN), "0"]:
             problems.append(f"counts {counts}")
         if problems:
@@ -200,6 +200,7 @@ def main():
     try:
         stage.prepare()
         perform(stage, options)
+        stage.drop()
     finally:
         shutil.rmtree(stage.home, ignore_errors=True)
 

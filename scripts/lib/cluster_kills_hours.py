@@ -25,7 +25,7 @@ import sys
 import tempfile
 import time
 
-from cluster_kills_stage import START, Cluster, Stage, Trouble, parse, positive, token
+from cluster_kills_stage import DATABASE, START, Cluster, Stage, Trouble, parse, positive, token
 
 HOUR = 3_600
 # The devices that are added for each hour; the first ones register again after their tuple.
@@ -101,7 +101,7 @@ class Sweeps(Stage):
                        for n in range(self.hours * DEVICES)])
 
     def let_time_pass(self):
-        self.cluster.sql("UPDATE pushsweep_lease SET expires_at = '2020-01-01'", database="push")
+        self.cluster.sql("UPDATE pushsweep_lease SET expires_at = '2020-01-01'", database=DATABASE)
 
     def journal(self, host):
         """The feeds in a host's journal that have a content: name, state and bytes."""
@@ -121,7 +121,7 @@ class Sweeps(Stage):
             found.append("the gateway handed out a list twice")
         checkpoints = {row[0]: [int(n) for n in row[1:]] for row in self.cluster.sql(
             "SELECT feed, SUM(applied), SUM(newer), SUM(unknown_tokens), SUM(already), SUM(refused) FROM pushsweep_feed "
-            "GROUP BY feed", database="push")}
+            "GROUP BY feed", database=DATABASE)}
         readers = collections.Counter()
         for host in range(2):
             for name, state, content in self.journal(host):
@@ -252,6 +252,7 @@ def main():
         if found:
             raise SystemExit(f"seed {options.seed}: " + "; ".join(found[:20]))
         print("every other list read once, every tuple counted once, 0 wrong")
+        stage.drop()
     finally:
         shutil.rmtree(stage.home, ignore_errors=True)
         shutil.rmtree(folder, ignore_errors=True)

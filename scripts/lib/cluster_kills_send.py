@@ -24,7 +24,7 @@ import sys
 import tempfile
 import time
 
-from cluster_kills_stage import START, TABLES, Cluster, Stage, Trouble, parse, positive, token
+from cluster_kills_stage import DATABASE, START, TABLES, Cluster, Stage, Trouble, parse, positive, token
 from counting_provider import Provider
 
 # Rows of the queue by what is known of their tokens, in the order of their numbers.
@@ -68,7 +68,7 @@ class Queue(Stage):
     def fill(self, order):
         """Rows whose tokens are in this order."""
         self.empty()
-        self.cluster.sql("; ".join(f"DELETE FROM {t}" for t in QUEUE_TABLES), database="push")
+        self.cluster.sql("; ".join(f"DELETE FROM {t}" for t in QUEUE_TABLES), database=DATABASE)
         self.kinds = {token(n).hex(): kind for n, kind in enumerate(kinds())}
         self.provider.forget(t for t, kind in self.kinds.items() if kind == "gone")
         self.register([(n, START) for n, kind in enumerate(kinds()) if kind != "unknown"])
@@ -77,7 +77,7 @@ class Queue(Stage):
             self.cluster.sql(
                 "SET time_zone = '+00:00'; UPDATE active_users SET invalid_reason = 'feedback', "
                 f"invalidated_at = FROM_UNIXTIME({START + 3_600}), registered_at = FROM_UNIXTIME({registered}) "
-                f"WHERE device_token IN ({','.join(marked)})", database="push")
+                f"WHERE device_token IN ({','.join(marked)})", database=DATABASE)
         self.insert("push_queue", "app_id, environment, device_token, payload, queued_at",
                     [f"""('chat','production',X'{token(n).hex()}','{{"aps":{{"alert":"{n}"}}}}',UTC_TIMESTAMP(3))"""
                      for n in order])
@@ -94,17 +94,17 @@ class Queue(Stage):
         """The tokens of the rows that senders which are gone still hold: those that were handed over to the
         gateway's connections, and the others."""
         tokens = {int(key): name.lower() for key, name in self.cluster.sql(
-            "SELECT id, HEX(device_token) FROM push_queue WHERE answered_at IS NULL", database="push")}
+            "SELECT id, HEX(device_token) FROM push_queue WHERE answered_at IS NULL", database=DATABASE)}
         left = {"handed": set(), "held": set()}
         for state, keys in self.cluster.sql(
-                "SELECT state, HEX(row_keys) FROM pushsweep_claim WHERE state IN ('handed', 'held')", database="push"):
+                "SELECT state, HEX(row_keys) FROM pushsweep_claim WHERE state IN ('handed', 'held')", database=DATABASE):
             left[state] |= {tokens[key] for key in claimed_keys(bytes.fromhex(keys)) if key in tokens}
         return left["handed"], left["held"]
 
     def let_time_pass(self, leases):
         """Makes retries due and, where a sender did not come back in time, ends its lease."""
         self.cluster.sql("UPDATE push_queue SET not_before = NULL WHERE state = 'retry'"
-                         + ("; UPDATE pushsweep_claim SET expires_at = '2020-01-01'" if leases else ""), database="push")
+                         + ("; UPDATE pushsweep_claim SET expires_at = '2020-01-01'" if leases else ""), database=DATABASE)
 
     def problems(self, resend, unknown, was_killed):
         """What is wrong; `unknown` has the tokens of the rows that stood as unknown at any time."""
@@ -113,7 +113,7 @@ class Queue(Stage):
             received[self.provider.tokens[apns_id]] += count
         states = {kind: collections.Counter() for kind, _ in SHARES}
         found, rows = [], self.cluster.sql("SELECT HEX(device_token), state, COALESCE(reason, ''), id FROM push_queue",
-                                           database="push")
+                                           database=DATABASE)
         if len(rows) != ROWS:
             found.append(f"{len(rows)} of {ROWS} rows are there")
         for name, state, reason, _ in rows:
@@ -275,6 +275,7 @@ def main():
         if problems:
             raise SystemExit(f"{problems} rounds are wrong")
         print("0 lost, 0 wrong")
+        queue.drop()
     finally:
         shutil.rmtree(queue.home, ignore_errors=True)
         shutil.rmtree(certificates, ignore_errors=True)

@@ -16,6 +16,8 @@ CLUSTER = "PUSHSWEEP_TEST_CLUSTER_"
 NODES = {"galera": ["1", "2", "3"], "spider": ["spider", "shard1", "shard2", "shard3"], "replica": ["primary", "replica"]}
 TABLES = ["active_users"] + [f"pushsweep_{t}" for t in ("change", "feed", "run", "commit", "lease")]
 ACCEPT = "PUSHSWEEP_STORE_ACCEPT_REPLICA"
+# A database of its own: the cluster may have been there before, with somebody's tables.
+DATABASE = "pushsweep_kills"
 
 
 def token(number):
@@ -61,7 +63,7 @@ class Cluster:
         """The store of a host; on Galera each host begins with another node."""
         nodes = self.nodes if self.kind == "galera" else [self.main]
         turned = nodes[host % len(nodes):] + nodes[:host % len(nodes)]
-        return f"mysql://{user}@" + ",".join(f"localhost:{self.variable(n, 'PORT')}" for n in turned) + "/push"
+        return f"mysql://{user}@" + ",".join(f"localhost:{self.variable(n, 'PORT')}" for n in turned) + f"/{DATABASE}"
 
     def store(self, password, host=0):
         """The lines of the settings about the server. A statement of Spider or behind the proxy fails early, so
@@ -69,7 +71,7 @@ class Cluster:
         tls = f"tls: {{ca: {ENV['PUSHSWEEP_TEST_MARIADB_CA']}}}"
         if self.proxy:
             # The proxy answers no challenge and has no certificate.
-            return [f"url: mysql://pushsweep_split@127.0.0.1:{self.proxy.port}/push", 'tls: {mode: "off"}',
+            return [f"url: mysql://pushsweep_split@127.0.0.1:{self.proxy.port}/{DATABASE}", 'tls: {mode: "off"}',
                     "read-timeout: 3s", "write-timeout: 3s"]
         lines = [f"url: {self.url('pushsweep', host)}", f"password-file: {password}", tls]
         if self.kind == "spider":
@@ -83,6 +85,12 @@ class Cluster:
         if done.returncode:
             raise RuntimeError(f"{action} {node}: {done.stderr}")
 
+    def spread(self, table, column):
+        """Spreads a table of the Spider node over the shards."""
+        done = subprocess.run([self.script, self.kind, "spread", table, column], capture_output=True, text=True, timeout=60)
+        if done.returncode:
+            raise RuntimeError(f"spread {table}: {done.stderr}")
+
     def sql(self, text, node=None, database=None, check=True):
         command = ["mariadb", "--no-defaults", "-N", "-B", "--socket=" + self.variable(node or self.main, "SOCKET"),
                    "--user=pushsweep_test"] + ([database] if database else [])
@@ -92,13 +100,22 @@ class Cluster:
             raise RuntimeError(f"{text[:200]}: {done.stderr}")
         return [line.split("\t") for line in done.stdout.splitlines()]
 
+    def sql_patiently(self, text, node=None):
+        """The same, and repeats what a busy node refuses, or one that was hurt just before (1205)."""
+        for left in range(3, -1, -1):
+            try:
+                return self.sql(text, node)
+            except RuntimeError as error:
+                if left == 0 or "ERROR 1205" not in str(error):
+                    raise
+
     def is_up(self, node):
         question = "SELECT 1"
         if self.kind == "galera":
             question = "SHOW STATUS LIKE 'wsrep_local_state_comment'"
         elif node == "spider":
             # Asks the shards too, whose connections may be gone.
-            question = "SELECT COUNT(*) FROM push.active_users WHERE id = 0"
+            question = f"SELECT COUNT(*) FROM {DATABASE}.active_users WHERE id = 0"
         try:
             state = self.sql(question, node, check=False)
         except subprocess.TimeoutExpired:
@@ -148,22 +165,29 @@ apps:
 
     def prepare(self):
         cluster = self.cluster
-        if cluster.kind != "spider":
-            cluster.sql("DROP DATABASE IF EXISTS push; CREATE DATABASE push CHARACTER SET utf8mb4")
+        self.drop()
+        cluster.sql_patiently(f"CREATE DATABASE {DATABASE} CHARACTER SET utf8mb4")
         account = dict(PUSHSWEEP_STORE_URL=cluster.url("pushsweep_test"),
                        PUSHSWEEP_STORE_PASSWORD=cluster.password)
         done = self.run("schema", "apply", "--create-token-table", env=account)
         if done.returncode:
             raise RuntimeError(done.stderr)
-        cluster.sql("GRANT ALL ON push.* TO pushsweep")
+        if cluster.kind == "spider":
+            cluster.spread(f"{DATABASE}.active_users", "device_token")
         if cluster.proxy:
-            cluster.sql("CREATE USER IF NOT EXISTS pushsweep_split@'%'; GRANT ALL ON push.* TO pushsweep_split@'%'")
+            cluster.sql("CREATE USER IF NOT EXISTS pushsweep_split@'%'; "
+                        f"GRANT ALL ON {DATABASE}.* TO pushsweep_split@'%'")
             position, = cluster.sql("SELECT @@gtid_binlog_pos")[0]
             cluster.sql(f"SELECT MASTER_GTID_WAIT('{position}', 60)", "replica")
 
+    def drop(self):
+        """Removes the tables; those of the shards too, of which the Spider node does not remove the database."""
+        for node in self.cluster.nodes if self.cluster.kind == "spider" else [self.cluster.main]:
+            self.cluster.sql_patiently(f"DROP DATABASE IF EXISTS {DATABASE}", node)
+
     def empty(self):
         """Empties the tables and removes the state folders."""
-        self.cluster.sql("; ".join(f"DELETE FROM {t}" for t in TABLES), database="push")
+        self.cluster.sql("; ".join(f"DELETE FROM {t}" for t in TABLES), database=DATABASE)
         for host in range(len(self.configs)):
             shutil.rmtree(self.state(host), ignore_errors=True)
 
@@ -171,7 +195,7 @@ apps:
         """Adds rows, given as SQL."""
         for first in range(0, len(rows), 1_000):
             self.cluster.sql(f"SET time_zone = '+00:00'; INSERT INTO {table} ({columns}) VALUES "
-                             + ", ".join(rows[first:first + 1_000]), database="push")
+                             + ", ".join(rows[first:first + 1_000]), database=DATABASE)
 
     def register(self, devices):
         """Adds devices, pairs of a number and a time, to the token table."""
@@ -195,17 +219,17 @@ apps:
     def expect_refusal(self, words, tables, note):
         """A proxy that splits is refused before anything is read or changed."""
         sums = f"CHECKSUM TABLE {', '.join(tables)} EXTENDED"
-        before = self.cluster.sql(sums, database="push")
+        before = self.cluster.sql(sums, database=DATABASE)
         done = self.run(*words, env={ACCEPT: "false"})
         if done.returncode != 78 or "two servers answer" not in done.stdout + done.stderr:
             raise SystemExit(f"{note}: {words[0]} was not refused: {done.returncode} {done.stderr}")
-        if self.cluster.sql(sums, database="push") != before:
+        if self.cluster.sql(sums, database=DATABASE) != before:
             raise SystemExit(f"{note}: {words[0]} was refused and changed something")
 
     # What the tables say.
 
     def column(self, query):
-        return [row[0] for row in self.cluster.sql(query, database="push")]
+        return [row[0] for row in self.cluster.sql(query, database=DATABASE)]
 
 
 class Trouble:

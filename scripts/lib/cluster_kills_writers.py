@@ -6,7 +6,7 @@ did not come is `unclear`: it may have happened."""
 import subprocess
 import threading
 
-from cluster_kills_stage import ENV, START, token
+from cluster_kills_stage import DATABASE, ENV, START, token
 
 # Later than all evidence of the feed.
 LATER = START + 7_200
@@ -37,19 +37,13 @@ class Registrations:
             thread.join()
         # Reads of the first node see all of it from now on. A node that is far behind on a busy machine gives up
         # after some time (1205).
-        for left in range(3, -1, -1):
-            try:
-                self.cluster.sql("SET SESSION wsrep_sync_wait = 1; SELECT 1")
-                return
-            except RuntimeError as error:
-                if left == 0 or "ERROR 1205" not in str(error):
-                    raise
+        self.cluster.sql_patiently("SET SESSION wsrep_sync_wait = 1; SELECT 1")
 
     def client(self, turn):
         node = self.cluster.nodes[1 + turn % (len(self.cluster.nodes) - 1)]
         return subprocess.Popen(
             ["mariadb", "--no-defaults", "-N", "-B", "-n", "--connect-timeout=2", "--user=pushsweep_test",
-             "--socket=" + self.cluster.variable(node, "SOCKET"), "push"],
+             "--socket=" + self.cluster.variable(node, "SOCKET"), DATABASE],
             env=dict(ENV, MYSQL_PWD=self.cluster.password), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL, text=True)
 
