@@ -66,6 +66,17 @@ struct CheckMistakeTests {
         #expect(try stage.run("check").exit == 78)
     }
 
+    @Test("the closing line of check counts feeds that wait for the next run")
+    func pending() throws {
+        let stage = try SweepStage(feeds: [.tuples([.dead(1, at: 1_700_000_000)])])
+        #expect(try stage.sweep("--dry-run").exit == 75)
+        #expect(try stage.run("check", "--format", "json").json["pending"] as? Int == 1)
+        try stage.database.execute("DROP TABLE active_users")
+        let check = try stage.run("check")
+        #expect(check.closingLine.hasPrefix("code=78 stage=check pending=1 applied=0 held=0 "))
+        #expect(try stage.feedStates() == ["pending"])
+    }
+
     @Test("the error about a file that is not a database names store.url")
     func noDatabase() throws {
         let stage = try SweepStage(feeds: [])

@@ -137,6 +137,7 @@ spider_spread() {
     *ENGINE=InnoDB*) ;;
     *) cluster_fail "table $1 is not InnoDB, so it is spread already or cannot be" ;;
     esac
+    grep -q "^  \`$column\` " <<<"$create" || cluster_fail "table $1 has no column $column"
     form=$(sed "/^  PRIMARY KEY/{/\`$column\`/!s/)/,\`$column\`)/;}; s/ AUTO_INCREMENT=[0-9]*//" <<<"$create")
     bad=$(grep '^  UNIQUE KEY' <<<"$form" | grep -v "\`$column\`" || true)
     [ -z "$bad" ] || cluster_fail "table $1 has a unique key without $column:$bad"

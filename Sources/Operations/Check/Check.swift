@@ -195,7 +195,7 @@ package struct Check {
                 "feed \(feed.id) of \(feed.partition), \(feed.bytes.counting("byte")), is "
                     + "\(feed.state.rawValue)" + (feed.cause.map { ": \($0)" } ?? "")
                     + "; " + (feed.state == .held ? held : waiting))
-            if feed.state == .held { report.noteHeld() }
+            report.noteWaiting(isHeld: feed.state == .held)
         }
         let doubtful = try journal.quarantinedFeeds()
         if !doubtful.isEmpty {

@@ -57,6 +57,8 @@ package struct CheckReport: PrintedLines, Codable, Hashable, Sendable {
     package var findings: [Finding] = []
     /// The exact GRANT statements that the account needs.
     package var grants: [String] = []
+    /// Number of feeds in the journals that could be read which the next run applies.
+    package private(set) var pending = 0
     /// Number of held feeds in the journals that could be read.
     package private(set) var held = 0
     /// The exit code.
@@ -69,8 +71,12 @@ package struct CheckReport: PrintedLines, Codable, Hashable, Sendable {
         findings.append(Finding(area: area, severity: severity, message: message, exit: 0))
     }
 
-    /// Counts a held feed: a person has to decide about it.
-    mutating func noteHeld() {
+    /// Counts a feed that waits: for the next run, or held for a person, who has to decide about it.
+    mutating func noteWaiting(isHeld: Bool) {
+        guard isHeld else {
+            pending += 1
+            return
+        }
         held += 1
         end(with: .held)
     }

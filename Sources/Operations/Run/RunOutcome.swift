@@ -31,11 +31,13 @@ extension RunReport {
     package var hasReadNothing: Bool { false }
 }
 
-/// The counts in the closing line of stderr. The unit depends on the kind of run.
+/// The counts in the closing line of stderr. The unit depends on the kind of run: tuples, rows of the
+/// queue, or feeds.
 package struct ClosingCounts: Hashable, Sendable {
-    /// Number of units that wait for the next run.
+    /// Number of units that wait for the next run. A feed that is applied in part counts in full.
     package var pending = 0
-    /// Number of units that this run applied to the database.
+    /// Number of units that are applied to the database; of a feed that an earlier run began, also what
+    /// that run applied.
     package var applied = 0
     /// Number of units that wait for a person.
     package var held = 0

@@ -94,7 +94,8 @@ struct CheckCommand: ParsableCommand {
             let status = ExitStatus(rawValue: report.exit) ?? .invariant
             if status != .done {
                 StandardStreams.story(
-                    ClosingCounts(held: report.held).closingLine(status, stage: "check"))
+                    ClosingCounts(pending: report.pending, held: report.held).closingLine(
+                        status, stage: "check"))
             }
             return status
         }

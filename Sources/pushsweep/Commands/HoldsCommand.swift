@@ -102,7 +102,8 @@ struct HoldsCommand: ParsableCommand {
                 var plan = SweepPlan(
                     releasing: digest, because: reason, settings: settings)
                 plan.metrics = MetricsPlan(settings)
-                return common.print(Sweep.run(plan, context), context, settings)
+                return common.print(
+                    Sweep.run(plan, context), context, settings, isWanted: true)
             }
         }
     }
