@@ -32,7 +32,7 @@ extension RunReport {
 }
 
 /// The counts in the closing line of stderr. The unit depends on the kind of run: tuples, rows of the
-/// queue, or feeds.
+/// queue, entries of the ledger, or feeds; see docs/json.md.
 package struct ClosingCounts: Hashable, Sendable {
     /// Number of units that wait for the next run. A feed that is applied in part counts in full.
     package var pending = 0
