@@ -166,7 +166,7 @@ apps:
     def prepare(self):
         cluster = self.cluster
         self.drop()
-        cluster.sql_patiently(f"CREATE DATABASE {DATABASE} CHARACTER SET utf8mb4")
+        cluster.sql_patiently(f"CREATE DATABASE IF NOT EXISTS {DATABASE} CHARACTER SET utf8mb4")
         account = dict(PUSHSWEEP_STORE_URL=cluster.url("pushsweep_test"),
                        PUSHSWEEP_STORE_PASSWORD=cluster.password)
         done = self.run("schema", "apply", "--create-token-table", env=account)
