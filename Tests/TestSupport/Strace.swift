@@ -23,9 +23,14 @@ package enum Strace {
         command(calls, into: file) + paths.flatMap { ["-P", $0] }
     }
 
-    /// The command that ends the program with SIGKILL in place of the call, counted from 1.
-    package static func killing(at call: String, _ number: Int) -> [String] {
-        command([call]) + ["-e", "inject=\(call):signal=KILL:when=\(number)"]
+    /// The command that ends the program with SIGKILL in place of the call, counted from 1: of all, or of
+    /// those about one of the paths.
+    package static func killing(
+        at call: String, _ number: Int, at paths: [String] = []
+    ) -> [String] {
+        command([call]) + paths.flatMap { ["-P", $0] } + [
+            "-e", "inject=\(call):signal=KILL:when=\(number)",
+        ]
     }
 
     /// The command that makes a call fail, from one occurrence on to the end of the program or only

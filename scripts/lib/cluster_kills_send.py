@@ -114,10 +114,16 @@ class Queue(Stage):
         states = {kind: collections.Counter() for kind, _ in SHARES}
         found, rows = [], self.cluster.sql("SELECT HEX(device_token), state, COALESCE(reason, ''), id FROM push_queue",
                                            database=DATABASE)
+        reached = set(received)
         if len(rows) != ROWS:
             found.append(f"{len(rows)} of {ROWS} rows are there")
         for name, state, reason, _ in rows:
-            states[self.kinds[name.lower()]][f"skipped {reason}" if state == "skipped" else state] += 1
+            kind, word = self.kinds[name.lower()], f"skipped {reason}" if state == "skipped" else state
+            # A sender was killed after it had the evidence of a 410 on the disk, and before it had kept the answer:
+            # the row was unknown, and the token was stale when its turn came again.
+            if resend and (kind, word) == ("gone", "skipped stale") and name.lower() in unknown & reached:
+                word = "gone"
+            states[kind][word] += 1
         allowed = {"living": {"sent"}, "again": {"sent"}, "gone": {"gone"}, "stale": {"skipped stale"},
                    "unknown": {"skipped unknown"}}
         for kind, count in SHARES:
@@ -131,7 +137,6 @@ class Queue(Stage):
             found.append("an apns-id names another row")
         if len(self.provider.tokens) != len(received):
             found.append("a token has two apns-ids")
-        reached = set(received)
         if wrong := [t for t in reached if self.kinds[t] in ("stale", "unknown")]:
             found.append(f"{len(wrong)} skipped tokens were sent to")
         if missing := [n for n, s, _, _ in rows if s in ("sent", "gone") and n.lower() not in reached]:

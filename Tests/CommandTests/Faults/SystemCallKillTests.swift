@@ -7,6 +7,8 @@
 // The tests take a spread of them; PUSHSWEEP_TEST_CALLS=all takes all, which lasts long, and
 // PUSHSWEEP_TEST_CALLS=pwrite64,unlink all of some.
 
+import APNsSimulator
+import Foundation
 import TestSupport
 import Testing
 
@@ -30,5 +32,38 @@ struct SystemCallKillTests {
         try FaultInjection(name: "a sender on \(engine)") { _, _ in
             try MixedSend(engine, count: 100)
         }.kill(most: engine == .sqlite ? 2 : 1)
+    }
+
+    @Test(
+        "a row of a 410 whose evidence a killed sender had, but not the answer, is not sent again")
+    func evidenceWithoutAnswer() throws {
+        var script = ProviderScript()
+        script.tokens[.numbered(0)] = .reply(
+            ScriptedReply(.unregistered, timestamp: 1_700_000_000_123))
+        let stage = try SendStage(script: script)
+        stage.lines = "send: {resend-unknown: true}"
+        try stage.database.register(0..<1, at: 1_690_000_000_000)
+        // The first run makes the log of answers.
+        #expect(try stage.send().exit == 0)
+        let folder = stage.folder.file("state/send/1")
+        let log = try #require(
+            FileManager.default.contentsOfDirectory(atPath: folder)
+                .first { $0.hasPrefix("answers-") })
+        try stage.queue(0..<1)
+        let tracer = Strace.killing(at: "write", 1, at: ["\(folder)/\(log)"])
+        #expect(try stage.start(["send"], under: tracer).wait().exit == 137)
+        #expect(try stage.states() == ["pending": 1])
+        for _ in 1...2 {
+            try stage.database.execute(
+                "UPDATE pushsweep_claim SET expires_at = ?", [stage.database.time(1)])
+            try stage.database.execute("UPDATE push_queue SET not_before = NULL")
+            let next = try stage.send()
+            #expect(next.exit == 0, "\(next.error)")
+        }
+        let rows = try stage.database.texts(
+            "SELECT q.state, q.reason, u.invalid_reason FROM push_queue q JOIN active_users u "
+                + "ON u.device_token = q.device_token")
+        #expect(rows == [["skipped", "stale", "Unregistered"]])
+        #expect(stage.gateway.log.records.count == 1)
     }
 }
