@@ -24,21 +24,26 @@ mariadb_start() {
     [ $# -gt 0 ] && shift
     mariadb_needs mariadbd mariadb-install-db mariadb openssl || return 1
     MARIADB_HOME=$(mktemp -d "${TMPDIR:-/tmp}/pushsweep-mariadb.XXXXXX")
-    local home=$MARIADB_HOME
-    mkdir "$home/tls"
-    if ! { mariadb_mint "$home/tls" && mariadb_data "$home"; } >"$home/log" 2>&1; then
-        cat "$home/log" >&2
+    mkdir "$MARIADB_HOME/tls"
+    if ! { mariadb_mint "$MARIADB_HOME/tls" && mariadb_data "$MARIADB_HOME"; } >"$MARIADB_HOME/log" 2>&1; then
+        cat "$MARIADB_HOME/log" >&2
         return 1
     fi
-    local try port
+    mariadb_try mariadb_run "$pool" "$@"
+}
+
+# Starts the server of MARIADB_HOME on a free port, makes the account of the tests and exports where it is:
+# mariadb_try RUN POOL [option...], where RUN is mariadb_run or mysql_run
+mariadb_try() {
+    local run=$1 pool=$2 home=$MARIADB_HOME try port password
+    shift 2
     for try in 1 2 3 4 5; do
         port=$((20000 + (RANDOM % 30000)))
-        mariadb_run "$home" "$home/tls" "$port" "$pool" "$@"
+        "$run" "$home" "$home/tls" "$port" "$pool" "$@"
         if mariadb_await "$home/sock" "$MARIADB_PID"; then break; fi
         MARIADB_PID=
         [ "$try" = 5 ] && { cat "$home/log" >&2; return 1; }
     done
-    local password
     password=$(openssl rand -hex 12)
     mariadb_account "$home/sock" "$password" || return 1
     eval "$(mariadb_export "$port" "$home/sock" "$home/tls/ca.pem" "$password")"

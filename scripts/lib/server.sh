@@ -1,10 +1,10 @@
 # shellcheck shell=bash
-# The server of a test or benchmark run: a private MariaDB, or with --on KIND a node of a private cluster.
-# Source it after scripts/lib/mariadb.sh, in the root of the sources:
+# The server of a test or benchmark run: a private MariaDB, with --on mysql a private MySQL, or with --on KIND
+# a node of a private cluster. Source it after scripts/lib/mariadb.sh and mysql.sh, in the root of the sources:
 #
 #   server_words WORD...     takes --on KIND out of the words: SERVER_ON is the kind or empty, SERVER_WORDS
 #                            are the others
-#   server_start [WORD...]   starts it, with the words of mariadb_start or of scripts/cluster KIND start
+#   server_start [WORD...]   starts it, with the words of mariadb_start, mysql_start or scripts/cluster KIND start
 #   server_stop              stops what server_start started; a cluster that was there before stays
 
 server_words() {
@@ -13,9 +13,9 @@ server_words() {
         if [ "$1" = --on ]; then
             SERVER_ON=${2:-}
             case $SERVER_ON in
-            galera | spider | replica) ;;
+            mysql | galera | spider | replica) ;;
             *)
-                echo "--on wants galera, spider or replica, found '$SERVER_ON'" >&2
+                echo "--on wants mysql, galera, spider or replica, found '$SERVER_ON'" >&2
                 return 64
                 ;;
             esac
@@ -29,10 +29,16 @@ server_words() {
 
 server_start() {
     SERVER_IS_OURS=no
-    if [ -z "$SERVER_ON" ]; then
+    case $SERVER_ON in
+    "")
         mariadb_start "$@"
         return
-    fi
+        ;;
+    mysql)
+        mysql_start "$@"
+        return
+        ;;
+    esac
     local file
     if ! file=$(scripts/cluster "$SERVER_ON" env 2>/dev/null); then
         scripts/cluster "$SERVER_ON" start "$@" >/dev/null || return 1
@@ -47,9 +53,9 @@ server_start() {
 }
 
 server_stop() {
-    if [ -z "$SERVER_ON" ]; then
-        mariadb_stop
-    elif [ "${SERVER_IS_OURS:-no}" = yes ]; then
-        scripts/cluster "$SERVER_ON" stop
-    fi
+    case $SERVER_ON in
+    "") mariadb_stop ;;
+    mysql) mysql_stop ;;
+    *) [ "${SERVER_IS_OURS:-no}" != yes ] || scripts/cluster "$SERVER_ON" stop ;;
+    esac
 }
