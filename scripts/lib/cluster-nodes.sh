@@ -6,6 +6,7 @@
 #   cluster_start_node NAME    starts a node that is down
 #   cluster_node_status NAME   one line about a node that answers
 #   cluster_node_action NAME ACTION   an action of its own; 1 for an unknown one
+#   CLUSTER_SERVER             mariadb or mysql, the prefix of the functions that run its servers
 #
 # State, for each user: ${TMPDIR:-/tmp}/pushsweep-cluster-UID/KIND, with tls, password, env, and for each
 # node node/NAME with data, sock, log, port, pool, options (one a line) and process.
@@ -69,7 +70,8 @@ node_data() {
     local folder=$CLUSTER_HOME/node/$1 fresh=$CLUSTER_HOME/fresh
     if [ ! -d "$fresh" ]; then
         mkdir "$fresh"
-        mariadb_data "$fresh" >"$fresh/log" 2>&1 || cluster_fail "mariadb-install-db failed: $(cat "$fresh/log")"
+        "${CLUSTER_SERVER}_data" "$fresh" >"$fresh/log" 2>&1 ||
+            cluster_fail "the server made no data: $(cat "$fresh/log")"
     fi
     cp -a "$fresh/data" "$folder/data"
 }
@@ -92,8 +94,9 @@ node_run() {
     # A session of its own holds the server and what it starts, and outlives this script.
     # shellcheck disable=SC2034  # mariadb_run reads it
     MARIADB_UNDER=(setsid env "${environment[@]}")
-    mariadb_run "$folder" "$CLUSTER_HOME/tls" "$(node_port "$name")" "$(cat "$folder/pool")" \
-        --innodb-log-file-size=96M "${options[@]}" "$@"
+    [ "$CLUSTER_SERVER" = mysql ] || options=(--innodb-log-file-size=96M "${options[@]}")
+    "${CLUSTER_SERVER}_run" "$folder" "$CLUSTER_HOME/tls" "$(node_port "$name")" "$(cat "$folder/pool")" \
+        "${options[@]}" "$@"
     # The shell is not to speak of its end.
     disown "$MARIADB_PID"
     echo "$MARIADB_PID" >"$folder/process"

@@ -185,7 +185,7 @@ def objection(options):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("kind", choices=["galera", "spider", "replica"])
+    parser.add_argument("kind", choices=["mysql", "galera", "spider", "replica"])
     parser.add_argument("--cluster", required=True)
     parser.add_argument("--program", required=True)
     parser.add_argument("--rounds", type=positive, default=100)

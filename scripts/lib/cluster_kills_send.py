@@ -233,7 +233,7 @@ class Round:
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("kind", choices=["galera", "spider", "replica"])
+    parser.add_argument("kind", choices=["mysql", "galera", "spider", "replica"])
     parser.add_argument("--cluster", required=True)
     parser.add_argument("--program", required=True)
     parser.add_argument("--simulator", required=True)

@@ -13,7 +13,7 @@ from splitting_proxy import Proxy
 START = 1_700_000_000
 ENV = os.environ
 CLUSTER = "PUSHSWEEP_TEST_CLUSTER_"
-NODES = {"galera": ["1", "2", "3"], "spider": ["spider", "shard1", "shard2", "shard3"], "replica": ["primary", "replica"]}
+NODES = {"mysql": ["1", "2", "3"], "galera": ["1", "2", "3"], "spider": ["spider", "shard1", "shard2", "shard3"], "replica": ["primary", "replica"]}
 TABLES = ["active_users"] + [f"pushsweep_{t}" for t in ("change", "feed", "run", "commit", "lease")]
 ACCEPT = "PUSHSWEEP_STORE_ACCEPT_REPLICA"
 # A database of its own: the cluster may have been there before, with somebody's tables.
@@ -51,17 +51,39 @@ class Cluster:
         self.kind, self.script = kind, script
         self.password = ENV["PUSHSWEEP_TEST_MARIADB_PASSWORD"]
         self.nodes = NODES[kind]
-        self.main = self.nodes[0]
         self.proxy = None
         if kind == "replica":
             self.proxy = Proxy(int(self.variable("primary", "PORT")), int(self.variable("replica", "PORT")))
+
+    @property
+    def main(self):
+        """The node that takes changes. Of MySQL's group it is another one after each loss."""
+        if self.kind != "mysql":
+            return self.nodes[0]
+        end = time.time() + 60
+        while time.time() < end:
+            for node in self.nodes:
+                if self.member(node) == ["ONLINE", "PRIMARY", "0"]:
+                    return node
+            time.sleep(0.2)
+        raise RuntimeError("the group has no primary")
+
+    def member(self, node):
+        """What a node of MySQL's group is, and whether it refuses changes; nothing where it does not answer."""
+        try:
+            rows = self.sql("SELECT MEMBER_STATE, MEMBER_ROLE, @@super_read_only FROM "
+                            "performance_schema.replication_group_members WHERE MEMBER_ID = @@server_uuid", node,
+                            check=False, seconds=3)
+        except subprocess.TimeoutExpired:
+            return []
+        return rows[0] if rows else []
 
     def variable(self, node, name):
         return ENV[f"{CLUSTER}{node.upper()}_{name}"]
 
     def url(self, user, host=0):
-        """The store of a host; on Galera each host begins with another node."""
-        nodes = self.nodes if self.kind == "galera" else [self.main]
+        """The store of a host; on Galera and MySQL each host begins with another node."""
+        nodes = self.nodes if self.kind in ("galera", "mysql") else [self.main]
         turned = nodes[host % len(nodes):] + nodes[:host % len(nodes)]
         return f"mysql://{user}@" + ",".join(f"localhost:{self.variable(n, 'PORT')}" for n in turned) + f"/{DATABASE}"
 
@@ -91,10 +113,10 @@ class Cluster:
         if done.returncode:
             raise RuntimeError(f"spread {table}: {done.stderr}")
 
-    def sql(self, text, node=None, database=None, check=True):
+    def sql(self, text, node=None, database=None, check=True, seconds=120):
         command = ["mariadb", "--no-defaults", "-N", "-B", "--socket=" + self.variable(node or self.main, "SOCKET"),
                    "--user=pushsweep_test"] + ([database] if database else [])
-        done = subprocess.run(command, input=text, text=True, capture_output=True, timeout=120,
+        done = subprocess.run(command, input=text, text=True, capture_output=True, timeout=seconds,
                               env=dict(ENV, MYSQL_PWD=self.password))
         if check and done.returncode:
             raise RuntimeError(f"{text[:200]}: {done.stderr}")
@@ -110,6 +132,8 @@ class Cluster:
                     raise
 
     def is_up(self, node):
+        if self.kind == "mysql":
+            return self.member(node)[:1] == ["ONLINE"]
         question = "SELECT 1"
         if self.kind == "galera":
             question = "SHOW STATUS LIKE 'wsrep_local_state_comment'"
@@ -236,7 +260,7 @@ class Trouble:
     """What happens to the cluster in one round."""
     # Two words: the first happens to a shard, then the Spider node is killed and comes back, then the first is
     # repaired. So what a shard did not hear yet, or still holds, meets the next look at its rows.
-    KINDS = {"galera": ["kill", "pause", "isolate"],
+    KINDS = {"mysql": ["kill", "kill", "pause"], "galera": ["kill", "pause", "isolate"],
              "spider": ["kill", "pause", "isolate"] * 2 + ["pause-kill", "isolate-kill"],
              "replica": ["kill", "pause", "drop", "before-commit", "after-commit", "turn"]}
     REPAIRS = {"kill": "start", "pause": "resume", "isolate": "rejoin"}
@@ -265,10 +289,17 @@ class Trouble:
         if "-" in what:
             return self.twice(*what.split("-"))
         cluster = self.cluster
-        node = cluster.main if self.random.random() < 0.5 else self.random.choice(cluster.nodes)
+        # Of MySQL's group only the loss of the primary hurts a run.
+        main = cluster.kind == "mysql" or self.random.random() < 0.5
+        node = cluster.main if main else self.random.choice(cluster.nodes)
         cluster.act(node, what)
-        return (f"{what} {node}", lambda: cluster.act(node, self.REPAIRS[what]),
-                self.random.uniform(0.3, 3 if cluster.kind == "galera" else 4))
+
+        def repair():
+            cluster.act(node, self.REPAIRS[what])
+            if (cluster.kind, what) == ("mysql", "pause"):
+                # The group may have given the node up meanwhile.
+                cluster.act(node, "rejoin")
+        return f"{what} {node}", repair, self.random.uniform(0.3, 3 if cluster.kind == "galera" else 4)
 
     def twice(self, first, second):
         cluster, shard = self.cluster, self.random.choice(self.cluster.nodes[1:])

@@ -91,6 +91,8 @@ mysql_run() {
     shift 4
     mkdir -p "$home/tmp"
     mapfile -t words < <(mysql_server "$home")
+    # A killed server leaves it, and a process that nobody has waited for yet still holds the number in it.
+    rm -f "$home/sock.lock"
     ${MARIADB_UNDER[@]+"${MARIADB_UNDER[@]}"} "${words[@]}" --pid-file="$home/pid" --socket="$home/sock" \
         --bind-address=127.0.0.1 --port="$port" --mysqlx=OFF --ssl-ca="$tls/ca.pem" \
         --ssl-cert="$tls/server.pem" --ssl-key="$tls/server.key" --innodb-buffer-pool-size="$pool" \
