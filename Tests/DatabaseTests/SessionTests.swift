@@ -98,4 +98,32 @@ struct SessionTests {
         #expect(try stage.value() == 0)
         #expect(stage.router.connections == 1)
     }
+
+    @Test("a connection that the look at its server has closed is no connection")
+    func closedWhileExamined() throws {
+        let stage = try Routed()
+        stage.router.refuse("ROLLBACK", with: [1_047, 1_047])
+        let failure = #expect(throws: SQLFailure.self) { try stage.connection.connect() }
+        #expect(failure?.kind == .lost)
+        #expect(throws: Never.self) { try stage.connection.connect() }
+        #expect(try stage.value() == 0)
+    }
+
+    @Test("a result whose columns the server describes only when it runs is read to its end")
+    func lateColumns() throws {
+        let database = try TokenDatabase(.mariaDB)
+        let connection = database.driver()
+        try connection.connect()
+        try connection.run("CREATE TABLE t (id INTEGER PRIMARY KEY)")
+        let rows = try connection.query("ANALYZE TABLE t")
+        #expect(rows.names.contains("Msg_text") && rows.count > 0, "\(rows)")
+        _ = try connection.execute("ANALYZE TABLE t", [])
+        let replicas = ["SHOW REPLICA STATUS", "SHOW SLAVE STATUS"].compactMap {
+            try? connection.query($0)
+        }
+        #expect(!replicas.isEmpty)
+        #expect(try connection.query("SELECT COUNT(*) FROM t").scalar?.count == 0)
+        connection.rollBack()
+        #expect(throws: Never.self) { try connection.query("SELECT 1") }
+    }
 }

@@ -15,7 +15,9 @@ package final class OpenAccount {
 
     /// Makes the same account on another server, which a test drops as a whole.
     package static func make(_ name: String, _ server: MariaDBServer) throws {
-        try server.connection().run("GRANT ALL ON *.* TO '\(name)'@'%' IDENTIFIED BY ''")
+        let admin = try server.connection()
+        try admin.run("CREATE USER IF NOT EXISTS '\(name)'@'%' IDENTIFIED BY ''")
+        try admin.run("GRANT ALL ON *.* TO '\(name)'@'%'")
     }
 
     deinit { try? admin.run("DROP USER '\(name)'@'%'") }

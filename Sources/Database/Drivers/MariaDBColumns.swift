@@ -3,7 +3,7 @@ import CMariaDB
 /// The columns of a result in the form into which libmariadb fetches them. Variable-length columns
 /// get a slot of bounded size; a longer value, which is rare, is fetched again separately.
 final class MariaDBColumns {
-    private enum Form {
+    private enum Form: Equatable {
         case integer(isUnsigned: Bool)
         case real
         case wallClock
@@ -57,6 +57,12 @@ final class MariaDBColumns {
         lengths.deallocate()
         nulls.deallocate()
         memory.deallocate()
+    }
+
+    /// Whether a result with these columns can be fetched into this memory.
+    func fit(_ fields: UnsafeBufferPointer<MYSQL_FIELD>) -> Bool {
+        count == fields.count
+            && zip(forms, fields).allSatisfy { form, field in form == Self.form(field) }
     }
 
     private static func form(_ field: MYSQL_FIELD) -> Form {

@@ -116,6 +116,8 @@ package final class MariaDBConnection: SQLConnection {
             {
                 throw objection
             }
+            // What failed within the examination may have closed the connection.
+            _ = try opened()
         } catch {
             disconnect()
             throw error
@@ -290,6 +292,7 @@ package final class MariaDBConnection: SQLConnection {
     package func execute(_ sql: String, _ parameters: [SQLValue]) throws(SQLFailure) -> Int {
         let statement = try prepared(sql)
         try statement.execute(parameters)
+        defer { statement.discardRows() }
         return statement.foundRows
     }
 

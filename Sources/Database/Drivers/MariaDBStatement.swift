@@ -2,11 +2,15 @@ import CMariaDB
 
 /// One prepared statement with the memory of its parameters and columns. All C allocations live
 /// exactly as long as this object.
+///
+/// The columns are those that the server describes when it runs the statement: MySQL describes no
+/// columns of SHOW REPLICA STATUS when it prepares it, and other types where parameters decide them.
 final class MariaDBStatement {
     private let handle: UnsafeMutablePointer<MYSQL>
     private let statement: UnsafeMutablePointer<MYSQL_STMT>
     private let parameters: MariaDBParameters
-    private let columns: MariaDBColumns?
+    /// The columns of the last execution's result; nil before the first, and where it has none.
+    private var columns: MariaDBColumns?
 
     /// Prepares a statement on an open handle, which has to outlive this object.
     init(_ handle: UnsafeMutablePointer<MYSQL>, _ sql: String) throws(SQLFailure) {
@@ -21,12 +25,6 @@ final class MariaDBStatement {
         self.handle = handle
         self.statement = statement
         parameters = MariaDBParameters(count: Int(mysql_stmt_param_count(statement)))
-        let width = Int(mysql_stmt_field_count(statement))
-        if width > 0, let fields = mariadb_stmt_fetch_fields(statement) {
-            columns = MariaDBColumns(UnsafeBufferPointer(start: fields, count: width))
-        } else {
-            columns = nil
-        }
     }
 
     deinit { mysql_stmt_close(statement) }
@@ -52,6 +50,23 @@ final class MariaDBStatement {
             }
         }
         guard mysql_stmt_execute(statement) == 0 else { throw Self.failure(statement) }
+        takeColumns()
+    }
+
+    private func takeColumns() {
+        let width = Int(mysql_stmt_field_count(statement))
+        guard width > 0, let fields = mariadb_stmt_fetch_fields(statement) else {
+            columns = nil
+            return
+        }
+        let described = UnsafeBufferPointer(start: fields, count: width)
+        if columns?.fit(described) != true { columns = MariaDBColumns(described) }
+    }
+
+    /// Reads the rows of a result that nobody wants: left on the connection, they would be the answer
+    /// to the next statement.
+    func discardRows() {
+        if columns != nil { mysql_stmt_free_result(statement) }
     }
 
     /// Rows the last execution found, changed or not (CLIENT_FOUND_ROWS).
