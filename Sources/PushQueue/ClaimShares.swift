@@ -168,7 +168,7 @@ struct ClaimGuards: Hashable, Sendable {
         let dialect = connection.dialect
         let rows = try connection.query(
             "SELECT last_claim, \(Self.server(dialect)) FROM pushsweep_queue WHERE name = ?"
-                + (dialect.engine == .mariaDB ? " LOCK IN SHARE MODE" : ""), [.text(queue)])
+                + dialect.sharedLock, [.text(queue)])
         let answering = rows[0, 1].text
         guard answering == server else {
             throw SQLFailure(

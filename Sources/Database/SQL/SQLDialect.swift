@@ -15,8 +15,12 @@ package struct SQLDialect: Hashable, Sendable {
     let quote: Unicode.Scalar
     /// The statement that begins a transaction that will write.
     let begin: String
-    /// The end of a SELECT whose rows will be changed.
+    /// The end of a SELECT whose rows will be changed. MySQL asks for UPDATE, DELETE or LOCK TABLES on
+    /// the table besides SELECT.
     package let rowLock: String
+    /// The end of a SELECT whose rows must stay as they are until the commit, and are not changed in
+    /// this transaction. SELECT is enough for it, on MySQL from 8.0.22.
+    package let sharedLock: String
     /// Whether one statement for many rows is cheaper than many prepared ones. SQLite runs in this
     /// process, so its statements have no transfer cost.
     package let changesRowsInBatches: Bool
@@ -28,12 +32,14 @@ package struct SQLDialect: Hashable, Sendable {
     /// The dialect of MariaDB, MySQL and servers with their protocol.
     package static let mariaDB = SQLDialect(
         engine: .mariaDB, quote: "`", begin: "START TRANSACTION", rowLock: " FOR UPDATE",
+        sharedLock: " LOCK IN SHARE MODE",
         changesRowsInBatches: true, writersPoll: false)
 
     /// The dialect of SQLite. BEGIN IMMEDIATE takes the write lock at once: a transaction that
     /// reads first and writes later can fail with SQLITE_BUSY without waiting.
     static let sqlite = SQLDialect(
         engine: .sqlite, quote: "\"", begin: "BEGIN IMMEDIATE", rowLock: "",
+        sharedLock: "",
         changesRowsInBatches: false, writersPoll: true)
 
     /// A quoted SQL identifier for a name with any characters.

@@ -44,17 +44,16 @@ package struct PrivilegeMaker {
         columns.map(dialect.quoted).joined(separator: ", ")
     }
 
-    /// The right to read columns of a table, all of them if nil. `locks` states whether the rows are
-    /// locked too.
+    /// The right to read columns of a table, all of them if nil. `lock` is the end of the statement where
+    /// the rows are locked too.
     package func reading(
-        _ columns: [String]?, of table: TableName, locks: Bool = false
+        _ columns: [String]?, of table: TableName, lock: String = ""
     ) -> Privilege {
         let list = columns.map(list)
         return Privilege(
             purpose: "read rows of", privileges: list.map { "SELECT (\($0))" } ?? "SELECT",
             table: sql(table),
-            probe: "SELECT \(list ?? "*") FROM \(sql(table)) WHERE 1 = 0"
-                + (locks ? dialect.rowLock : ""))
+            probe: "SELECT \(list ?? "*") FROM \(sql(table)) WHERE 1 = 0\(lock)")
     }
 
     /// The right to change columns of a table.

@@ -39,7 +39,8 @@ struct ChunkTransaction {
             feed: application.feed, part: application.part, connection: connection)
         let lookup = try RowLookup(
             layout, connection, application.partition,
-            wholeRows: application.policy.deletesAtOnce)
+            wholeRows: application.policy.deletesAtOnce,
+            changesRows: TableUse.apply(application.policy).changesRows(of: layout))
         transaction = ChangeTransaction(
             lookup: lookup,
             writer: ChangeWriter(lookup, isolation, marksFrom: application.source),

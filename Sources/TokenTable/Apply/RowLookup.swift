@@ -58,16 +58,20 @@ struct RowLookup {
     /// An expression, selected after the columns, that shows whether all values of the row can be
     /// kept unchanged; nil where the columns' types guarantee it.
     private let exactness: String?
+    /// The end of a SELECT that locks rows.
+    private let lock: String
     let condition: (sql: String, values: [SQLValue])
 
     /// Prepares the lookup, in all partitions where `partition` is nil. `wholeRows` selects every
-    /// column, for the before-image of deletes; `also` names columns that are selected in any case.
+    /// column, for the before-image of deletes; `changesRows` states whether locked rows are changed
+    /// later; `also` names columns that are selected in any case.
     init(
         _ layout: TableLayout, _ connection: any SQLConnection, _ partition: Partition?,
-        wholeRows: Bool, also: [String] = []
+        wholeRows: Bool, changesRows: Bool = true, also: [String] = []
     ) throws(StoreFailure) {
         self.layout = layout
         self.connection = connection
+        lock = changesRows ? connection.dialect.rowLock : connection.dialect.sharedLock
         let selection = try partition.map { partition throws(StoreFailure) in
             try layout.selection(of: partition)
         }
@@ -164,7 +168,7 @@ struct RowLookup {
         let hint = self.hint(layout.tokenIndex, locking: locking)
         return "SELECT \(selected) FROM \(layout.table.sql(dialect))\(hint) WHERE "
             + "\(dialect.quoted(layout.token.name)) IN (\(placeholders(length)))\(condition.sql)"
-            + (locking ? dialect.rowLock : "")
+            + (locking ? lock : "")
     }
 
     /// Names the index for changes and locking reads by key, since statistics may be wrong.
@@ -286,7 +290,7 @@ extension RowLookup {
                 : repeatElement(match, count: padded.count).joined(separator: " OR ")
             let rows = try connection.query(
                 "SELECT \(selected) FROM \(layout.table.sql(dialect))\(hint) WHERE \(condition)"
-                    + (locking ? dialect.rowLock : ""),
+                    + (locking ? lock : ""),
                 padded.flatMap { $0 }, mostBytes: mostBytes - found.bytes)
             try rows.require(width: width)
             for index in 0..<rows.count {

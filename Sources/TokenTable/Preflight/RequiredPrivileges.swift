@@ -117,6 +117,14 @@ package enum TableUse: Hashable, Sendable {
         }
     }
 
+    /// Whether the use changes or removes rows of the token table that it has locked. Where all marks are
+    /// in `pushsweep_invalid` it changes none, and a shared lock keeps registrations out as well: no
+    /// right that could change or block the table is needed for it.
+    func changesRows(of layout: TableLayout) -> Bool {
+        guard let rows else { return false }
+        return rows.removes || rows.marks && !layout.markColumns.isEmpty
+    }
+
     /// Whether the use may remove rows of the token table.
     var removesRows: Bool { rows?.removes ?? false }
 }
@@ -140,7 +148,7 @@ package struct RequiredPrivileges {
             rights.append(
                 maker.reading(
                     rows.readsWholeRows ? nil : layout.judgedColumns, of: layout.table,
-                    locks: rows.locks))
+                    lock: rows.locks && !need.changesRows(of: layout) ? dialect.sharedLock : ""))
             if rows.marks, let names = layout.markedColumns {
                 rights.append(maker.updating(names, of: layout.table, purpose: "mark rows of"))
             }

@@ -39,9 +39,10 @@ struct UndoTransaction {
         self.work = work
         checkpoint = UndoCheckpoint(run: work.run, connection: table.connection)
         let use = TableUse.undo(actions: work.plan.actions, isDry: work.isDry)
+        let layout = try table.layout()
         let lookup = try RowLookup(
-            table.layout(), table.connection, nil,
-            wholeRows: use.rows?.readsWholeRows ?? false)
+            layout, table.connection, nil, wholeRows: use.rows?.readsWholeRows ?? false,
+            changesRows: use.changesRows(of: layout))
         transaction = ChangeTransaction(
             lookup: lookup, writer: ChangeWriter(repeatingMarks: lookup, isolation),
             isolation: isolation, lease: work.lease)
