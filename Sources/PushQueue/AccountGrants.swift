@@ -21,6 +21,8 @@ package struct AccountGrants {
 
     private let settings: StoreSettings
     private let database: String
+    /// Whether the server shows triggers without a right; false where it is not known.
+    private let showsTriggers: Bool
 
     /// Makes the statements for `user`, or for the account of the settings. Nil for SQLite, where
     /// the file's mode decides.
@@ -43,6 +45,7 @@ package struct AccountGrants {
             reason = error.sentence
             tokens = try .planned(settings.mapping)
         }
+        showsTriggers = (try? store?.session.describe().showsTriggers) ?? false
         let queue = try queueLayout(store)
         add("an account", ["CREATE USER IF NOT EXISTS \(sqlAccount) IDENTIFIED BY 'PASSWORD'"])
         add("sweep, replay, holds release", rights(.apply(policy), tokens))
@@ -79,8 +82,10 @@ package struct AccountGrants {
     }
 
     private func rights(_ use: TableUse, _ layout: TableLayout) -> [String] {
-        RequiredPrivileges(use, layout, .mariaDB, database: database, readsTokenMarks: true)
-            .grants(to: account)
+        RequiredPrivileges(
+            use, layout, .mariaDB, database: database, readsTokenMarks: true,
+            showsTriggers: showsTriggers
+        ).grants(to: account)
     }
 
     private func rights(

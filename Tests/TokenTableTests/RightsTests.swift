@@ -152,6 +152,66 @@ struct RightsTests {
             })
     }
 
+    @Test("triggers that the account may not see are never taken for absent, whatever it is granted")
+    func hiddenTriggers() throws {
+        let database = try TokenDatabase(.mariaDB)
+        try database.createOwnSchema()
+        try Self.fill(database, "own")
+        try database.sql.run(
+            "CREATE TRIGGER keep BEFORE UPDATE ON active_users FOR EACH ROW "
+                + "SET NEW.invalidated_at = NULL")
+        let right = "GRANT TRIGGER ON `\(database.name)`.`active_users`"
+        let isMySQL = try !database.store().session.describe().showsTriggers
+        for isGranted in [true, false] {
+            let account = try Account(database)
+            let grants = try database.store().grants(
+                for: RemovalPolicy(), user: String(account.name))
+            #expect(grants.contains { $0.hasPrefix(right) } == isMySQL, "\(grants)")
+            try account.run(grants.filter { isGranted || !$0.hasPrefix(right) })
+            let store = try TokenTable(account.settings)
+            let report = try store.examine(.apply(RemovalPolicy()))
+            let failure = report.firstFailure
+            #expect((failure == nil) == (isGranted || !isMySQL), "\(failure as Any)")
+            #expect(
+                failure == nil
+                    || failure?.code == .permission && failure?.sentence.contains(right) == true)
+            #expect(
+                failure != nil
+                    || report.findings.contains { $0.sentence.contains("runs triggers: keep") })
+            // Even a run that did not ask would read the rows again.
+            let progress = try store.apply((0..<30).map { .dead($0, at: start + 60_000) })
+            #expect(progress.counts == OutcomeCounts(unknown: 10, refused: 20))
+            try database.execute("DELETE FROM pushsweep_feed")
+            try database.execute("DELETE FROM pushsweep_change")
+        }
+    }
+
+    @Test("a table whose marks are beside it is swept and taken back with SELECT only")
+    func marksBeside() throws {
+        let database = try TokenDatabase(.mariaDB)
+        try Self.schemas()[1].1(database)
+        try Self.fill(database, "PushChat")
+        let account = try Account(database)
+        let use = TableUse.undoing(RemovalPolicy(), in: try database.store().layout())
+        let grants =
+            try database.store().grants(for: RemovalPolicy(), user: String(account.name))
+            + RequiredPrivileges(
+                use, try database.store().layout(), .mariaDB, database: database.name,
+                readsTokenMarks: true
+            ).grants(to: String(account.name))
+        #expect(
+            grants.filter { $0.contains("`active_users`") }.allSatisfy {
+                $0.hasPrefix("GRANT SELECT (")
+            }, "\(grants)")
+        try account.run(grants)
+        let store = try TokenTable(account.settings)
+        try store.preflight(.apply(RemovalPolicy()))
+        let progress = try store.apply((0..<30).map { .dead($0, at: start + 60_000) })
+        #expect(progress.counts == OutcomeCounts(applied: 20, unknown: 10))
+        try store.preflight(use)
+        #expect(try store.undo(.run("r")).restored == 20)
+    }
+
     @Test("an account that marks cannot delete rows or change tokens")
     func leastPrivilege() throws {
         let database = try TokenDatabase(.mariaDB)

@@ -9,7 +9,8 @@ import Foundation
 // proves nothing; `seesKeys` shows whether the account sees the tables of all schemas. Rights by a
 // role, and names with quotes, make the lists of privileges unusable for this. So the query asks
 // for a table that every server has and that only a right on all tables makes visible: `mysql.db`.
-// MariaDB shows the triggers of a table to every account that may read it.
+// MariaDB shows the triggers of a table to every account that may change it, MySQL to those with the
+// right TRIGGER; see `Catalog.seesTriggers`.
 
 /// The foreign keys and triggers that act when rows of the token table change.
 package struct TableReach: Hashable, Sendable {
@@ -44,12 +45,16 @@ package struct TableReach: Hashable, Sendable {
     package var triggers: [Trigger] = []
     /// Whether the account sees the foreign keys of all tables of all schemas.
     package var seesKeys = true
+    /// Whether an account that may change rows of the table sees its triggers.
+    package var seesTriggers = true
 }
 
 extension Catalog {
-    /// Whether changing a row of a table runs triggers. Throws any failure of the query.
-    package func hasUpdateTriggers(_ name: TableName) throws(SQLFailure) -> Bool {
-        try triggers(of: name).contains { $0.event == "UPDATE" }
+    /// Whether changing a row of a table may run triggers: it has some, or the account might not see
+    /// them. Throws any failure of the query.
+    package func mayHaveUpdateTriggers(_ name: TableName) throws(SQLFailure) -> Bool {
+        if try triggers(of: name).contains(where: { $0.event == "UPDATE" }) { return true }
+        return try !seesTriggers(of: name)
     }
 
     /// The foreign keys and triggers that act when rows of a table change. Throws any failure of
@@ -112,6 +117,7 @@ extension Catalog {
                 + "AND TABLE_NAME = 'db'")
         var reach = TableReach(keys: Self.keys(keys))
         reach.triggers = try triggers(of: name)
+        if reach.triggers.isEmpty { reach.seesTriggers = try seesTriggers(of: name) }
         reach.seesKeys = (sight.scalar?.count ?? 0) > 0
         return reach
     }

@@ -66,6 +66,13 @@ package struct PrivilegeMaker {
             probe: "UPDATE \(sql(table)) SET \(assignments.joined(separator: ", ")) WHERE 1 = 0")
     }
 
+    /// The right to see the triggers of a table on MySQL. No statement that changes nothing proves it; see
+    /// `Catalog.seesTriggers`. The account could make triggers with it, which run with its own rights.
+    package func seeingTriggers(of table: TableName) -> Privilege {
+        Privilege(
+            purpose: "see the triggers of", privileges: "TRIGGER", table: sql(table), probe: "")
+    }
+
     /// The right to insert whole rows.
     package func inserting(_ columns: [String], into table: TableName) -> Privilege {
         let (list, name) = (list(columns), sql(table))

@@ -92,7 +92,7 @@ struct ChangeWriter {
         }
         if found == statement.changes.count {
             // A trigger may have restored the old value.
-            guard layout.hasUpdateTriggers else { return }
+            guard layout.mayHaveUpdateTriggers else { return }
             if try isDone(statement) { return }
             isolation.isolate()
             throw missed(1, of: statement.changes.count)
@@ -115,7 +115,7 @@ struct ChangeWriter {
         if hasSavepoints { try connection.run("SAVEPOINT pushsweep_row") }
         do throws(SQLFailure) {
             let found = try execute(statement)
-            let isCounted = found == 1 && !layout.hasUpdateTriggers
+            let isCounted = found == 1 && !layout.mayHaveUpdateTriggers
             let isDone = isCounted ? true : try isDone(statement)
             if isDone && !connection.hasBrokenKeys {
                 if hasSavepoints { try connection.run("RELEASE SAVEPOINT pushsweep_row") }

@@ -40,8 +40,8 @@ package struct TableLayout: Hashable, Sendable {
     /// The unique index for lookups by key; nil without one.
     var keyIndex: String?
 
-    /// Whether changing a row runs triggers, which may undo the change.
-    var hasUpdateTriggers = false
+    /// Whether changing a row may run triggers, which may undo the change.
+    var mayHaveUpdateTriggers = false
 
     /// Whether the rows commit apart from this program's own tables; see `ApartConnection`.
     var commitsApart = false

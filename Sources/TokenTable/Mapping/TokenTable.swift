@@ -65,9 +65,9 @@ package final class TokenTable {
             mapping: settings.mapping, table: catalogTable(), dialect: connection.dialect
         ).layout()
         let name = layout.table
-        layout.hasUpdateTriggers = try retries.retrying("reading the triggers of \(name)") {
+        layout.mayHaveUpdateTriggers = try retries.retrying("reading the triggers of \(name)") {
             () throws(SQLFailure) in
-            try Catalog(connection: connection).hasUpdateTriggers(name)
+            try Catalog(connection: connection).mayHaveUpdateTriggers(name)
         }
         layout.commitsApart = connection.commitsApart
         layout.nameInLedger = nameInLedger(name)
@@ -84,7 +84,7 @@ package final class TokenTable {
         guard policy.deletesAtOnce else { return }
         resolved = nil
         let findings = try reachFindings(
-            catalogTable(), .apply(policy), session.describe())
+            layout(), catalogTable(), .apply(policy), session.describe())
         for finding in findings {
             if let failure = finding.failure { throw failure }
         }

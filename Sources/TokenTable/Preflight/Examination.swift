@@ -66,7 +66,7 @@ extension TokenTable {
                 LayoutExamination(
                     layout: layout, table: table, mapping: settings.mapping, need: need
                 ).findings
-            report.findings += try reachFindings(table, need, server)
+            report.findings += try reachFindings(layout, table, need, server)
             if searchesRows {
                 report.findings += try shardFindings(table, server)
                 report.findings += try pendingFindings(layout)
@@ -102,16 +102,11 @@ extension TokenTable {
         for policy: RemovalPolicy, user: String? = nil
     ) throws(StoreFailure) -> [String] {
         guard case .server(let server) = settings.location else { return [] }
-        let account: String
-        if let user {
-            account = user
-        } else {
-            account = try session.describe().account ?? server.user
-        }
+        let description = try session.describe()
         let plan = RequiredPrivileges(
             .apply(policy), try layout(), connection.dialect, database: server.database,
-            readsTokenMarks: true)
-        return plan.grants(to: account)
+            readsTokenMarks: true, showsTriggers: description.showsTriggers)
+        return plan.grants(to: user ?? description.account ?? server.user)
     }
 
     private func findings(on server: ServerDescription) -> [StoreFinding] {
@@ -245,6 +240,10 @@ extension TokenTable {
 }
 
 extension ServerDescription {
+    /// Whether the server shows the triggers of a table to all who may change it, without the right
+    /// TRIGGER.
+    package var showsTriggers: Bool { version.hasPrefix("MariaDB") }
+
     /// Whether the version is one that the conformance tests use, or later.
     fileprivate var isSupported: Bool {
         let numbers = version.split(separator: " ").last?.split(separator: ".").prefix(2)

@@ -8,13 +8,18 @@ import TokenHygiene
 extension TokenTable {
     /// Findings that forbid changing or removing rows of the token table.
     func reachFindings(
-        _ table: CatalogTable, _ need: TableUse, _ server: ServerDescription
+        _ layout: TableLayout, _ table: CatalogTable, _ need: TableUse, _ server: ServerDescription
     ) throws(StoreFailure) -> [StoreFinding] {
         var findings = try commitFindings(table, need)
         if need.writes { findings += try binaryLogFindings() + encodingFindings() }
         let reach = try retries.retrying("reading what refers to \(table.name)") {
             () throws(SQLFailure) in
             try Catalog(connection: connection).reach(of: table.name)
+        }
+        if need.changesRows(of: layout), !reach.seesTriggers,
+            case .server(let location) = settings.location
+        {
+            findings.append(hiddenTriggersFinding(table, location, server))
         }
         guard need.removesRows else {
             return findings + [triggerWarning(reach, table)].compactMap { $0 }
@@ -121,13 +126,24 @@ extension TokenTable {
     private func hiddenKeysFinding(
         _ table: CatalogTable, _ location: StoreLocation.Server, _ server: ServerDescription
     ) -> StoreFinding {
-        let right = RequiredPrivileges.seeingKeys
+        let grant = RequiredPrivileges.seeingKeys.grant(to: server.account ?? location.user)
         return StoreFinding(
             .failure(.permission),
             "looking for foreign keys that would spread a removal from \(table.name): the account does "
-                + "not see those of all tables; run "
-                + "\(right.grant(to: server.account ?? location.user)), which lets it see them and "
-                + "change nothing")
+                + "not see those of all tables; run \(grant), which lets it see them and change nothing",
+            grant: grant)
+    }
+
+    private func hiddenTriggersFinding(
+        _ table: CatalogTable, _ location: StoreLocation.Server, _ server: ServerDescription
+    ) -> StoreFinding {
+        let grant = PrivilegeMaker(location.database, connection.dialect)
+            .seeingTriggers(of: table.name).grant(to: server.account ?? location.user)
+        return StoreFinding(
+            .failure(.permission),
+            "looking for triggers of \(table.name), which may take a change back or change other rows: "
+                + "this server shows them only to accounts with the right TRIGGER; run \(grant)",
+            grant: grant)
     }
 
     private func triggerWarning(_ reach: TableReach, _ table: CatalogTable) -> StoreFinding? {

@@ -138,9 +138,10 @@ package struct RequiredPrivileges {
 
     /// The plan for a use of the token table. `database` holds the tables without a qualified name.
     /// `readsTokenMarks` states whether a run that only reads may use `pushsweep_invalid`.
+    /// `showsTriggers` states whether the server shows triggers without a right of their own.
     package init(
         _ need: TableUse, _ layout: TableLayout, _ dialect: SQLDialect, database: String,
-        readsTokenMarks: Bool
+        readsTokenMarks: Bool, showsTriggers: Bool = false
     ) {
         let maker = PrivilegeMaker(database, dialect)
         var rights: [Privilege] = []
@@ -151,6 +152,9 @@ package struct RequiredPrivileges {
                     lock: rows.locks && !need.changesRows(of: layout) ? dialect.sharedLock : ""))
             if rows.marks, let names = layout.markedColumns {
                 rights.append(maker.updating(names, of: layout.table, purpose: "mark rows of"))
+            }
+            if need.changesRows(of: layout) && !showsTriggers {
+                rights.append(maker.seeingTriggers(of: layout.table))
             }
             if rows.inserts {
                 rights.append(maker.inserting(layout.columns, into: layout.table))

@@ -198,7 +198,7 @@ struct SpellingRewriting {
     /// Statements in a form in which no trigger takes them for registrations.
     private func withoutTriggers(_ statements: [String]) -> [String] {
         if isServer {
-            guard layout.hasUpdateTriggers else { return statements }
+            guard layout.mayHaveUpdateTriggers else { return statements }
             return ["SET \(MariaDBConnection.ownMark) = 1"] + statements
                 + ["SET \(MariaDBConnection.ownMark) = NULL"]
         }

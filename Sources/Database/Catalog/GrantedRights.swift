@@ -1,0 +1,140 @@
+// MySQL shows the triggers of a table to accounts with the right TRIGGER on it, and no error to others, so
+// an empty list proves nothing. No statement that changes nothing needs that right alone: so its own list
+// of an account's rights is read, in which those of active roles are added up. An entry that is not
+// understood counts as none.
+
+/// The rights of an account as the lines of SHOW GRANTS list them.
+struct GrantedRights {
+    /// One line: rights that are given or taken, and the tables they are for.
+    private struct Entry {
+        var isRevoked = false
+        var rights: [String] = []
+        var schema = ""
+        var table = ""
+    }
+
+    private let entries: [Entry]
+    private let ignoresCase: Bool
+
+    /// Reads the lines. `ignoresCase` states that the server takes names of tables for equal whatever
+    /// their case.
+    init(_ lines: [String], ignoresCase: Bool = false) {
+        entries = lines.compactMap(Self.entry)
+        self.ignoresCase = ignoresCase
+    }
+
+    /// Whether the account has a right on a table: for itself, for its schema or for all.
+    func include(_ right: String, on table: String, of schema: String) -> Bool {
+        func isFor(_ entry: Entry) -> Bool {
+            guard entry.rights.contains(right) || entry.rights.contains("ALL PRIVILEGES") else {
+                return false
+            }
+            // Only the schema of a right on all its tables is a pattern.
+            return entry.table == "*"
+                ? entry.schema == "*" || Self.fits(word(schema), word(entry.schema))
+                : word(entry.schema) == word(schema) && word(entry.table) == word(table)
+        }
+        let fitting = entries.filter(isFor)
+        // A part that is taken away again is only one of a right on everything.
+        let isTaken = fitting.contains { $0.isRevoked }
+        return fitting.contains { !$0.isRevoked && !(isTaken && $0.schema == "*") }
+    }
+
+    private func word(_ name: String) -> String { ignoresCase ? name.lowercased() : name }
+
+    private static func entry(_ line: String) -> Entry? {
+        let tokens = tokens(line)
+        guard let verb = tokens.first?.text, ["GRANT", "REVOKE"].contains(verb) else { return nil }
+        var entry = Entry(isRevoked: verb == "REVOKE")
+        var depth = 0
+        var words: [String] = []
+        var rest = tokens.dropFirst()
+        while let token = rest.popFirst() {
+            if token.isName { continue }
+            switch token.text {
+            case "(": depth += 1
+            case ")": depth -= 1
+            case _ where depth > 0: break
+            case ",", "ON":
+                entry.rights.append(words.joined(separator: " ").uppercased())
+                words = []
+            default: words.append(token.text)
+            }
+            guard depth == 0 && token.text == "ON" else { continue }
+            let place = Array(rest.prefix(3))
+            guard place.count == 3, place[1].text == "." else { return nil }
+            (entry.schema, entry.table) = (place[0].text, place[2].text)
+            return entry
+        }
+        return nil
+    }
+
+    /// The words, names and signs of a line.
+    private static func tokens(_ line: String) -> [(text: String, isName: Bool)] {
+        var tokens: [(text: String, isName: Bool)] = []
+        var rest = Array(line.unicodeScalars)[...]
+        while let scalar = rest.popFirst() {
+            if scalar == " " { continue }
+            var text = String.UnicodeScalarView()
+            if scalar == "`" || scalar == "\"" {
+                while let next = rest.popFirst() {
+                    if next == scalar {
+                        guard rest.first == scalar else { break }
+                        rest.removeFirst()
+                    }
+                    text.append(next)
+                }
+                tokens.append((String(text), true))
+                continue
+            }
+            text.append(scalar)
+            if scalar.properties.isAlphabetic || scalar == "_" {
+                while let next = rest.first, next.properties.isAlphabetic || next == "_" {
+                    text.append(next)
+                    rest.removeFirst()
+                }
+            }
+            tokens.append((String(text), false))
+        }
+        return tokens
+    }
+
+    /// Whether a name fits a pattern of LIKE.
+    private static func fits(_ name: String, _ pattern: String) -> Bool {
+        fits(Array(name.unicodeScalars)[...], Array(pattern.unicodeScalars)[...])
+    }
+
+    private static func fits(
+        _ name: ArraySlice<Unicode.Scalar>, _ pattern: ArraySlice<Unicode.Scalar>
+    ) -> Bool {
+        guard var sign = pattern.first else { return name.isEmpty }
+        var left = pattern.dropFirst()
+        if sign == "%" {
+            return fits(name, left) || !name.isEmpty && fits(name.dropFirst(), pattern)
+        }
+        let isAny = sign == "_"
+        if sign == "\\", let next = left.popFirst() { sign = next }
+        guard let first = name.first, isAny || first == sign else { return false }
+        return fits(name.dropFirst(), left)
+    }
+}
+
+extension Catalog {
+    /// Whether an account that may change rows of a table sees its triggers, so that an empty list of
+    /// them proves that there are none. MariaDB shows their names to every such account.
+    ///
+    /// - Throws: any failure of a query.
+    package func seesTriggers(of name: TableName) throws(SQLFailure) -> Bool {
+        guard connection.dialect.engine == .mariaDB else { return true }
+        let server = try connection.query(
+            "SELECT VERSION(), COALESCE(?, DATABASE()), @@lower_case_table_names",
+            [name.schema.map(SQLValue.text) ?? .null])
+        guard server.count == 1, let version = server[0, 0].text else { return false }
+        if version.contains("MariaDB") { return true }
+        let lines = try connection.query("SHOW GRANTS")
+        let rights = GrantedRights(
+            (0..<lines.count).map { lines[$0, 0].text ?? "" },
+            ignoresCase: server[0, 2].count != 0)
+        return rights.include("TRIGGER", on: name.name, of: server[0, 1].text ?? "")
+    }
+}

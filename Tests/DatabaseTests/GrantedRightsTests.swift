@@ -1,0 +1,42 @@
+import Testing
+
+@testable import Database
+
+@Suite("Rights as SHOW GRANTS lists them")
+struct GrantedRightsTests {
+    @Test(
+        "a right counts for its table, its schema or all, and nothing that looks like it",
+        arguments: [
+            (["GRANT USAGE ON *.* TO `u`@`%`"], false),
+            (["GRANT SELECT, TRIGGER ON *.* TO `u`@`%`"], true),
+            (["GRANT ALL PRIVILEGES ON `push`.* TO `u`@`%` WITH GRANT OPTION"], true),
+            (["GRANT TRIGGER ON `pu%`.* TO `u`@`%`"], true),
+            (["GRANT TRIGGER ON `pus\\h`.* TO `u`@`%`"], true),
+            (["GRANT TRIGGER ON `p\\_sh`.* TO `u`@`%`"], false),
+            (["GRANT TRIGGER ON `pus_`.* TO `u`@`%`"], true),
+            (["GRANT TRIGGER ON `other`.* TO `u`@`%`"], false),
+            (["GRANT SELECT (`id`, `a ON b`), TRIGGER ON `push`.`devices` TO `u`@`%`"], true),
+            (["GRANT SELECT (`TRIGGER`), UPDATE ON `push`.`devices` TO `u`@`%`"], false),
+            (["GRANT TRIGGER ON `push`.`device_` TO `u`@`%`"], false),
+            (["GRANT TRIGGER ON `push`.`dev``ices` TO `u`@`%`"], false),
+            (["GRANT `TRIGGER`@`%` TO `u`@`%`"], false),
+            (["GRANT PROXY ON ``@`` TO `root`@`localhost` WITH GRANT OPTION"], false),
+            (
+                [
+                    "GRANT SELECT, TRIGGER ON *.* TO `u`@`%`",
+                    "REVOKE TRIGGER ON `push`.* FROM `u`@`%`",
+                ], false
+            ),
+            (
+                [
+                    "GRANT SELECT, TRIGGER ON *.* TO `u`@`%`",
+                    "REVOKE TRIGGER ON `push`.* FROM `u`@`%`",
+                    "GRANT TRIGGER ON `push`.`devices` TO `u`@`%`",
+                ], true
+            ),
+        ])
+    func include(_ lines: [String], _ isGranted: Bool) {
+        let rights = GrantedRights(lines)
+        #expect(rights.include("TRIGGER", on: "devices", of: "push") == isGranted, "\(lines)")
+    }
+}
