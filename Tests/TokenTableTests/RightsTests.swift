@@ -206,10 +206,14 @@ struct RightsTests {
         try account.run(grants)
         let store = try TokenTable(account.settings)
         try store.preflight(.apply(RemovalPolicy()))
-        let progress = try store.apply((0..<30).map { .dead($0, at: start + 60_000) })
+        let progress = try store.apply(
+            (0..<30).map { .dead($0, at: start + 60_000) }, run: "run")
         #expect(progress.counts == OutcomeCounts(applied: 20, unknown: 10))
+        try store.session.record(
+            RunRecord(id: "run", kind: "sweep", started: EpochMilliseconds(start), host: "h"))
         try store.preflight(use)
-        #expect(try store.undo(.run("r")).restored == 20)
+        let undone = try store.undo(.run("run"))
+        #expect(undone.restored == 20, "\(undone)")
     }
 
     @Test("an account that marks cannot delete rows or change tokens")
