@@ -152,7 +152,7 @@ struct RightsTests {
             })
     }
 
-    @Test("triggers that the account may not see are never taken for absent, whatever it is granted")
+    @Test("triggers that the account may not see are never taken for absent")
     func hiddenTriggers() throws {
         let database = try TokenDatabase(.mariaDB)
         try database.createOwnSchema()
