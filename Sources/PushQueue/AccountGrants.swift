@@ -62,6 +62,9 @@ package struct AccountGrants {
             // The users of tokens are found by the layout of the token table.
             add("deliveries", rights(.read, tokens) + rights(.listing, queue, users))
         }
+        if let grants = try? store?.session.groupGrants(to: account), !grants.isEmpty {
+            add("all jobs, on a member of a replication group", grants)
+        }
         if let right = try? store?.session.replicationRight() {
             add(Self.replicaJob, [right.grant(to: account)])
         }

@@ -302,4 +302,30 @@ struct HostChoiceTests {
         let other = ServerIdentity(values: ["b", "1", "2", "p", "d"])
         #expect(!isStandby(.replica(of: "db1", isRunning: true), other: other))
     }
+
+    @Test(
+        "a server outside of its replication group, without the majority, or unseen decides nothing"
+    )
+    func group() {
+        func objection(_ group: GroupMembership) -> SQLFailure? {
+            let standing = ServerStanding(
+                identity: nil, other: nil, isReadOnly: false, replication: .none, galera: nil,
+                group: group)
+            let change = standing.objection(acceptsReplica: true, hasOthers: false)
+            #expect(change == standing.objection(toRowsOlderThan: .replicas))
+            return change
+        }
+        #expect(objection(.member(state: "ONLINE", reachable: 3, of: 3)) == nil)
+        #expect(objection(.member(state: "ONLINE", reachable: 2, of: 3)) == nil)
+        let cut = objection(.member(state: "ONLINE", reachable: 1, of: 2))
+        #expect(cut?.kind == .lost && cut?.message.contains("reaches 1 of 2 members") == true)
+        for state in ["OFFLINE", "RECOVERING", "ERROR"] {
+            let lost = objection(.member(state: state, reachable: 1, of: 1))
+            #expect(
+                lost?.kind == .lost && lost?.message.contains("is \(state) in its group") == true)
+        }
+        let grant = GroupMembership.right.grant(to: "a@%")
+        let unseen = objection(.hidden(grant: grant))
+        #expect(unseen?.kind == .permission && unseen?.message.contains(grant) == true)
+    }
 }

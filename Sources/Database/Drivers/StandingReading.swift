@@ -34,7 +34,8 @@ struct StandingReading {
         let variables = try values(
             "SHOW GLOBAL VARIABLES WHERE Variable_name IN "
                 + "('read_only', 'super_read_only', 'innodb_read_only', 'wsrep_on', "
-                + "'wsrep_provider')")
+                + "'wsrep_provider', 'group_replication_group_name')")
+        let isGrouped = variables["group_replication_group_name"].map { !$0.isEmpty } ?? false
         let isNode =
             variables["wsrep_on"] == "ON" && variables["wsrep_provider"] != GaleraState.noProvider
         let others = outside.union([locking].compactMap { $0 }).filter { $0 != inside }
@@ -43,7 +44,8 @@ struct StandingReading {
             isReadOnly: variables.contains { name, value in
                 name.hasSuffix("read_only") && !["OFF", "0"].contains(value)
             },
-            replication: try replication(), galera: isNode ? try galera() : nil)
+            replication: try replication(), galera: isNode ? try galera() : nil,
+            group: isGrouped ? try group() : nil)
     }
 
     private func identity(_ statement: String) throws(SQLFailure) -> ServerIdentity? {
@@ -88,6 +90,23 @@ struct StandingReading {
         return count == "0"
             ? .hidden(isKnownIdle: true)
             : .replica(of: "a primary that this account may not see", isRunning: true)
+    }
+
+    private func group() throws(SQLFailure) -> GroupMembership {
+        do throws(SQLFailure) {
+            let rows = try connection.query(
+                "SELECT MEMBER_STATE, MEMBER_ID = @@server_uuid FROM "
+                    + GroupMembership.right.table)
+            let states = (0..<rows.count).map { rows[$0, 0].word }
+            let own = (0..<rows.count).first { rows[$0, 1].count == 1 }
+            return .member(
+                state: own.map { states[$0] } ?? "OFFLINE",
+                reachable: states.count { $0 != "UNREACHABLE" }, of: states.count)
+        } catch {
+            guard error.kind == .permission else { throw error }
+            let account = try connection.query("SELECT CURRENT_USER()").scalar?.text ?? ""
+            return .hidden(grant: GroupMembership.right.grant(to: account))
+        }
     }
 
     private func galera() throws(SQLFailure) -> GaleraState {

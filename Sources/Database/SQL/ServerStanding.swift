@@ -52,6 +52,20 @@ package struct GaleraState: Hashable, Sendable {
     static let noProvider = "none"
 }
 
+/// The place of a server in a group of MySQL's Group Replication, as the server itself sees it.
+package enum GroupMembership: Hashable, Sendable {
+    /// It is a member in a state such as `ONLINE` (`OFFLINE` outside of the group), and reaches so many of
+    /// the members that it knows, itself included.
+    case member(state: String, reachable: Int, of: Int)
+    /// The account may not see the members; the grant that lets it.
+    case hidden(grant: String)
+
+    /// The right to see the members. It shows names and states of servers only.
+    static let right = Privilege(
+        purpose: "see the members of the replication group of", privileges: "SELECT",
+        table: "performance_schema.replication_group_members", probe: "")
+}
+
 /// What a server is, for a connection that wants to change rows.
 package struct ServerStanding: Hashable, Sendable {
     /// The server inside of a transaction; nil where it does not say.
@@ -64,6 +78,39 @@ package struct ServerStanding: Hashable, Sendable {
     package let replication: Replication
     /// Its state as a node of a Galera cluster; nil for other servers.
     package let galera: GaleraState?
+    /// Its place in a group of Group Replication; nil where it is configured for none.
+    package var group: GroupMembership?
+}
+
+// A member that was lost comes back as a server by itself: until it has joined again it takes changes, and
+// the group never hears of them. A member without the majority shows rows that may be old. So only a member
+// that is ONLINE and reaches the majority may be asked, and one that cannot be seen is not taken for one.
+
+extension GroupMembership {
+    /// Why rows of this server are not those of the group; nil where they are.
+    var obstacle: SQLFailure? {
+        switch self {
+        case .hidden(let grant):
+            return SQLFailure(
+                kind: .permission, code: Self.denied,
+                message:
+                    "the server is configured for Group Replication, and this account may not see "
+                    + "whether it is a member of its group; run \(grant)", longest: 600)
+        case .member(let state, let reachable, let size):
+            guard state != "ONLINE" || reachable * 2 <= size else { return nil }
+            let place =
+                state == "ONLINE"
+                ? "reaches \(reachable) of \(size) members" : "is \(state) in its group"
+            return SQLFailure(
+                kind: .lost, code: 0,
+                message:
+                    "the server is configured for Group Replication and \(place), so its rows are not "
+                    + "those of the group; let it join (START GROUP_REPLICATION)", longest: 600)
+        }
+    }
+
+    /// ER_TABLEACCESS_DENIED_ERROR.
+    private static let denied = 1_142
 }
 
 /// How old the rows of a server may be, by what it is; from the newest.
@@ -116,6 +163,7 @@ extension ServerStanding {
     }
 
     private var unready: SQLFailure? {
+        if let obstacle = group?.obstacle { return obstacle }
         guard let galera, !galera.isReady || galera.clusterStatus != "Primary" else { return nil }
         return SQLFailure(
             kind: .lost, code: Self.notReady,

@@ -26,7 +26,8 @@ extension DatabaseSession {
         }
         let account = try describe().account ?? server.user
         findings += [role(standing, account, hasOthers), splitting(standing, hasOthers)]
-        findings += [cluster(standing.galera), try spider()].compactMap { $0 }
+        findings += [cluster(standing.galera), group(standing.group), try spider()]
+            .compactMap { $0 }
         return findings
     }
 
@@ -42,6 +43,21 @@ extension DatabaseSession {
             purpose: purpose,
             privileges: isMariaDB ? "REPLICA MONITOR" : "REPLICATION CLIENT", table: "*.*",
             probe: "")
+    }
+
+    /// The GRANT statement for seeing the members of the server's replication group, without which every
+    /// job refuses such a server; empty for other servers. Without `account` it is for that of this
+    /// connection.
+    ///
+    /// - Throws: any failure of asking.
+    package func groupGrants(to account: String? = nil) throws(StoreFailure) -> [String] {
+        let standing = try retries.retrying("asking \(settings.location) for its group") {
+            () throws(SQLFailure) in
+            try connection.standing()
+        }
+        guard standing?.group != nil else { return [] }
+        let own = account == nil ? try describe().account : nil
+        return [account ?? own].compactMap { $0.map(GroupMembership.right.grant(to:)) }
     }
 
     private func role(
@@ -109,6 +125,17 @@ extension DatabaseSession {
                 .failure(.busy), "\(state); it takes no statements until it is Primary")
         }
         return StoreFinding(galera.comment == "Synced" ? .ok : .warning, state)
+    }
+
+    private func group(_ group: GroupMembership?) -> StoreFinding? {
+        guard let group else { return nil }
+        if let obstacle = group.obstacle {
+            let code: StoreFailure.Code = obstacle.kind == .permission ? .permission : .busy
+            return StoreFinding(.failure(code), obstacle.message)
+        }
+        guard case .member(let state, let reachable, let size) = group else { return nil }
+        return StoreFinding(
+            .ok, "member of a replication group: \(state), reaches \(reachable) of \(size) members")
     }
 
     /// What is said of a server with the Spider engine, under which rows are on other servers.

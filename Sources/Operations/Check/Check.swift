@@ -229,6 +229,7 @@ package struct Check {
             report.grants = (try? store.grants(for: policy)) ?? []
             report.grants += (try? store.intakeGrants()) ?? []
             report.grants += (try? store.session.lagGrants()) ?? []
+            report.grants += (try? store.session.groupGrants()) ?? []
             report.grants += (try? store.shardGrants()) ?? []
             try examineQueue(store)
         } catch {
