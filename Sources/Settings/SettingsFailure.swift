@@ -86,7 +86,7 @@ extension SettingsFile.ReadFailure {
                 return problem(
                     "it is larger than \(SettingSize.text(limit)); check that this is the right file"
                 )
-            case .foreign: return problem(refusal.sentence ?? "", .permission)
+            case .foreign, .changeable: return problem(refusal.sentence ?? "", .permission)
             case .notRegular, .failed: return problem(refusal.sentence ?? "")
             }
         }

@@ -105,6 +105,7 @@ extension Settings {
             &problems)
         SettingsRules(resolved, labels: labels).check(&problems)
         resolved.readPassword(&problems)
+        resolved.checkHook(&problems)
         guard problems.all.isEmpty else { throw SettingsFailure(problems: problems.all) }
         return resolved.settings(file: file)
     }
@@ -121,6 +122,21 @@ extension SettingsResolver {
         if text.isEmpty { return "is empty" }
         if text.utf8.contains(0) { return "holds a zero byte" }
         return text.contains(where: \.isNewline) ? "has several lines" : nil
+    }
+
+    /// Refuses a command of `hooks.after-run` whose program others may change. The program is the first
+    /// word of the command where that has a slash; the shell finds any other word itself.
+    func checkHook(_ problems: inout SettingsProblems) {
+        let key = "hooks.after-run"
+        guard case .text(let command)? = values[key] else { return }
+        let program = command.prefix { !" \t;&|<>()'\"$`".contains($0) }
+        guard program.contains("/") else { return }
+        do {
+            try ChangeRights.check(String(program))
+        } catch {
+            guard case .changeable(let sentence) = error else { return }
+            problems.add(place(key), "\(key) \(program): \(sentence)", kind: .permission)
+        }
     }
 
     /// Takes the database password from the password file, unless the environment holds one.
@@ -160,10 +176,10 @@ enum SettingsFile {
         case notText
     }
 
-    /// The text of a settings file.
+    /// The text of a settings file or an ignore file. Only root and this user may be able to change it.
     static func text(_ path: String) throws(ReadFailure) -> String {
         do {
-            return try decoded(GuardedFile.read(path, limit: largest))
+            return try decoded(GuardedFile.readDeciding(path, limit: largest))
         } catch let refusal as GuardedFile.Refusal {
             throw .refused(refusal)
         } catch {

@@ -11,6 +11,9 @@ import Glibc
 //   size    at most the size of such a file
 //   owner   for a secret, this user or root: the owner controls the content and the other readers
 //   mode    for a secret, no access for group and others (mode & 077 = 0), as ssh(1) requires for keys
+//
+// A file that names commands or decisions needs the opposite check: who may change it may run a command
+// as this user. `ChangeRights` looks at the file and at the folders on the way to it.
 
 /// The content of a file, with the owner and mode of its open descriptor.
 package struct GuardedFile: Sendable {
@@ -28,6 +31,8 @@ package struct GuardedFile: Sendable {
         case openToOthers(mode: UInt32)
         /// It has a secret, and belongs to this user number.
         case foreign(owner: UInt32)
+        /// It decides what is done, and others may change it: what is wrong, and the cure.
+        case changeable(String)
         /// The errno of another error.
         case failed(Int32)
     }
@@ -45,6 +50,14 @@ package struct GuardedFile: Sendable {
     /// Reads a file with a secret, of at most `limit` bytes.
     package static func readSecret(_ path: String, limit: Int) throws(Refusal) -> GuardedFile {
         try read(path, limit: limit) { file throws(Refusal) in try file.requirePrivate() }
+    }
+
+    /// Reads a file that decides what is done, of at most `limit` bytes: only root and this user may
+    /// change it, or put another in its place.
+    package static func readDeciding(_ path: String, limit: Int) throws(Refusal) -> GuardedFile {
+        let file = try read(path, limit: limit)
+        try ChangeRights.check(path)
+        return file
     }
 
     /// Checks that a file which a library opens by its path is a regular one.
@@ -103,6 +116,7 @@ extension GuardedFile.Refusal {
             "it holds a secret and belongs to user \(owner); a secret must belong to the user of the run "
                 + "or to root: run chown \(geteuid()) on it, or run as its owner"
         case .failed(let error): "\(TransportFailure.systemMessage(error)); check the path"
+        case .changeable(let sentence): sentence
         case .missing, .denied, .tooLarge, .openToOthers: nil
         }
     }
@@ -166,7 +180,7 @@ package struct CredentialFile {
         case .foreign(let owner):
             return IdentityFailure(
                 .foreign(owner: owner), "reading \(path): \(refusal.sentence ?? "")")
-        case .notRegular:
+        case .notRegular, .changeable:
             return IdentityFailure(.unreadable, "opening \(path): \(refusal.sentence ?? "")")
         case .denied:
             return IdentityFailure(
