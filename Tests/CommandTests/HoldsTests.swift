@@ -198,6 +198,85 @@ struct HoldsTests {
         #expect(try marks(stage) == 500)
     }
 
+    @Test("one of three feeds is discarded by name, and a new digest releases the rest")
+    func discardOne() throws {
+        let stage = try SweepStage(feeds: [
+            .tuples(tuples(0..<500)), .tuples(tuples(500..<540)), .tuples(tuples(540..<545)),
+        ])
+        try stage.database.register(0..<1_000, at: before)
+        for _ in 0..<3 { #expect(try stage.sweep().exit == 3) }
+        let shown = try look(stage)
+        let feeds = try #require(shown["feeds"] as? [String])
+        #expect(feeds.count == 3)
+        let text = try stage.run("holds", "show", feeds[0]).output
+        for feed in feeds { #expect(text.contains("\n  \(feed)\n"), "\(text)") }
+        let discarded = try stage.run(
+            "holds", "discard", feeds[1], "--reason", "mistaken", "--format", "json")
+        #expect(discarded.exit == 0, "\(discarded.error)")
+        #expect(discarded.json["feeds"] as? [String] == [feeds[1]])
+        #expect(discarded.json["held"] as? Int == 2 && discarded.json["pending"] as? Int == 0)
+        let rest = try look(stage)
+        #expect(rest["feeds"] as? [String] == [feeds[0], feeds[2]])
+        #expect(rest["digest"] as? String != shown["digest"] as? String)
+        #expect(try release(stage, shown["digest"]).exit == 64)
+        #expect(try release(stage, rest["digest"]).exit == 0)
+        #expect(try marks(stage) == 505)
+    }
+
+    @Test("when the feed that was stopped is discarded, the next sweep judges those behind it")
+    func discardFirst() throws {
+        let stage = try SweepStage(feeds: [
+            .tuples(tuples(0..<500)), .tuples(tuples(500..<520)), .tuples(tuples(520..<525)),
+        ])
+        try stage.database.register(0..<1_000, at: before)
+        for _ in 0..<3 { #expect(try stage.sweep().exit == 3) }
+        let hold = try #require(try look(stage)["hold"] as? String)
+        let discarded = try stage.run("holds", "discard", hold, "--reason", "wrong file")
+        #expect(discarded.output.contains("2 feeds of the hold wait for the next sweep"))
+        #expect(try stage.sweep().exit == 0)
+        #expect(try marks(stage) == 25)
+    }
+
+    @Test("--all discards every feed of the hold")
+    func discardAll() throws {
+        let stage = try SweepStage(feeds: [.tuples(tuples(0..<500)), .tuples(tuples(500..<520))])
+        try stage.database.register(0..<1_000, at: before)
+        for _ in 0..<2 { #expect(try stage.sweep().exit == 3) }
+        let feeds = try #require(try look(stage)["feeds"] as? [String])
+        let discarded = try stage.run(
+            "holds", "discard", feeds[1], "--all", "--reason", "wrong file", "--format", "json")
+        #expect(discarded.json["feeds"] as? [String] == feeds)
+        #expect(try stage.sweep().exit == 0)
+        #expect(try marks(stage) == 0)
+    }
+
+    @Test("list, show and audit judge a hold again when a feed joins, and when devices come back")
+    func todaysNumbers() throws {
+        let stage = try SweepStage(feeds: [.tuples(tuples(0..<500)), .tuples(tuples(500..<600))])
+        try stage.database.register(0..<1_000, at: before)
+        #expect(try stage.sweep().exit == 3)
+        func list() throws -> [String: Any] {
+            let list = try stage.run("holds", "list", "--format", "json")
+            return try #require((list.json["holds"] as? [[String: Any]])?.first)
+        }
+        #expect((try list()["judgement"] as? String)?.hasPrefix("500 of 1000 ") == true)
+        #expect(try stage.sweep().exit == 3)
+        let joined = try list()
+        #expect(joined["candidates"] as? Int == 600 && joined["tuples"] as? Int == 600)
+        #expect((joined["judgement"] as? String)?.hasPrefix("600 of 1000 ") == true)
+        #expect((joined["cause"] as? String)?.hasPrefix("500 of 1000 ") == true)
+        let text = try stage.run("holds", "list").output
+        #expect(text.contains("600 of 1000 living rows (60.0 %) would become invalid"), "\(text)")
+        let audit = try stage.run("audit", "--format", "json").json
+        let audited = try #require((audit["holds"] as? [[String: Any]])?.first)
+        #expect(audited["candidates"] as? Int == 600)
+        #expect((audited["judgement"] as? String)?.hasPrefix("600 of 1000 ") == true)
+        try stage.database.execute(
+            "UPDATE active_users SET registered_at = ?", [stage.database.time(after)])
+        #expect(try list()["candidates"] as? Int == 0)
+        #expect(try list()["judgement"] == nil)
+    }
+
     @Test("a dry run announces a hold and holds nothing")
     func dryRun() throws {
         let stage = try SweepStage(feeds: [.tuples(tuples(0..<500))])

@@ -154,6 +154,9 @@ struct AuditCSV {
             add("holds", object, entry, "held", hold.held)
             add("holds", object, entry, "cause", hold.cause)
             add("holds", object, entry, "tuples", hold.tuples)
+            add("holds", object, entry, "candidates", hold.candidates)
+            add("holds", object, entry, "living", hold.living)
+            add("holds", object, entry, "judgement", hold.judgement)
             add("holds", object, entry, "decision", hold.decision)
             add("holds", object, entry, "reason", hold.reason)
         }

@@ -62,7 +62,8 @@ extension AuditReport {
                 holds.map { hold in
                     [
                         .text(hold.held.moment), .text("\(hold.app)/\(hold.environment)"),
-                        .text(hold.state), .text(hold.cause), .number(hold.tuples),
+                        .text(hold.state), .text(hold.judgement ?? hold.cause),
+                        .number(hold.tuples),
                         .text(hold.decision ?? "none yet"), .text(hold.reason ?? "none given"),
                     ]
                 }),

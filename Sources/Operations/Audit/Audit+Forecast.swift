@@ -103,7 +103,7 @@ extension Audit {
 }
 
 /// A state folder for one dry run, removed with the object. Its mode is 0700, because it holds tokens.
-private final class TemporaryState {
+final class TemporaryState {
     let path: String
 
     init() throws {

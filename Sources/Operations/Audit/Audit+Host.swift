@@ -32,22 +32,30 @@ extension Audit {
                     }
                     if wish.asOf == nil { try examine(journal) }
                 } catch {
+                    seesHost = false
                     skip("journal in \(folder.path)", error)
                 }
             }
             summarize(runs, now)
         } catch {
+            seesHost = false
             skip("state folder", error)
         }
     }
 
     private mutating func examine(_ journal: EvidenceJournal) throws {
-        for hold in try Holds.holds(in: journal) {
-            report.holds.append(
-                AuditedHold(
-                    app: hold.partition.app, environment: hold.partition.environment,
-                    state: "open", held: hold.since.rfc3339, cause: hold.cause,
-                    tuples: try tuples(of: hold.feeds, in: journal)))
+        let holds = try Holds.holds(in: journal)
+        let today = holds.isEmpty ? [:] : try entries(of: journal)
+        for hold in holds {
+            var entry = AuditedHold(
+                app: hold.partition.app, environment: hold.partition.environment,
+                state: "open", held: hold.since.rfc3339, cause: hold.cause,
+                tuples: try tuples(of: hold.feeds, in: journal))
+            let now = today[hold.id]
+            (entry.candidates, entry.living) = (now?.candidates, now?.living)
+            entry.judgement = now?.judgement
+            if let gap = now?.gap { report.gaps.append("hold \(hold.id): \(gap)") }
+            report.holds.append(entry)
         }
         for found in try journal.quarantinedFeeds() {
             report.quarantine.feeds += 1
@@ -56,6 +64,17 @@ extension Audit {
                 report.quarantine.add(part.reason)
             }
         }
+    }
+
+    /// The holds of a journal with their numbers of today, by name. They are taken from a copy, since
+    /// the tokens of a hold are sorted in its folder.
+    private func entries(of journal: EvidenceJournal) throws -> [String: HoldEntry] {
+        let copy = try TemporaryState()
+        defer { withExtendedLifetime(copy) {} }
+        try journal.copy(into: copy.path)
+        let holds = try Holds.holds(in: EvidenceJournal(in: StateFolder(copy.path)))
+        let entries = holds.map { ($0.id, HoldEntry($0, settings, context)) }
+        return Dictionary(entries, uniquingKeysWith: { first, _ in first })
     }
 
     private func tuples(

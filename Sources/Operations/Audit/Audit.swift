@@ -82,9 +82,11 @@ package struct Audit {
         examineJournals(wish.asOf ?? now)
         listRuns(store)
         if let baseline = wish.baseline { report.changes = report.changes(since: baseline) }
-        report.judge()
+        report.judge(seesHost: seesHost)
     }
 
+    /// Whether nothing of this host that is there stayed unread.
+    var seesHost = true
     /// The period of the history.
     var period: (since: EpochMilliseconds, until: EpochMilliseconds) = (
         EpochMilliseconds(0), EpochMilliseconds(0)

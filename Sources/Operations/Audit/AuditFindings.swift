@@ -10,10 +10,12 @@ extension AuditReport {
     /// Days before the end of a certificate at which it should be renewed.
     static let renewalDays = 30
 
-    /// Adds the findings that follow from the facts, sorts them and writes the headline.
-    mutating func judge() {
+    /// Adds the findings that follow from the facts, sorts them and writes the headline. `seesHost` is
+    /// false where a state folder or a journal is there and could not be read: what is not seen in it
+    /// is not called absent.
+    mutating func judge(seesHost: Bool) {
         // The other parts are known of the present only.
-        if asOf == nil { judgeHolds() }
+        if asOf == nil { judgeHolds(seesHost) }
         judgeSweeps()
         for app in apps {
             judgeCredentials(of: app)
@@ -22,7 +24,7 @@ extension AuditReport {
             judgeQueue(of: app)
             judgeDeep(of: app)
         }
-        if asOf == nil { judgeQuarantine() }
+        if asOf == nil { judgeQuarantine(seesHost) }
         judgeGaps()
         let order = Dictionary(
             uniqueKeysWithValues: AuditSeverity.allCases.enumerated().map { ($1, $0) })
@@ -63,17 +65,26 @@ extension AuditReport {
 
     // MARK: Rules
 
-    private mutating func judgeHolds() {
+    private mutating func judgeHolds(_ seesHost: Bool) {
         let open = holds.filter { $0.state == "open" }
         for hold in open {
             add(
                 AuditFinding(
                     "hold-open", .high, "\(hold.app)/\(hold.environment)",
-                    "a removal of \(hold.tuples.counting("tuple")) waits for a decision since \(hold.held)",
-                    cause: hold.cause,
+                    "a removal of \(hold.tuples.counting("tuple")) waits for a decision since \(hold.held)"
+                        + (hold.candidates.map {
+                            ": \($0) of \(hold.living ?? 0) living rows would become invalid now"
+                        } ?? ""),
+                    cause: hold.judgement ?? hold.cause,
                     cure: "look at it with: pushsweep holds list; then release or discard it"))
         }
-        if open.isEmpty {
+        if !seesHost {
+            add(
+                AuditFinding(
+                    "hold-open", .high, "holds", "whether a removal waits is not known",
+                    cause: "the state folder of this host, or a journal in it, could not be read",
+                    cure: "run the audit as the user who sweeps"))
+        } else if open.isEmpty {
             add(AuditFinding("hold-open", .ok, "holds", "nothing waits for a decision"))
         }
     }
@@ -272,7 +283,7 @@ extension AuditReport {
         }
     }
 
-    private mutating func judgeQuarantine() {
+    private mutating func judgeQuarantine(_ seesHost: Bool) {
         if quarantine.feeds > 0 {
             add(
                 AuditFinding(
@@ -280,7 +291,7 @@ extension AuditReport {
                     "\(quarantine.feeds.counting("feed")) have parts that could not be used",
                     cause: quarantine.reasons.first?.name ?? "",
                     cure: "look at them with: pushsweep quarantine list"))
-        } else {
+        } else if seesHost {
             add(AuditFinding("quarantine", .ok, "quarantine", "nothing is quarantined"))
         }
     }

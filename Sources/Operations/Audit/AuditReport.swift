@@ -326,6 +326,13 @@ package struct AuditedHold: Codable, Hashable, Sendable {
     package var cause: String
     /// Tuples that it has.
     package var tuples: Int
+    /// Living rows that would become invalid now; absent, as the next two, once it is decided and where
+    /// it is not known.
+    package var candidates: Int?
+    /// Living rows of the app and environment now.
+    package var living: Int?
+    /// What the guard says of all its feeds together now; absent where it would not stop them.
+    package var judgement: String?
     /// Who decided, and when; absent while it is open.
     package var decision: String?
     /// The reason that was given with the decision.

@@ -83,41 +83,62 @@ package struct Holds {
     /// The hold of a feed, by the feed's name or its beginning.
     ///
     /// - Throws: `RunFailure` with exit 64 when no hold matches, or more than one.
-    package func hold(of feed: String) throws -> Hold {
+    package func hold(of feed: String) throws -> Hold { try found(feed).hold }
+
+    /// A held feed with its hold, by the feed's name or its beginning, as `holds show` prints it.
+    ///
+    /// - Throws: `RunFailure` with exit 64 when no held feed matches, or more than one.
+    private func found(_ feed: String) throws -> (hold: Hold, feeds: [CapturedFeed]) {
         guard let beginning = NameBeginning(feed) else {
             throw RunFailure(
                 .usage, .state,
                 "looking for the hold \(SettingText.quoted(feed)): \(NameBeginning.refusal); see: "
                     + "pushsweep holds list")
         }
-        let matching = try all().filter { hold in
-            hold.feeds.contains { beginning.begins($0.id) }
+        let matching = try all().compactMap { hold in
+            let feeds = hold.feeds.filter { beginning.begins($0.id) }
+            return feeds.isEmpty ? nil : (hold, feeds)
         }
-        guard let hold = matching.first, matching.count == 1 else {
+        guard let only = matching.first, matching.count == 1 else {
             throw RunFailure(
                 .usage, .state,
                 "looking for the hold \(feed.prefix(40)): "
                     + (matching.isEmpty ? "nothing of this name is held" : "several begin so")
                     + "; see: pushsweep holds list")
         }
-        return hold
+        return only
     }
 
-    /// Discards a hold and stores the reason. Its feeds stay in the journal for 30 days and can be
-    /// replayed until then.
+    /// Discards a held feed, or with `whole` all feeds of its hold, and stores the reason. What is
+    /// discarded stays in the journal for 30 days and can be replayed until then. The other feeds stay
+    /// held; where the feed that the guard stopped is discarded they become pending, and the guard
+    /// judges them in the next sweep.
+    ///
+    /// - Throws: `RunFailure` with exit 64 when no held feed has the name, or several begin so.
     package func discard(
-        _ hold: Hold, because reason: String, _ context: RunContext
+        _ feed: String, whole: Bool, because reason: String, _ context: RunContext
     ) throws -> DiscardReport {
+        let (hold, named) = try found(feed)
+        guard whole || named.count == 1 else {
+            throw RunFailure(
+                .usage, .state,
+                "discarding the held feed \(feed.prefix(40)): several begin so; name one whole: "
+                    + "pushsweep holds show \(hold.id)")
+        }
+        let feeds = whole ? hold.feeds : named
         let run = UUID().uuidString.lowercased()
         try main.beginRun(run, kind: "discard", by: context.operator, at: context.now())
-        for feed in hold.feeds {
+        for feed in feeds {
             try hold.journal.close(feed.id, as: .discarded, cause: reason, at: context.now())
         }
-        let report = DiscardReport(
+        var report = DiscardReport(
             run: run, hold: hold.id, app: hold.partition.app,
-            environment: hold.partition.environment, feeds: hold.feeds.map(\.id), reason: reason,
+            environment: hold.partition.environment, feeds: feeds.map(\.id), reason: reason,
             heldSince: hold.since.rfc3339, heldCause: hold.cause)
         try hold.journal.releaseFollowers()
+        let others = Set(hold.feeds.map(\.id)).subtracting(report.feeds)
+        report.held = try hold.journal.feeds(.held).count { others.contains($0.id) }
+        report.pending = others.count - (report.held ?? 0)
         try main.endRun(run, exit: 0, summary: report.jsonLine, at: context.now())
         return report
     }
@@ -208,15 +229,26 @@ package struct DiscardReport: PrintedLines, Codable, Hashable, Sendable {
     package let heldSince: String?
     /// Why it was held, in one sentence; absent in records of older versions.
     package let heldCause: String?
+    /// Feeds of the hold that stay held; absent in records of older versions.
+    package var held: Int?
+    /// Feeds of the hold that the next sweep judges; absent in records of older versions.
+    package var pending: Int?
     /// The exit code.
     package var exit: Int32 = 0
 
     /// The report as text for people.
     package var lines: [String] {
-        [
+        var lines = [
             "\(app)/\(environment): \(feeds.count.counting("held feed")) discarded; within 30 days: "
-                + "pushsweep replay --feed \(hold)"
+                + "pushsweep replay --feed \(feeds.first ?? hold)"
         ]
+        if let held, held > 0 {
+            lines.append("\(held.counting("feed")) of the hold stay held: pushsweep holds list")
+        }
+        if let pending, pending > 0 {
+            lines.append("\(pending.counting("feed")) of the hold wait for the next sweep")
+        }
+        return lines
     }
 }
 

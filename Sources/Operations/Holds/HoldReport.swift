@@ -25,6 +25,28 @@ package struct HoldEntry: PrintedLines, Codable, Hashable, Sendable {
     package let feeds: [String]
     /// Number of bytes of all feeds.
     package let bytes: Int
+    /// Tuples of all feeds; absent, as the next three, where they are not known.
+    package private(set) var tuples: Int?
+    /// Living rows that would become invalid now.
+    package private(set) var candidates: Int?
+    /// Living rows of the app and environment now.
+    package private(set) var living: Int?
+    /// What the guard says of all feeds together now; absent where it would not stop them.
+    package private(set) var judgement: String?
+    /// Why today's numbers are not known; absent where they are.
+    package private(set) var gap: String?
+
+    /// Describes a hold, with its numbers of today.
+    package init(_ hold: Hold, _ settings: Settings, _ context: RunContext) {
+        self.init(hold)
+        do {
+            let report = try HoldPreview(hold, settings, context).report()
+            (tuples, candidates, living) = (report.tuples, report.candidates, report.living)
+            judgement = report.judgement
+        } catch {
+            gap = "\(RunFailure.wrapping(error, at: .store))"
+        }
+    }
 
     /// Describes a hold.
     package init(_ hold: Hold) {
@@ -44,8 +66,17 @@ package struct HoldEntry: PrintedLines, Codable, Hashable, Sendable {
         [
             "\(hold) \(app)/\(environment) from \(sources.joined(separator: ", ")), since \(since): "
                 + "\(feeds.count.counting("feed")), \(bytes.counting("byte"))",
-            "  \(cause)",
+            "  \(judgement ?? cause)",
+            "  now: \(gap.map { "not known: \($0)" } ?? today)",
         ]
+    }
+
+    private var today: String {
+        let (candidates, living) = (candidates ?? 0, living ?? 0)
+        let share = HoldReport.share(candidates, of: living)
+        return "\(candidates) of \(living) living rows\(share) would become invalid, by "
+            + (tuples ?? 0).counting("tuple")
+            + (judgement == nil ? "; the guard would not stop them now" : "")
     }
 }
 
@@ -56,8 +87,10 @@ package struct HoldList: PrintedLines, Codable, Hashable, Sendable {
     /// The exit code.
     package var exit: Int32 = 0
 
-    /// Makes the list of some holds.
-    package init(_ holds: [Hold]) { self.holds = holds.map(HoldEntry.init) }
+    /// Makes the list of some holds, with their numbers of today.
+    package init(_ holds: [Hold], _ settings: Settings, _ context: RunContext) {
+        self.holds = holds.map { HoldEntry($0, settings, context) }
+    }
 
     /// The list as text for people.
     package var lines: [String] {
@@ -107,6 +140,8 @@ package struct HoldReport: PrintedLines, Encodable, Hashable, Sendable {
     package var living = 0
     /// The tuples by outcome of a release now. Rows that could not be removed count as refused.
     package var outcome = OutcomeCounts()
+    /// What the guard says of all feeds together now; absent where it would not stop them.
+    package var judgement: String?
     /// The tokens by age of their evidence.
     package var ages: [Age]
     /// Some of the tokens, redacted.
@@ -117,7 +152,8 @@ package struct HoldReport: PrintedLines, Encodable, Hashable, Sendable {
     let taken: EpochMilliseconds
 
     private enum CodingKeys: String, CodingKey {
-        case action, digest, tuples, quarantined, tokens, candidates, living, ages, sample, exit
+        case action, digest, tuples, quarantined, tokens, candidates, living, judgement, ages
+        case sample, exit
     }
 
     /// Writes the list entry and the details into one JSON object.
@@ -132,6 +168,7 @@ package struct HoldReport: PrintedLines, Encodable, Hashable, Sendable {
         ] {
             try object.encode(number, forKey: key)
         }
+        try object.encodeIfPresent(judgement, forKey: .judgement)
         try outcome.encode(to: encoder)
         try object.encode(ages, forKey: .ages)
         try object.encode(sample, forKey: .sample)
@@ -159,13 +196,15 @@ package struct HoldReport: PrintedLines, Encodable, Hashable, Sendable {
                 + "since \(entry.since): \(entry.feeds.count.counting("feed")), "
                 + "\(tuples.counting("tuple")), \(tokens.counting("token"))",
             "cause: \(entry.cause)",
-            "now: \(candidates) of \(living) living rows\(share) would become invalid (\(action)); of the "
+            "now: \(candidates) of \(living) living rows\(Self.share(candidates, of: living)) would become invalid (\(action)); of the "
                 + "tuples \(outcome.applied) are about them, \(outcome.already) about invalid rows, "
                 + "\(outcome.newer) about tokens that registered again, "
                 + "\(outcome.unknown) about unknown tokens, "
                 + "\(quarantined) are quarantined",
-            "said to be dead:",
+            "judged again: \(judgement ?? "the guard would not stop it now")",
         ]
+        if entry.feeds.count > 1 { lines += ["feeds:"] + entry.feeds.map { "  \($0)" } }
+        lines.append("said to be dead:")
         let most = ages.map(\.tokens).max() ?? 0
         for age in ages where age.tokens > 0 {
             let bar = String(repeating: "#", count: max(1, age.tokens * 40 / max(1, most)))
@@ -176,12 +215,18 @@ package struct HoldReport: PrintedLines, Encodable, Hashable, Sendable {
         lines += [
             "digest: \(digest)",
             "to apply exactly this:  pushsweep holds release \(digest)",
-            "to drop it:             pushsweep holds discard \(entry.hold) --reason TEXT",
+            "to drop \(entry.feeds.count > 1 ? "one feed:" : "it:      ")       pushsweep holds discard "
+                + "\(entry.feeds.count > 1 ? "FEED" : entry.hold) --reason TEXT",
         ]
+        if entry.feeds.count > 1 {
+            lines.append(
+                "to drop all of it:      pushsweep holds discard \(entry.hold) --all --reason TEXT")
+        }
         return lines
     }
 
-    private var share: String {
+    /// A share of the living rows in brackets, to follow their number.
+    fileprivate static func share(_ candidates: Int, of living: Int) -> String {
         guard living > 0 else { return "" }
         let tenths = (candidates * 1_000 + living / 2) / living
         return " (\(tenths / 10).\(tenths % 10) %)"
@@ -227,6 +272,7 @@ package struct HoldPreview {
         let table = try EvidenceTable(in: hold.journal.folder, named: "scratch-holds")
         let digest = try HoldDigest(
             hold.partition, policy, terms: store.terms(of: app.storedPartition))
+        var outOfBounds = 0
         for feed in hold.feeds {
             let decoded = try FeedDecoding.decode(feed, in: hold.journal)
             report.digest = try digest.take(decoded) { item in
@@ -234,11 +280,14 @@ package struct HoldPreview {
             }
             report.tuples += decoded.books.tuples
             report.quarantined += decoded.books.quarantined
+            outOfBounds += decoded.outOfBounds
         }
         let evidence = try table.seal()
         report.tokens = evidence.tokens
         try survey(evidence, into: &report)
         try compare(evidence, with: app.storedPartition, in: store, into: &report)
+        report.judgement = try judge(
+            report, evidence, outOfBounds, in: app.storedPartition, of: store)
         return report
     }
 
@@ -258,6 +307,25 @@ package struct HoldPreview {
                 place += 1
             }
         }
+    }
+
+    /// What the guard says of all feeds of the hold together. A feed that another cause holds is not
+    /// judged.
+    private func judge(
+        _ report: HoldReport, _ evidence: SortedEvidence, _ outOfBounds: Int,
+        in partition: Partition, of store: TokenTable
+    ) throws -> String? {
+        guard hold.gate != nil, report.outcome.total > 0 else { return nil }
+        var proposal = RemovalProposal(
+            candidates: report.candidates, counts: report.outcome, tuples: report.tuples,
+            outOfBounds: outOfBounds, tokens: report.tokens, deletes: policy.action == .delete)
+        if hold.feeds.allSatisfy({ $0.kind == .feedback }) {
+            proposal.tokensAtOneTime = try evidence.tokensAtOneTime()
+        }
+        let living = report.living
+        return try RemovalGuard(GuardLimits(settings.guardLimits)).cause(
+            toHold: proposal, after: store.removals(from: partition)
+        ) { _ throws(StoreFailure) in living }.map { "\($0)" }
     }
 
     private func compare(

@@ -21,7 +21,8 @@ struct HoldsCommand: ParsableCommand {
             commandName: "list",
             abstract: "List the holds with their causes.",
             discussion: """
-                Ends with 0 whether or not something is held.
+                Compares every hold with the table and judges it again, as it is today. Where the table \
+                cannot be read the list says so. Ends with 0 whether or not something is held.
 
                 \(HelpText.exitStatus)
                 """)
@@ -29,9 +30,10 @@ struct HoldsCommand: ParsableCommand {
         @OptionGroup var common: CommonOptions
 
         func run() throws {
-            try common.finish { _ in
-                let list = HoldList(try Holds(state: common.settings().state).all())
-                common.print(list)
+            try common.finish { context in
+                let settings = try common.settings()
+                let holds = try Holds(state: settings.state).all()
+                common.print(HoldList(holds, settings, context))
                 return .done
             }
         }
@@ -112,8 +114,11 @@ struct HoldsCommand: ParsableCommand {
     struct Discard: ParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "discard",
-            abstract: "Drop a hold: no row changes.",
+            abstract: "Drop a held feed: no row changes.",
             discussion: """
+                Drops the feed that is named, or with --all every feed of its hold. The others stay held, \
+                or wait for the next sweep where the feed that the guard stopped is dropped.
+
                 The bytes stay in the journal for 30 days, as those of applied feeds do. Until then \
                 pushsweep replay --feed takes the decision back; the guard judges the feed again.
 
@@ -121,8 +126,10 @@ struct HoldsCommand: ParsableCommand {
                 """)
 
         @OptionGroup var common: CommonOptions
-        @Argument(help: "The hold's name, or at least four characters of it, from holds list.")
+        @Argument(help: "The feed's name, or at least four characters of it, from holds show.")
         var id: String
+        @Flag(name: .long, help: "Drop every feed of the hold.")
+        var all = false
         @Option(
             name: .long,
             help: ArgumentHelp("The reason, for the record; one line.", valueName: "text"))
@@ -136,8 +143,7 @@ struct HoldsCommand: ParsableCommand {
             try common.finish { context in
                 let settings = try common.settings()
                 let holds = try Holds(state: settings.state)
-                let report = try holds.discard(
-                    holds.hold(of: id), because: reason, context)
+                let report = try holds.discard(id, whole: all, because: reason, context)
                 common.print(report)
                 try holds.write(MetricsPlan(settings))
                 return .done
