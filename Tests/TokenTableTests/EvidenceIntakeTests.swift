@@ -116,16 +116,23 @@ struct EvidenceIntakeTests {
     }
 
     @Test(
-        "an account with INSERT alone can report, and nothing else",
+        "an account with the documented grant can report, and nothing else: it cannot choose a number",
         arguments: TestEngine.available.filter { $0 == .mariaDB })
     func insertAlone(_ engine: TestEngine) throws {
         let database = try Self.database(engine, rows: 0)
+        let page = try String(
+            contentsOf: URL(fileURLWithPath: #filePath).deletingLastPathComponent()
+                .appending(path: "../../docs/evidence.md"), encoding: .utf8)
+        let found = try #require(page.firstMatch(of: /GRANT INSERT[^;]*/))
+        let grant = String(found.output)
         let server = try #require(MariaDBServer.fromEnvironment)
         let admin = try server.connection()
         let name = "u" + UUID().uuidString.lowercased().filter { $0 != "-" }.prefix(12)
         try admin.run("CREATE USER '\(name)'@'%' IDENTIFIED BY 'p'")
         defer { try? admin.run("DROP USER '\(name)'@'%'") }
-        try admin.run("GRANT INSERT ON \(database.name).pushsweep_evidence TO '\(name)'@'%'")
+        try admin.run(
+            grant.replacing("'sender'", with: "'\(name)'").replacing(
+                "push.", with: "\(database.name)."))
         let settings = server.settings(database: database.name, user: name, password: "p")
         guard case .server(let address) = settings.location else { return }
         let connection = MariaDBConnection(address, settings)
@@ -133,9 +140,29 @@ struct EvidenceIntakeTests {
         _ = try connection.execute(
             "INSERT INTO pushsweep_evidence (app, device_token, timestamp_ms) VALUES (?, ?, ?)",
             [.text("chat"), .text("c9d4"), .integer(1_700_000_000_000)])
-        #expect(throws: SQLFailure.self) {
-            try connection.query("SELECT * FROM pushsweep_evidence")
+        for refused in [
+            "SELECT * FROM pushsweep_evidence",
+            "INSERT INTO pushsweep_evidence (id, app, device_token) VALUES (9223372036854775807, 'a', 'b')",
+        ] {
+            #expect(throws: SQLFailure.self) { try connection.query(refused) }
         }
         #expect(try Self.waiting(database) == 1)
+    }
+
+    @Test(
+        "a row with the highest number is told of after it was taken, until the statement has run",
+        arguments: TestEngine.available)
+    func exhaustion(_ engine: TestEngine) throws {
+        let database = try Self.database(engine, rows: 2)
+        let intake = EvidenceIntake(try database.store())
+        #expect(try intake.exhaustion() == nil)
+        try database.execute(
+            "INSERT INTO pushsweep_evidence (id, app, device_token) "
+                + "VALUES (9223372036854775807, 'chat', 'zz')")
+        try database.execute("DELETE FROM pushsweep_evidence")
+        let sentence = try #require(try intake.exhaustion())
+        let cure = try #require(sentence.firstMatch(of: /run: ([^;]*);/)).output.1
+        try database.execute(String(cure))
+        #expect(try intake.exhaustion() == nil)
     }
 }

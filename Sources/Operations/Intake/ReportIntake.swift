@@ -50,6 +50,11 @@ struct ReportIntake {
     /// Whether other senders report in this database.
     func hasTable() throws -> Bool { try table.visibility() == .readable }
 
+    /// Warns where the numbers of the table are used up, so that nothing can be reported any more.
+    func warnOfExhaustion() throws {
+        if let sentence = try table.exhaustion() { context.log.warning("\(sentence)") }
+    }
+
     /// Takes the next rows, at most `limit`. Returns the names of their feeds, and the counts; nil when no
     /// row waits. Where the server refuses a transaction with so many rows, the limit is halved. After a
     /// failure that passes, such as a node that is gone, the database is asked whether the rows changed

@@ -250,6 +250,7 @@ package struct Sweep: RecordedRun {
                 }
                 if taken.counts.reports < limit { break }
             }
+            try intake.warnOfExhaustion()
             return true
         } catch {
             let failure = RunFailure.wrapping(error, at: .store)

@@ -60,6 +60,42 @@ package struct EvidenceIntake {
         }
     }
 
+    /// The number that is near the end of `id`: half of all numbers. A sender that inserts a number of its
+    /// own can reach it with one row, the count of the rows never does.
+    private static let exhausted: UInt64 = 1 << 62
+
+    /// Why no sender can insert for long, and the statement that mends it; nil where there are numbers
+    /// left. Taking the rows does not bring their numbers back.
+    ///
+    /// - Throws: any failure of a query.
+    package func exhaustion() throws(StoreFailure) -> String? {
+        let table = PushsweepTable.evidence.name
+        let isServer = connection.dialect.engine == .mariaDB
+        let used = try session.retries.retrying("reading the numbers of \(table)") {
+            () throws(SQLFailure) -> UInt64 in
+            // information_schema has the number of a day ago on MySQL.
+            let answer = try connection.query(
+                isServer
+                    ? "SHOW CREATE TABLE \(table)"
+                    : "SELECT '', ' AUTO_INCREMENT=' || seq FROM sqlite_sequence "
+                        + "WHERE name = '\(table)'")
+            guard answer.count > 0, let text = answer[0, 1].text,
+                let start = text.ranges(of: ") ENGINE").last?.lowerBound ?? text.indices.first,
+                let found = text[start...].firstMatch(of: /\sAUTO_INCREMENT=(\d+)/)
+            else { return 0 }
+            return UInt64(found.1) ?? .max
+        }
+        guard used >= Self.exhausted else { return nil }
+        let cure =
+            isServer
+            ? "ALTER TABLE \(table) AUTO_INCREMENT = 1"
+            : "UPDATE sqlite_sequence SET seq = 0 WHERE name = '\(table)'"
+        return
+            "a sender inserted a row with a number of its own into \(table), so its numbers are used up "
+            + "and no sender can insert: once a sweep has taken the rows, as an administrator run: "
+            + "\(cure); grant senders INSERT on columns without id (docs/evidence.md)"
+    }
+
     /// Some of the waiting rows, without taking them: those after a number, in the order of their
     /// numbers.
     ///

@@ -53,6 +53,9 @@ extension TokenTable {
         var findings = [
             StoreFinding(.ok, "reports of other senders that wait: \(try intake.waiting())")
         ]
+        if let sentence = try intake.exhaustion() {
+            findings.append(StoreFinding(.warning, sentence))
+        }
         if let plan = intakePrivileges {
             let account = try session.describe().account ?? ""
             findings += try rightsFindings(plan, account).filter { $0.severity != .ok }
