@@ -182,7 +182,7 @@ final class PrivateFolder: Sendable {
     }
 
     /// The failure to open a folder. When it belongs to another user, the failure names that user.
-    private static func failure(_ path: String, _ cause: Int32) -> JournalFailure {
+    static func failure(_ path: String, _ cause: Int32) -> JournalFailure {
         var facts = stat()
         switch cause {
         case EACCES where stat(path, &facts) == 0 && facts.st_uid != geteuid():

@@ -101,9 +101,10 @@ extension EvidenceJournal {
 
     /// The last run of a kind that has a report and was no dry run, and the end of the last of these
     /// runs that ended with 0; nil when there is none. "Last" is by order of insertion and does not
-    /// depend on the clock.
+    /// depend on the clock. A success that ended later than `limit` does not count: the clock was wrong
+    /// then, or is wrong now.
     package func lastRun(
-        _ kind: String
+        _ kind: String, successUntil limit: EpochMilliseconds = EpochMilliseconds(.max)
     ) throws(JournalFailure) -> (run: RunEntry, succeeded: EpochMilliseconds?)? {
         func last(_ condition: String) -> String {
             """
@@ -116,8 +117,9 @@ extension EvidenceJournal {
                 let run = try Row.fetchOne(db, sql: last(""), arguments: [kind])
                     .map(RunEntry.init)
             else { return nil }
-            let success = try Row.fetchOne(db, sql: last("AND exit = 0"), arguments: [kind])
-                .map(RunEntry.init)
+            let success = try Row.fetchOne(
+                db, sql: last("AND exit = 0 AND ended <= ?"), arguments: [kind, limit.rawValue]
+            ).map(RunEntry.init)
             return (run, success?.ended)
         }
     }

@@ -59,7 +59,7 @@ package enum SenderFolders {
     ///
     /// - Throws: the failure to open one.
     package static func readable(in state: String) throws(JournalFailure) -> [StateFolder]? {
-        guard access(state, F_OK) == 0 else { return nil }
+        guard try StateFolder.exists(state) else { return nil }
         return [StateFolder(visiting: try PrivateFolder(state))] + (try visited(in: state))
     }
 
@@ -80,16 +80,17 @@ package enum SenderFolders {
     /// The folders that a run may read beside its own: the state folder and those of its senders.
     /// Nothing in them may be changed. A run that has no folder of its own gives nil.
     ///
-    /// - Returns: the folders with the senders' numbers, and how many cannot be read.
+    /// - Returns: the folders with the senders' numbers, and the failures to read others.
     package static func neighbours(
         of own: StateFolder? = nil, in state: String
-    ) -> (folders: [(folder: StateFolder, sender: Int?)], unreadable: Int) {
+    ) -> (folders: [(folder: StateFolder, sender: Int?)], unreadable: [JournalFailure]) {
         var folders: [(StateFolder, Int?)] = []
-        var unreadable = 0
-        for number in 0...most {
+        var unreadable: [JournalFailure] = []
+        search: for number in 0...most {
             guard (number == 0 ? state : path(number, in: state)) != own?.path else { continue }
             do throws(JournalFailure) {
                 if number == 0 {
+                    guard try StateFolder.exists(state) else { break search }
                     folders.append((StateFolder(visiting: try PrivateFolder(state)), nil))
                 } else if let above = try above(in: state),
                     let folder = try folder(number, in: above)
@@ -97,7 +98,9 @@ package enum SenderFolders {
                     folders.append((StateFolder(visiting: folder), number))
                 }
             } catch {
-                unreadable += 1
+                unreadable.append(error)
+                // What hides the state folder hides those in it.
+                if number == 0 { break search }
             }
         }
         return (folders, unreadable)
@@ -116,7 +119,7 @@ package enum SenderFolders {
 
     /// The folder that contains the senders' folders; nil when no sender has run.
     private static func above(in state: String) throws(JournalFailure) -> PrivateFolder? {
-        guard access(state, F_OK) == 0 else { return nil }
+        guard try StateFolder.exists(state) else { return nil }
         let folder = try PrivateFolder(state)
         return folder.has(name) ? try PrivateFolder(name, in: folder) : nil
     }

@@ -55,11 +55,25 @@ package final class StateFolder {
     /// - Throws: `permission` when other users can read or change the folder's content, with the
     ///   command that fixes it; `cannotCreate` when the path is not a folder.
     package static func examine(_ path: String) throws(JournalFailure) {
-        guard access(path, F_OK) == 0 || errno != ENOENT else {
-            return try ParentFolders.check(toNew: path)
-        }
+        guard try exists(path) else { return try ParentFolders.check(toNew: path) }
         let folder = try PrivateFolder(path)
         for name in ["lock", identityName, journalName] { try folder.check(name) }
+    }
+
+    /// Whether there is a state folder. It is absent only where this user could have seen it: one that a
+    /// folder above hides may hold anything, such as an open hold.
+    ///
+    /// - Throws: `permission` where a folder above hides it; `cannotCreate` for a link that leads
+    ///   nowhere, or when the system cannot tell.
+    package static func exists(_ path: String) throws(JournalFailure) -> Bool {
+        var facts = stat()
+        if stat(path, &facts) == 0 { return true }
+        let cause = errno
+        // A link without a target may be the way to a volume that is not mounted.
+        guard cause == ENOENT, lstat(path, &facts) != 0 else {
+            throw PrivateFolder.failure(path, cause)
+        }
+        return false
     }
 
     /// Makes a state folder if there is none, and checks an existing one as a run would.
@@ -142,7 +156,7 @@ package final class StateFolder {
 
     /// Opens a folder; creates it for its owner alone if it is missing.
     static func made(_ path: String) throws(JournalFailure) -> PrivateFolder {
-        if access(path, F_OK) != 0, errno == ENOENT { try ParentFolders.check(toNew: path) }
+        if try !exists(path) { try ParentFolders.check(toNew: path) }
         try create(path)
         let folder = try PrivateFolder(path)
         // Until the folder has an identity file, the run that created the folder may have ended

@@ -156,6 +156,19 @@ struct EvidenceJournalTests {
         #expect(try journal.lastRun("sweep")?.succeeded == noon.advanced(by: 1))
     }
 
+    @Test("a success in the future counts only where it is asked for")
+    func futureSuccess() throws {
+        let journal = try EvidenceJournal(in: StateFolder(state))
+        for (id, offset) in [("early", Int64(1)), ("ahead", 9_000)] {
+            try journal.beginRun(id, kind: "sweep", at: noon.advanced(by: offset))
+            try journal.endRun(id, exit: 0, summary: "{}", at: noon.advanced(by: offset))
+        }
+        #expect(try journal.lastRun("sweep")?.succeeded == noon.advanced(by: 9_000))
+        let limited = try journal.lastRun("sweep", successUntil: noon.advanced(by: 10))
+        #expect(limited?.succeeded == noon.advanced(by: 1))
+        #expect(limited?.run.id == "ahead")
+    }
+
     @Test("the journal remembers runs with their exit code and summary")
     func runs() throws {
         let journal = try EvidenceJournal(in: StateFolder(state))

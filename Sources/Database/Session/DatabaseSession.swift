@@ -223,15 +223,18 @@ extension DatabaseSession {
 
 extension DatabaseSession {
     /// The end of the last run of a kind in `pushsweep_run` that ended with 0; nil where there is none, or the account may
-    /// not read it. Only runs that changed something are recorded there.
-    package func lastRecordedRun(of kind: String) throws(StoreFailure) -> EpochMilliseconds? {
+    /// not read it. Only runs that changed something are recorded there. A run that ended later than `limit` does not
+    /// count: a clock was wrong then, or is wrong now.
+    package func lastRecordedRun(
+        of kind: String, until limit: EpochMilliseconds
+    ) throws(StoreFailure) -> EpochMilliseconds? {
         guard try canRead("pushsweep_run", "kind, ended, counts") else { return nil }
         let time = connection.dialect.ownTime("ended")
         return try retries.retrying("looking for the last \(kind) in pushsweep_run") {
             () throws(SQLFailure) in
             let rows = try connection.query(
-                "SELECT MAX(ended) FROM pushsweep_run WHERE kind = ? AND counts LIKE ?",
-                [.text(kind), .text(#"%"exit":0,%"#)])
+                "SELECT MAX(ended) FROM pushsweep_run WHERE kind = ? AND counts LIKE ? AND ended <= ?",
+                [.text(kind), .text(#"%"exit":0,%"#), time.value(limit)])
             return time.mark(rows[0, 0])
         }
     }

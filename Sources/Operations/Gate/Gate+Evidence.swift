@@ -11,10 +11,13 @@ import TokenTable
 extension Gate {
     mutating func examineEvidence(_ store: TokenTable) throws {
         var successes: [EpochMilliseconds] = []
+        let latest = context.now().advanced(by: Self.most)
         var pending = 0
         for journal in journals() {
             do throws(JournalFailure) {
-                for file in try journal.damagedFiles { addUnreadable(journal.folder.damage(file)) }
+                for file in try journal.damagedFiles {
+                    addUnreadable(.medium, journal.folder.damage(file))
+                }
                 pending += try journal.feeds(.pending, .reading, .taking).count {
                     $0.partition == plan.partition
                 }
@@ -31,11 +34,12 @@ extension Gate {
                         "\(doubtful.counting("feed")) with bytes that are no evidence",
                         cure: "look at them with: pushsweep quarantine list")
                 }
-                if let success = try journal.lastRun("sweep")?.succeeded {
-                    successes.append(success)
-                }
+                successes += [
+                    try journal.lastRun("sweep", successUntil: latest)?.succeeded,
+                    try journal.lastRun("sweep")?.succeeded,
+                ].compactMap { $0 }
             } catch {
-                addUnreadable("\(error)")
+                addUnreadable(.high, "\(error)")
             }
         }
         let intake = EvidenceIntake(store)
@@ -47,44 +51,50 @@ extension Gate {
                     + "\(rows.counting("row")) of pushsweep_evidence",
                 cure: "run preflight without --read-only, or a sweep")
         }
-        if let recorded = try store.session.lastRecordedRun(of: "sweep") {
-            successes.append(recorded)
+        for limit in [latest, Self.farthest] {
+            let recorded = try store.session.lastRecordedRun(of: "sweep", until: limit)
+            successes += [recorded].compactMap { $0 }
         }
-        noteSweep(successes.max())
+        noteSweep(successes.filter { $0 <= latest }.max(), future: successes.max())
     }
 
-    private mutating func addUnreadable(_ message: String) {
+    /// High where something could not be seen: a hold may be in it. Medium where a damaged file was set
+    /// aside, and a run has begun a new one.
+    private mutating func addUnreadable(_ severity: GateSeverity, _ message: String) {
         add(
-            .unreadableState, .medium, plan.settings.state, message,
-            cure: "run: pushsweep check")
+            .unreadableState, severity, plan.settings.state, message,
+            cure: "run preflight as the user who sweeps, or: pushsweep check")
     }
 
     /// The journals of the state folder and its senders.
     private mutating func journals() -> [EvidenceJournal] {
-        let state = plan.settings.state
         // A container without a volume has no state yet.
-        guard access(state, F_OK) == 0 else { return [] }
-        let (folders, unreadable) = SenderFolders.neighbours(in: state)
-        if unreadable > 0 {
-            addUnreadable("\(unreadable.counting("folder")) of it cannot be read")
-        }
+        let (folders, unreadable) = SenderFolders.neighbours(in: plan.settings.state)
+        for failure in unreadable { addUnreadable(.high, "\(failure)") }
         var journals: [EvidenceJournal] = []
         for (folder, _) in folders where folder.hasJournal {
             do throws(JournalFailure) {
                 journals.append(try EvidenceJournal(reading: folder))
             } catch {
-                addUnreadable("\(error)")
+                addUnreadable(.high, "\(error)")
             }
         }
         return journals
     }
 
-    private mutating func noteSweep(_ success: EpochMilliseconds?) {
+    /// Judges the last success. One in the `future` is none: the clock of a host was wrong then, or that
+    /// of this host is wrong now.
+    private mutating func noteSweep(
+        _ success: EpochMilliseconds?, future: EpochMilliseconds?
+    ) {
         let cure = "run a sweep, or check that its timer runs"
         guard let success else {
             add(
                 .noRecentSweep, .medium, report.partition,
-                "neither this host nor the database knows a sweep that succeeded", cure: cure)
+                future.map {
+                    "the only sweep known to have succeeded ended at \($0.rfc3339), which is in the "
+                        + "future, so a clock was or is wrong and it counts as none"
+                } ?? "neither this host nor the database knows a sweep that succeeded", cure: cure)
             return
         }
         let hours = max(0, Double(context.now().rawValue - success.rawValue)) / 3_600_000
@@ -101,6 +111,8 @@ extension Gate {
     /// Milliseconds by which clocks may differ, and those from which a provider token is refused.
     private static let slack: Int64 = 5_000
     private static let most: Int64 = 300_000
+    /// A time after each that a database records: the year 9998.
+    private static let farthest = EpochMilliseconds(CommandNumber.latestSecond * 1_000)
 
     /// Compares the clock of the database with that of this host, and with the newest registrations.
     mutating func examineClocks(_ store: TokenTable) throws {

@@ -26,6 +26,8 @@ package struct Gate {
     let plan: GatePlan
     let context: RunContext
     var report: GateReport
+    /// The lines of the tokens, opened before anything is applied; nil for other subjects.
+    private var lines: LineBlocks?
     /// The run that applied what waited; nil where none was made.
     package private(set) var applied: RunOutcome<SweepReport>?
 
@@ -46,6 +48,10 @@ package struct Gate {
     /// - Throws: `RunFailure` with the exit code of what could not be looked at.
     package static func run(_ plan: GatePlan, _ context: RunContext) throws -> Look {
         var gate = Gate(plan, context)
+        // What cannot be read is found before anything is applied.
+        if case .lines(let path) = plan.subject {
+            gate.lines = try LineBlocks(path, context.interrupt)
+        }
         if !plan.readOnly { gate.applied = try gate.applyWaiting() }
         try gate.examine()
         context.progress.clear()
@@ -95,16 +101,12 @@ package struct Gate {
     /// Applies what waits. A run that is at work elsewhere, and evidence that stays, are findings; a
     /// failure is thrown.
     private mutating func applyWaiting() throws -> RunOutcome<SweepReport>? {
-        let outcome = Self.applyWaiting(plan.settings, context)
+        let outcome = try Self.applyWaiting(plan.settings, context)
         for failure in outcome.failures {
-            switch failure.exit {
-            case .locked, .pending:
-                add(
-                    .pendingEvidence, .medium, report.partition,
-                    "what waits could not be applied: \(failure)",
-                    cure: "wait for the other run or run again; --read-only looks without applying")
-            default: throw failure
-            }
+            add(
+                .pendingEvidence, .medium, report.partition,
+                "what waits could not be applied: \(failure)",
+                cure: "wait for the other run or run again; --read-only looks without applying")
         }
         report.applied = GateReport.Applied(
             run: outcome.report.run,
@@ -113,25 +115,19 @@ package struct Gate {
         return outcome
     }
 
-    private static func applyWaiting(
-        _ settings: Settings, _ context: RunContext
-    ) -> RunOutcome<SweepReport> {
-        var sweep = SweepPlan(applyingWaiting: settings)
-        sweep.metrics = MetricsPlan(settings, dryRun: false)
-        return Sweep.run(sweep, context)
-    }
-
-    /// Applies what waits before tokens are filtered, and warns of what stays.
+    /// Applies what waits. The failures of the outcome say that another run is at work, or that
+    /// evidence stays.
     ///
-    /// - Throws: the failure of the application, unless another run is at work.
-    package static func applyBeforeFilter(
+    /// - Throws: the most urgent of all other failures.
+    static func applyWaiting(
         _ settings: Settings, _ context: RunContext
     ) throws(RunFailure) -> RunOutcome<SweepReport> {
-        let outcome = applyWaiting(settings, context)
-        for failure in outcome.failures {
-            guard [.locked, .pending].contains(failure.exit) else { throw failure }
-            context.log.warning("what waits could not be applied: \(failure)")
-        }
+        var sweep = SweepPlan(applyingWaiting: settings)
+        sweep.metrics = MetricsPlan(settings, dryRun: false)
+        let outcome = Sweep.run(sweep, context)
+        let worst = outcome.failures.filter { ![.locked, .pending].contains($0.exit) }
+            .min { $0.exit != $1.exit && ExitStatus.worse($0.exit, $1.exit) == $0.exit }
+        if let worst { throw worst }
         return outcome
     }
 
@@ -157,10 +153,9 @@ package struct Gate {
                 try add(tokens)
                 if interrupt.isTripped { throw RunFailure.stopped }
             }
-        case .lines(let path):
-            let blocks = try LineBlocks(path, context.interrupt)
-            while try blocks.next({ try add($0.tokens) }) {}
-            try add([DeviceToken?](repeating: nil, count: blocks.overlong))
+        case .lines:
+            while try lines?.next({ try add($0.tokens) }) == true {}
+            try add([DeviceToken?](repeating: nil, count: lines?.overlong ?? 0))
         }
         let counts = tally.counts
         report.tokens = counts

@@ -16,7 +16,8 @@ extension GateReport {
             "tests=\"\(rules.count)\" failures=\"\(failing.count)\" errors=\"0\" "
             + "skipped=\"\(ignored.count)\""
         var lines = [
-            #"<?xml version="1.0" encoding="UTF-8"?>"#, "<testsuites \(counts)>",
+            #"<?xml version="1.0" encoding="UTF-8"?>"#,
+            "<testsuites name=\"\(headline.xml)\" \(counts)>",
             "  <testsuite name=\"\(name)\" \(counts) timestamp=\"\(started.xml)\">",
         ]
         for rule in rules {
@@ -30,10 +31,11 @@ extension GateReport {
             let text = found.map { "\($0.object): \($0.message); \($0.cure)".xml }
                 .joined(separator: "\n")
             if failing.contains(rule) {
-                let worst = found.map(\.severity).max() ?? .high
+                let worst = found.max { $0.severity < $1.severity }
+                let message = worst.map { "\($0.object): \($0.message)" } ?? rule.summary
                 lines.append(
-                    "      <failure type=\"\(worst.rawValue)\" message=\"\(rule.summary.xml)\">\(text)"
-                        + "</failure>")
+                    "      <failure type=\"\((worst?.severity ?? .high).rawValue)\" "
+                        + "message=\"\(message.xml)\">\(text)</failure>")
             } else if ignored.contains(rule) {
                 lines.append("      <skipped message=\"\(reasons(found).xml)\"/>")
             } else {
@@ -44,12 +46,6 @@ extension GateReport {
         return (lines + ["  </testsuite>", "</testsuites>"]).joined(separator: "\n")
     }
 
-    /// The findings that shut the gate.
-    private var shutting: [GateFinding] {
-        guard let least = GateSeverity(rawValue: failOn) else { return [] }
-        return findings.filter { $0.ignored == nil && $0.severity >= least }
-    }
-
     private func reasons(_ findings: [GateFinding]) -> String {
         findings.compactMap { $0.ignored.map { "until \($0.until): \($0.reason)" } }
             .joined(separator: "; ")
@@ -58,7 +54,7 @@ extension GateReport {
     /// The report as Markdown, for the summary of a CI step.
     package var markdown: String {
         var lines = [
-            "### \(partition.markdown): the gate is \(gate)", "", "\(tally.markdown)", "",
+            "### \(headline.markdown)", "",
         ]
         if !findings.isEmpty {
             lines += [

@@ -25,6 +25,7 @@ package enum GateSeverity: String, Codable, Hashable, Sendable, CaseIterable, Co
 package enum GateRule: String, Codable, Hashable, Sendable, CaseIterable {
     // The tokens.
     case noTokens = "no-tokens"
+    case noLivingTokens = "no-living-tokens"
     case staleTokens = "stale-tokens"
     case unknownTokens = "unknown-tokens"
     case malformedTokens = "malformed-tokens"
@@ -65,6 +66,7 @@ package enum GateRule: String, Codable, Hashable, Sendable, CaseIterable {
     package var summary: String {
         switch self {
         case .noTokens: "The send has no token."
+        case .noLivingTokens: "None of the tokens is living."
         case .staleTokens: "Tokens are stale: a mark without a later registration."
         case .unknownTokens: "No row of the app and environment has these tokens."
         case .malformedTokens: "Texts are not device tokens."

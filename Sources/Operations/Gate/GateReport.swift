@@ -94,9 +94,22 @@ package struct GateReport: PrintedLines, Encodable, Hashable, Sendable {
         return counts.joined(separator: ", ") + (ignored > 0 ? ", \(ignored) ignored" : "")
     }
 
-    /// The report as text for people: the decision first.
+    /// The findings that shut the gate, worst first.
+    var shutting: [GateFinding] {
+        guard let least = GateSeverity(rawValue: failOn) else { return [] }
+        return findings.filter { $0.ignored == nil && $0.severity >= least }
+    }
+
+    /// The decision, and the gravest finding that shuts the gate.
+    var headline: String {
+        let worst = shutting.max { $0.severity < $1.severity }
+        let cause = worst.map { ": \($0.rule.rawValue): \($0.object): \($0.message)" } ?? ""
+        return "\(partition): the gate is \(gate) (\(tally))\(cause)"
+    }
+
+    /// The report as text for people: the decision and its gravest cause first.
     package var lines: [String] {
-        var lines = ["\(partition): the gate is \(gate) (\(tally))"]
+        var lines = [headline]
         for finding in findings {
             let mark = finding.ignored.map { "ignored until \($0.until): \($0.reason)" }
             lines.append(

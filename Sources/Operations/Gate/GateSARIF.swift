@@ -51,7 +51,9 @@ package struct GateSARIF: Encodable {
                         properties: .init(severity: finding.severity.rawValue))
                 },
                 invocations: [
-                    .init(executionSuccessful: true, exitCode: report.exit)
+                    .init(
+                        executionSuccessful: true, exitCode: report.exit,
+                        exitCodeDescription: report.headline.printable)
                 ],
                 properties: .init(
                     app: report.app, environment: report.environment, gate: report.gate))
@@ -89,6 +91,7 @@ package struct GateSARIF: Encodable {
         struct Invocation: Encodable {
             let executionSuccessful: Bool
             let exitCode: Int32
+            let exitCodeDescription: String
         }
     }
 

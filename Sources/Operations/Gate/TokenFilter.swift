@@ -71,18 +71,27 @@ package struct TokenFilter {
     /// Bytes that are gathered before they are written.
     private static let mostOutput = 1 << 20
 
+    /// The end of a filter: its counts, and the run that applied what waited.
+    package typealias End = (counts: FilterCounts, applied: RunOutcome<SweepReport>?)
+
     /// Passes on the lines that may be sent to. `write` gets their bytes, and returns false when nobody
-    /// reads them any more.
+    /// reads them any more. Unless `readOnly`, what waits is applied before, once the lines are open.
     ///
     /// - Throws: `RunFailure` where the table or the lines cannot be read; lines that were passed on
     ///   before are not taken back.
     package static func run(
-        _ plan: Plan, _ context: RunContext, write: @escaping (UnsafeRawBufferPointer) -> Bool
-    ) throws -> FilterCounts {
+        _ plan: Plan, readOnly: Bool, _ context: RunContext,
+        write: @escaping (UnsafeRawBufferPointer) -> Bool
+    ) throws -> End {
         do {
+            let lines = try LineBlocks(plan.source, context.interrupt)
+            let applied = readOnly ? nil : try Gate.applyWaiting(plan.settings, context)
+            for failure in applied?.failures ?? [] {
+                context.log.warning("what waits could not be applied: \(failure)")
+            }
             var filter = try TokenFilter(plan, context, write)
-            try filter.filter()
-            return filter.counts
+            try filter.filter(lines)
+            return (filter.counts, applied)
         } catch {
             throw RunFailure.ofReading(error)
         }
@@ -133,8 +142,7 @@ package struct TokenFilter {
         return nil
     }
 
-    private mutating func filter() throws {
-        let blocks = try LineBlocks(plan.source, context.interrupt)
+    private mutating func filter(_ blocks: LineBlocks) throws {
         var isRead = true
         while isRead, try blocks.next({ isRead = try pass($0) }) {
             context.progress.show("lines", counts.read, of: nil)

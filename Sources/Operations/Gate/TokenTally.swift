@@ -101,6 +101,12 @@ extension GateTokens {
                     "\(count) of \(read) tokens (\(percent(count))) \(what)",
                     cure: cure))
         }
+        if living == 0 {
+            // Each share may be below its limit.
+            add(
+                .noLivingTokens, read, .high, "lead to no living row, so nothing would arrive",
+                "check that the list, the app, its environment and store.url belong together")
+        }
         add(
             .otherEnvironmentTokens, otherEnvironment,
             share(otherEnvironment) > Self.some ? .high : .medium,

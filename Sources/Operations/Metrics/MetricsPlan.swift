@@ -102,7 +102,7 @@ package struct MetricsPlan: JournalPage {
         try enter(own, SenderFolders.number(of: own.folder, in: state), into: &facts)
         facts.damagedJournals += try own.damagedFiles.count
         let (folders, unreadable) = SenderFolders.neighbours(of: own.folder, in: state)
-        facts.unreadableJournals = unreadable
+        facts.unreadableJournals = unreadable.count
         for (folder, sender) in folders {
             let before = facts
             do throws(JournalFailure) {

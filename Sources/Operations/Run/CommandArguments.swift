@@ -131,12 +131,21 @@ extension Settings {
         return apps.filter { names.isEmpty || names.contains($0.name) }
     }
 
+    /// The failure of settings that name no app.
+    func nameless(_ doing: String) -> RunFailure {
+        RunFailure(
+            .configuration, .settings,
+            "\(doing): the settings name no app; add apps: with name, topic and environment, or try: "
+                + "pushsweep demo")
+    }
+
     /// The one app with a name and an environment. Either may be nil as long as only one app matches.
     ///
-    /// - Throws: usage, when no app matches, or several.
+    /// - Throws: usage, when no app matches, or several; configuration, when there is none at all.
     func app(
         named name: String?, in environment: String?, for doing: String
     ) throws(RunFailure) -> App {
+        guard !apps.isEmpty else { throw nameless(doing) }
         let matching = apps.filter {
             (name == nil || $0.name == name)
                 && (environment == nil || $0.environment.rawValue == environment)

@@ -21,12 +21,7 @@ extension SweepPlan {
         }
         // Without a gateway there is work all the same: reports of other senders, evidence that
         // waits, rows whose grace period has ended.
-        guard !chosen.isEmpty else {
-            throw RunFailure(
-                .configuration, .settings,
-                "planning the sweep: the settings name no app; add apps: with name, topic and "
-                    + "environment, or try: pushsweep demo")
-        }
+        guard !chosen.isEmpty else { throw settings.nameless("planning the sweep") }
         self.init(settings, .gateways(sources), dryRun: dryRun)
         self.chosen = Set(chosen.map(\.partition))
     }

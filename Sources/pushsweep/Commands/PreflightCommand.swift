@@ -186,11 +186,10 @@ struct PreflightCommand: ParsableCommand {
     // MARK: The filter
 
     private func pass(_ settings: Settings, _ context: RunContext) throws -> ExitStatus {
-        let applied = readOnly ? nil : try Gate.applyBeforeFilter(settings, context)
         let plan = try TokenFilter.Plan(
             settings, app: app, environment: environment, source: tokensFrom ?? "-",
             onlyKnown: onlyKnown, memory: memory)
-        let counts = try TokenFilter.run(plan, context) { bytes in
+        let (counts, applied) = try TokenFilter.run(plan, readOnly: readOnly, context) { bytes in
             StandardStreams.result(bytes: bytes)
             return StandardStreams.resultIsRead
         }

@@ -209,7 +209,7 @@ struct PreflightTests {
         #expect(result.exit == (isHealthy ? 0 : 2), "\(result.error)")
         #expect(result.output.isEmpty)
         let page = try String(contentsOfFile: summary, encoding: .utf8)
-        #expect(page.hasPrefix("### chat/production: the gate is \(isHealthy ? "open" : "shut")\n"))
+        #expect(page.hasPrefix("### chat/production: the gate is \(isHealthy ? "open" : "shut") ("))
         #expect(page.contains("| high | certificate-topic |") == !isHealthy)
     }
 

@@ -1,6 +1,7 @@
 import APNsProtocol
 import APNsSimulator
 import Foundation
+import Logging
 import SecureTransport
 import Settings
 import TestSupport
@@ -98,7 +99,7 @@ struct GateSurroundingsTests {
         let journal = stage.sender.folder.file("state/journal.sqlite")
         try Data("no journal".utf8).write(to: URL(fileURLWithPath: journal))
         let report = try stage.look(lines: spelled([1])) { $0.readOnly = true }
-        #expect(report.severity(.unreadableState) == .medium)
+        #expect(report.severity(.unreadableState) == .high)
     }
 
     @Test("the last good sweep is known from the journal or the database, and its age is judged")
@@ -116,6 +117,74 @@ struct GateSurroundingsTests {
         let report = try stage.look(lines: spelled([1]))
         #expect(report.severity(.noRecentSweep) == nil)
         #expect(try #require(report.hoursSinceSweep) < 1)
+    }
+
+    @Test("a state folder that cannot be seen shuts the gate, and one that does not exist does not")
+    func unseenState() throws {
+        let stage = try GateStage()
+        let look = { try stage.look(lines: spelled([1])) { $0.readOnly = true } }
+        let state = stage.sender.folder.file("state")
+        #expect(try look().severity(.unreadableState) == nil)
+        // Open to others, so that a run refuses it whoever the user is.
+        try FileManager.default.createDirectory(
+            atPath: state, withIntermediateDirectories: false,
+            attributes: [.posixPermissions: 0o755])
+        let open = try look()
+        #expect(open.severity(.unreadableState) == .high)
+        #expect(open.gate == "shut" && open.exit == 2)
+        #expect(open.findings.count { $0.rule == .unreadableState } == 1, "\(open.findings)")
+        // A link without a target, as to a volume that is not mounted.
+        try FileManager.default.removeItem(atPath: state)
+        try FileManager.default.createSymbolicLink(
+            atPath: state, withDestinationPath: state + "-elsewhere")
+        #expect(try look().severity(.unreadableState) == .high)
+    }
+
+    @Test("a sweep in the future is no success, in the database and in the journal")
+    func futureSweep() throws {
+        let stage = try GateStage()
+        try stage.recordSweep(hoursAgo: -400 * 24)
+        let recorded = try stage.look(lines: spelled([1]))
+        #expect(recorded.severity(.noRecentSweep) == .medium)
+        #expect(recorded.lastSweep == nil)
+        #expect(recorded.findings.contains { $0.message.contains("in the future") })
+        // Seen from a clock that is far behind, the sweep of today lies in the future.
+        #expect(try stage.sender.start(["sweep"]).wait().exit == 0)
+        #expect(try stage.look(lines: spelled([1])).severity(.noRecentSweep) == nil)
+        stage.clockAhead = -40 * 86_400_000
+        #expect(try stage.look(lines: spelled([1])).severity(.noRecentSweep) == .medium)
+    }
+
+    @Test("the gravest finding is in the first line, also of JUnit, SARIF and Markdown")
+    func headline() throws {
+        let stage = try GateStage()
+        let report = try stage.look(lines: spelled(0..<90) + spelled(900..<910) + ["x", "y", "z"])
+        #expect(report.shutting.isEmpty)
+        #expect(report.headline.hasSuffix(" note)"))
+        let shut = try stage.look(lines: spelled(900..<910) + ["x"])
+        let cause = "no-living-tokens: chat/production: 11 of 11 tokens"
+        #expect(shut.lines[0].contains("the gate is shut (") && shut.lines[0].contains(cause))
+        #expect(shut.markdown.prefix { $0 != "\n" }.contains("no-living-tokens: chat/production"))
+        #expect(shut.junit.split(separator: "\n")[1].contains(cause))
+        let sarif = GateSARIF(shut, program: "1", file: nil).jsonLine
+        #expect(sarif.contains("exitCodeDescription") && sarif.contains("11 of 11 tokens"))
+    }
+
+    @Test("what cannot be read ends the look before anything is applied")
+    func argumentsFirst() throws {
+        let stage = try GateStage()
+        try stage.report(0..<10)
+        #expect(throws: RunFailure.self) { try stage.look(.lines("/nonexistent/tokens")) }
+        let plan = try TokenFilter.Plan(
+            stage.settings(), app: nil, environment: nil, source: "/nonexistent/tokens",
+            onlyKnown: false, memory: 1 << 20)
+        let context = RunContext(
+            now: { .current }, interrupt: try Interrupt(),
+            log: Logger(label: "gate") { _ in SwiftLogNoOpLogHandler() })
+        #expect(throws: RunFailure.self) {
+            try TokenFilter.run(plan, readOnly: false, context) { _ in true }
+        }
+        #expect(try stage.sender.database.count("SELECT COUNT(*) FROM pushsweep_evidence") == 10)
     }
 
     // MARK: Credentials

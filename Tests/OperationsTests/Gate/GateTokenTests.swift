@@ -91,6 +91,24 @@ struct GateTokenTests {
         #expect(try stage.look(lines: [""]).severity(.noTokens) == .note)
     }
 
+    @Test(
+        "nothing living shuts the gate, whatever the single shares",
+        arguments: [(5, 45, 50, 0), (0, 50, 50, 0), (0, 1, 0, 0), (50, 0, 0, 50), (1, 0, 0, 0)])
+    func nothingLiving(_ stale: Int, _ unknown: Int, _ malformed: Int, _ elsewhere: Int) throws {
+        var tokens = GateTokens()
+        tokens.read = stale + unknown + malformed + elsewhere
+        (tokens.stale, tokens.unknown) = (stale, unknown)
+        (tokens.malformed, tokens.otherEnvironment) = (malformed, elsewhere)
+        func isShut() -> Bool {
+            tokens.findings("chat/production", mostStale: 1).contains {
+                $0.rule == .noLivingTokens && $0.severity == .high
+            }
+        }
+        #expect(isShut())
+        (tokens.read, tokens.living) = (tokens.read + 1, 1)
+        #expect(!isShut())
+    }
+
     @Test("a small share of tokens of the other environment is medium")
     func elsewhere() throws {
         let stage = try GateStage()

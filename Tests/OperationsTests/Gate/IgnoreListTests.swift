@@ -93,11 +93,12 @@ struct IgnoreListTests {
         let stage = try GateStage()
         try stage.registerElsewhere(300..<310)
         let text = "- {rule: other-environment-tokens, reason: a test, until: 2099-12-31}\n"
-        let report = try stage.look(lines: spelled(300..<310)) { $0.ignore = try! list(text) }
+        let lines = spelled([1]) + spelled(300..<310)
+        let report = try stage.look(lines: lines) { $0.ignore = try! list(text) }
         #expect(report.severity(.otherEnvironmentTokens) == .high)
         #expect(report.gate == "open" && report.exit == 0)
         let past = text.replacing("2099", with: "2020")
-        let shut = try stage.look(lines: spelled(300..<310)) { $0.ignore = try! list(past) }
+        let shut = try stage.look(lines: lines) { $0.ignore = try! list(past) }
         #expect(shut.severity(.ignorePastDate) == .medium)
         #expect(shut.exit == 2)
     }
