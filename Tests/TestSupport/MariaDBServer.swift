@@ -23,6 +23,15 @@ package struct MariaDBServer: Sendable {
             host: host, port: port, socket: socket, ca: ca, user: user, password: password)
     }()
 
+    /// Whether that server is MariaDB, not MySQL; true without a server.
+    package static let isMariaDB: Bool = {
+        guard let connection = try? fromEnvironment?.connection() else { return true }
+        return (try? connection.describe())?.version.hasPrefix("MariaDB") != false
+    }()
+
+    /// The message of tests that are skipped on MySQL.
+    package static let absenceOnMySQL = "the test needs MariaDB, not MySQL"
+
     /// Whether the environment names a server.
     package static var isAvailable: Bool { fromEnvironment != nil }
 

@@ -1,17 +1,18 @@
 import Foundation
 
-/// A MariaDB server for one test, for cases that would disturb the shared server.
-/// scripts/lib/mariadb.sh starts it; it ends with the object.
+/// A server for one test, for cases that would disturb the shared server: a MariaDB, or a MySQL where the
+/// shared one is that. scripts/lib/mariadb.sh or mysql.sh starts it; it ends with the object.
 package final class PrivateServer {
     /// The server with its administrator's account.
     package let server: MariaDBServer
     private let process = Process()
     private let input = Pipe()
 
-    /// Starts a server with options of mariadbd.
+    /// Starts a server with options of mariadbd or mysqld.
     package init(_ options: [String]) throws {
-        let script = URL(filePath: #filePath).deletingLastPathComponent()
-            .appending(path: "../../scripts/lib/mariadb.sh").standardizedFileURL.path
+        let root = URL(filePath: #filePath).deletingLastPathComponent()
+            .appending(path: "../..").standardizedFileURL.path
+        let isMariaDB = MariaDBServer.isMariaDB
         let output = Pipe()
         process.executableURL = URL(filePath: "/bin/bash")
         // The server runs until its standard input ends, at the latest with this process.
@@ -19,12 +20,14 @@ package final class PrivateServer {
             [
                 "-c",
                 """
-                . "$1"; shift; mariadb_start 32M --innodb-log-file-size=32M "$@" || exit 1
+                cd "$1" && . scripts/lib/mariadb.sh && . scripts/lib/mysql.sh && "$2" 32M "${@:3}" || exit 1
                 for name in HOST PORT SOCKET CA USER PASSWORD; do
                   v=PUSHSWEEP_TEST_MARIADB_$name; echo "$name=${!v}"
                 done
                 echo; read -r _; mariadb_stop
-                """, "bash", script,
+                """, "bash", root, isMariaDB ? "mariadb_start" : "mysql_start",
+                isMariaDB
+                    ? "--innodb-log-file-size=32M" : "--innodb-redo-log-capacity=32M",
             ] + options
         process.standardInput = input
         process.standardOutput = output
@@ -32,7 +35,7 @@ package final class PrivateServer {
         var text = ""
         while !text.hasSuffix("\n\n") {
             let data = output.fileHandleForReading.availableData
-            if data.isEmpty { throw TestFailure("a private MariaDB did not start: \(text)") }
+            if data.isEmpty { throw TestFailure("a private server did not start: \(text)") }
             text += String(decoding: data, as: UTF8.self)
         }
         var facts: [String: String] = [:]
@@ -41,7 +44,7 @@ package final class PrivateServer {
             if halves.count == 2 { facts[halves[0]] = halves[1] }
         }
         guard let port = facts["PORT"].flatMap({ Int($0) }), let password = facts["PASSWORD"] else {
-            throw TestFailure("a private MariaDB did not say where it is: \(facts.keys)")
+            throw TestFailure("a private server did not say where it is: \(facts.keys)")
         }
         server = MariaDBServer(
             host: facts["HOST"] ?? "", port: port, socket: facts["SOCKET"] ?? "",

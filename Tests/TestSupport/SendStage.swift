@@ -32,7 +32,7 @@ package final class SendStage {
         _ engine: TestEngine = .sqlite, script: ProviderScript = ProviderScript(),
         misbehaviour: ProviderMisbehaviour = ProviderMisbehaviour(),
         scenario: ProviderScenario? = nil,
-        schema: Bool = true
+        schema: Bool = true, on server: MariaDBServer? = MariaDBServer.fromEnvironment
     ) throws {
         folder = try TemporaryFolder()
         gateway = try ProviderGateway(
@@ -44,7 +44,7 @@ package final class SendStage {
         credential =
             "certificate: {file: \(certificates.certificate(.client)), "
             + "key: \(certificates.key(.client))}"
-        database = try TokenDatabase(engine)
+        database = try TokenDatabase(engine, on: server)
         if schema { try database.createOwnSchema() }
         store = try database.settingsLines(in: folder)
     }

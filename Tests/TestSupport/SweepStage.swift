@@ -46,13 +46,14 @@ package final class SweepStage {
     /// Starts the gateway, makes the database and prepares the settings.
     package init(
         _ engine: TestEngine = .sqlite, feeds: [FeedSource] = [],
-        behaviour: FeedbackBehaviour = FeedbackBehaviour(), schema: Bool = true
+        behaviour: FeedbackBehaviour = FeedbackBehaviour(), schema: Bool = true,
+        on server: MariaDBServer? = MariaDBServer.fromEnvironment
     ) throws {
         let certificates = try Self.certificates.get()
         folder = try TemporaryFolder()
         gateway = try FeedbackGateway(
             certificates: certificates, feeds: feeds, behaviour: behaviour)
-        database = try TokenDatabase(engine)
+        database = try TokenDatabase(engine, on: server)
         if schema { try database.createOwnSchema() }
         lines = Lines()
         lines.ca = certificates.authority
@@ -65,12 +66,13 @@ package final class SweepStage {
     /// Prepares one list that calls the first `count` numbered tokens dead, all of them registered
     /// before, and a guard that permits any number of removals.
     package convenience init(
-        _ engine: TestEngine, dead count: Int, behaviour: FeedbackBehaviour = FeedbackBehaviour()
+        _ engine: TestEngine, dead count: Int, behaviour: FeedbackBehaviour = FeedbackBehaviour(),
+        on server: MariaDBServer? = MariaDBServer.fromEnvironment
     ) throws {
         try self.init(
             engine,
             feeds: [.tuples((0..<count).map { .dead($0, at: 1_700_000_000 + UInt32($0 % 10)) })],
-            behaviour: behaviour)
+            behaviour: behaviour, on: server)
         lines.limits = Self.anyNumber
         try database.register(0..<count, at: 1_600_000_000_000)
     }

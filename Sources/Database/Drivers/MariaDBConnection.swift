@@ -140,33 +140,13 @@ package final class MariaDBConnection: SQLConnection {
     /// The SQL mode that changes a value that does not fit, for rows that are compared afterwards.
     package static let lenientMode = "NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES"
 
-    /// READ COMMITTED, so that FOR UPDATE takes no gap locks, which would block registrations of
-    /// other tokens. Times are in UTC. A value that does not fit is an error, never shortened. A
-    /// row whose number is 0 is inserted with 0, and a row with a date that does not exist is
-    /// restored with that date. The variable keeps triggers of `schema print --upgrade` from taking
-    /// a change of this program for a registration. The character set is asked for again, because
-    /// `init_connect` and `skip-character-set-client-handshake` change it at the login.
     private func prepareSession() throws(SQLFailure) {
-        try run("SET NAMES utf8mb4")
-        try run(
-            """
-            SET SESSION time_zone = '+00:00', sql_mode = '\(Self.strictMode)', \
-            sql_safe_updates = 1, autocommit = 1, \
-            innodb_lock_wait_timeout = \(settings.timeouts.lockWait), \(Self.ownMark) = 1
-            """ + idleLimit)
-        try run("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
+        let preparation = SessionPreparation(
+            connection: self, database: endpoint.database, timeouts: settings.timeouts,
+            changes: settings.use == .changes)
+        try preparation.setAlways()
         try waitForCluster()
-        mostBytes = try query("SELECT @@max_allowed_packet").scalar?.count ?? 1_048_576
-    }
-
-    /// The end of the statement that prepares the session: the server ends a transaction of ours in which
-    /// nothing is said for too long. It learns of the death of a host after 15 minutes to hours, and the
-    /// rows, the checkpoint and the lease would stay locked. Only MariaDB has such a limit.
-    private var idleLimit: String {
-        guard settings.use == .changes, let handle,
-            String(cString: mysql_get_server_info(handle)).contains("MariaDB")
-        else { return "" }
-        return ", idle_transaction_timeout = \(settings.timeouts.idleTransaction)"
+        mostBytes = try preparation.setOthers()
     }
 
     /// A Galera node answers before it has applied what other nodes have committed. With this setting
@@ -271,6 +251,7 @@ package final class MariaDBConnection: SQLConnection {
         _ body: (SQLRows) throws -> Void
     ) throws {
         try limitStatements(to: seconds)
+        defer { if handle != nil { try? limitStatements(to: 0) } }
         try run("START TRANSACTION READ ONLY")
         isOpen = true
         defer { rollBack() }
