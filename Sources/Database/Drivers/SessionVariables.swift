@@ -23,8 +23,13 @@ struct SessionVariable: Hashable, Sendable {
         return "\(name) = \(isNumber || value == "DEFAULT" ? value : "'\(value)'")"
     }
 
-    private init(_ name: String, _ value: String, _ reason: String) {
-        (self.name, self.value, self.reason) = (name, value, reason)
+    /// Other values that are as good, in capitals.
+    private let others: [String]
+
+    private init(
+        _ name: String, _ value: String, _ reason: String, orElse others: [String] = []
+    ) {
+        (self.name, self.value, self.reason, self.others) = (name, value, reason, others)
     }
 
     private static let unlimited = "18446744073709551615"
@@ -80,13 +85,19 @@ struct SessionVariable: Hashable, Sendable {
             .init("max_execution_time", "0", "long reads are ended"),
             .init("range_optimizer_max_mem_size", "8388608", "a list of keys scans the table"),
             .init(
+                "group_replication_consistency", "BEFORE_ON_PRIMARY_FAILOVER",
+                "a primary that takes over shows rows without the last commits",
+                orElse: ["BEFORE", "AFTER", "BEFORE_AND_AFTER"]),
+            .init(
                 "show_gipk_in_create_table_and_information_schema", "ON",
                 "a key that the server made is not seen"),
         ]
     }
 
-    /// Whether a shown value is this one.
-    func isShown(as value: String) -> Bool { value.uppercased() == self.value.uppercased() }
+    /// Whether a shown value is this one, or as good.
+    func isShown(as value: String) -> Bool {
+        ([self.value.uppercased()] + others).contains(value.uppercased())
+    }
 }
 
 /// Gives an open session the values of the table.
@@ -98,8 +109,8 @@ struct SessionPreparation {
     let changes: Bool
 
     /// The character set and the database are asked for again, because `init_connect` and
-    /// `skip-character-set-client-handshake` change them at the login. READ COMMITTED: so FOR UPDATE takes no gap locks, which would block registrations of
-    /// other tokens. The own variable keeps triggers of `schema print --upgrade` from taking a change of
+    /// `skip-character-set-client-handshake` change them at the login. READ COMMITTED: so FOR UPDATE takes no
+    /// gap locks, which would block registrations of other tokens. The own variable keeps triggers of `schema print --upgrade` from taking a change of
     /// this program for a registration.
     func setAlways() throws(SQLFailure) {
         try connection.run("SET NAMES utf8mb4")
