@@ -277,6 +277,30 @@ struct HoldsTests {
         #expect(try list()["judgement"] == nil)
     }
 
+    @Test("the quarantine of a sender is listed, exported and discarded too")
+    func senderQuarantine() throws {
+        let stage = try SweepStage(feeds: [])
+        let garbage = try stage.folder.write("feed", [UInt8](repeating: 0xFF, count: 100))
+        #expect(try stage.run("replay", garbage).exit == 65)
+        let files = FileManager.default
+        let aside = stage.folder.file("aside")
+        try files.moveItem(atPath: stage.state, toPath: aside)
+        for folder in [stage.state, stage.state + "/send"] {
+            try files.createDirectory(
+                atPath: folder, withIntermediateDirectories: false,
+                attributes: [.posixPermissions: 0o700])
+        }
+        try files.moveItem(atPath: aside, toPath: stage.state + "/send/1")
+        let list = try stage.run("quarantine", "list", "--format", "json")
+        let feed = try #require(
+            (list.json["feeds"] as? [[String: Any]])?.first?["feed"] as? String)
+        let copy = stage.folder.file("copy")
+        #expect(try stage.run("quarantine", "export", feed, copy).exit == 0)
+        #expect(files.contents(atPath: copy)?.count == 100)
+        #expect(try stage.run("quarantine", "discard", feed).exit == 0)
+        #expect(try stage.run("quarantine", "list").output == "nothing is quarantined\n")
+    }
+
     @Test("a dry run announces a hold and holds nothing")
     func dryRun() throws {
         let stage = try SweepStage(feeds: [.tuples(tuples(0..<500))])

@@ -50,6 +50,20 @@ struct HostileFolderTests {
         }
     }
 
+    @Test("audit and explain call nothing absent of a folder that they may not read")
+    func unseen() throws {
+        let stage = try stage()
+        own(stage.state, somebody)
+        defer { own(stage.state, 0) }
+        let audit = try stage.start(["audit", "--format", "json"]).wait()
+        let findings = audit.json["findings"] as? [[String: Any]] ?? []
+        let holds = findings.first { $0["rule"] as? String == "hold-open" }
+        #expect(holds?["severity"] as? String == "high", "\(findings)")
+        let explained = try stage.start(["explain", hexToken(1)]).wait()
+        #expect(explained.output.contains("of this host hold about it is not known"))
+        #expect(!explained.output.contains("waits on this host"), "\(explained.output)")
+    }
+
     @Test(
         "every command refuses a folder of another user, names the owner and prints the chown")
     func foreignFolder() throws {

@@ -85,6 +85,7 @@ package struct Explain {
             (facts.rows, facts.marks) = (rows[token] ?? [], marks[token] ?? [])
             (facts.changes, facts.runs) = (changes[token] ?? [], runs)
             (facts.evidence, facts.decisions) = (search.found[token] ?? [], search.decisions)
+            facts.isBlind = search.isBlind
             for hold in search.holds { facts.holds[hold.partition] = hold.id }
             (facts.waiting, facts.queue) = (waiting[token] ?? [], queue[token] ?? [])
             facts.wholeTokens = wish.wholeTokens
@@ -253,10 +254,12 @@ package struct Explain {
                 do {
                     try search.search(EvidenceJournal(reading: folder))
                 } catch {
+                    search.isBlind = true
                     skip("journal in \(folder.path)", error)
                 }
             }
         } catch {
+            search.isBlind = true
             skip("state folder", error)
         }
         if search.isCut {

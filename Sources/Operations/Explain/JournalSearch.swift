@@ -52,6 +52,8 @@ struct JournalSearch {
     private(set) var holds: [(partition: Partition, id: String)] = []
     /// Whether older feeds were not searched.
     private(set) var isCut = false
+    /// Whether the state folder or a journal in it is there and could not be read.
+    var isBlind = false
     private let patterns: [(token: DeviceToken, bytes: [UInt8])]
 
     init(_ tokens: [DeviceToken]) {

@@ -143,6 +143,9 @@ struct PresentStates {
         }
         let (expiry, due, isDue) = expiry(rows)
         if let expiry { parts.append(expiry) }
+        if facts.isBlind {
+            parts.append("what the journals of this host hold about it is not known")
+        }
         guard !parts.isEmpty else {
             return ("change nothing: no evidence about it waits on this host", due)
         }

@@ -35,6 +35,9 @@ struct TokenFacts {
     var decisions: [String: [FeedDecision]] = [:]
     /// Names of open holds by app and environment of the settings.
     var holds: [Partition: String] = [:]
+    /// Whether a journal of this host is there and could not be read, so that evidence or a hold may
+    /// be unseen.
+    var isBlind = false
     /// Rows of `pushsweep_evidence` that wait.
     var waiting: [EvidenceRow] = []
     /// Reads those rows as a sweep would that begins now.

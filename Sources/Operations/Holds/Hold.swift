@@ -40,7 +40,8 @@ package struct Hold {
 
 /// The holds of this host: those of sweeps and of its senders, whether or not the senders are alive.
 package struct Holds {
-    private let journals: [EvidenceJournal]
+    /// The journal of the state folder, then those of its senders.
+    package let journals: [EvidenceJournal]
     /// The journal of the state folder. This process holds the folder's lock.
     let main: EvidenceJournal
 
@@ -59,6 +60,11 @@ package struct Holds {
             + SenderFolders.visited(in: main.folder.path).map { folder in
                 try EvidenceJournal(in: folder)
             }
+    }
+
+    /// The journal that has a feed; that of the state folder where none has it.
+    package func journal(of feed: String) -> EvidenceJournal {
+        journals.first { (try? $0.feed(feed)) != nil } ?? main
     }
 
     /// All holds, oldest first.

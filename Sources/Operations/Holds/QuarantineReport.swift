@@ -41,10 +41,16 @@ package struct QuarantineList: PrintedLines, Codable, Hashable, Sendable {
     /// The exit code.
     package var exit: Int32 = 0
 
-    /// Reads the quarantine of a journal.
+    /// Reads the quarantine of the journals of a host.
     ///
-    /// - Throws: failures to read the journal.
-    package init(_ journal: EvidenceJournal) throws(JournalFailure) {
+    /// - Throws: failures to read one.
+    package init(_ journals: [EvidenceJournal]) throws(JournalFailure) {
+        var feeds: [Entry] = []
+        for journal in journals { feeds += try Self.entries(of: journal) }
+        self.feeds = feeds.sorted { ($0.opened, $0.feed) < ($1.opened, $1.feed) }
+    }
+
+    private static func entries(of journal: EvidenceJournal) throws(JournalFailure) -> [Entry] {
         var feeds: [Entry] = []
         for found in try journal.quarantinedFeeds() {
             let first = try journal.quarantined(of: found.feed.id, limit: Self.mostPlaces)
@@ -57,7 +63,7 @@ package struct QuarantineList: PrintedLines, Codable, Hashable, Sendable {
                         Place(offset: $0.offset, length: $0.length, reason: $0.reason)
                     }))
         }
-        self.feeds = feeds
+        return feeds
     }
 
     /// The list as text for people.

@@ -21,7 +21,7 @@ struct QuarantineCommand: ParsableCommand {
 
         func run() throws {
             try common.finish { context in
-                let list = try QuarantineList(try common.journal())
+                let list = try QuarantineList(try common.journals().journals)
                 common.print(list)
                 return .done
             }
@@ -47,7 +47,7 @@ struct QuarantineCommand: ParsableCommand {
         func run() throws {
             try common.finish { context in
                 let export = try QuarantineExport(
-                    of: feed, to: file, from: try common.journal())
+                    of: feed, to: file, from: try common.journals().journal(of: feed))
                 common.print(export)
                 return .done
             }
@@ -71,7 +71,8 @@ struct QuarantineCommand: ParsableCommand {
 
         func run() throws {
             try common.finish { context in
-                let discard = try QuarantineDiscard(of: feed, in: try common.journal())
+                let discard = try QuarantineDiscard(
+                    of: feed, in: try common.journals().journal(of: feed))
                 common.print(discard)
                 return .done
             }
@@ -80,8 +81,8 @@ struct QuarantineCommand: ParsableCommand {
 }
 
 extension CommonOptions {
-    /// The journal of the state folder, opened under its lock.
-    fileprivate func journal() throws -> EvidenceJournal {
-        try EvidenceJournal(in: StateFolder(try settings().state))
+    /// The journals of this host: that of the state folder, opened under its lock, and those of senders.
+    fileprivate func journals() throws -> Holds {
+        try Holds(state: try settings().state)
     }
 }
