@@ -31,7 +31,7 @@ extension FuzzTarget {
             token: TokenColumn(
                 name: "token", encoding: .hex, isBinary: false, tellsCaseApart: false),
             tokenIndex: nil, app: nil, environment: nil, registration: registration,
-            registrationMovesItself: false, mark: mark, reason: "reason",
+            heldColumns: [], mark: mark, reason: "reason",
             columns: ["id", "token", "registered_at", "invalidated_at", "reason"], exactness: nil)
         for hasImage in [true, false] {
             let entry = UndoEntry(

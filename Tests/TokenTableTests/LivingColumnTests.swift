@@ -173,6 +173,57 @@ struct LivingColumnTests {
     }
 
     @Test(
+        "an undo leaves a row dead that the application has set living and dead again since",
+        arguments: LivingCase.all)
+    func setDeadAgain(_ column: LivingCase) throws {
+        let stage = try LivingStage(column)
+        let store = try stage.store()
+        try store.sweep("one", stage.evidence())
+        try stage.set([0], to: column.living)
+        try stage.database.execute(
+            "UPDATE active_users SET registered_at = ? WHERE device_token = ?",
+            [
+                stage.database.time(start + 650_000),
+                .bytes(DeviceToken.numbered(0).bytes),
+            ])
+        try stage.set([0], to: column.dead)
+        let undone = try store.undo(.run("one"), as: "u1")
+        #expect(undone.restored == 2)
+        #expect(undone.kept == ["registered": 2])
+        #expect(try stage.dead() == [0, 2])
+        #expect(try stage.times() == 1)
+    }
+
+    @Test(
+        "without a registration time nothing shows who set a row dead last, and an undo leaves it",
+        arguments: LivingCase.all)
+    func undated(_ column: LivingCase) throws {
+        let stage = try LivingStage(column)
+        let store = try stage.database.store(pacing: hurried()) {
+            $0.living = LivingMapping(
+                column: "active", living: column.living, dead: column.dead)
+            $0.registeredAt = TimeMapping(column: .absent)
+        }
+        let policy = RemovalPolicy(action: .delete, deletesWithoutRegistrationTime: true)
+        #expect(
+            try store.preflight(.apply(RemovalPolicy())).findings.contains {
+                $0.sentence.contains("an undo cannot take marks in active back")
+            })
+        try store.sweep("one", stage.evidence())
+        let marked = try stage.database.contents()
+        #expect(try store.undo(.run("one"), as: "u1", isDry: true).kept == ["undated": 4])
+        #expect(try store.undo(.run("one"), as: "u1").kept == ["undated": 4])
+        #expect(try stage.database.contents() == marked)
+        // A row that is living again needs no undo, and one that was removed comes back.
+        try stage.set([0], to: column.living)
+        #expect(try store.undo(.run("one"), as: "u2", isDry: true).already == 1)
+        try store.sweep(
+            "two", stage.evidence(at: start + 90_000, of: [1]), at: start + 700_000, policy: policy)
+        #expect(try store.undo(.run("two"), as: "u3").restored == 1)
+        #expect(try stage.dead() == [2, 3])
+    }
+
+    @Test(
         "removal after a grace period takes marked rows, and keeps those the app set dead or living",
         arguments: LivingCase.all)
     func expiry(_ column: LivingCase) throws {

@@ -63,6 +63,109 @@ struct SendableViewTests {
         #expect(try shown == Self.sendable(store))
     }
 
+    /// The stale tokens by the lookup, each of them in the fingerprints of tokens with a mark.
+    private static func stale(_ store: TokenTable) throws -> Set<DeviceToken> {
+        let stale = try store.tokenStatuses(in: chat).statuses(of: tokens).filter {
+            $0.value == .stale
+        }
+        var marked = TokenFingerprints(mostBytes: 1 << 20)
+        try store.addMarkedTokens(of: chat, to: &marked)
+        for token in stale.keys {
+            #expect(token.bytes.withUnsafeBytes { marked.contains(marked.fingerprint($0)) })
+        }
+        return Set(stale.keys)
+    }
+
+    /// A word for dead in a column, and the values that are it and are not.
+    struct DeadWord: Sendable, CustomTestStringConvertible {
+        let type: String
+        let word: String
+        let dead: [String]
+        let living: [String]
+        var testDescription: String { "\(type), \(word)" }
+
+        static let all = [
+            DeadWord(
+                type: "utf8mb4 COLLATE utf8mb4_general_ci", word: "N", dead: ["N", "n"],
+                living: ["\u{D1}", "\u{FF4E}", "Y"]),
+            DeadWord(
+                type: "utf8mb4 COLLATE utf8mb4_unicode_ci", word: "stra\u{DF}e",
+                dead: ["stra\u{DF}e"],
+                living: ["STRASSE", "strasse", "STRA\u{DF}E", "STRA\u{1E9E}E"]),
+            DeadWord(
+                type: "utf8mb4 COLLATE utf8mb4_general_ci", word: "I", dead: ["I", "i"],
+                living: ["\u{130}", "\u{131}"]),
+            DeadWord(
+                type: "utf8mb4 COLLATE utf8mb4_unicode_ci", word: "kI", dead: ["kI", "Ki", "KI"],
+                living: ["\u{212A}i", "k\u{130}", "k\u{131}"]),
+            DeadWord(
+                type: "utf8mb4 COLLATE utf8mb4_turkish_ci", word: "I", dead: ["I"],
+                living: ["i", "\u{130}", "\u{131}"]),
+            DeadWord(
+                type: "latin1 COLLATE latin1_swedish_ci", word: "\u{E4}", dead: ["\u{E4}"],
+                living: ["\u{C4}", "a"]),
+            DeadWord(
+                type: "utf8mb4 COLLATE utf8mb4_bin", word: "off", dead: ["off"],
+                living: ["OFF", "off ", ""]),
+        ]
+    }
+
+    @Test(
+        "a dead word is the same for the lookup, the fingerprints and the view, whatever its letters",
+        .enabled(
+            if: MariaDBServer.fromEnvironment != nil, Comment(rawValue: MariaDBServer.absence)),
+        arguments: DeadWord.all)
+    func deadWords(_ word: DeadWord) throws {
+        let database = try TokenDatabase(.mariaDB)
+        try database.createOwnSchema()
+        try database.execute(
+            "ALTER TABLE active_users ADD status VARCHAR(20) CHARACTER SET \(word.type)")
+        try database.register(0..<12, at: start)
+        for (number, value) in (word.dead + word.living).enumerated() {
+            try database.execute(
+                "UPDATE active_users SET status = ? WHERE device_token = ?",
+                [.text(value), .bytes(Self.tokens[number].bytes)])
+        }
+        let store = try database.store {
+            $0.living = LivingMapping(column: "status", living: "Y", dead: word.word)
+        }
+        let stale = try Self.stale(store)
+        #expect(stale == Set(Self.tokens.prefix(word.dead.count)))
+        #expect(try Self.shown(database, store) == Set(Self.tokens).subtracting(stale))
+    }
+
+    @Test(
+        "a row whose key is NULL counts for lookup, fingerprints, view and audit, and no sweep changes it",
+        arguments: ["TEXT PRIMARY KEY", "INT PRIMARY KEY", "TEXT, b INTEGER DEFAULT 1, PRIMARY KEY (id, b)"],
+        ["2024-01-01 00:01:00", nil])
+    func nullKey(_ key: String, _ mark: String?) throws {
+        let database = try TokenDatabase(.sqlite)
+        try database.createSideTables()
+        try database.execute(
+            "CREATE TABLE active_users (device_token BLOB NOT NULL, registered_at DATETIME, "
+                + "invalidated_at DATETIME, id \(key))")
+        for (number, id) in [SQLValue.null, .null, .integer(7)].enumerated() {
+            try database.execute(
+                "INSERT INTO active_users (id, device_token, registered_at, invalidated_at) "
+                    + "VALUES (?, ?, '2024-01-01 00:00:00', ?)",
+                [
+                    id, .bytes(Self.tokens[number].bytes),
+                    mark.map { .text($0) } ?? .null,
+                ])
+        }
+        let store = try database.store(pacing: hurried())
+        let all = Set(Self.tokens.prefix(3))
+        let stale = try Self.stale(store)
+        #expect(stale == (mark == nil ? [] : all))
+        #expect(try Self.shown(database, store) == all.subtracting(stale))
+        #expect(
+            try TableAudit(store, [chat], at: EpochMilliseconds(start)).tallies()?.0[chat]?.rows
+                == 3
+        )
+        let counts = try store.apply((0..<3).map { .dead($0, at: start + 120_000) }).counts
+        #expect(counts.refused == 2 && counts.applied + counts.already == 1)
+    }
+
     @Test(
         "rows of other platforms are left out, and values of apps and environments are the table's",
         arguments: TestEngine.available, [true, false])

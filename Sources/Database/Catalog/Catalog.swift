@@ -17,6 +17,16 @@ package struct CatalogTable: Hashable, Sendable {
         columns.first { $0.name.lowercased() == name.lowercased() }
     }
 
+    /// The columns that the engine sets at every change of the row, and that decide a column: itself,
+    /// or those from which it is computed.
+    package func movingColumns(behind column: CatalogColumn) -> [CatalogColumn] {
+        guard !column.movesItself else { return [column] }
+        // Both servers print the names in an expression with quotes.
+        return columns.filter {
+            $0.name != column.name && column.expression.contains("`\($0.name)`")
+        }.flatMap(movingColumns)
+    }
+
     /// The names of the primary key's columns, in the table's order.
     package var primaryKey: [String] { columns.filter { $0.isPrimary }.map(\.name) }
 
@@ -74,8 +84,10 @@ package struct CatalogColumn: Hashable, Sendable {
     /// Whether it accepts NULL.
     package let isNullable: Bool
     let isPrimary: Bool
-    /// Whether the database computes it from other columns.
+    /// Whether the database computes it from other columns. No statement may write it.
     package let isGenerated: Bool
+    /// The expression of a server's generated column; empty for others, and for SQLite.
+    package var expression = ""
     /// Whether the engine sets it to the present time at every change of the row.
     package let movesItself: Bool
 
@@ -171,13 +183,15 @@ package struct Catalog {
         let rows = try connection.query(
             """
             SELECT COLUMN_NAME, DATA_TYPE, CHARACTER_MAXIMUM_LENGTH, COLLATION_NAME, \
-            DATETIME_PRECISION, IS_NULLABLE, COLUMN_KEY, EXTRA, CHARACTER_SET_NAME, COLUMN_TYPE \
+            DATETIME_PRECISION, IS_NULLABLE, COLUMN_KEY, EXTRA, CHARACTER_SET_NAME, COLUMN_TYPE, \
+            GENERATION_EXPRESSION \
             FROM information_schema.COLUMNS \
             WHERE TABLE_SCHEMA = COALESCE(?, DATABASE()) AND TABLE_NAME = ? \
             ORDER BY ORDINAL_POSITION
             """, [name.schema.map(SQLValue.text) ?? .null, .text(name.name)])
         return (0..<rows.count).map { row in
             let extra = (rows[row, 7].text ?? "").uppercased()
+            let expression = rows[row, 10].text ?? ""
             return CatalogColumn(
                 name: rows[row, 0].text ?? "", type: (rows[row, 1].text ?? "").lowercased(),
                 length: rows[row, 2].count, collation: rows[row, 3].text,
@@ -186,7 +200,10 @@ package struct Catalog {
                 isPrimary: rows[row, 6].text == "PRI",
                 isGenerated: extra.contains("VIRTUAL") || extra.contains("STORED GENERATED")
                     || extra.contains("PERSISTENT"),
-                movesItself: extra.contains("ON UPDATE"))
+                expression: expression,
+                // The columns of a system-versioned table of MariaDB are generated as these.
+                movesItself: extra.contains("ON UPDATE")
+                    || ["ROW START", "ROW END"].contains(expression.uppercased()))
         }
     }
 

@@ -88,6 +88,11 @@ package struct ColumnResolver {
         let holdsText = column.isText || dialect.engine == .sqlite
         if holdsText && !column.isGenerated { return column }
         if case .detect = mapped { return nil }
+        if column.isGenerated {
+            throw refusal(
+                "column \(column.name) is computed from others, so no reason can be written to it; name "
+                    + "another under \(group).reason, or `none`")
+        }
         throw refusal(
             "column \(column.name) has type \(column.type), which cannot hold the reason of a mark; "
                 + "make it VARCHAR(32), or leave reason out of \(group)")

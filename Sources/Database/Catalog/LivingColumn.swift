@@ -13,7 +13,9 @@ package struct LivingColumn: Hashable, Sendable {
     package let dead: SQLValue
     /// Whether the column has the type BIT, which is read as bytes and compared as a number.
     let isBits: Bool
-    /// Whether the column's collation treats upper and lower case as equal.
+    /// Whether upper and lower case of `dead` are one word: its letters are those of ASCII, and the
+    /// column's collation takes the cases for equal. Other letters have no folding that every
+    /// engine and this program share, so such a word counts as it is written.
     package let ignoresCase: Bool
 
     /// Whether a stored value is that of a dead row.
@@ -30,7 +32,8 @@ package struct LivingColumn: Hashable, Sendable {
         switch value {
         case .bytes: compared(value)
         case .real(let number): Int64(exactly: number).map(SQLValue.integer) ?? value
-        case .text(let text) where ignoresCase: .text(text.lowercased())
+        case .text(let text) where ignoresCase && text.utf8.allSatisfy({ $0 < 128 }):
+            .text(text.lowercased())
         default: value
         }
     }
@@ -56,7 +59,7 @@ extension ColumnResolver {
         let result = LivingColumn(
             name: column.name, living: try value(living, of: column, setting: "living"),
             dead: try value(dead, of: column, setting: "dead"), isBits: column.type == "bit",
-            ignoresCase: column.collation?.contains("_ci") == true)
+            ignoresCase: column.ignoresCase && dead.utf8.allSatisfy { $0 < 128 })
         if result.isDead(result.living) {
             throw refusal(
                 "living `\(living)` and dead `\(dead)` are the same value of column \(column.name), so "
@@ -127,6 +130,13 @@ extension ColumnResolver {
 extension CatalogColumn {
     /// The type as declared, as far as it is known.
     fileprivate var declared: String { declaration.isEmpty ? type : declaration }
+
+    /// Whether the collation takes upper and lower case of ASCII for equal. To a Turkish one I and i are
+    /// different letters.
+    fileprivate var ignoresCase: Bool {
+        guard let collation, collation.contains("_ci") else { return false }
+        return !collation.contains("turkish") && !collation.contains("_tr_")
+    }
 
     /// Whether SQLite stores whole numbers in it as floating point numbers.
     fileprivate var isReal: Bool { ["real", "floa", "doub"].contains { type.contains($0) } }

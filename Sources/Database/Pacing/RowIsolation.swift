@@ -139,7 +139,7 @@ package enum RowRefusal: String, Hashable, Sendable, CaseIterable {
     case inexact
     /// The statement fails for this row and for no other, mostly in a trigger.
     case failure
-    /// The row's key is longer than the ledger's column for it.
+    /// The row's key is longer than the ledger's column for it, or NULL.
     case key
 
     /// The middle of a sentence about the row.
@@ -156,7 +156,7 @@ package enum RowRefusal: String, Hashable, Sendable, CaseIterable {
         case .inexact:
             "it cannot be kept byte by byte, or is too large for a statement, so it could not be restored"
         case .failure: "changing it fails, mostly in a trigger"
-        case .key: "its key is too long for the ledger"
+        case .key: "its key is NULL, or too long for the ledger"
         }
     }
 

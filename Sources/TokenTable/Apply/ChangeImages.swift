@@ -22,12 +22,18 @@ struct ChangeImages {
     /// Whether the entry stays if the device registered after it. A row that an undo inserted is
     /// compared with all its values of that time, including the registration.
     let yieldsToRegistration: Bool
+    /// Whether nothing shows a change since that left the same value. A column of two values is dead
+    /// again after the application has set it living and dead, and then only a registration time is
+    /// another one.
+    let isUndated: Bool
 
     /// Reads an entry; nil where the layout has no such columns or the entry cannot be read.
     init?(_ entry: LedgerWords, image: String?, _ layout: TableLayout) {
         time = entry.time
-        // A column of two values stays dead after a registration, so its mark is taken away.
-        yieldsToRegistration = entry.action != "insert" && layout.living == nil
+        yieldsToRegistration = entry.action != "insert"
+        isUndated =
+            layout.living != nil && layout.registration == nil
+            && !["insert", "delete"].contains(entry.action)
         switch entry.action {
         case "mark" where layout.living != nil:
             guard let living = layout.living, let image,

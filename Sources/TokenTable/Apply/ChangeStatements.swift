@@ -103,11 +103,7 @@ struct ChangeStatements {
 
     /// Keeps the engine from changing the registration by itself.
     private var selfAssignments: [String] {
-        guard layout.registrationMovesItself, let registration = layout.registration else {
-            return []
-        }
-        let column = dialect.quoted(registration.name)
-        return ["\(column) = \(column)"]
+        layout.heldColumns.map(dialect.quoted).map { "\($0) = \($0)" }
     }
 
     /// Changes in runs, with NULL guard values in runs of their own, because a list cannot match

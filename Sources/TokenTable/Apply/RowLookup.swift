@@ -39,6 +39,8 @@ struct RowLookup {
     let columns: [String]
     /// The indices of the key among the columns.
     let key: [Int]
+    /// The first of the columns, which the image of a removed row has.
+    let imaged: [String]
     /// The index of the mark; nil without a column.
     let mark: Int?
     /// The index of the column of two values; nil without one.
@@ -89,6 +91,7 @@ struct RowLookup {
         living = layout.living.map { place($0.name) }
         reason = layout.reason.map { place($0) }
         exactness = wholeRows ? layout.exactness : nil
+        imaged = columns
         for name in also { _ = place(name) }
         compared = (selection?.compared ?? []).map { (place($0.column), $0.value) }
         self.columns = columns
@@ -190,9 +193,7 @@ struct RowLookup {
     ) -> MatchedRow? {
         let start = values.startIndex
         guard let token = layout.token.token(values[start + token]),
-            let index = evidence.index(of: token),
-            // A row without a key cannot be named. Only SQLite allows a primary key to be NULL.
-            key.allSatisfy({ values[start + $0] != .null })
+            let index = evidence.index(of: token)
         else { return nil }
         return match(values, evidence: index)
     }
@@ -218,6 +219,10 @@ struct RowLookup {
             column.isUnreadable(values[start + registration])
         {
             return .registration
+        }
+        // A row without a key cannot be named. Only SQLite allows a primary key to be NULL.
+        if dialect.engine == .sqlite, key.contains(where: { values[start + $0] == .null }) {
+            return .key
         }
         let isShort = layout.key.allSatisfy(\.isInteger)
         if !isShort,

@@ -35,7 +35,7 @@ struct ExpiryTransaction {
         self.recent = recent
         self.isDry = isDry
         layout = try table.layout()
-        ranges = try KeyRanges(layout, table.catalogTable(), connection)
+        ranges = try KeyRanges(layout, table.catalogTable(), connection, namedOnly: true)
         checkpoint = FeedCheckpoint(feed: expiry.feed, part: .whole, connection: connection)
         lookup = try RowLookup(layout, connection, partition, wholeRows: false)
         let wholeLookup = try RowLookup(layout, connection, partition, wholeRows: true)

@@ -18,6 +18,8 @@ struct KeyRanges {
 
     /// The columns that order the reading; their values are a position.
     let columns: [String]
+    /// Those of them that may be NULL, which SQLite allows, and whose rows are read too.
+    private let nullable: [String]
     private let table: TableName
     private let hint: String
     private let connection: any SQLConnection
@@ -25,10 +27,12 @@ struct KeyRanges {
     private let span: Int
     private var dialect: SQLDialect { connection.dialect }
 
-    /// Prepares the reading along the index that makes the key unique.
+    /// Prepares the reading along the index that makes the key unique. `namedOnly` leaves out rows with
+    /// NULL in their key, which the ledger cannot name and no change reaches. Else the first range
+    /// has all of them.
     init(
         _ layout: TableLayout, _ catalog: CatalogTable, _ connection: any SQLConnection,
-        span: Int = KeyRanges.span
+        span: Int = KeyRanges.span, namedOnly: Bool = false
     ) {
         self.connection = connection
         self.span = span
@@ -38,6 +42,11 @@ struct KeyRanges {
             uniquingKeysWith: { first, _ in first })
         let index = catalog.uniqueIndex(within: layout.key.map(\.name))
         columns = index?.columns.compactMap { names[$0.lowercased()] } ?? layout.key.map(\.name)
+        // SQLite calls its own number of a row nullable, too.
+        let isRowid = columns == catalog.primaryKey && catalog.column(columns[0])?.type == "integer"
+        nullable =
+            namedOnly || isRowid
+            ? [] : columns.filter { catalog.column($0)?.isNullable == true }
         hint = connection.dialect.indexHint(index?.name)
     }
 
@@ -47,9 +56,10 @@ struct KeyRanges {
         after position: [SQLValue]
     ) throws(SQLFailure) -> [SQLValue]? {
         let range = condition(after: position, upTo: nil)
+        let named = position.isEmpty ? columns.map { "\(name($0)) IS NOT NULL" } : [range.sql]
         let rows = try connection.query(
-            "SELECT \(list) FROM \(source) WHERE \(range.sql) ORDER BY \(list) "
-                + "LIMIT 1 OFFSET \(span - 1)", range.values)
+            "SELECT \(list) FROM \(source) WHERE \(named.joined(separator: " AND ")) "
+                + "ORDER BY \(list) LIMIT 1 OFFSET \(span - 1)", range.values)
         guard rows.count > 0 else { return nil }
         try rows.require(width: columns.count)
         return Array(rows.row(0))
@@ -72,7 +82,6 @@ struct KeyRanges {
     ) -> (sql: String, values: [SQLValue]) {
         var (parts, values): ([String], [SQLValue]) = ([], [])
         if position.isEmpty {
-            // SQLite allows a key to be NULL; such a row cannot be named.
             parts += columns.map { "\(name($0)) IS NOT NULL" }
         } else {
             let bound = comparison(">", ">", position)
@@ -84,7 +93,10 @@ struct KeyRanges {
             parts.append(bound.sql)
             values += bound.values
         }
-        return (parts.joined(separator: " AND "), values)
+        let range = parts.joined(separator: " AND ")
+        guard position.isEmpty, !nullable.isEmpty else { return (range, values) }
+        let unnamed = nullable.map { "\(name($0)) IS NULL" }
+        return ("(\(range) OR \(unnamed.joined(separator: " OR ")))", values)
     }
 
     /// `(a, b) > (x, y)`, spelled so that the engine uses its index: servers can use it only with

@@ -32,7 +32,6 @@ struct LayoutResolver {
                     + "under store.active-users.invalidated-at, or `none` for marks in pushsweep_invalid"
             )
         }
-        let movesItself = registration.flatMap { table.column($0.name) }?.movesItself ?? false
         let token = try columns.token(mapping.token, mapping.encoding)
         let app = try columns.partition(mapping.app, setting: "app", values: [:])
         let environment = try columns.partition(
@@ -46,13 +45,29 @@ struct LayoutResolver {
         return TableLayout(
             table: table.name, key: key, token: token, tokenIndex: index?.name, app: app,
             environment: environment, platform: platform,
-            registration: registration, registrationMovesItself: movesItself, living: living,
-            mark: mark,
+            registration: registration, heldColumns: try heldColumns(registration),
+            living: living, mark: mark,
             reason: mark == nil ? nil : try columns.reason(mapping.reason)?.name,
             columns: table.columns.filter { !$0.isGenerated }.map(\.name),
+            generated: table.columns.filter(\.isGenerated).map(\.name),
             exactness: exactness,
             keyIndex: table.uniqueIndex(within: key.map(\.name))?.name,
             isSpread: table.engine?.isSpider == true)
+    }
+
+    /// The columns that the engine moves with every change of the row, and the registration with them.
+    /// A change assigns them to themselves, which a column that the database alone writes does not
+    /// allow.
+    private func heldColumns(_ registration: TimeColumn?) throws(StoreFailure) -> [String] {
+        guard let registration, let column = table.column(registration.name) else { return [] }
+        let moving = table.movingColumns(behind: column)
+        if let period = moving.first(where: \.isGenerated) {
+            throw columns.refusal(
+                "the database itself sets column \(period.name) whenever the row changes, so a mark "
+                    + "would look like a registration; name another column under "
+                    + "store.active-users.registered-at, or `none`")
+        }
+        return Set(moving.map(\.name)).sorted()
     }
 
     /// Refuses columns of another mark beside a column of two values, because nothing would be

@@ -21,10 +21,11 @@ package struct TableLayout: Hashable, Sendable {
     var platform: PlatformRows?
     /// The column of the last registration, where the table has one.
     let registration: TimeColumn?
-    /// Whether the engine sets the registration at every change of the row (ON UPDATE
-    /// CURRENT_TIMESTAMP, which MariaDB before 10.10 adds to the first TIMESTAMP column by itself).
-    /// A mark would then look like a registration, so changes assign the column to itself.
-    let registrationMovesItself: Bool
+    /// The columns that the engine sets at every change of the row (ON UPDATE CURRENT_TIMESTAMP, which
+    /// MariaDB before 10.10 adds to the first TIMESTAMP column by itself), and that are the registration,
+    /// or from which it is computed. A mark would then look like a registration, so changes assign
+    /// them to themselves.
+    let heldColumns: [String]
     /// The column of two values that is the mark; its times go to `pushsweep_invalid`.
     var living: LivingColumn?
     /// The mark column; nil: the times of marks go to `pushsweep_invalid`.
@@ -33,12 +34,17 @@ package struct TableLayout: Hashable, Sendable {
     let reason: String?
     /// All columns of a row in the table's order, without generated ones.
     let columns: [String]
+    /// The generated columns, which are never written.
+    var generated: [String] = []
     /// An SQL expression that is 0 for rows with a value that is lost between the database and this
     /// program; nil where no type of the table can lose one.
     let exactness: String?
 
     /// The unique index for lookups by key; nil without one.
     var keyIndex: String?
+
+    /// Whether the engine moves the registration at every change of the row.
+    var registrationMovesItself: Bool { !heldColumns.isEmpty }
 
     /// Whether changing a row may run triggers, which may undo the change.
     var mayHaveUpdateTriggers = false

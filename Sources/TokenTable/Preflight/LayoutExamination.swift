@@ -114,13 +114,13 @@ struct LayoutExamination {
     }
 
     private var registration: StoreFinding? {
-        if let registration = layout.registration {
+        if layout.registration != nil {
             guard layout.registrationMovesItself else { return nil }
             return StoreFinding(
                 .warning,
-                "column \(registration.name) of \(layout.table) moves at every change of a row, so "
-                    + "rows look registered later than they are and signals about them are "
-                    + "ignored; drop its ON UPDATE CURRENT_TIMESTAMP")
+                "column \(layout.heldColumns.joined(separator: ", ")) of \(layout.table) moves at every "
+                    + "change of a row, so rows look registered later than they are and signals "
+                    + "about them are ignored; drop its ON UPDATE CURRENT_TIMESTAMP")
         }
         let consequence =
             switch need {
@@ -129,7 +129,10 @@ struct LayoutExamination {
                 "rows are deleted although their device may have come back"
             case .apply(let policy) where policy.action == .delete:
                 "nothing is deleted, only marked"
-            default: layout.lostReturn(under: mapping)
+            default:
+                layout.lostReturn(under: mapping)
+                    + (layout.living == nil
+                        ? "" : ", and an undo cannot take marks in \(layout.markColumns[0]) back")
             }
         // A server shows an account only the columns that it has a right on.
         let isServer = table.engine != nil

@@ -22,7 +22,10 @@ extension TokenTable {
         if layout.registrationMovesItself { return [] }
         let consequence = layout.lostReturn(under: settings.mapping)
         let cure =
-            "write the time at each registration, or run what `pushsweep schema print --upgrade` prints"
+            layout.generated.contains(column.name)
+            ? "write the columns from which it is computed at each registration"
+            : "write the time at each registration, or run what `pushsweep schema print --upgrade` "
+                + "prints"
         if column.isSetOnce {
             return [
                 StoreFinding(

@@ -225,15 +225,13 @@ extension TableLayout {
             mark?.name, reason,
         ]
         var seen: Set<String> = []
-        return (key.map(\.name) + [token.name] + optional.compactMap { $0 }).filter {
-            seen.insert($0).inserted
-        }
+        let names = key.map(\.name) + [token.name] + optional.compactMap { $0 } + heldColumns
+        return names.filter { seen.insert($0).inserted }
     }
 
     /// The columns that a mark writes; nil without a mark column.
     fileprivate var markedColumns: [String]? {
         guard !markColumns.isEmpty else { return nil }
-        return markColumns
-            + [registrationMovesItself ? registration?.name : nil].compactMap { $0 }
+        return markColumns + heldColumns
     }
 }

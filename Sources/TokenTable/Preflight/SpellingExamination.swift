@@ -140,7 +140,9 @@ extension SpellingRewriting {
         let token = layout.token
         let form = token.encoding == .binary ? "the bytes of tokens" : "plain lower-case hex"
         var cure: String
-        if let statements {
+        if layout.generated.contains(token.name) {
+            cure = "the column is computed from others: let its expression give \(form)"
+        } else if let statements {
             cure = "let the app store \(form), then run"
             if statements.count > 1 { cure += " in one session" }
             if let note { cure += " (\(note))" }

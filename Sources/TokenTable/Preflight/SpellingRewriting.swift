@@ -157,10 +157,7 @@ struct SpellingRewriting {
         }
         let found = terms.joined(separator: " AND ")
         var assignments = ["\(dialect.quoted(layout.token.name)) = \(value)"]
-        if layout.registrationMovesItself, let registration = layout.registration {
-            let column = dialect.quoted(registration.name)
-            assignments.append("\(column) = \(column)")
-        }
+        assignments += layout.heldColumns.map(dialect.quoted).map { "\($0) = \($0)" }
         let update =
             uniqueIndexes.isEmpty ? "UPDATE" : isServer ? "UPDATE IGNORE" : "UPDATE OR IGNORE"
         return withoutTriggers(

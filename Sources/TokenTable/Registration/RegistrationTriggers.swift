@@ -235,7 +235,7 @@ extension SQLDialect {
 extension TokenTable {
     /// What writes the registration times of this table: the triggers, with what an application may
     /// do instead. `added` are columns that are about to be added. Nil where there is no column of
-    /// the registration, or the engine itself moves it.
+    /// the registration, or the engine itself moves or computes it.
     ///
     /// - Throws: `configuration` where the table does not fit the settings; any failure of a query.
     package func registrationTriggers(
@@ -245,6 +245,8 @@ extension TokenTable {
         let dialect = connection.dialect
         if layout.registrationMovesItself { return nil }
         var registration = layout.registration
+        // Nothing can write a column that is computed from others.
+        if let registration, layout.generated.contains(registration.name) { return nil }
         if registration == nil, let name = settings.mapping.registeredAt.column.name,
             added.contains(where: { $0.name == name })
         {

@@ -4,7 +4,8 @@ import Database
 // values are not shortened silently. The inserted rows are read again, because a trigger may have
 // written other values. A strict insert may refuse a value that the table held (the error value of
 // an ENUM). Such a row is inserted once more without strictness, and stays if it reads back the
-// same. A row that differs is removed again and counts as refused.
+// same. A row that differs is removed again and counts as refused. Generated columns are not inserted,
+// but compared: the table as it is now may compute another value than the image has.
 
 /// Inserts removed rows again, as in their images.
 struct RowInsertion {
@@ -32,7 +33,7 @@ struct RowInsertion {
         _ rows: [RowContent]
     ) throws(SQLFailure) -> [Int: UndoObstacle] {
         var refused: [Int: UndoObstacle] = [:]
-        let known = Set(layout.columns)
+        let known = Set(layout.columns + layout.generated)
         var alike: [[String]: [Int]] = [:]
         for (index, row) in rows.enumerated() {
             guard row.columns.allSatisfy(known.contains), let name = name(of: row) else {
@@ -125,13 +126,14 @@ struct RowInsertion {
     private func execute(
         _ rows: [RowContent]
     ) throws(SQLFailure) {
-        let columns = rows[0].columns
+        let generated = Set(layout.generated)
+        let columns = rows[0].columns.filter { !generated.contains($0) }
         let row = "(\(placeholders(columns.count)))"
         let names = columns.map(dialect.quoted).joined(separator: ", ")
         _ = try connection.execute(
             "INSERT INTO \(layout.table.sql(dialect)) (\(names)) VALUES "
                 + repeatElement(row, count: rows.count).joined(separator: ", "),
-            rows.flatMap(\.values))
+            rows.flatMap { row in columns.map { row[$0] ?? .null } })
     }
 
     /// Takes the time from a row that had none. In SQLite the trigger that writes a registration cannot

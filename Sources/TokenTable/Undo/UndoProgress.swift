@@ -30,6 +30,9 @@ package enum UndoObstacle: String, Hashable, Sendable, CaseIterable {
     case changed
     /// The device registered again after the signal.
     case registered
+    /// The mark is a value of a column of two values, and the table has no registration time: the
+    /// application may have set the row living and dead again since, which nothing shows.
+    case undated
     /// The row does not exist any more.
     case gone
     /// A row with the key of the removed one exists.
@@ -48,6 +51,7 @@ package enum UndoObstacle: String, Hashable, Sendable, CaseIterable {
         switch self {
         case .changed: "changed since by another program"
         case .registered: "registered again"
+        case .undated: "with no registration time that shows who set them dead or living last"
         case .gone: "no longer in the table"
         case .present: "in the table again under the same key"
         case .taken: "with a token that is in another row now"

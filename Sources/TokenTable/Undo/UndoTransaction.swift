@@ -40,9 +40,11 @@ struct UndoTransaction {
         checkpoint = UndoCheckpoint(run: work.run, connection: table.connection)
         let use = TableUse.undo(actions: work.plan.actions, isDry: work.isDry)
         let layout = try table.layout()
+        let isWhole = use.rows?.readsWholeRows ?? false
+        // An image may have a column that is generated since, or one that is no longer mapped.
         let lookup = try RowLookup(
-            layout, table.connection, nil, wholeRows: use.rows?.readsWholeRows ?? false,
-            changesRows: use.changesRows(of: layout))
+            layout, table.connection, nil, wholeRows: isWhole,
+            changesRows: use.changesRows(of: layout), also: isWhole ? layout.generated : [])
         transaction = ChangeTransaction(
             lookup: lookup, writer: ChangeWriter(repeatingMarks: lookup, isolation),
             isolation: isolation, lease: work.lease)
@@ -357,7 +359,7 @@ struct UndoTransaction {
             image = RowImage.pair(before: before, after: after)
         } else if let before, after == nil {
             action = "delete"
-            image = RowImage.object(before.columns, before.values)
+            image = RowImage.object(lookup.imaged, before.values)
         } else if before == nil {
             action = "insert"
             image = RowImage.pair(before: nil, after: after)

@@ -43,6 +43,7 @@ struct UndoneRow {
         _ change: ChangeImages, registeredAt: (RowContent?) -> EpochMilliseconds?
     ) {
         if ChangeImages.agree(state, change.after) {
+            if change.isUndated { return keep(.undated) }
             if change.yieldsToRegistration, let registered = registeredAt(state),
                 registered > change.time
             {

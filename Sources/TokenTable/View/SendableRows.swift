@@ -60,7 +60,11 @@ package struct SendableRows {
             let text = "CONVERT(\(text) USING utf8mb4)"
             return "CAST(\(ignoresCase ? "LOWER(\(text))" : text) AS BINARY)"
         }
-        return "(\(name) = \(literal) AND \(bytes(name)) = \(bytes(literal)))"
+        // LOWER makes ASCII of some other letters.
+        let isASCII =
+            ignoresCase
+            ? " AND OCTET_LENGTH(CONVERT(\(name) USING utf8mb4)) = CHAR_LENGTH(\(name))" : ""
+        return "(\(name) = \(literal) AND \(bytes(name)) = \(bytes(literal))\(isASCII))"
     }
 
     func living(_ living: LivingColumn) -> String {
