@@ -136,7 +136,9 @@ struct SendableViewTests {
 
     @Test(
         "a row whose key is NULL counts for lookup, fingerprints, view and audit, and no sweep changes it",
-        arguments: ["TEXT PRIMARY KEY", "INT PRIMARY KEY", "TEXT, b INTEGER DEFAULT 1, PRIMARY KEY (id, b)"],
+        arguments: [
+            "TEXT PRIMARY KEY", "INT PRIMARY KEY", "TEXT, b INTEGER DEFAULT 1, PRIMARY KEY (id, b)",
+        ],
         ["2024-01-01 00:01:00", nil])
     func nullKey(_ key: String, _ mark: String?) throws {
         let database = try TokenDatabase(.sqlite)
