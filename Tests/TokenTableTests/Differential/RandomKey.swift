@@ -6,7 +6,7 @@ struct RandomKey {
     let columns: [(name: String, column: RandomColumn)]
 
     static func random(_ engine: TestEngine, _ random: inout SeededGenerator) -> RandomKey {
-        let kinds = engine == .sqlite ? sqlite : server
+        let kinds = engine == .sqlite ? sqlite : RandomColumn.known(server)
         let key = RandomKey(columns: [("id", kinds.one(&random))])
         if Int.random(in: 0...4, using: &random) == 0 {
             let second = RandomKey(columns: [("id2", kinds.one(&random))])
@@ -83,7 +83,7 @@ struct RandomKey {
         ]
         + [
             "VARCHAR(30) CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci",
-            "VARCHAR(30) CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin",
+            RandomColumn.unpadded.replacing("200", with: "30"),
             "VARCHAR(30) CHARACTER SET latin1", "VARCHAR(30) CHARACTER SET ucs2",
             "CHAR(10) CHARACTER SET utf8mb4",
         ].map { type in
@@ -118,7 +118,12 @@ struct RandomTokens {
                 ("VARCHAR(200)", .either), ("CHAR(64) CHARACTER SET ascii", .either),
                 ("TEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin", .lower),
                 ("VARCHAR(64) CHARACTER SET latin1 COLLATE latin1_bin", .upper),
-                ("VARCHAR(64) CHARACTER SET ucs2", .either),
+                ("VARCHAR(64) CHARACTER SET ucs2", .either), (RandomColumn.unpadded, .lower),
+                (
+                    RandomColumn.isMySQL
+                        ? "VARCHAR(200) COLLATE utf8mb4_0900_ai_ci"
+                        : "VARCHAR(200) COLLATE utf8mb4_general_nopad_ci", .either
+                ),
             ]
         let (type, spelling) = kinds.one(&random)
         return RandomTokens(

@@ -7,7 +7,8 @@ import TokenHygiene
 @testable import TokenTable
 
 /// An unusual table of tokens: keys of any kind, columns of any type with values at
-/// their edges, other collations, triggers, foreign keys, engines; filled by its own statements.
+/// their edges, generated columns, other collations, partitions, triggers, foreign keys, engines;
+/// filled by its own statements.
 struct RandomTable {
     /// The action of a trigger or a foreign key.
     enum Obstacle: CaseIterable {
@@ -27,6 +28,14 @@ struct RandomTable {
     let token: RandomTokens
     let app: String?
     let environment: String?
+    let platform: String?
+    /// The columns that the table computes from others of the same values, which are named `b_` and the
+    /// column.
+    let computed: Set<String>
+    /// Whether the values of computed columns are stored.
+    let isStored: Bool
+    /// Whether the rows of a server's table are in several partitions.
+    let isPartitioned: Bool
     let registration: Clock
     let mark: Clock
     let reason: String?
@@ -44,9 +53,19 @@ struct RandomTable {
         app = [
             nil, "VARCHAR(30)",
             "VARCHAR(30) COLLATE \(engine == .sqlite ? "NOCASE" : "utf8mb4_general_ci")",
+            engine == .sqlite ? nil : RandomColumn.unpadded,
         ]
         .one(&random)
         environment = [nil, "VARCHAR(20)"].one(&random)
+        platform = [nil, nil, "VARCHAR(20)"].one(&random)
+        let roles = ["device_token", "app_id", "environment", "platform", "registered_at"]
+        computed =
+            Int.random(in: 0...2, using: &random) > 0
+            ? [] : Set(roles.filter { _ in Bool.random(using: &random) })
+        isStored = Bool.random(using: &random)
+        isPartitioned =
+            engine == .mariaDB && [.none, .refusesMarks, .checks].contains(obstacle)
+            && Int.random(in: 0...2, using: &random) == 0
         registration = Clock.allCases.one(&random)
         mark = Clock.allCases.one(&random)
         let reasons = [nil, "VARCHAR(32)", engine == .sqlite ? "TEXT" : "ENUM('x', 'y')", "INT"]
@@ -65,6 +84,9 @@ struct RandomTable {
         mapping.longestToken = 32
         mapping.app = app == nil ? .absent : .named("app_id")
         mapping.environment = environment == nil ? .absent : .named("environment")
+        if platform != nil {
+            mapping.platform = PlatformMapping(column: "platform", value: "ios")
+        }
         mapping.registeredAt = Self.mapping(registration, "registered_at", engine)
         mapping.invalidatedAt = Self.mapping(mark, "invalidated_at", engine)
         mapping.reason = reason != nil ? .detect("invalid_reason") : .absent
@@ -77,6 +99,7 @@ struct RandomTable {
         prints.append(("device_token", bytes("device_token")))
         if app != nil { prints.append(("app_id", bytes("app_id"))) }
         if environment != nil { prints.append(("environment", bytes("environment"))) }
+        if platform != nil { prints.append(("platform", bytes("platform"))) }
         if registration != .none { prints.append(("registered_at", bytes("registered_at"))) }
         if mark != .none { prints.append(("invalidated_at", bytes("invalidated_at"))) }
         if reason != nil { prints.append(("invalid_reason", bytes("invalid_reason"))) }
@@ -86,10 +109,16 @@ struct RandomTable {
         return prints + [("holds", bytes("holds"))]
     }
 
-    /// Whether the settings or the table are to be refused before a row changes.
-    func isToBeRefused(_ policy: RemovalPolicy, _ rows: [ModelRow]) -> Bool {
+    /// The column to which the value of a column is written.
+    func written(_ column: String) -> String { computed.contains(column) ? "b_\(column)" : column }
+
+    /// Whether the settings or the table are to be refused before a row changes; nil where both is
+    /// right.
+    func isToBeRefused(_ policy: RemovalPolicy, _ rows: [ModelRow]) -> Bool? {
         if engine == .mariaDB && (obstacle == .isWithoutTransactions || key.isUnfit) { return true }
         let unreadable = rows.count { $0.registration == .unreadable }
+        // The examination looks at rows of the platform in any case of letters.
+        if platform != nil, unreadable > 0 || !rows.contains(where: \.isApple) { return nil }
         if unreadable > 0 && unreadable * 2 >= rows.count { return true }
         guard policy.action == .delete else { return false }
         return obstacle == .logsRemovals
@@ -157,11 +186,12 @@ struct RandomTable {
 
     private mutating func create() {
         var columns = key.columns.map { "\($0.name) \($0.column.type) NOT NULL" }
-        columns.append("device_token \(token.type)")
-        if let app { columns.append("app_id \(app)") }
-        if let environment { columns.append("environment \(environment)") }
+        columns += definition("device_token", token.type)
+        if let app { columns += definition("app_id", app) }
+        if let environment { columns += definition("environment", environment) }
+        if let platform { columns += definition("platform", platform) }
         if registration != .none {
-            columns.append("registered_at \(Self.type(registration, engine))")
+            columns += definition("registered_at", Self.type(registration, engine))
         }
         if mark != .none { columns.append("invalidated_at \(Self.type(mark, engine))") }
         if let reason { columns.append("invalid_reason \(reason) NULL") }
@@ -173,12 +203,23 @@ struct RandomTable {
         columns.append("PRIMARY KEY (\(key.columns.map(\.name).joined(separator: ", ")))")
         let storage =
             obstacle == .isWithoutTransactions && engine == .mariaDB
-            ? (key.columns.count == 1 ? "MyISAM" : "Aria") : "InnoDB"
+            ? (key.columns.count == 1 || RandomColumn.isMySQL ? "MyISAM" : "Aria") : "InnoDB"
         statements.append(
             "CREATE TABLE \(name) (\(columns.joined(separator: ", ")))"
-                + (engine == .mariaDB ? " ENGINE=\(storage) CHARACTER SET utf8mb4" : ""))
+                + (engine == .mariaDB ? " ENGINE=\(storage) CHARACTER SET utf8mb4" : "")
+                + (isPartitioned ? " PARTITION BY KEY (id) PARTITIONS 3" : ""))
         if token.isIndexed { statements.append("CREATE INDEX \(name)_t ON \(name) (device_token)") }
         statements += TableObstacles.statements(self)
+    }
+
+    /// A column, with the one that it is computed from.
+    private func definition(_ column: String, _ type: String) -> [String] {
+        guard computed.contains(column) else { return ["\(column) \(type)"] }
+        let plain = type.replacing(" NULL DEFAULT NULL", with: "").replacing(" NULL", with: "")
+        return [
+            "b_\(column) \(type)",
+            "\(column) \(plain) AS (b_\(column)) \(isStored ? "STORED" : "VIRTUAL")",
+        ]
     }
 
     private mutating func insert(_ number: Int, _ random: inout SeededGenerator) {
@@ -187,20 +228,26 @@ struct RandomTable {
             ($0.name, $1)
         }
         let (literal, spelled) = token.value(number, &random)
-        values.append(("device_token", literal))
+        values.append((written("device_token"), literal))
         var isOurs = true
         if app != nil {
             let word = ["chat", "chat", "chat", "Chat", "chat ", "other"].one(&random)
             isOurs = isOurs && word == "chat"
-            values.append(("app_id", "'\(word)'"))
+            values.append((written("app_id"), "'\(word)'"))
         }
         if environment != nil {
             let word = ["production", "production", "sandbox"].one(&random)
             isOurs = isOurs && word == "production"
-            values.append(("environment", "'\(word)'"))
+            values.append((written("environment"), "'\(word)'"))
+        }
+        var isApple = true
+        if platform != nil {
+            let word = ["'ios'", "'ios'", "'ios'", "'IOS'", "'ios '", "'web'", "NULL"].one(&random)
+            isApple = word == "'ios'"
+            values.append((written("platform"), word))
         }
         let registered = registrationValue(&random)
-        if registration != .none { values.append(("registered_at", registered.literal)) }
+        if registration != .none { values.append((written("registered_at"), registered.literal)) }
         var marked: Int64?
         if mark != .none {
             let offsets: [Int64?] = [nil, nil, -3_600_000, 500_000]
@@ -222,7 +269,8 @@ struct RandomTable {
         let marksInRow = mark != .none
         rows.append(
             ModelRow(
-                number: number, token: spelled, isOurs: isOurs, registration: registered.model,
+                number: number, token: spelled, isOurs: isOurs && isApple, isApple: isApple,
+                registration: registered.model,
                 mark: marked,
                 refusesMark: marksInRow && TableObstacles.refusesMark(obstacle, holds),
                 refusesRemoval: TableObstacles.refusesRemoval(self, holds),

@@ -14,8 +14,10 @@ struct ModelRow {
     let number: Int
     /// The token; nil where the column holds no token.
     let token: DeviceToken?
-    /// Whether the row is of the app and environment that the feed is about.
+    /// Whether the row is of the app, the environment and the platform that the feed is about.
     let isOurs: Bool
+    /// Whether the row is of the platform.
+    let isApple: Bool
     var registration: Registration
     var mark: Int64?
     /// Whether the table refuses to change the row, or to remove it.
