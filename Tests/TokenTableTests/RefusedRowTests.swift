@@ -267,3 +267,84 @@ struct RefusedRowTests {
         withExtendedLifetime(server) {}
     }
 }
+
+/// A row that the table would not take again is not removed.
+@Suite("Rows that break a rule already")
+struct BrokenRuleTests {
+    private static let evidence = (0..<3).map { TokenEvidence.dead($0, at: start + 60_000) }
+    private static let removal = RemovalPolicy(
+        action: .delete, deletesWithoutRegistrationTime: true)
+
+    private static func fill(_ database: TokenDatabase) throws {
+        for number in 0..<3 {
+            try database.execute(
+                "INSERT INTO devices (id, device_token, owner, place) VALUES (?, ?, ?, ?)",
+                [
+                    .integer(Int64(number)), .bytes(DeviceToken.numbered(number).bytes),
+                    number == 2 ? .null : .integer(Int64(number)), .text("it's"),
+                ])
+        }
+    }
+
+    private static func expectOneRefused(_ database: TokenDatabase) throws {
+        let store = try database.store(pacing: hurried()) { $0.table = "devices" }
+        try store.preflight(.apply(removal))
+        let before = try database.contents(of: "devices")
+        try store.session.record(
+            RunRecord(id: "one", kind: "sweep", started: EpochMilliseconds(start), host: "h"))
+        let progress = try store.apply(evidence, policy: removal, run: "one")
+        #expect(progress.counts == OutcomeCounts(applied: 2, refused: 1))
+        #expect(try database.texts("SELECT id FROM devices") == [["1"]])
+        #expect(try store.undo(.run("one")).restored == 2)
+        #expect(try database.contents(of: "devices") == before)
+    }
+
+    @Test("in SQLite: a row whose parent is gone", arguments: ["", "(a, b)", "(b, a)"])
+    func orphan(_ columns: String) throws {
+        let database = try TokenDatabase(.sqlite)
+        try database.createSideTables()
+        try database.execute("PRAGMA foreign_keys = OFF")
+        try database.execute(
+            "CREATE TABLE users (a INTEGER, b TEXT, PRIMARY KEY (\(columns == "(b, a)" ? "b, a" : "a, b")))"
+        )
+        let own = columns == "(b, a)" ? "place, owner" : "owner, place"
+        try database.execute(
+            "CREATE TABLE devices (id INTEGER PRIMARY KEY, device_token BLOB, owner INTEGER, "
+                + "place TEXT, FOREIGN KEY (\(own)) REFERENCES users \(columns))")
+        try database.execute("INSERT INTO users VALUES (0, 'it''s'), (7, 'it''s')")
+        try Self.fill(database)
+        try Self.expectOneRefused(database)
+    }
+
+    @Test("the checks of a table are read from the statement that makes it")
+    func clauses() {
+        let statement = #"""
+            CREATE TABLE `c ( CHECK (` (
+              `j` longtext DEFAULT NULL COMMENT ' CHECK (1)' CHECK (json_valid(`j`)),
+              `v` int(11) DEFAULT NULL CHECK (`v` > 0 and `a)` <> ')'),
+              CONSTRAINT `big` CHECK (`s` <> 'a\')(' or (`v` < 5))
+            """#
+        #expect(
+            Catalog.checks(in: statement) == [
+                "(json_valid(`j`))", "(`v` > 0 and `a)` <> ')')", #"(`s` <> 'a\')(' or (`v` < 5))"#,
+            ])
+    }
+
+    @Test(
+        "in MariaDB: a row that breaks a check",
+        .enabled(
+            if: MariaDBServer.fromEnvironment != nil, Comment(rawValue: MariaDBServer.absence)))
+    func check() throws {
+        let database = try TokenDatabase(.mariaDB)
+        let version = try database.texts("SELECT VERSION()")[0][0]
+        guard version.contains("MariaDB") else { return }
+        try database.createSideTables()
+        try database.execute(
+            "CREATE TABLE devices (id INT PRIMARY KEY, device_token VARBINARY(100), "
+                + "owner INT CHECK (owner <> 1), place VARCHAR(20), extra JSON, "
+                + "CHECK (place <> 'a''b' OR owner = 7))")
+        try database.execute("SET SESSION check_constraint_checks = 0")
+        try Self.fill(database)
+        try Self.expectOneRefused(database)
+    }
+}

@@ -134,8 +134,8 @@ package enum RowRefusal: String, Hashable, Sendable, CaseIterable {
     case unmatched
     /// The row's registration cannot be read, so it is unknown whether the device came back.
     case registration
-    /// A value of the row cannot be kept byte by byte, or the row is too large for one statement,
-    /// so a removed row could not be restored.
+    /// A value of the row cannot be kept byte by byte, the row is too large for one statement, or it
+    /// breaks a rule of the table already, so a removed row could not be restored.
     case inexact
     /// The statement fails for this row and for no other, mostly in a trigger.
     case failure
@@ -154,7 +154,8 @@ package enum RowRefusal: String, Hashable, Sendable, CaseIterable {
         case .unmatched: "the database does not find it by its own key"
         case .registration: "its time of registration cannot be read"
         case .inexact:
-            "it cannot be kept byte by byte, or is too large for a statement, so it could not be restored"
+            "it cannot be kept byte by byte, is too large for a statement, or breaks a rule of the table, "
+                + "so it could not be restored"
         case .failure: "changing it fails, mostly in a trigger"
         case .key: "its key is NULL, or too long for the ledger"
         }

@@ -36,9 +36,10 @@ package struct TableLayout: Hashable, Sendable {
     let columns: [String]
     /// The generated columns, which are never written.
     var generated: [String] = []
-    /// An SQL expression that is 0 for rows with a value that is lost between the database and this
-    /// program; nil where no type of the table can lose one.
-    let exactness: String?
+    /// An SQL expression that is 0 for rows that could not be restored: a value is lost between the
+    /// database and this program, or the row breaks a rule that an INSERT meets. Nil where the table
+    /// has no type and no rule of this kind.
+    var exactness: String?
 
     /// The unique index for lookups by key; nil without one.
     var keyIndex: String?

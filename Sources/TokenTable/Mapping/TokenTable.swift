@@ -69,6 +69,12 @@ package final class TokenTable {
             () throws(SQLFailure) in
             try Catalog(connection: connection).mayHaveUpdateTriggers(name)
         }
+        let conditions = try retries.retrying("reading the rules of \(name)") {
+            () throws(SQLFailure) in
+            try Catalog(connection: connection).insertConditions(name)
+        }
+        let all = [layout.exactness].compactMap { $0 } + conditions
+        layout.exactness = all.isEmpty ? nil : "(\(all.joined(separator: " AND ")))"
         layout.commitsApart = connection.commitsApart
         layout.nameInLedger = nameInLedger(name)
         resolved = layout
