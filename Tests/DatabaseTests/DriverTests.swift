@@ -21,6 +21,9 @@ struct DriverTests {
         #expect(rows[0, 2] == .null && rows[2, 0] == .null && rows[-1, 0] == .null)
         #expect(throws: Never.self) { try rows.require(width: 2) }
         #expect(throws: SQLFailure.self) { try rows.require(width: 3) }
+        #expect(throws: Never.self) { try rows.require(atLeast: 5, of: "rows", after: 3) }
+        let failure = #expect(throws: SQLFailure.self) { try rows.require(atLeast: 3, of: "rows") }
+        #expect(failure?.kind == .inconsistent)
     }
 
     @Test("a quote is doubled even where a combining mark makes another character of it")
@@ -93,5 +96,26 @@ struct DriverTests {
             let attributes = try FileManager.default.attributesOfItem(atPath: file)
             #expect(attributes[.posixPermissions] as? Int == 0o600, "\(file)")
         }
+    }
+
+    @Test(
+        "errors that an account, a server's rule or a setting causes are told as such, with a cure",
+        arguments: [
+            (3_118, StoreFailure.Code.permission, "unlock the account"),
+            (3_955, .permission, "correct store.password-file"),
+            (1_820, .permission, "a new password"), (1_862, .permission, "a new password"),
+            (3_159, .configuration, "remove store.tls.mode: off"),
+            (2_061, .configuration, "remove store.tls.mode: off"),
+            (1_524, .configuration, "a plugin that the server has"),
+            (1_176, .configuration, "run again"), (3_098, .configuration, "a primary key"),
+            (3_750, .configuration, "ask its administrator"),
+            (1_461, .busy, "run again"), (3_572, .busy, "run again"), (3_100, .busy, "run again"),
+            (3_169, .busy, "run again"), (4_082, .busy, "run again"),
+        ])
+    func errorNumbers(_ number: Int, _ code: StoreFailure.Code, _ cure: String) {
+        let failure = StoreFailure(
+            .mariaDB(code: UInt32(number), message: "no"), while: "reading")
+        #expect(failure.code == code, "\(failure)")
+        #expect(failure.sentence.contains(cure), "\(failure)")
     }
 }

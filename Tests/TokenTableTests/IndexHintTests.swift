@@ -48,7 +48,9 @@ struct IndexHintTests {
         for (sql, values) in connection.log where sql.contains("`devices`") {
             guard sql.hasPrefix("UPDATE") || sql.hasPrefix("DELETE") || sql.contains("FOR UPDATE")
             else { continue }
-            let plan = try connection.query("EXPLAIN \(sql)", values)
+            // MySQL describes plans as a tree, unless asked for the table.
+            let explain = MariaDBServer.isMariaDB ? "EXPLAIN" : "EXPLAIN FORMAT=TRADITIONAL"
+            let plan = try connection.query("\(explain) \(sql)", values)
             let names = plan.names
             func field(_ name: String) -> String? {
                 names.firstIndex(of: name).flatMap { plan[0, $0].text }
@@ -77,5 +79,35 @@ struct IndexHintTests {
         }
         #expect(!reads.isEmpty)
         #expect(reads.allSatisfy { $0.contains("FORCE INDEX (`PRIMARY`)") })
+    }
+
+    @Test(
+        "rows of a partitioned table are changed by lists, and none of them by itself",
+        arguments: RemovalPolicy.Action.allCases)
+    func partitioned(_ action: RemovalPolicy.Action) throws {
+        let database = try Self.stage("PARTITION BY HASH(id) PARTITIONS 4")
+        let connection = FaultyConnection(database.driver(), [])
+        let store = try TokenTable(database.settings, connection, hurried())
+        let progress = try store.apply(Self.evidence, policy: RemovalPolicy(action: action))
+        #expect(progress.counts == OutcomeCounts(applied: 1_500))
+        let changes = connection.log.map(\.0).filter {
+            ($0.hasPrefix("UPDATE") || $0.hasPrefix("DELETE")) && $0.contains("`devices`")
+        }
+        #expect((1...20).contains(changes.count), "\(changes.count) statements")
+        #expect(!connection.log.contains { $0.0.hasPrefix("SAVEPOINT") })
+    }
+
+    @Test("an index that the server hides from statements is named by none, and is no index")
+    func hidden() throws {
+        let database = try Self.stage("", rows: 300)
+        let hidden = MariaDBServer.isMariaDB ? "IGNORED" : "INVISIBLE"
+        try database.sql.run("ALTER TABLE devices ALTER INDEX token \(hidden)")
+        let store = try TokenTable(database.settings, database.driver(), hurried())
+        #expect(try store.layout().tokenIndex == nil)
+        let progress = try store.apply((0..<200).map { TokenEvidence.dead($0, at: start) })
+        #expect(progress.counts == OutcomeCounts(applied: 200))
+        try database.sql.run("CREATE INDEX other ON devices (device_token)")
+        let again = try TokenTable(database.settings, database.driver(), hurried())
+        #expect(try again.layout().tokenIndex == "other")
     }
 }

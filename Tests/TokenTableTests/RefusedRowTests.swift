@@ -42,6 +42,22 @@ struct RefusedRowTests {
                 .flatMap { $0 })
     }
 
+    @Test("chunk after chunk row by row is told once, with the number of the server's error")
+    func lasting() throws {
+        let isolation = RowIsolation(try TokenDatabase(.sqlite).sql)
+        let failure = SQLFailure(kind: .refused, code: 1_292, message: "'0123abcd' is no time")
+        var notices: [String?] = []
+        for _ in 0..<8 {
+            isolation.note(failure, isAboutRow: true)
+            notices.append(isolation.committed())
+            // Chunks that are taken as a whole say nothing.
+            notices.append(isolation.committed())
+        }
+        let told = notices.compactMap { $0 }
+        #expect(told.count == 1 && notices[8] != nil, "\(notices)")
+        #expect(told.first?.contains("its error 1292") == true && !told[0].contains("0123abcd"))
+    }
+
     @Test(
         "refused rows are named in the ledger, and the others are marked",
         arguments: TestEngine.available, ["ABORT", "FAIL", "ROLLBACK"])

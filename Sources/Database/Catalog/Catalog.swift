@@ -114,6 +114,9 @@ package struct CatalogIndex: Hashable, Sendable {
     package let isUnique: Bool
     /// The names of its columns in the index's order.
     package let columns: [String]
+    /// Whether statements may use it: not an INVISIBLE index of MySQL or an IGNORED one of MariaDB, which
+    /// also takes no hint (1176). It still keeps rows unique.
+    package var isUsable = true
 }
 
 /// Reads the descriptions of tables from the database.
@@ -210,22 +213,31 @@ package struct Catalog {
     private func serverIndexes(_ name: TableName) throws(SQLFailure) -> [CatalogIndex] {
         let rows = try connection.query(
             """
-            SELECT INDEX_NAME, NON_UNIQUE, COLUMN_NAME, SUB_PART FROM information_schema.STATISTICS \
+            SELECT s.INDEX_NAME, s.NON_UNIQUE, s.COLUMN_NAME, s.SUB_PART, s.* \
+            FROM information_schema.STATISTICS s \
             WHERE TABLE_SCHEMA = COALESCE(?, DATABASE()) AND TABLE_NAME = ? \
             ORDER BY INDEX_NAME, SEQ_IN_INDEX
             """, [name.schema.map(SQLValue.text) ?? .null, .text(name.name)])
+        // The column has another name, and the other value, on each engine.
+        let visible = rows.names.firstIndex { $0.uppercased() == "IS_VISIBLE" }
+        let ignored = rows.names.firstIndex { $0.uppercased() == "IGNORED" }
         var indexes: [CatalogIndex] = []
         for row in 0..<rows.count {
             let index = rows[row, 0].text ?? ""
+            let isUsable =
+                visible.map { rows[row, $0].text != "NO" }
+                ?? ignored.map { rows[row, $0].text != "YES" } ?? true
             // An index over part of a column does not make whole values unique.
             let isUnique = rows[row, 1].count == 0 && rows[row, 3] == .null
             let column = rows[row, 2].text ?? ""
             if let last = indexes.last, last.name == index {
                 indexes[indexes.count - 1] = CatalogIndex(
                     name: index, isUnique: last.isUnique && isUnique,
-                    columns: last.columns + [column])
+                    columns: last.columns + [column], isUsable: isUsable)
             } else {
-                indexes.append(CatalogIndex(name: index, isUnique: isUnique, columns: [column]))
+                indexes.append(
+                    CatalogIndex(
+                        name: index, isUnique: isUnique, columns: [column], isUsable: isUsable))
             }
         }
         return indexes
@@ -274,6 +286,7 @@ extension CatalogTable {
         let token = token.lowercased()
         let leading = Set(leading.map { $0.lowercased() })
         return indexes.first { index in
+            guard index.isUsable else { return false }
             let columns = index.columns.map { $0.lowercased() }
             return columns.first { !leading.contains($0) } == token
         }

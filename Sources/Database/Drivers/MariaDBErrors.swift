@@ -54,7 +54,7 @@ extension SQLFailure {
             1197, 1206,  // binary log cache, lock table
             8004:  // TiDB
             .tooLarge
-        case 1205,  // lock wait timeout
+        case 1205, 3572,  // lock wait timeout, at once where it waits for nothing
             1213,  // deadlock
             1317, 1969, 3024,  // statement interrupted, or over its time limit
             1020,  // row changed since read (snapshot isolation)
@@ -65,11 +65,15 @@ extension SQLFailure {
             1180,  // a commit that failed; the checkpoint shows what became of it
             1053,  // server shutdown in progress
             1927, 2006, 2013, 2055,  // connection killed, gone, lost
+            3168, 3169,  // MySQL: the server is going away, the session was killed
+            3100,  // group replication: a member that has left its group refuses the commit
             4031,  // MySQL: the connection was idle for too long
             12701, 1429:  // Spider: remote server gone
             .lost
         case 1040, 1203, 1226,  // too many connections, resource limit
             1129,  // this host was blocked after failed connections
+            1461,  // too many prepared statements
+            4082,  // MySQL: the memory of connections is used up
             3032,  // MySQL: the server is in offline mode
             3101,  // group replication: transaction rolled back
             9001:  // ProxySQL: no server took the connection in time
@@ -77,12 +81,17 @@ extension SQLFailure {
         case 2002, 2003, 2005: .unreachable
         case 2026: .untrusted
         case 1290, 1792, 1836: .readOnly
-        case 1044, 1045, 1130, 1142, 1143, 1227, 1370, 1698, 1820, 1862, 4151: .permission
+        case 1044, 1045, 1130, 1142, 1143, 1227, 1370, 1698, 1820, 1862, 3118, 3955,
+            4151:
+            .permission
         case 1049,  // unknown database
             1054, 1146,  // unknown column, unknown table
             1665,  // READ COMMITTED with a statement-based binary log
             1064, 1071, 1115, 1175, 1193, 1231, 1298,  // statement not understood or refused
-            1153, 1251, 1267, 1271, 1412, 2049, 2058, 2059, 5010:
+            1153, 1251, 1267, 1271, 1412, 2049, 2058, 2059, 5010,
+            1176,  // an index that a statement names, and that was dropped or hidden meanwhile
+            1524, 2061, 3159,  // the way to authenticate, or the encryption that the account needs
+            3098, 3161, 3750:  // a table that group replication or the server's rules do not take
             .configuration
         case 1048, 1264, 1265, 1292, 1300, 1364, 1366, 1406, 1411, 1690,  // a value does not fit
             1216, 1217, 1451, 1452,  // foreign keys

@@ -89,7 +89,7 @@ package struct ChunkLoop {
                     ceiling.committed()
                     lastTransaction = milliseconds
                     pacing.transactionTook(milliseconds)
-                    isolation.committed()
+                    if let notice = isolation.committed() { pacing.report(notice) }
                     return progress
                 }
             } catch {

@@ -89,7 +89,7 @@ struct RetryClock {
         case .readOnly: isTakenOver ? wholePatience : min(Pacing.shortPatience, pacing.patience)
         case .misplaced where isTakenOver: wholePatience
         case .tooLarge, .untrusted, .misplaced, .permission, .configuration, .refused, .leaseLost,
-            .other:
+            .inconsistent, .other:
             0
         }
     }

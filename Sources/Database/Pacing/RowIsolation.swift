@@ -23,6 +23,10 @@ package final class RowIsolation {
     private var remembered: [String: RowRefusal] = [:]
     private var most: Int?
     private var wantsRetry = false
+    /// The chunks of the run that were changed row by row.
+    private var chunksAlone = 0
+    /// The last failure of a statement about many rows; nil where one did not find all of its rows.
+    private var cause: SQLFailure?
     /// Whether a statement of the chunk failed with a deadlock.
     private var hadDeadlock = false
 
@@ -42,7 +46,9 @@ package final class RowIsolation {
 
     /// Records that a statement failed; a failure about a row requests another try, row by row.
     package func note(_ failure: SQLFailure, isAboutRow: Bool = false) {
-        if RowRefusal(failure) != nil || isAboutRow && failure.mayBeAboutRow { isolate() }
+        guard RowRefusal(failure) != nil || isAboutRow && failure.mayBeAboutRow else { return }
+        if !isOn { cause = failure }
+        isolate()
     }
 
     /// Runs a statement that changes many rows. A deadlock that did not end the transaction
@@ -104,14 +110,32 @@ package final class RowIsolation {
         return wantsRetry
     }
 
-    /// Returns to whole chunks.
-    func committed() {
+    /// The chunks row by row after which a person is told, once: a row here and there takes fewer.
+    private static let lasting = 5
+
+    /// Returns to whole chunks. Where chunk after chunk is changed row by row, returns a sentence for
+    /// the run's log, once.
+    @discardableResult
+    func committed() -> String? {
+        var notice: String?
+        if isOn {
+            chunksAlone += 1
+            if chunksAlone == Self.lasting {
+                // The server's words may hold a token.
+                let said = cause.map { "its error \($0.code)" } ?? "it does not find all rows"
+                notice =
+                    "changes row by row, which is slow, because the server takes none of the last "
+                    + "chunks as a whole (\(said)); rows that it refuses are named at the end"
+            }
+        }
+        cause = nil
         isOn = false
         misses = 0
         remembered = [:]
         most = nil
         wantsRetry = false
         hadDeadlock = false
+        return notice
     }
 }
 
@@ -201,7 +225,7 @@ extension SQLFailure {
         case .other: ![7, 10, 11, 13, 26].contains(code) && !Self.storageFaults.contains(code)
         case .conflict, .lost, .overloaded, .tooLarge, .unreachable, .untrusted, .readOnly,
             .misplaced,
-            .leaseLost:
+            .leaseLost, .inconsistent:
             false
         }
     }

@@ -29,6 +29,8 @@ package struct SQLFailure: Error, Hashable, Sendable {
         case refused
         /// Another run has taken the lease: this one must make no more changes.
         case leaseLost
+        /// A read found another number of things than there are. Nothing may be decided by it.
+        case inconsistent
         /// Any other error.
         case other
     }
@@ -159,7 +161,18 @@ package struct StoreFailure: Error, Hashable, Sendable, CustomStringConvertible 
         case 1130: "correct the host in store.url, or let the account connect from this host"
         case 1142, 1143: "grant the account this right"
         case 1820, 1862: "give the account a new password, and write it into store.password-file"
-        case 4151: "unlock the account, or correct the user in store.url"
+        case 3118, 4151: "unlock the account, or correct the user in store.url"
+        case 3955:
+            "too many wrong passwords have blocked the account: correct store.password-file, then unlock it"
+        case 3159:
+            "remove store.tls.mode: off, and name the server's authority in store.tls.ca"
+        case 2061:
+            "this way to authenticate needs encryption: remove store.tls.mode: off, or give the account "
+                + "another plugin"
+        case 1524: "give the account a plugin that the server has, such as caching_sha2_password"
+        case 1176: "the index was dropped or hidden while this run worked; run again"
+        case 3098: "give the table a primary key and InnoDB, as a replication group needs"
+        case 3161, 3750: "the server's rules refuse this table; ask its administrator"
         default: nil
         }
     }
@@ -202,6 +215,8 @@ package struct StoreFailure: Error, Hashable, Sendable, CustomStringConvertible 
             self.init(
                 stopped: .lease,
                 "\(happened); committed changes are kept, run again to continue")
+        case .inconsistent:
+            self.init(.inconsistent, "\(happened); nothing was decided by it, report this")
         case .other:
             let next = failure.unnamedCause ?? "run again, and report this if it repeats"
             self.init(.busy, "\(happened); \(next)")
@@ -218,7 +233,10 @@ package struct StoreFailure: Error, Hashable, Sendable, CustomStringConvertible 
         // libmariadb's sentence is the last one: it checks the name itself, the chain OpenSSL.
         let ofName = ["hostname", "Hostname", "IP address", "Validation of SSL server certificate"]
         if ofName.contains(where: message.contains) {
-            return "write the host name of the server's certificate into store.url"
+            return
+                "write the host name of the server's certificate into store.url; where it names no host, as "
+                + "one that MySQL made for itself, give the server one with a subjectAltName, or use its "
+                + "unix socket, or write store.tls.mode: off where only trusted hosts see the connection"
         }
         if ["self-signed", "self signed", "unable to get", "unknown ca"].contains(
             where: message.contains)

@@ -90,6 +90,18 @@ package struct SQLRows: Sendable {
         }
     }
 
+    /// Refuses a result with fewer rows than are known to be there, before anything is decided by it.
+    /// `read` counts those of earlier results. Throws `inconsistent`.
+    package func require(
+        atLeast known: Int, of things: String, after read: Int = 0
+    ) throws(SQLFailure) {
+        guard read + count >= known else {
+            throw SQLFailure(
+                kind: .inconsistent, code: 0,
+                message: "the database answered \(read + count) \(things), and has \(known)")
+        }
+    }
+
     /// The values of one row in column order.
     @inlinable
     package func row(_ index: Int) -> ArraySlice<SQLValue> {

@@ -130,7 +130,9 @@ extension SQLFailure.Kind {
     fileprivate var leadsToNextHost: Bool {
         switch self {
         case .conflict, .lost, .overloaded, .unreachable, .readOnly, .misplaced: true
-        case .tooLarge, .untrusted, .permission, .configuration, .refused, .leaseLost, .other: false
+        case .tooLarge, .untrusted, .permission, .configuration, .refused, .leaseLost,
+            .inconsistent, .other:
+            false
         }
     }
 }

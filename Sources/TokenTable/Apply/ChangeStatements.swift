@@ -7,9 +7,11 @@ import TokenHygiene
 // locks are. Then the number of rows found differs, and the chunk is rolled back and redone. A column
 // of two values is repeated too; rows with the same value share a statement.
 //
-// Locked rows stay as they were read, so a list of keys, one of tokens and one of pairs of key and
-// registration are enough, and are the fastest. Rows that were read without a lock may exchange values
-// before the statement meets them. For those all values of a row stand together in one list.
+// Locked rows stay as they were read, so a list of keys, one of tokens and one of registrations are
+// enough, and are the fastest. No pairs of key and registration: for a partitioned table MySQL 9.7
+// compares the times of such a list, prepared in an UPDATE or DELETE, with memory that it has reused
+// (1292). Rows that were read without a lock may exchange values before the statement meets them. For
+// those all values of a row stand together in one list.
 //
 // Every row gets its own mark time in one statement. For integer keys `ELT(INTERVAL(key, k1, k2,
 // …), t1, t2, …)` over sorted keys is a binary search per row. For other keys there is a CASE,
@@ -319,21 +321,12 @@ struct ChangeStatements {
             return wholeRows(padded, keys[0], guards)
         }
         if padded.count > 1 && usesKeyList {
-            var sql = "\(keys[0]) IN (\(placeholders(padded.count)))"
+            let list = placeholders(padded.count)
+            var sql = "\(keys[0]) IN (\(list))"
             var values = padded.map { key($0)[0] }
-            let hasPair = guards.contains { $0.0 != lookup.token && !$0.2 }
-            let pairs = repeatElement("(?, ?)", count: padded.count).joined(separator: ", ")
             for (column, name, isNull) in guards {
-                if isNull {
-                    sql += " AND \(name) IS NULL"
-                } else if column == lookup.token && hasPair {
-                    // MariaDB scans a second list of pairs instead of searching it.
-                    sql += " AND \(name) IN (\(placeholders(padded.count)))"
-                    values += padded.map { value($0, column) }
-                } else {
-                    sql += " AND (\(keys[0]), \(name)) IN (\(pairs))"
-                    values += padded.flatMap { [key($0)[0], value($0, column)] }
-                }
+                sql += isNull ? " AND \(name) IS NULL" : " AND \(name) IN (\(list))"
+                if !isNull { values += padded.map { value($0, column) } }
             }
             return (sql, values)
         }

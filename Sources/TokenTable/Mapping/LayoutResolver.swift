@@ -51,7 +51,9 @@ struct LayoutResolver {
             columns: table.columns.filter { !$0.isGenerated }.map(\.name),
             generated: table.columns.filter(\.isGenerated).map(\.name),
             exactness: exactness,
-            keyIndex: table.uniqueIndex(within: key.map(\.name))?.name,
+            keyIndex: table.uniqueIndex(within: key.map(\.name)).flatMap {
+                $0.isUsable ? $0.name : nil
+            },
             isSpread: table.engine?.isSpider == true)
     }
 

@@ -229,6 +229,11 @@ struct UndoReader {
             )
         }
         let time = connection.dialect.ownTime("evidence_at")
+        // A run that still works may add entries; none goes while an undo may read them.
+        let known = try connection.query(
+            "SELECT COUNT(*) FROM pushsweep_change WHERE run = ? AND feed = ? AND part = ? "
+                + "AND seq >= 0", [.text(part.run), .text(part.feed), .integer(part.index)])
+        var read = 0
         var sequence: Int64 = -1
         while true {
             let rows = try connection.query(
@@ -254,7 +259,11 @@ struct UndoReader {
                         source: rows[row, 4].text ?? "", hasImage: rows[row, 5].count == 1),
                     key: key, newness: part.newness)
             }
-            if rows.count < Self.page { return }
+            guard rows.count == Self.page else {
+                return try rows.require(
+                    atLeast: known.scalar?.count ?? 0, of: "entries of the ledger", after: read)
+            }
+            read += rows.count
         }
     }
 

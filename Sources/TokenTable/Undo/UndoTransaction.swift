@@ -139,6 +139,7 @@ struct UndoTransaction {
                         + padded.map(SQLValue.integer), mostBytes: mostBytes - bytes)
                 bytes += rows.bytes
                 guard bytes <= mostBytes else { return nil }
+                try rows.require(atLeast: run.count, of: "images of the ledger")
                 for row in 0..<rows.count {
                     guard let sequence = rows[row, 0].integer else { continue }
                     images[ImagePlace(group: index, sequence: sequence)] = rows[row, 1].text
