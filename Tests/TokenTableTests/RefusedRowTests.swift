@@ -42,6 +42,30 @@ struct RefusedRowTests {
                 .flatMap { $0 })
     }
 
+    @Test("a column of vectors refuses removals before one is made, and no marks")
+    func vectors() throws {
+        let database = try TokenDatabase(.sqlite)
+        try database.createOwnSchema()
+        let store = try database.store()
+        let table = try store.catalogTable()
+        let vector = CatalogColumn(
+            name: "taste", type: "vector", length: nil, collation: nil, fraction: 0,
+            isNullable: true, isPrimary: false, isGenerated: false, movesItself: false)
+        let layout = try store.layout()
+        func refusals(_ action: RemovalPolicy.Action) -> [String] {
+            LayoutExamination(
+                layout: layout,
+                table: CatalogTable(
+                    name: table.name, canonicalName: table.canonicalName,
+                    columns: table.columns + [vector], indexes: table.indexes),
+                mapping: database.settings.mapping,
+                need: .apply(RemovalPolicy(action: action))
+            ).findings.filter { $0.severity == .failure(.configuration) }.map(\.sentence)
+        }
+        #expect(refusals(.mark) == [])
+        #expect(refusals(.delete).count == 1 && refusals(.delete)[0].contains("taste"))
+    }
+
     @Test("chunk after chunk row by row is told once, with the number of the server's error")
     func lasting() throws {
         let isolation = RowIsolation(try TokenDatabase(.sqlite).sql)

@@ -57,6 +57,21 @@ extension TokenDatabase {
 struct UndoTests {
     private static let evidence = (0..<400).map { TokenEvidence.dead($0, at: start + 60_000) }
 
+    @Test("a run is undone in any case of the table's name, where the database takes any")
+    func nameInOtherCase() throws {
+        let database = try TokenDatabase(.sqlite)
+        try database.createOwnSchema()
+        try database.register(0..<20, at: start)
+        try database.store().sweep("marks", Array(Self.evidence.prefix(20)))
+        let other = try database.store { $0.table = "Active_Users" }
+        #expect(try other.undo(.run("marks")).restored == 20)
+        var layout = try other.layout()
+        #expect(layout.isNamed("active_users") && !layout.isNamed("users") && !layout.isNamed(nil))
+        // A server with lower_case_table_names = 0 has both tables.
+        layout.ignoresNameCase = false
+        #expect(!layout.isNamed("active_users") && layout.isNamed("Active_Users"))
+    }
+
     @Test(
         "a column that was added since the layout was resolved is in the image, once it is renewed",
         arguments: TestEngine.available)

@@ -160,6 +160,13 @@ package struct Catalog {
         return CatalogEngine(name: engine, hasTransactions: rows[0, 1].text?.uppercased() == "YES")
     }
 
+    /// Whether two names of a table that differ in case only are one table: not with
+    /// `lower_case_table_names = 0`, the default of servers on Linux. Throws any failure of the query.
+    package func ignoresNameCase() throws(SQLFailure) -> Bool {
+        guard connection.dialect.engine == .mariaDB else { return true }
+        return try connection.query("SELECT @@lower_case_table_names").scalar?.count != 0
+    }
+
     private func canonicalName(_ name: TableName) throws(SQLFailure) -> String {
         let rows: SQLRows
         switch connection.dialect.engine {

@@ -96,7 +96,8 @@ extension TokenTable {
         let feeds = try retries.retrying("looking for rows that refused a change") {
             () throws(SQLFailure) in
             try connection.query(
-                "SELECT run, feed, part FROM pushsweep_feed WHERE rows_refused > 0 AND table_name = ? "
+                "SELECT run, feed, part FROM pushsweep_feed WHERE rows_refused > 0 AND "
+                    + (layout.ignoresNameCase ? "LOWER(table_name) = LOWER(?) " : "table_name = ? ")
                     + "ORDER BY changed_at DESC LIMIT 20", [.text(layout.table.description)])
         }
         var refused: [String: RefusedChange] = [:]

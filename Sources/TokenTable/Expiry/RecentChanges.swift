@@ -44,7 +44,8 @@ final class RecentChanges {
     private var dialect: SQLDialect { connection.dialect }
     /// The expression for an entry's own time; older tables have no column for it.
     private let ownTime: String
-    private let table: String
+    /// Whether a checkpoint's name of a table is the table.
+    private let isTable: (String?) -> Bool
     /// The present key columns of the table.
     private let keyNames: String
     /// Whether checkpoints store the key columns of their entries; older tables have no column for
@@ -72,7 +73,7 @@ final class RecentChanges {
         self.cutoff = cutoff
         self.connection = connection
         ownTime = hasTimes ? "changed_at" : "NULL"
-        table = layout.table.description
+        isTable = layout.isNamed
         keyNames = layout.keyNames
         self.hasKeys = hasKeys
     }
@@ -294,7 +295,7 @@ final class RecentChanges {
     /// Records changes whose entries name rows of the table by other columns than its present key.
     private func recordOtherKey(_ changed: EpochMilliseconds, table named: SQLValue, key: SQLValue)
     {
-        guard named.text == table, let key = key.text, key != keyNames else { return }
+        guard isTable(named.text), let key = key.text, key != keyNames else { return }
         gap = max(gap ?? changed, changed)
     }
 

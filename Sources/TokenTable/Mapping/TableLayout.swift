@@ -60,6 +60,15 @@ package struct TableLayout: Hashable, Sendable {
     /// so that one table has one name, however the settings spell it.
     var nameInLedger = ""
 
+    /// Whether the database takes names of tables in any case for the same.
+    var ignoresNameCase = false
+
+    /// Whether a checkpoint's name of a table is this table, as the database compares names.
+    func isNamed(_ name: String?) -> Bool {
+        name == table.description
+            || ignoresNameCase && name?.lowercased() == table.description.lowercased()
+    }
+
     /// A further column for statements that count rows of the table or sum over them; empty where it is
     /// not needed. Spider lets shards count. Then it leaves rows out under some conditions, such as the one
     /// for living rows, and fails for a range of a key of two columns with 1054. Distinct values it counts

@@ -75,6 +75,10 @@ package final class TokenTable {
         }
         let all = [layout.exactness].compactMap { $0 } + conditions
         layout.exactness = all.isEmpty ? nil : "(\(all.joined(separator: " AND ")))"
+        layout.ignoresNameCase = try retries.retrying("asking how names of tables compare") {
+            () throws(SQLFailure) in
+            try Catalog(connection: connection).ignoresNameCase()
+        }
         layout.commitsApart = connection.commitsApart
         layout.nameInLedger = nameInLedger(name)
         resolved = layout

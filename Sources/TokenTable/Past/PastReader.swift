@@ -80,7 +80,7 @@ struct PastReader {
                 "SELECT table_name, key_columns FROM pushsweep_feed WHERE feed = ? AND part = ?",
                 [.text(range.feed), .integer(range.part)])
             guard found.count > 0 else { return .unknown }
-            guard found[0, 0].text == layout.table.description else { return .otherTable }
+            guard layout.isNamed(found[0, 0].text) else { return .otherTable }
             return (found[0, 1].text ?? layout.keyNames) == layout.keyNames ? .own : .unknown
         }
     }

@@ -10,8 +10,10 @@ struct LayoutExamination {
 
     var findings: [StoreFinding] {
         [layoutSummary]
-            + [tokenIndex, tokenRoom, tokenPadding, keyRoom, reasonType, reasonRoom, registration]
-            .compactMap { $0 }
+            + [
+                tokenIndex, tokenRoom, tokenPadding, keyRoom, reasonType, reasonRoom, registration,
+                vectors,
+            ].compactMap { $0 }
     }
 
     private var layoutSummary: StoreFinding {
@@ -90,6 +92,17 @@ struct LayoutExamination {
             "the key \(names) of \(layout.table) takes up to \(longest) characters in the change ledger, "
                 + "which has room for \(ChangeLedger.longestKey); name a shorter unique key under "
                 + "store.active-users.key")
+    }
+
+    /// A removed row could not be put back as it was.
+    private var vectors: StoreFinding? {
+        let columns = table.columns.filter { $0.type == "vector" }.map(\.name)
+        guard need.removesRows, !columns.isEmpty else { return nil }
+        return StoreFinding(
+            .failure(.configuration),
+            "column \(columns.joined(separator: ", ")) of \(layout.table) has type VECTOR, whose values "
+                + "cannot be kept byte by byte, so a removed row could not be restored; write policy: "
+                + "{action: mark}")
     }
 
     private var reasonType: StoreFinding? {

@@ -217,7 +217,7 @@ struct UndoReader {
                 + "WHERE feed = ? AND part = ?",
             [.text(part.feed), .integer(part.index)])
         let isForeign =
-            checkpoint.count == 0 || checkpoint[0, 2].text != layout.table.description
+            checkpoint.count == 0 || !layout.isNamed(checkpoint[0, 2].text)
             || (checkpoint[0, 3].text ?? layout.keyNames) != layout.keyNames
         let group = plan.groups.count
         if !isForeign {
