@@ -44,10 +44,11 @@ struct SessionDefaultsTests {
         let isMariaDB = MariaDBServer.isMariaDB
         let all = Self.hostile.merging(isMariaDB ? Self.hostileMariaDB : Self.hostileMySQL) { $1 }
         let assignments = all.sorted { $0.key < $1.key }.map { "\($0) = \($1)" }
-        let own = try PrivateServer([
-            "--init-connect=SET SESSION character_set_results = latin1, "
-                + assignments.joined(separator: ", ")
-        ])
+        let own = try PrivateServer(
+            [
+                "--init-connect=SET SESSION character_set_results = latin1, "
+                    + assignments.joined(separator: ", ")
+            ], isMariaDB: isMariaDB)
         let admin = try own.server.connection()
         try admin.run("CREATE USER 'job'@'%' IDENTIFIED BY 'p'")
         try admin.run("GRANT ALL ON `ps\\_%`.* TO 'job'@'%'")

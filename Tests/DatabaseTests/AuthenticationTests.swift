@@ -76,7 +76,9 @@ struct AuthenticationTests {
     @Test(
         "the usual plugins of a real server work",
         .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)),
-        arguments: ["mysql_native_password", "ed25519"])
+        arguments: MariaDBServer.isMariaDB
+            ? ["mysql_native_password", "ed25519"]
+            : ["caching_sha2_password", "sha256_password"])
     func usual(_ plugin: String) throws {
         let server = try #require(MariaDBServer.fromEnvironment)
         let admin = try server.connection()
@@ -90,9 +92,12 @@ struct AuthenticationTests {
             else { return }
         }
         let user = "auth_\(plugin.prefix(6))"
+        try admin.run("DROP USER IF EXISTS '\(user)'@'%'")
         try admin.run(
-            "CREATE OR REPLACE USER '\(user)'@'%' IDENTIFIED VIA \(plugin) "
-                + "USING PASSWORD('\(Self.password)')")
+            "CREATE USER '\(user)'@'%' IDENTIFIED "
+                + (MariaDBServer.isMariaDB
+                    ? "VIA \(plugin) USING PASSWORD('\(Self.password)')"
+                    : "WITH \(plugin) BY '\(Self.password)'"))
         defer { try? admin.run("DROP USER '\(user)'@'%'") }
         let report = try TokenTable(
             server.settings(database: "information_schema", user: user, password: Self.password)

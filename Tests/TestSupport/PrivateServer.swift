@@ -1,7 +1,7 @@
 import Foundation
 
-/// A server for one test, for cases that would disturb the shared server: a MariaDB, or a MySQL where the
-/// shared one is that. scripts/lib/mariadb.sh or mysql.sh starts it; it ends with the object.
+/// A server for one test, for cases that would disturb the shared server: a MariaDB, or a MySQL.
+/// scripts/lib/mariadb.sh or mysql.sh starts it; it ends with the object.
 package final class PrivateServer {
     /// The server with its administrator's account.
     package let server: MariaDBServer
@@ -9,10 +9,9 @@ package final class PrivateServer {
     private let input = Pipe()
 
     /// Starts a server with options of mariadbd or mysqld.
-    package init(_ options: [String]) throws {
+    package init(_ options: [String], isMariaDB: Bool = true) throws {
         let root = URL(filePath: #filePath).deletingLastPathComponent()
             .appending(path: "../..").standardizedFileURL.path
-        let isMariaDB = MariaDBServer.isMariaDB
         let output = Pipe()
         process.executableURL = URL(filePath: "/bin/bash")
         // The server runs until its standard input ends, at the latest with this process.
