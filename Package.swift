@@ -186,7 +186,9 @@ let package = Package(
             swiftSettings: strict),
         .testTarget(
             name: "EvidenceFilesTests",
-            dependencies: ["APNsProtocol", "EvidenceFiles", "TokenHygiene", "TestSupport"],
+            dependencies: [
+                "APNsProtocol", "Encodings", "EvidenceFiles", "TokenHygiene", "TestSupport",
+            ],
             swiftSettings: strict),
         .testTarget(
             name: "DatabaseTests",

@@ -4,8 +4,10 @@
 //
 // A path of JSON has keys and indexes, `.delivery.attempts[0].code`. A string that holds JSON is
 // entered like an object, since logs often carry the body of an answer as text
-// (`.providerResponse.timestamp`). Columns of CSV have a name from the first line, or a number from 1;
-// with a number the file has no line of names.
+// (`.providerResponse.timestamp`). A name with dots comes first: where a column, or a key of the
+// outermost object, is called `delivery.token`, the path `delivery.token` means it. Inside of a path
+// such a key is written `.log["delivery.token"]`. Columns of CSV have a name from the first line, or a
+// number from 1; with a number the file has no line of names.
 
 /// The parts of a report that a field can hold.
 package enum ReportField: String, Hashable, Sendable, CaseIterable {
@@ -38,33 +40,75 @@ package struct JSONPath: Hashable, Sendable {
     }
 
     /// The steps in order, at least one.
-    package let steps: [Step]
+    let steps: [Step]
     /// The path as it was written.
-    package let text: String
+    let text: String
 
-    /// Parses `.key.key[0]`, with or without the first point.
+    /// Parses `.key.key[0]["key.with.dots"]`, with or without the first point.
     ///
     /// - Throws: where a step is empty or an index is no number.
     package init(_ text: String) throws(FieldMapRefusal) {
+        let rest = Array(text.utf8)[...]
+        self.text = text
+        steps = try Self.steps(rest.first == UInt8(ascii: ".") ? rest.dropFirst() : rest, of: text)
+        guard !steps.isEmpty else { throw Self.refusal(text, "an empty key") }
+    }
+
+    /// The path as the name of one column or key.
+    var wholeName: [UInt8] {
+        if steps.count == 1, case .key(let key) = steps[0] { return key }
+        return Array(text.hasPrefix(".") ? text.utf8.dropFirst() : text.utf8[...])
+    }
+
+    /// The steps that follow a name with which this path begins; nil where it does not.
+    func steps(after name: [UInt8]) -> [Step]? {
+        let whole = wholeName
+        guard !name.isEmpty, whole.count > name.count, whole.starts(with: name) else { return nil }
+        let rest = whole[name.count...]
+        switch rest.first {
+        case UInt8(ascii: "."): return try? Self.steps(rest.dropFirst(), of: text)
+        case UInt8(ascii: "["): return try? Self.steps(rest, of: text)
+        default: return nil
+        }
+    }
+
+    private static func steps(
+        _ path: ArraySlice<UInt8>, of text: String
+    ) throws(FieldMapRefusal) -> [Step] {
         var steps: [Step] = []
-        let keys = text.hasPrefix(".") ? text.dropFirst() : text[...]
-        for part in keys.split(separator: ".", omittingEmptySubsequences: false) {
-            let pieces = part.split(separator: "[", omittingEmptySubsequences: false)
-            let name = pieces.first ?? ""
-            guard !name.isEmpty || (steps.isEmpty && pieces.count > 1) else {
-                throw FieldMapRefusal(description: "the path '\(text)' has an empty key")
-            }
-            if !name.isEmpty { steps.append(.key(Array(name.utf8))) }
-            for piece in pieces.dropFirst() {
-                guard piece.last == "]", let number = Int(piece.dropLast()), number >= 0 else {
-                    throw FieldMapRefusal(
-                        description: "the path '\(text)' has an index that is no number")
+        var rest = path
+        while !rest.isEmpty {
+            if rest.starts(with: Array("[\"".utf8)) {
+                rest.removeFirst(2)
+                guard let quote = rest.firstIndex(of: UInt8(ascii: "\"")), quote > rest.startIndex,
+                    rest[(quote + 1)...].first == UInt8(ascii: "]")
+                else { throw refusal(text, "a key in quotes that is empty or does not end") }
+                steps.append(.key(Array(rest[..<quote])))
+                rest = rest[(quote + 2)...]
+            } else if rest.first == UInt8(ascii: "[") {
+                let end = rest.firstIndex(of: UInt8(ascii: "]")) ?? rest.startIndex
+                let digits = rest[rest.startIndex..<end].dropFirst()
+                guard let number = Int(String(decoding: digits, as: UTF8.self)), number >= 0 else {
+                    throw refusal(text, "an index that is no number")
                 }
                 steps.append(.index(number))
+                rest = rest[(end + 1)...]
+            } else {
+                let end = rest.firstIndex { $0 == UInt8(ascii: ".") || $0 == UInt8(ascii: "[") }
+                let key = rest[..<(end ?? rest.endIndex)]
+                guard !key.isEmpty else { throw refusal(text, "an empty key") }
+                steps.append(.key(Array(key)))
+                rest = rest[key.endIndex...]
             }
+            guard rest.first == UInt8(ascii: ".") else { continue }
+            rest.removeFirst()
+            guard !rest.isEmpty else { throw refusal(text, "an empty key") }
         }
-        self.steps = steps
-        self.text = text
+        return steps
+    }
+
+    private static func refusal(_ text: String, _ mistake: String) -> FieldMapRefusal {
+        FieldMapRefusal(description: "the path '\(text)' has \(mistake)")
     }
 }
 

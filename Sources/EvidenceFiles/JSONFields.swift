@@ -14,42 +14,87 @@ enum FieldValue: Hashable, Sendable {
 
 /// Finds values in one JSON text.
 enum JSONFields {
-    /// The values at the paths that lead somewhere. The text is read once.
+    /// The values at the paths that lead somewhere, and the number of elements beside the one that the
+    /// path of the token enters. The text is read once.
     ///
     /// - Throws: where the text is no JSON, or has a key of a path twice.
     static func values(
         at paths: [ReportField: JSONPath], in json: UnsafeRawBufferPointer
-    ) throws(UnreadableField) -> [ReportField: FieldValue] {
+    ) throws(UnreadableField) -> (fields: [ReportField: FieldValue], unread: Int) {
         var scanner = JSONScanner(json)
         var found: [ReportField: FieldValue] = [:]
+        var unread = 0
+        func enter(
+            _ field: ReportField, _ steps: ArraySlice<JSONPath.Step>, _ inside: JSONScanner
+        ) throws(UnreadableField) {
+            var (inside, beside) = (inside, 0)
+            found[field] = try value(steps, &inside, &beside)
+            if field == .token { unread = beside }
+        }
         guard scanner.peek() == UInt8(ascii: "{") else {
             guard isJSON(json) else { throw .notJSON }
-            for (field, path) in paths {
-                var inside = JSONScanner(json)
-                found[field] = try value(path.steps[...], &inside)
-            }
-            return found
+            for (field, path) in paths { try enter(field, path.steps[...], JSONScanner(json)) }
+            return (found, unread)
         }
         var seen: Set<ReportField> = []
+        var named: Set<ReportField> = []
         _ = scanner.take("{")
         if !scanner.take("}") {
             repeat {
                 guard let name = scanner.string(), scanner.take(":") else { throw .notJSON }
                 for (field, path) in paths {
-                    guard case .key(let key) = path.steps[0], key == name else { continue }
                     // Which of two equal keys is meant nobody can know.
-                    guard seen.insert(field).inserted else {
-                        throw .ambiguous(String(decoding: key, as: UTF8.self))
+                    let twice = UnreadableField.ambiguous(String(decoding: name, as: UTF8.self))
+                    if path.steps.count > 1, path.wholeName == name {
+                        guard named.insert(field).inserted else { throw twice }
+                        try enter(field, [], scanner)
                     }
-                    var inside = scanner
-                    found[field] = try value(path.steps.dropFirst(), &inside)
+                    guard path.steps[0] == .key(name) else { continue }
+                    guard seen.insert(field).inserted else { throw twice }
+                    if !named.contains(field) {
+                        try enter(field, path.steps.dropFirst(), scanner)
+                    }
                 }
                 guard scanner.skipValue() != nil else { throw .notJSON }
             } while scanner.take(",")
             guard scanner.take("}") else { throw .notJSON }
         }
         guard scanner.isAtEnd else { throw .notJSON }
-        return found
+        return (found, unread)
+    }
+
+    /// The value at steps inside of a text that may hold JSON; nil where they lead nowhere.
+    ///
+    /// - Throws: where the text has a key of the steps twice.
+    static func value(
+        at steps: [JSONPath.Step], inText text: [UInt8]
+    ) throws(UnreadableField) -> FieldValue? {
+        var found: Result<FieldValue?, UnreadableField> = .success(nil)
+        text.withUnsafeBytes { inner in
+            guard isJSON(inner) else { return }
+            var (scanner, beside) = (JSONScanner(inner), 0)
+            do throws(UnreadableField) {
+                found = .success(try value(steps[...], &scanner, &beside))
+            } catch {
+                found = .failure(error)
+            }
+        }
+        return try found.get()
+    }
+
+    /// Why a line is not one JSON value, as a clause.
+    static func fault(of line: UnsafeRawBufferPointer) -> String {
+        var scanner = JSONScanner(line)
+        if scanner.skipValue() != nil, [UInt8(ascii: "{"), UInt8(ascii: "[")].contains(scanner.peek())
+        {
+            return "several JSON values stand in it; write each on a line of its own, with: jq -c ."
+        }
+        if let start = line.firstIndex(of: UInt8(ascii: "{")), start > 0,
+            isJSON(UnsafeRawBufferPointer(rebasing: line[start...]))
+        {
+            return "text stands before its JSON object; cut it off, for example with sed"
+        }
+        return "it is not one JSON value"
     }
 
     /// Whether the bytes are one JSON value.
@@ -59,37 +104,28 @@ enum JSONFields {
     }
 
     private static func value(
-        _ steps: ArraySlice<JSONPath.Step>, _ scanner: inout JSONScanner
+        _ steps: ArraySlice<JSONPath.Step>, _ scanner: inout JSONScanner, _ beside: inout Int
     ) throws(UnreadableField) -> FieldValue? {
         guard let step = steps.first else { return leaf(&scanner) }
         let rest = steps.dropFirst()
         switch scanner.peek() {
         case UInt8(ascii: "{"):
             guard case .key(let key) = step else { return nil }
-            return try member(key, rest, &scanner)
+            return try member(key, rest, &scanner, &beside)
         case UInt8(ascii: "["):
             guard case .index(let index) = step else { return nil }
-            return try element(index, rest, &scanner)
+            return try element(index, rest, &scanner, &beside)
         case UInt8(ascii: "\""):
             // A string that holds JSON.
             guard let text = scanner.string() else { throw UnreadableField.notJSON }
-            var found: Result<FieldValue?, UnreadableField> = .success(nil)
-            text.withUnsafeBytes { inner in
-                guard isJSON(inner) else { return }
-                var scanner = JSONScanner(inner)
-                do throws(UnreadableField) {
-                    found = .success(try value(steps, &scanner))
-                } catch {
-                    found = .failure(error)
-                }
-            }
-            return try found.get()
+            return try value(at: Array(steps), inText: text)
         default: return nil
         }
     }
 
     private static func member(
-        _ key: [UInt8], _ rest: ArraySlice<JSONPath.Step>, _ scanner: inout JSONScanner
+        _ key: [UInt8], _ rest: ArraySlice<JSONPath.Step>, _ scanner: inout JSONScanner,
+        _ beside: inout Int
     ) throws(UnreadableField) -> FieldValue? {
         var found: FieldValue?
         var isFound = false
@@ -102,7 +138,7 @@ enum JSONFields {
                 guard !isFound else { throw .ambiguous(String(decoding: key, as: UTF8.self)) }
                 isFound = true
                 var inside = scanner
-                found = try value(rest, &inside)
+                found = try value(rest, &inside, &beside)
             }
             guard scanner.skipValue() != nil else { throw .notJSON }
         } while scanner.take(",")
@@ -111,17 +147,23 @@ enum JSONFields {
     }
 
     private static func element(
-        _ index: Int, _ rest: ArraySlice<JSONPath.Step>, _ scanner: inout JSONScanner
+        _ index: Int, _ rest: ArraySlice<JSONPath.Step>, _ scanner: inout JSONScanner,
+        _ beside: inout Int
     ) throws(UnreadableField) -> FieldValue? {
+        var found: FieldValue?
         guard scanner.take("[") else { throw .notJSON }
         if scanner.take("]") { return nil }
         var number = 0
         repeat {
-            if number == index { return try value(rest, &scanner) }
+            if number == index {
+                var inside = scanner
+                found = try value(rest, &inside, &beside)
+            }
             guard scanner.skipValue() != nil else { throw .notJSON }
             number += 1
         } while scanner.take(",")
-        return nil
+        if index < number { beside += number - 1 }
+        return found
     }
 
     private static func leaf(_ scanner: inout JSONScanner) -> FieldValue? {

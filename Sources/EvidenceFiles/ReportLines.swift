@@ -1,9 +1,10 @@
 // Reads the answers of APNs out of the log or export of another sender:
 //
-//   bytes -> gunzip, if they are gzip -> records -> fields by the map -> ReportedAnswer
+//   bytes -> gunzip, if they are gzip -> lines or rows -> fields by the map -> ReportedAnswer
 //
-// Memory stays flat however long the file is. A record that cannot be read is passed on with the
-// reason, and the reader goes on with the next.
+// Memory stays flat however long the file is. A line of JSON stands on its own: one that cannot be
+// read is passed on with the reason, and the reader goes on with the next. A CSV file counts whole or
+// not at all (see `CSVParser`): after a fault the caller drops what it was given before.
 
 import APNsProtocol
 import Database
@@ -53,42 +54,90 @@ package struct ReportLayout: Hashable, Sendable {
     }
 }
 
-/// One record of a file and what it reports.
+/// One line or row of a file and what it reports.
 package struct ReportLine: Hashable, Sendable {
-    /// The record as it is in the file.
-    package let record: FileRecord
-    /// The report; nil for a record without a token, which is another kind of line.
+    /// The number of its first line, from 1.
+    package let line: Int
+    /// Its bytes as they are in the file; at most 1 MiB.
+    package let bytes: [UInt8]
+    /// The report; nil for a line without a token, which is of another kind.
     package let report: Result<ReportedAnswer?, UnusableReport>
+    /// Number of elements beside the one that the path of the token enters by its index.
+    package var unread = 0
 }
 
-/// Reads the records of one file.
+/// Why a file as a whole cannot be read, as a clause with the cure.
+package struct UnreadableFile: Error, Hashable, Sendable, CustomStringConvertible {
+    /// The clause.
+    package let description: String
+}
+
+/// Reads the reports of one file.
 package struct ReportLines {
     private let layout: ReportLayout
-    private var splitter: RecordSplitter
     private var gunzip: Gunzip?
-    private var hasBegun = false
-    /// The separator and the columns of a CSV file, once its first record is known.
-    private var columns: (separator: UInt8, numbers: [ReportField: Int])?
+    /// The first bytes, as long as they do not show whether they are gzip; nil after that.
+    private var first: [UInt8]? = []
+    private var start = TextStart()
+    private var lines = LineSplitter()
+    private var rows: CSVParser
+    private var columns: CSVColumns?
+    /// Number of lines of JSON so far.
+    private var line = 0
 
     /// Begins before the first byte of a file.
     package init(_ layout: ReportLayout) {
         self.layout = layout
-        splitter = RecordSplitter(quoting: layout.format == .csv)
+        columns = layout.format == .csv ? CSVColumns(numbers: layout.map) : nil
+        rows = CSVParser(hasNames: columns == nil)
     }
 
     /// Takes the next bytes of the file. `content` gets the bytes of its content, expanded where the
-    /// file is gzip, and `body` the records that they complete.
+    /// file is gzip, and `body` the lines that they complete.
     ///
-    /// - Throws: `GunzipFailure`, `FieldMapRefusal` for a CSV file without a mapped column, and the
-    ///   errors of the bodies.
+    /// - Throws: `GunzipFailure`, `ForeignText`, `UnreadableFile`; `CSVFault` and `FieldMapRefusal` for a
+    ///   CSV file; the errors of the bodies. After each nothing of the file may count.
     package mutating func take(
         _ bytes: UnsafeRawBufferPointer, content: (UnsafeRawBufferPointer) throws -> Void,
         _ body: (ReportLine) throws -> Void
     ) throws {
-        if !hasBegun, !bytes.isEmpty {
-            hasBegun = true
-            if Gunzip.isGzip(bytes) { gunzip = try Gunzip() }
+        guard var begin = first else { return try expand(bytes, content, body) }
+        begin.append(contentsOf: bytes)
+        first = begin
+        guard begin.count > 1 else { return }
+        first = nil
+        if Gunzip.isGzip(begin) { gunzip = try Gunzip() }
+        try begin.withUnsafeBytes { try expand($0, content, body) }
+    }
+
+    /// Ends the file and passes its last lines to `body`.
+    ///
+    /// - Throws: as `take`.
+    package mutating func finish(
+        content: (UnsafeRawBufferPointer) throws -> Void, _ body: (ReportLine) throws -> Void
+    ) throws {
+        if let begin = first {
+            first = nil
+            try begin.withUnsafeBytes { try expand($0, content, body) }
         }
+        try gunzip?.finish()
+        switch layout.format {
+        case .jsonl:
+            var lines = lines
+            try lines.finish { try read($0, isCut: $1, body) }
+        case .csv:
+            let end = UnsafeRawBufferPointer(start: nil, count: 0)
+            var start = start
+            try start.take(end, isLast: true) { try parse($0, body) }
+            var rows = rows
+            try rows.finish { try read($0, body) }
+        }
+    }
+
+    private mutating func expand(
+        _ bytes: UnsafeRawBufferPointer, _ content: (UnsafeRawBufferPointer) throws -> Void,
+        _ body: (ReportLine) throws -> Void
+    ) throws {
         guard let gunzip else {
             try content(bytes)
             return try split(bytes, body)
@@ -99,137 +148,98 @@ package struct ReportLines {
         }
     }
 
-    /// Ends the file and passes its last records to `body`.
-    ///
-    /// - Throws: as `take`.
-    package mutating func finish(_ body: (ReportLine) throws -> Void) throws {
-        try gunzip?.finish()
-        var last: [FileRecord] = []
-        splitter.finish { last.append($0) }
-        for record in last { try read(record, body) }
-    }
-
     private mutating func split(
         _ bytes: UnsafeRawBufferPointer, _ body: (ReportLine) throws -> Void
     ) throws {
-        var records: [FileRecord] = []
-        splitter.split(bytes) { records.append($0) }
-        for record in records { try read(record, body) }
+        switch layout.format {
+        case .jsonl:
+            var lines = LineSplitter()
+            swap(&lines, &self.lines)
+            defer { self.lines = lines }
+            try lines.take(bytes) { try read($0, isCut: $1, body) }
+        case .csv:
+            var start = start
+            defer { self.start = start }
+            try start.take(bytes) { try parse($0, body) }
+        }
     }
+
+    // MARK: Lines of JSON
 
     private mutating func read(
-        _ record: FileRecord, _ body: (ReportLine) throws -> Void
+        _ block: UnsafeRawBufferPointer, isCut: Bool, _ body: (ReportLine) throws -> Void
     ) throws {
-        var record = record
-        // A byte order mark, as some editors and spreadsheets write it.
-        if record.line == 1, record.bytes.starts(with: [0xEF, 0xBB, 0xBF]) {
-            record = FileRecord(
-                line: 1, bytes: Array(record.bytes.dropFirst(3)), isCut: record.isCut,
-                quote: record.quote)
+        guard !isCut else {
+            line += 1
+            let refusal = UnusableReport.line("it is longer than 1 MiB")
+            return try body(
+                ReportLine(line: line, bytes: Array(block), report: .failure(refusal)))
         }
-        if layout.format == .csv, columns == nil {
-            let isHeader = try readColumns(of: record)
-            guard !isHeader else { return }
+        try block.eachLine { place in
+            line += 1
+            let text = UnsafeRawBufferPointer(rebasing: block[place.text])
+            guard !text.isEmpty else { return }
+            if line == 1, ["{", "[", "[{"].contains(String(decoding: text, as: UTF8.self)) {
+                throw UnreadableFile(
+                    description: "its JSON goes over several lines, and one object on each line is "
+                        + "read; write it so with: jq -c \(text[0] == UInt8(ascii: "[") ? "'.[]'" : ".")")
+            }
+            try body(read(text))
         }
-        try body(ReportLine(record: record, report: report(of: record)))
     }
 
-    // MARK: Fields
-
-    /// Finds the columns by the first record; true when it is the line of names.
-    private mutating func readColumns(of first: FileRecord) throws(FieldMapRefusal) -> Bool {
-        let bytes = first.bytes
-        let separator = CSVFields.separator(in: bytes)
-        var numbers: [ReportField: Int] = [:]
-        for (field, path) in layout.map.paths {
-            if case .key(let key) = path.steps[0], path.steps.count == 1,
-                let number = Int(String(decoding: key, as: UTF8.self)), number > 0
-            {
-                numbers[field] = number - 1
-            }
-        }
-        guard numbers.isEmpty else {
-            guard numbers.count == layout.map.paths.count else {
-                throw FieldMapRefusal(
-                    description: "it mixes columns by number, which need no line of names, with "
-                        + "columns by name")
-            }
-            columns = (separator, numbers)
-            return false
-        }
-        let names = CSVFields.fields(of: bytes, separator: separator) ?? []
-        for (field, path) in layout.map.paths {
-            guard case .key(let key) = path.steps[0], path.steps.count == 1 else { continue }
-            numbers[field] = names.firstIndex(of: key)
-        }
-        // A column that is mapped and not there would turn every line into one about nothing.
-        let wanted = layout.map == .standard ? [.token] : Array(layout.map.paths.keys)
-        if let missing = wanted.first(where: { numbers[$0] == nil }) {
-            // Without a line of names the first line has a token, which no message may contain.
-            let known = names.prefix(20).map { name in
-                String(decoding: name.prefix(12), as: UTF8.self) + (name.count > 12 ? "…" : "")
-            }
-            throw FieldMapRefusal(
-                description: "the first line names no column "
-                    + "\(layout.map.paths[missing]?.text ?? ""); it names "
-                    + known.joined(separator: ", "))
-        }
-        columns = (separator, numbers)
-        return true
-    }
-
-    private func report(of record: FileRecord) -> Result<ReportedAnswer?, UnusableReport> {
-        guard !record.isCut else {
-            return .failure(.line("it is longer than 1 MiB"))
-        }
-        if let quote = record.quote {
-            return .failure(
-                .line(
-                    record.line == quote
-                        ? "a quote in it is not closed, or has text after it"
-                        : "it may be text of the field that a quote in line \(quote) opens"))
-        }
+    private func read(_ text: UnsafeRawBufferPointer) -> ReportLine {
+        var unread = 0
+        let result: Result<ReportedAnswer?, UnusableReport>
         do throws(UnusableReport) {
-            var fields: [ReportField: FieldValue] = [:]
-            switch layout.format {
-            case .jsonl: fields = try jsonFields(of: record)
-            case .csv: fields = try csvFields(of: record)
-            }
-            return .success(try report(fields))
+            let found = try jsonFields(of: text)
+            unread = found.unread
+            result = .success(try report(found.fields))
         } catch {
-            return .failure(error)
+            result = .failure(error)
         }
+        return ReportLine(line: line, bytes: Array(text), report: result, unread: unread)
     }
 
     private func jsonFields(
-        of record: FileRecord
-    ) throws(UnusableReport) -> [ReportField: FieldValue] {
-        var found: Result<[ReportField: FieldValue], UnusableReport> = .success([:])
-        record.bytes.withUnsafeBytes { bytes in
-            do throws(UnreadableField) {
-                found = .success(try JSONFields.values(at: layout.map.paths, in: bytes))
-            } catch {
-                switch error {
-                case .notJSON: found = .failure(.line("it is not one JSON value"))
-                case .ambiguous(let key): found = .failure(.line("it has the key '\(key)' twice"))
-                }
+        of text: UnsafeRawBufferPointer
+    ) throws(UnusableReport) -> (fields: [ReportField: FieldValue], unread: Int) {
+        do throws(UnreadableField) {
+            return try JSONFields.values(at: layout.map.paths, in: text)
+        } catch {
+            switch error {
+            case .notJSON: throw .line(JSONFields.fault(of: text))
+            case .ambiguous(let key): throw .line("it has the key '\(key)' twice")
             }
         }
-        return try found.get()
     }
 
-    private func csvFields(
-        of record: FileRecord
-    ) throws(UnusableReport) -> [ReportField: FieldValue] {
-        guard let columns,
-            let values = CSVFields.fields(of: record.bytes, separator: columns.separator)
-        else { throw .line("a quoted field does not end") }
-        var fields: [ReportField: FieldValue] = [:]
-        for (field, number) in columns.numbers where number < values.count {
-            fields[field] = values[number].isEmpty ? .empty : .text(values[number])
-        }
-        return fields
+    // MARK: Rows of CSV
+
+    private mutating func parse(
+        _ bytes: UnsafeRawBufferPointer, _ body: (ReportLine) throws -> Void
+    ) throws {
+        var rows = CSVParser(hasNames: true)
+        swap(&rows, &self.rows)
+        defer { self.rows = rows }
+        try rows.take(bytes) { try read($0, body) }
     }
+
+    private mutating func read(_ row: CSVRow, _ body: (ReportLine) throws -> Void) throws {
+        guard let columns else {
+            columns = try CSVColumns(names: row, layout.map)
+            return
+        }
+        let result: Result<ReportedAnswer?, UnusableReport>
+        do throws(UnusableReport) {
+            result = .success(try report(columns.fields(of: row)))
+        } catch {
+            result = .failure(error)
+        }
+        try body(ReportLine(line: row.line, bytes: row.bytes, report: result))
+    }
+
+    // MARK: Fields
 
     private func report(
         _ fields: [ReportField: FieldValue]
@@ -259,10 +269,11 @@ package struct ReportLines {
         switch value {
         case nil, .empty: return nil
         case .text(let digits), .number(let digits):
-            guard let number = Int(String(decoding: digits, as: UTF8.self)) else {
+            let number = WholeNumber.read(String(decoding: digits, as: UTF8.self))
+            guard let number, let status = Int(exactly: number) else {
                 throw .field("status", expected: "a whole number")
             }
-            return number
+            return status
         case .other: throw .field("status", expected: "a whole number")
         }
     }
@@ -295,7 +306,7 @@ extension ReportTimeUnit {
     /// The time that a text names in this unit; nil for any other text.
     fileprivate func time(_ text: String) -> EpochMilliseconds? {
         switch self {
-        case .milliseconds: return Int64(text).map { EpochMilliseconds($0) }
+        case .milliseconds: return WholeNumber.read(text).map { EpochMilliseconds($0) }
         case .seconds:
             let parts = text.split(separator: ".", omittingEmptySubsequences: false)
             guard (1...2).contains(parts.count), let whole = Int64(parts[0]), whole >= 0,
@@ -308,8 +319,7 @@ extension ReportTimeUnit {
             let digits = (parts[1] + "000").prefix(3)
             return Int64(digits).map { EpochMilliseconds(whole * 1_000 + $0) }
         case .iso:
-            return EpochMilliseconds(dateAndTime: text)
-                ?? EpochMilliseconds(dateAndTime: text + " 00:00")
+            return EpochMilliseconds(iso8601: text)
         }
     }
 }

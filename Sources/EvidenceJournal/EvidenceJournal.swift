@@ -22,6 +22,9 @@ package final class EvidenceJournal {
     /// Days for which the bytes of an applied feed are kept. The change ledger is kept as long.
     package static let retentionDays: Int64 = 30
 
+    /// Free pages that are no reason to shrink the file: 4 MiB.
+    private static let pagesKept = 256
+
     private let database: DatabaseQueue
     /// The failure, once damage was found. The file has another name by then, and SQLite's later
     /// writes beside the old name would count as part of the next journal.
@@ -143,6 +146,7 @@ package final class EvidenceJournal {
             try db.execute(
                 sql: """
                     PRAGMA page_size = 16384;
+                    PRAGMA auto_vacuum = INCREMENTAL;
                     PRAGMA journal_mode = PERSIST;
                     PRAGMA synchronous = FULL;
                     PRAGMA journal_size_limit = 1048576;
@@ -235,6 +239,21 @@ package final class EvidenceJournal {
                             """)
                 }
                 return .commit
+            }
+        }
+        try giveRoomBack()
+    }
+
+    /// Gives the disk the room of deleted feeds back, in steps of 16 MiB, each a transaction of its own.
+    /// Some MiB are left for the next feed.
+    func giveRoomBack() throws(JournalFailure) {
+        try perform("giving back the room of deleted feeds") { db in
+            var free = try Int.fetchOne(db, sql: "PRAGMA freelist_count") ?? 0
+            while free > Self.pagesKept {
+                try db.execute(sql: "PRAGMA incremental_vacuum(1024)")
+                let left = try Int.fetchOne(db, sql: "PRAGMA freelist_count") ?? 0
+                guard left < free else { return }
+                free = left
             }
         }
     }

@@ -145,6 +145,7 @@ extension EvidenceJournal {
                 return .commit
             }
         }
+        try giveRoomBack()
     }
 
     /// Checks that the journal still has the bytes of a feed.
@@ -156,7 +157,8 @@ extension EvidenceJournal {
         throw JournalFailure(
             .unknownFeed,
             "reading feed \(id) from the journal: it was applied or discarded, and its bytes were "
-                + "dropped \(Self.retentionDays) days later; nothing can be done with it any more"
+                + "dropped at the latest \(Self.retentionDays) days later; nothing can be done with it "
+                + "any more"
         )
     }
 

@@ -65,6 +65,15 @@ extension EvidenceJournal {
         }
     }
 
+    /// Whether a person discarded what an intake brought, in part or as a whole.
+    package func isDiscarded(_ intake: String) throws(JournalFailure) -> Bool {
+        try perform("looking for intake \(intake)") { db in
+            try Bool.fetchOne(
+                db, sql: "SELECT EXISTS (SELECT * FROM feed WHERE intake = ? AND state = ?)",
+                arguments: [intake, FeedState.discarded.rawValue]) ?? false
+        }
+    }
+
     /// Removes the feeds of an intake that did not happen: their source still has the reports.
     package func dropIntake(_ intake: OpenIntake) throws(JournalFailure) {
         try perform("dropping intake \(intake.name)") { db in
@@ -83,5 +92,6 @@ extension EvidenceJournal {
                 return .commit
             }
         }
+        try giveRoomBack()
     }
 }

@@ -69,6 +69,25 @@ final class PrivateFolder: Sendable {
         return fstatat(descriptor, name, &facts, AT_SYMLINK_NOFOLLOW) == 0
     }
 
+    /// Checks that the disk keeps its reserve when `bytes` more are written.
+    ///
+    /// - Throws: `cannotCreate` when less than 64 MiB would be free.
+    func ensureRoom(for bytes: Int = 0) throws(JournalFailure) {
+        var facts = statvfs()
+        guard fstatvfs(descriptor, &facts) == 0 else {
+            throw JournalFailure(
+                .inputOutput,
+                "asking for the free space of \(path): \(String(cString: strerror(errno)))")
+        }
+        let free = UInt64(facts.f_bavail) * UInt64(facts.f_frsize)
+        guard free >= StateFolder.roomNeeded + UInt64(bytes) else {
+            throw JournalFailure(
+                .cannotCreate,
+                "the state folder \(path) has \(free >> 20) MiB free and needs "
+                    + "\(StateFolder.roomNeeded >> 20) MiB beside what is read; free disk space")
+        }
+    }
+
     /// Opens a file in the folder, with the usual flags of open(2) except O_TRUNC, which would empty
     /// the file before it is checked. A new file gets mode 0600. The caller closes it.
     ///

@@ -81,12 +81,28 @@ extension EvidenceJournal {
         }
     }
 
-    /// Records that a person has looked at the quarantine of a feed. The next purge deletes its
-    /// bytes. Returns the number of places.
+    /// Records that a person has looked at the quarantine of a feed. A feed of lines that could not be used
+    /// has nothing else, so its bytes are deleted at once, those of another feed with the feed. Returns the
+    /// number of places.
     package func releaseQuarantine(of feed: String) throws(JournalFailure) -> Int {
-        try perform("removing the quarantine of feed \(feed)") { db in
-            try db.execute(sql: "DELETE FROM quarantine WHERE feed = ?", arguments: [feed])
-            return db.changesCount
+        let places = try perform("removing the quarantine of feed \(feed)") { db in
+            var places = 0
+            try db.inTransaction(.immediate) {
+                try db.execute(sql: "DELETE FROM quarantine WHERE feed = ?", arguments: [feed])
+                places = db.changesCount
+                try db.execute(
+                    sql: "UPDATE feed SET purged = 1 WHERE id = ? AND kind = ? AND state = ?",
+                    arguments: [
+                        feed, EvidenceSource.unusable.rawValue, FeedState.applied.rawValue,
+                    ])
+                if db.changesCount > 0 {
+                    try db.execute(sql: "DELETE FROM chunk WHERE feed = ?", arguments: [feed])
+                }
+                return .commit
+            }
+            return places
         }
+        try giveRoomBack()
+        return places
     }
 }

@@ -11,6 +11,8 @@ import Glibc
 package final class StateFolder {
     /// Free bytes on the disk below which no feed is opened, because the feed must fit.
     package static let roomNeeded: UInt64 = 64 << 20
+    /// The beginning of the names of files whose names are taken away at once.
+    static let spoolPrefix = "spool_"
 
     /// The absolute path of the folder, as the settings give it.
     package var path: String { folder.path }
@@ -40,6 +42,7 @@ package final class StateFolder {
         // SQLite takes the name of such a file away at once. A process killed right before that
         // leaves an empty file, which nothing else would ever remove.
         folder.removeFiles(beginningWith: "etilqs_")
+        folder.removeFiles(beginningWith: Self.spoolPrefix)
     }
 
     /// Visits the folder of a sender that may be alive, to read the held feeds in it, which its owner
@@ -110,23 +113,10 @@ package final class StateFolder {
     /// The path of a file in the folder without links, for code that opens it by path.
     func realFile(_ name: String) -> String { folder.realPath + "/" + name }
 
-    /// Checks that the disk has room for a feed before one is opened.
+    /// Checks that the disk has room for a feed, before one is opened and while it is written.
     ///
     /// - Throws: `cannotCreate` when less than 64 MiB are free.
-    package func ensureRoom() throws(JournalFailure) {
-        var facts = statvfs()
-        guard fstatvfs(folder.descriptor, &facts) == 0 else {
-            throw JournalFailure(
-                .inputOutput, "asking for the free space of \(path): \(Self.lastError())")
-        }
-        let free = UInt64(facts.f_bavail) * UInt64(facts.f_frsize)
-        guard free >= Self.roomNeeded else {
-            throw JournalFailure(
-                .cannotCreate,
-                "the state folder \(path) has \(free >> 20) MiB free and needs "
-                    + "\(Self.roomNeeded >> 20) MiB before a feed is opened; free disk space")
-        }
-    }
+    package func ensureRoom() throws(JournalFailure) { try folder.ensureRoom() }
 
     /// Creates a file that only its owner may read, before SQLite would create one with the umask.
     /// SQLite gives the files beside it, such as the rollback journal, the same mode. Existing files

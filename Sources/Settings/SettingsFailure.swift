@@ -73,6 +73,7 @@ extension SettingsFile.ReadFailure {
         }
         switch self {
         case .notText: return problem("it is not valid UTF-8; save it as UTF-8")
+        case .foreign(let text): return problem("\(text)")
         case .refused(let refusal):
             switch refusal {
             case .missing: return problem("there is no such file; create it or correct the path")

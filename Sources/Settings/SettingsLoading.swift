@@ -1,3 +1,4 @@
+import Encodings
 import Glibc
 import SecureTransport
 
@@ -174,6 +175,7 @@ enum SettingsFile {
     enum ReadFailure: Error, Equatable {
         case refused(GuardedFile.Refusal)
         case notText
+        case foreign(ForeignText)
     }
 
     /// The text of a settings file or an ignore file. Only root and this user may be able to change it.
@@ -182,6 +184,8 @@ enum SettingsFile {
             return try decoded(GuardedFile.readDeciding(path, limit: largest))
         } catch let refusal as GuardedFile.Refusal {
             throw .refused(refusal)
+        } catch let text as ForeignText {
+            throw .foreign(text)
         } catch {
             throw .notText
         }
@@ -195,6 +199,8 @@ enum SettingsFile {
             text = try decoded(GuardedFile.readSecret(path, limit: largestSecret))
         } catch let refusal as GuardedFile.Refusal {
             throw .refused(refusal)
+        } catch let text as ForeignText {
+            throw .foreign(text)
         } catch {
             throw .notText
         }
@@ -204,8 +210,9 @@ enum SettingsFile {
         return text
     }
 
-    private static func decoded(_ file: GuardedFile) throws(ReadFailure) -> String {
-        guard let text = String(validating: file.bytes, as: UTF8.self) else { throw .notText }
+    private static func decoded(_ file: GuardedFile) throws -> String {
+        let bytes = try TextStart.whole(file.bytes)
+        guard let text = String(validating: bytes, as: UTF8.self) else { throw ReadFailure.notText }
         return text
     }
 }

@@ -58,8 +58,7 @@ package enum UnusableReport: Error, Hashable, Sendable, CustomStringConvertible 
         switch self {
         case .token(let refusal): "the token is \(refusal)"
         case .missingTime:
-            "it has no time: give the timestamp of the 410 or the time of sending, or set "
-                + "evidence.missing-time: received"
+            "it has no time: give the timestamp of the 410 or the time of sending"
         case .foreignReason:
             "its reason is none of Apple's, so its timestamp does not count: correct the reason, or "
                 + "give the time of sending"

@@ -68,7 +68,7 @@ struct Pushsweep: ParsableCommand {
         forbidCoreDumps()
         guard let words = CommandWords.typed else {
             StandardStreams.story("pushsweep: error: \(CommandWords.absence)")
-            StandardStreams.story(ClosingCounts().closingLine(.configuration, stage: "usage"))
+            StandardStreams.story("\(ClosingCounts().closingLine(.configuration, stage: "usage"))")
             exit(withError: ArgumentParser.ExitCode(ExitStatus.configuration.rawValue))
         }
         do {

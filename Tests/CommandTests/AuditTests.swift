@@ -101,12 +101,14 @@ struct AuditTests {
         let stage = try SweepStage(.sqlite, dead: 3)
         _ = try stage.sweep()
         try stage.database.execute(
-            "UPDATE active_users SET user_id = 'user ' || id WHERE invalidated_at IS NOT NULL")
+            "UPDATE active_users SET user_id = '=user ' || id WHERE invalidated_at IS NOT NULL")
         let path = stage.folder.file("users.csv")
         let result = try stage.run("audit", "--deep", "--users-without-token", path)
         #expect(result.exit == 0, "\(result.error)")
         let lines = try String(contentsOfFile: path, encoding: .utf8).split(separator: "\n")
         #expect(lines.first == "app,environment,user" && lines.count == 4, "\(lines)")
+        // A spreadsheet would run a cell that begins with a sign.
+        #expect(lines.dropFirst().allSatisfy { $0.contains(",\"'=user ") }, "\(lines)")
         var facts = stat()
         #expect(stat(path, &facts) == 0 && facts.st_mode & 0o777 == 0o600)
         let refused = try stage.run("audit", "--users-without-token", path)

@@ -169,7 +169,7 @@ struct IntakeTests {
         let shown = try stage.run("quarantine", "list")
         #expect(shown.output.contains(" no app from "), "\(shown.output)")
         for cure in [
-            "not hexadecimal text", "evidence.missing-time", "name it under apps",
+            "not hexadecimal text", "give the timestamp of the 410", "name it under apps",
             "seems to be in seconds", "contradict each other",
         ] {
             #expect(shown.output.contains(cure), "\(shown.output)")
@@ -498,7 +498,7 @@ struct ImportTests {
     @Test(
         "an import of what cannot be read ends with 64 and says what to do",
         arguments: [
-            (["/nowhere/log"], "No such file"), (["/tmp"], "it is a directory"),
+            (["/nowhere/log"], "no such file"), (["/tmp"], "it is a directory"),
         ])
     func unreadable(_ words: [String], _ cause: String) throws {
         let stage = try IntakeStage(.sqlite)

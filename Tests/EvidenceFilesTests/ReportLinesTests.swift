@@ -1,4 +1,5 @@
 import APNsProtocol
+import Encodings
 import EvidenceFiles
 import Foundation
 import Testing
@@ -27,7 +28,7 @@ private func read(
         }
         start = end
     }
-    try reader.finish { lines.append($0) }
+    try reader.finish(content: { content += $0 }, { lines.append($0) })
     return (lines, content)
 }
 
@@ -46,7 +47,7 @@ struct ReportLinesTests {
             format: .jsonl,
             map: try map("token=.device,time=.timestamp,status=.status,reason=.reason"))
         let lines = try read(text, layout, piece: piece)
-        #expect(lines.map(\.record.line) == [1, 3])
+        #expect(lines.map(\.line) == [1, 3])
         let first = try #require(try lines[0].report.get())
         #expect(first.token == Array(hex.utf8))
         #expect(first.status == 410 && first.reason == "Unregistered")
@@ -77,6 +78,8 @@ struct ReportLinesTests {
         arguments: [
             ("{\"device\":\"c9\"", "it is not one JSON value"),
             ("{\"device\":\"c9\"} trailing", "it is not one JSON value"),
+            ("{\"device\":\"c9\"}{\"device\":\"c8\"}", "several JSON values stand in it"),
+            ("2023-11-14T22:13:20Z {\"device\":\"c9\"}", "text stands before its JSON object"),
             ("{\"device\":\"c9\",\"device\":\"c8\"}", "it has the key 'device' twice"),
             ("{\"device\":[1]}", "its token is not a text"),
             ("{\"device\":\"c9\",\"status\":41.5}", "its status is not a whole number"),
@@ -120,88 +123,13 @@ struct ReportLinesTests {
     @Test("reads CSV with quotes, line breaks inside, a byte order mark and CRLF")
     func csv() throws {
         let text =
-            "\u{FEFF}\"name\",token,time\r\n\"a \"\"b\"\"\nc\",c9d4,1700000000.5\r\n5\" x,c9d5,1700000001\r\n"
+            "\u{FEFF}\"name\",token,time\r\n\"a \"\"b\"\"\nc\",c9d4,1700000000.5\r\n\"5\"\" x\",c9d5,1700000001\r\n"
         let layout = ReportLayout(
             format: .csv, map: try map("token=token,time=time"), unit: .seconds)
         let lines = try read(text, layout)
-        #expect(lines.map(\.record.line) == [2, 4])
+        #expect(lines.map(\.line) == [2, 4])
         #expect(try lines[0].report.get()?.timestamp == EpochMilliseconds(1_700_000_000_500))
         #expect(try lines[1].report.get()?.token == Array("c9d5".utf8))
-    }
-
-    @Test(
-        "a quote that is there by mistake puts lines in doubt up to where it shows, and no others",
-        arguments: [
-            "\"open,1700000000\n", "c8d0,\"1700000000\n", "\"a\nb,1700000000\n",
-            "\"" + String(repeating: "x", count: 700) + "\n",
-        ], [1, 300])
-    func strayQuote(_ line: String, _ after: Int) throws {
-        let layout = ReportLayout(
-            format: .csv, map: try map("token=token,time=time"), unit: .seconds)
-        let good = (0..<after).map { "c9d4,\(1_700_000_000 + $0)\n" }.joined()
-        let shows = "c9d5,\"1700000001\"\n"
-        for (tail, isEndless) in [("", true), (shows, false), (shows + good, false)] {
-            for piece in [7, 65_536] {
-                let lines = try read(
-                    "token,time\nc9d3,1699999999\n" + line + good + tail, layout, piece: piece)
-                let tokens = lines.compactMap { try? $0.report.get()?.token }
-                // The line before the quote, and those after the line in which it shows.
-                #expect(tokens.count == (tail == shows + good ? 1 + after : 1), "\(tail.count)")
-                let breaks = (line + good + tail).count { $0 == "\n" }
-                #expect(lines.count == 1 + breaks && lines.last?.record.line == 2 + breaks)
-                let doubtful = lines.filter { $0.record.quote == 3 }
-                #expect(doubtful.count == lines.count - tokens.count)
-                #expect(doubtful.map(\.record.line) == Array(3..<3 + doubtful.count))
-                if isEndless { #expect(lines.last?.record.quote == 3) }
-            }
-        }
-    }
-
-    @Test("an odd quote in one line spoils that line alone")
-    func oddQuote() throws {
-        let layout = ReportLayout(
-            format: .csv, map: try map("token=token,time=time"), unit: .seconds)
-        let lines = try read(
-            "token,time\n\"c9d0\"x,1700000000\nc9d4,1700000000\n", layout)
-        #expect(lines.count == 2)
-        #expect(throws: UnusableReport.self) { try lines[0].report.get() }
-        #expect(try lines[1].report.get()?.token == Array("c9d4".utf8))
-    }
-
-    @Test(
-        "text of a field never becomes a report, however long it is and whatever is in it",
-        arguments: [1, 150, 20_000])
-    func injectedLine(_ lines: Int) throws {
-        let layout = ReportLayout(
-            format: .csv,
-            map: try map(
-                "alert=ignored,token=token,status=status".replacing(
-                    "alert=ignored,", with: "")))
-        let filler = String(repeating: String(repeating: "hello", count: 12) + "\n", count: lines)
-        let text = filler + "\(hex),1700000000123,410,Unregistered\nbye"
-        for end in ["\",200\n", "\",200\nc9d4,x,410\n", ""] {
-            let found = try read(
-                "token,alert,status\nc9d3,\"" + text + end, layout, piece: 65_536)
-            for line in found {
-                let report = try? line.report.get()
-                #expect(
-                    report?.token != Array(hex.utf8) && report?.status != 410
-                        || report?.token == Array("c9d4".utf8))
-            }
-            if lines < 10_000, end.hasSuffix("410\n") {
-                #expect(try found.last?.report.get()?.status == 410)
-            }
-        }
-    }
-
-    @Test("only the separator of the file separates fields", arguments: [";", "|", "\t"])
-    func otherSeparators(_ other: String) throws {
-        let layout = ReportLayout(format: .csv, map: try map("token=token,reason=reason"))
-        let lines = try read(
-            "token,reason,text\nc9d4,Unregistered,a\(other)\"b\nc9d5,Unregistered,c\"\(other)d\n",
-            layout)
-        #expect(
-            try lines.map { try $0.report.get()?.token } == ["c9d4", "c9d5"].map { Array($0.utf8) })
     }
 
     @Test("counts columns by number in a CSV file without names")
@@ -237,22 +165,45 @@ struct ReportLinesTests {
         #expect("\(try #require(refusal))".contains("names id, token"))
     }
 
-    @Test("cuts a record without end at 1 MiB and finds the records after it")
+    @Test("cuts a line without end at 1 MiB and finds the lines after it")
     func endlessLine() throws {
         let layout = ReportLayout(format: .jsonl, map: try map("token=.device"))
         let text = String(repeating: "x", count: 3 << 20) + "\n{\"device\":\"c9\"}\n"
         let lines = try read(text, layout, piece: 100_000)
         #expect(lines.count == 2)
-        #expect(lines[0].record.bytes.count == 1 << 20 && lines[0].record.isCut)
+        #expect(lines[0].bytes.count == 1 << 20)
         #expect(throws: UnusableReport.line("it is longer than 1 MiB")) {
             try lines[0].report.get()
         }
-        #expect(lines[1].record.line == 2)
-        // A quote that never closes takes no more than that either, and puts all lines in doubt.
-        let csv = ReportLayout(format: .csv, map: try map("token=1"))
-        let open = "\"" + String(repeating: "a\n", count: 1 << 20) + "c9d4\nc9d5\n"
-        let last = try #require(try read(open, csv, piece: 65_536).last)
-        #expect(last.record.bytes == Array("c9d5".utf8) && last.record.quote == 1)
+        #expect(lines[1].line == 2)
+    }
+
+    @Test("counts the elements beside the one that the path of the token enters")
+    func unread() throws {
+        let layout = ReportLayout(
+            format: .jsonl, map: try map("token=.events[0].token,time=.at[0]"))
+        let lines = try read(
+            "{\"events\":[{\"token\":\"c9\"},{\"token\":\"c8\"},{}],\"at\":[1,2]}\n{\"events\":[]}\n",
+            layout)
+        #expect(lines.map(\.unread) == [2, 0])
+    }
+
+    @Test(
+        "a file that goes over several lines, or is UTF-16, is named as such",
+        arguments: [
+            ("{\n  \"device\": \"c9\"\n}\n", "jq -c ."), ("[\n{\"device\":\"c9\"}\n]\n", "jq -c '.[]'"),
+        ])
+    func otherForms(_ text: String, _ cure: String) throws {
+        let layout = ReportLayout(format: .jsonl, map: try map("token=.device"))
+        let refusal = #expect(throws: UnreadableFile.self) { try read(text, layout) }
+        #expect("\(try #require(refusal))".hasSuffix(cure))
+        for encoding in [String.Encoding.utf16LittleEndian, .utf16BigEndian, .utf16] {
+            let bytes = Array(try #require("{\"device\":\"c9\"}".data(using: encoding)))
+            for format in ReportFormat.allCases {
+                let layout = ReportLayout(format: format, map: try map("token=device"))
+                #expect(throws: ForeignText.self) { try read(bytes, layout, piece: 1) }
+            }
+        }
     }
 }
 
@@ -307,7 +258,8 @@ struct FieldMapTests {
             ("", "is not FIELD=PATH"), ("tokn=.a", "is not FIELD=PATH"),
             ("time=.a", "has no token=PATH"), ("token=.a,token=.b", "given twice"),
             ("token=.a..b", "empty key"), ("token=.a[x]", "index that is no number"),
-            ("token=", "empty key"),
+            ("token=", "empty key"), ("token=.a[\"b]", "a key in quotes"),
+            ("token=.a[", "index that is no number"), ("token=.a.", "empty key"),
         ])
     func refusals(_ text: String, _ cause: String) throws {
         let refusal = #expect(throws: FieldMapRefusal.self) { try FieldMap(text) }

@@ -32,7 +32,7 @@ extension FuzzTarget {
             guard let rate = try? CommandNumber.rate(text) else { return }
             try promise(rate >= 1 && rate <= 1_000_000, "rate \(rate)")
         case 5:
-            guard let time = EpochMilliseconds(dateAndTime: text) else { return }
+            guard let time = EpochMilliseconds(iso8601: text) else { return }
             _ = time.rfc3339
             try checkTime(time)
         case 6:

@@ -164,9 +164,29 @@ extension WallClock {
 }
 
 extension EpochMilliseconds {
-    /// Parses an ISO 8601 date with time; in UTC where it names no zone. Nil for any other text.
-    package init?(dateAndTime text: String) {
-        guard let (clock, offset) = WallClock.stated(in: text) else { return nil }
+    /// Parses a time that a person or another program wrote: an ISO 8601 date, alone or with a time;
+    /// in UTC where it names no zone. The start of the day where it has no time. Beside
+    /// `2026-11-22T10:00:00.5Z` a comma may begin the fraction, and the zone may be `+02`, `+0200`,
+    /// `+02:00` or `UTC`, also after a space. Nil for any other text.
+    package init?(iso8601 text: String) {
+        var time = text.replacing(",", with: ".", maxReplacements: 1)
+        if time.utf8.count == 10 { time += " 00:00" }
+        for zone in [" UTC", " GMT"] where time.hasSuffix(zone) {
+            time = time.dropLast(zone.count) + "Z"
+        }
+        // The hours of a zone follow a sign behind the date.
+        if let sign = time.dropFirst(16).lastIndex(where: { $0 == "+" || $0 == "-" }) {
+            let digits = time[time.index(after: sign)...]
+            let isShort = digits.utf8.allSatisfy(DecimalDigits.isDigit)
+            let head = time[..<sign]
+            let clock = head.last == " " ? head.dropLast() : head
+            switch digits.utf8.count {
+            case 2 where isShort: time = "\(clock)\(time[sign])\(digits):00"
+            case 4 where isShort: time = "\(clock)\(time[sign])\(digits.prefix(2)):\(digits.suffix(2))"
+            default: time = "\(clock)\(time[sign...])"
+            }
+        }
+        guard let (clock, offset) = WallClock.stated(in: time) else { return nil }
         self.init(
             clock.microseconds.flooredDivision(by: 1_000) - Int64(offset ?? 0) * 1_000)
     }

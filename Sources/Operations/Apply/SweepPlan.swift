@@ -115,6 +115,21 @@ package struct SweepPlan: Sendable {
         }
     }
 
+    /// The path of the file that the run is about; nil for a run about anything else.
+    var givenPath: String? {
+        switch work {
+        case .file(let path, _): path
+        case .reports(let file): file.path
+        default: nil
+        }
+    }
+
+    /// What is done with that file, for messages.
+    var doing: String {
+        if case .reports = work { return "importing" }
+        return "reading the feed file"
+    }
+
     /// The gateways whose turn it is after what waits; nil for a run that has another order.
     var gateways: [GatewayPlan]? {
         switch work {

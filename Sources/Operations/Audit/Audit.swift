@@ -185,7 +185,8 @@ package struct Audit {
                 try deep.usersWithoutToken(
                     in: partition, shouldStop: { context.interrupt.isTripped }
                 ) { user in
-                    try append(CSVRecord.line([app.name, app.environment.rawValue, user]))
+                    let cells = [app.name, app.environment.rawValue, user].map(\.inert)
+                    try append(CSVRecord.line(cells))
                 }
                 if context.interrupt.isTripped { throw stopped() }
             }

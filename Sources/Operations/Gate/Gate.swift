@@ -27,7 +27,7 @@ package struct Gate {
     let context: RunContext
     var report: GateReport
     /// The lines of the tokens, opened before anything is applied; nil for other subjects.
-    private var lines: LineBlocks?
+    private var lines: GivenSource?
     /// The run that applied what waited; nil where none was made.
     package private(set) var applied: RunOutcome<SweepReport>?
 
@@ -50,7 +50,8 @@ package struct Gate {
         var gate = Gate(plan, context)
         // What cannot be read is found before anything is applied.
         if case .lines(let path) = plan.subject {
-            gate.lines = try LineBlocks(path, context.interrupt)
+            gate.lines = try GivenSource(
+                path, doing: "reading tokens from", at: .settings, context.interrupt)
         }
         if !plan.readOnly { gate.applied = try gate.applyWaiting() }
         try gate.examine()
@@ -154,8 +155,11 @@ package struct Gate {
                 if interrupt.isTripped { throw RunFailure.stopped }
             }
         case .lines:
-            while try lines?.next({ try add($0.tokens) }) == true {}
-            try add([DeviceToken?](repeating: nil, count: lines?.overlong ?? 0))
+            try lines?.lines { block, isCut in
+                // No token is so long as a line that is cut.
+                try add(isCut ? [nil] : block.tokens)
+                return true
+            }
         }
         let counts = tally.counts
         report.tokens = counts

@@ -128,9 +128,12 @@ package struct GateReport: PrintedLines, Encodable, Hashable, Sendable {
             facts.append(
                 (
                     "tokens of the \(subject)",
-                    "\(tokens.read) read, \(tokens.living) living, \(tokens.stale) stale, "
-                        + "\(tokens.unknown) unknown, \(tokens.otherEnvironment) of the other environment, "
-                        + "\(tokens.malformed) malformed, \(tokens.duplicate) duplicate"
+                    "\(tokens.read) read, \(tokens.living) living"
+                        + [
+                            (tokens.stale, "stale"), (tokens.unknown, "unknown"),
+                            (tokens.otherEnvironment, "of the other environment"),
+                            (tokens.malformed, "malformed"), (tokens.duplicate, "duplicate"),
+                        ].filter { $0.0 > 0 }.map { ", \($0.0) \($0.1)" }.joined()
                 ))
         }
         if let applied {

@@ -84,7 +84,8 @@ package struct TokenFilter {
         write: @escaping (UnsafeRawBufferPointer) -> Bool
     ) throws -> End {
         do {
-            let lines = try LineBlocks(plan.source, context.interrupt)
+            let lines = try GivenSource(
+                plan.source, doing: "reading tokens from", at: .settings, context.interrupt)
             let applied = readOnly ? nil : try Gate.applyWaiting(plan.settings, context)
             for failure in applied?.failures ?? [] {
                 context.log.warning("what waits could not be applied: \(failure)")
@@ -142,13 +143,18 @@ package struct TokenFilter {
         return nil
     }
 
-    private mutating func filter(_ blocks: LineBlocks) throws {
-        var isRead = true
-        while isRead, try blocks.next({ isRead = try pass($0) }) {
-            context.progress.show("lines", counts.read, of: nil)
+    private mutating func filter(_ source: GivenSource) throws {
+        try source.lines { block, isCut in
+            guard isCut else {
+                let isRead = try pass(block)
+                context.progress.show("lines", counts.read, of: nil)
+                return isRead
+            }
+            // No token is so long.
+            counts.read += 1
+            counts.malformed += 1
+            return true
         }
-        counts.read += blocks.overlong
-        counts.malformed += blocks.overlong
         context.progress.clear()
     }
 

@@ -118,7 +118,7 @@ package struct QuarantineDiscard: PrintedLines, Codable, Hashable, Sendable {
     /// The exit code.
     package var exit: Int32 = 0
 
-    /// Discards the quarantine of a feed; a later purge deletes its bytes.
+    /// Discards the quarantine of a feed.
     ///
     /// - Throws: `unknownFeed` when the journal has no feed of this name; failures to read or write
     ///   the journal.

@@ -9,8 +9,10 @@ package struct IntakeReport: Codable, Hashable, Sendable {
     package var waiting: Int?
     /// Whether the same content was imported before, so that nothing of it was taken.
     package var known: Bool?
+    /// Whether a person discarded that content then; absent otherwise.
+    package var discarded: Bool?
 
-    private enum CodingKeys: CodingKey { case waiting, known }
+    private enum CodingKeys: CodingKey { case waiting, known, discarded }
 
     /// Makes the report of some reports.
     package init(_ counts: ReportCounts = ReportCounts()) { self.counts = counts }
@@ -21,6 +23,7 @@ package struct IntakeReport: Codable, Hashable, Sendable {
         let object = try decoder.container(keyedBy: CodingKeys.self)
         waiting = try object.decodeIfPresent(Int.self, forKey: .waiting)
         known = try object.decodeIfPresent(Bool.self, forKey: .known)
+        discarded = try object.decodeIfPresent(Bool.self, forKey: .discarded)
     }
 
     /// Writes one object with the fields of the counts.
@@ -29,6 +32,14 @@ package struct IntakeReport: Codable, Hashable, Sendable {
         var object = encoder.container(keyedBy: CodingKeys.self)
         try object.encodeIfPresent(waiting, forKey: .waiting)
         try object.encodeIfPresent(known, forKey: .known)
+        try object.encodeIfPresent(discarded, forKey: .discarded)
+    }
+
+    /// What became of a known content, for people.
+    var knownWords: String {
+        discarded == true
+            ? "the same content was imported before and discarded"
+            : "the same content was imported before"
     }
 
     /// The counts as text for people.

@@ -106,6 +106,7 @@ struct ReportCapture {
 
     private mutating func write(_ key: Key) throws {
         guard let content = bytes[key], !content.isEmpty else { return }
+        try journal.folder.ensureRoom()
         let capture = try captures[key] ?? begin(key.partition, key.source)
         captures[key] = capture
         try content.withUnsafeBytes { try capture.append($0) }
@@ -114,6 +115,7 @@ struct ReportCapture {
 
     private mutating func writeLines() throws {
         guard !lines.isEmpty else { return }
+        try journal.folder.ensureRoom()
         // What cannot be used may name any app, so it belongs to none.
         let capture = try unusable ?? begin(.noApp, .unusable)
         unusable = capture

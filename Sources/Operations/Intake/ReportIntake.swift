@@ -3,6 +3,7 @@
 
 import APNsProtocol
 import Database
+import Encodings
 import EvidenceFiles
 import EvidenceJournal
 import Foundation
@@ -12,7 +13,6 @@ import TokenTable
 
 /// Moves reports into the journal of a run.
 struct ReportIntake {
-    private static let bytesPerPiece = 1 << 18
     private static let linesPerSign = 10_000
     /// Tries of one transaction that takes rows. Between them the database is waited for.
     private static let mostTries = 8
@@ -144,15 +144,18 @@ struct ReportIntake {
     /// Takes the reports of a file. Returns the names of their feeds, and the counts. The same
     /// content, read in the same way for the same app, is taken once.
     ///
-    /// - Throws: usage for a file that cannot be opened or read; then nothing of it is taken.
-    func take(_ file: SweepPlan.ReportFile) throws -> (feeds: [String], report: IntakeReport) {
+    /// - Throws: usage for a file that cannot be read or does not fit the map, exit 65 for a fault of its
+    ///   structure; then nothing of it is taken.
+    func take(
+        _ file: SweepPlan.ReportFile, _ source: GivenSource
+    ) throws -> (feeds: [String], report: IntakeReport) {
         // The final name follows from the content, which is known only after its last byte.
         let draft = OpenIntake(name: UUID().uuidString.lowercased(), run: run)
         try journal.folder.ensureRoom()
-        var capture = newCapture(draft, from: file.path == "-" ? "standard input" : file.path)
+        var capture = newCapture(draft, from: source.name)
         let digest: String
         do {
-            digest = try read(file, into: &capture)
+            digest = try read(file, source, into: &capture)
             try capture.flush()
         } catch {
             context.progress.clear()
@@ -168,7 +171,7 @@ struct ReportIntake {
         if counts.reports > 0, counts.other == counts.reports {
             context.log.warning(
                 """
-                \(file.path): none of \(counts.reports.counting("line")) says that a token is dead; \
+                \(source.name): none of \(counts.reports.counting("line")) says that a token is dead; \
                 check --map and --format
                 """)
         }
@@ -179,17 +182,22 @@ struct ReportIntake {
         try journal.renameIntake(draft.name, to: name)
         let intake = OpenIntake(name: name, run: run)
         guard try table.claim(name, run: run, counts) else {
-            try journal.dropIntake(intake)
-            var report = IntakeReport()
-            report.known = true
-            context.log.notice(
-                """
-                \(file.path): the same content was imported before, so nothing of it is taken; \
-                --again takes it once more
-                """)
-            return ([], report)
+            return ([], try known(intake, source))
         }
         return (try journal.confirmIntake(intake, at: context.now()), IntakeReport(counts))
+    }
+
+    /// Drops a content that was imported before, and says what became of it then.
+    private func known(_ intake: OpenIntake, _ source: GivenSource) throws -> IntakeReport {
+        try journal.dropIntake(intake)
+        var report = IntakeReport()
+        report.known = true
+        report.discarded = try journal.isDiscarded(intake.name) ? true : nil
+        context.log.notice(
+            """
+            \(source.name): \(report.knownWords), so nothing of it is taken; --again takes it once more
+            """)
+        return report
     }
 
     /// A UUID of the first half of a digest.
@@ -206,68 +214,56 @@ struct ReportIntake {
 
     /// Reads a file to its end and returns the digest of its content and of how it is read.
     private func read(
-        _ file: SweepPlan.ReportFile, into capture: inout ReportCapture
+        _ file: SweepPlan.ReportFile, _ source: GivenSource, into capture: inout ReportCapture
     ) throws -> String {
-        let handle = try open(file.path)
-        defer { if file.path != "-" { try? handle.close() } }
         let digest = try SHA256Digest()
         try digest.update(Array("\(file.partition) \(file.layout.canonical)\n".utf8))
         var reader = ReportLines(file.layout)
-        let size = Self.size(of: handle)
-        var (shown, consumed) = (0, 0)
+        var (shown, consumed, unread) = (0, 0, 0)
+        let content = { (bytes: UnsafeRawBufferPointer) in try digest.update(bytes) }
         let add = { (line: ReportLine, capture: inout ReportCapture) throws in
             try capture.add(
-                line.report, about: file.partition, text: line.record.bytes,
-                place: "line \(line.record.line)")
-            if size == nil, capture.counts.reports - shown >= Self.linesPerSign {
+                line.report, about: file.partition, text: line.bytes, place: "line \(line.line)")
+            unread += line.unread
+            if capture.counts.reports - shown >= Self.linesPerSign {
                 shown = capture.counts.reports
+                // A small file may expand to a large one.
+                if context.interrupt.isTripped {
+                    throw source.failure("told to stop while reading; nothing of it counts", .pending)
+                }
                 context.progress.show("importing (lines)", shown, of: nil)
             }
         }
         do {
-            while let bytes = try handle.read(upToCount: Self.bytesPerPiece), !bytes.isEmpty {
-                if context.interrupt.isTripped { throw RunFailure.stopped }
-                try bytes.withUnsafeBytes { piece in
-                    try reader.take(
-                        piece, content: { try digest.update($0) }, { try add($0, &capture) })
+            while try source.next({ piece in
+                try reader.take(piece, content: content, { try add($0, &capture) })
+                consumed += piece.count
+                if let size = source.length {
+                    context.progress.show("importing (bytes)", consumed, of: size)
                 }
-                consumed += bytes.count
-                if let size { context.progress.show("importing (bytes)", consumed, of: size) }
-            }
-            try reader.finish { try add($0, &capture) }
+            }) {}
+            try reader.finish(content: content, { try add($0, &capture) })
         } catch let refusal as FieldMapRefusal {
-            throw unusable(file.path, "\(refusal); check --map")
+            throw source.failure("\(refusal); check --map")
         } catch let failure as GunzipFailure {
-            throw unusable(file.path, "\(failure); nothing of it was taken")
-        } catch let error as CocoaError {
-            throw unusable(
-                file.path, "\(error.localizedDescription); nothing of it was taken, run again")
+            throw source.failure("\(failure); nothing of it was taken")
+        } catch let text as ForeignText {
+            throw source.failure("\(text)", .quarantined)
+        } catch let fault as CSVFault {
+            throw source.failure(
+                "\(fault); nothing of the file was taken, correct it and import it again",
+                .quarantined)
+        } catch let file as UnreadableFile {
+            throw source.failure("\(file); nothing of it was taken", .quarantined)
+        }
+        if unread > 0 {
+            context.log.warning(
+                """
+                \(source.name): the path of the token enters one element of an array, and \
+                \(unread.counting("element")) beside it were not read; write each on a line of its own, \
+                for example with jq -c '.[]'
+                """)
         }
         return try digest.hex()
-    }
-
-    /// Number of bytes of a regular file, compressed or not; nil for a pipe.
-    private static func size(of handle: FileHandle) -> Int? {
-        var facts = stat()
-        guard fstat(handle.fileDescriptor, &facts) == 0, facts.st_mode & S_IFMT == S_IFREG else {
-            return nil
-        }
-        return Int(facts.st_size)
-    }
-
-    private func open(_ path: String) throws(RunFailure) -> FileHandle {
-        if path == "-" { return .standardInput }
-        guard let handle = FileHandle(forReadingAtPath: path) else {
-            throw unusable(path, String(cString: strerror(errno)))
-        }
-        var facts = stat()
-        if fstat(handle.fileDescriptor, &facts) == 0, facts.st_mode & S_IFMT == S_IFDIR {
-            throw unusable(path, "it is a directory")
-        }
-        return handle
-    }
-
-    private func unusable(_ path: String, _ cause: String) -> RunFailure {
-        RunFailure(.usage, .read, "importing \(path): \(cause)")
     }
 }

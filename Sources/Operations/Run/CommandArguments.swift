@@ -77,9 +77,7 @@ package enum CommandTime {
     package static func read(
         _ text: String, of option: String
     ) throws(RunFailure) -> EpochMilliseconds {
-        let time =
-            EpochMilliseconds(dateAndTime: text) ?? EpochMilliseconds(dateAndTime: text + " 00:00")
-        guard let time else {
+        guard let time = EpochMilliseconds(iso8601: text) else {
             throw RunFailure(
                 .usage, .settings,
                 "reading \(option) \(SettingText.quoted(text)): it is no time; write 2026-11-22 or "

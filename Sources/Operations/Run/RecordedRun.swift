@@ -21,6 +21,8 @@ struct OpenedJournal {
     let journal: EvidenceJournal
     /// A folder that lives as long as the run: that of a trial.
     var trial: AnyObject?
+    /// The file that the run is about, if there is one. It was opened before the lock was taken.
+    var given: GivenSource?
 }
 
 /// A run with a record in the journal: sweep, replay, release, send, undo.

@@ -49,13 +49,35 @@ package struct ClosingCounts: Hashable, Sendable {
         self.held = held
     }
 
-    /// The closing line of stderr, for scripts. It has `why` when a run ended early although nothing
-    /// failed. `next` replaces the exit code's usual reaction.
+    /// The closing line for these counts. `next` replaces the exit code's usual reaction.
     package func closingLine(
         _ exit: ExitStatus, stage: String, why: StopReason? = nil, next: ExitStatus? = nil
-    ) -> String {
-        "code=\(exit.rawValue) stage=\(stage) pending=\(pending) applied=\(applied) held=\(held) "
-            + "next=\((next ?? exit).next)" + (why.map { " why=\($0.rawValue)" } ?? "")
+    ) -> ClosingLine {
+        ClosingLine(counts: self, exit: exit, stage: stage, why: why, next: next ?? exit)
+    }
+}
+
+/// The closing line of stderr, for scripts. It has `why` when a run ended early although nothing failed.
+package struct ClosingLine: Hashable, Sendable, CustomStringConvertible {
+    fileprivate let counts: ClosingCounts
+    fileprivate var exit: ExitStatus
+    fileprivate var stage: String
+    fileprivate let why: StopReason?
+    fileprivate var next: ExitStatus
+
+    /// The line.
+    package var description: String {
+        "code=\(exit.rawValue) stage=\(stage) pending=\(counts.pending) applied=\(counts.applied) "
+            + "held=\(counts.held) next=\(next.next)" + (why.map { " why=\($0.rawValue)" } ?? "")
+    }
+
+    /// The same line where the report could not be written besides.
+    package func withReportLost() -> ClosingLine {
+        var line = self
+        let worse = ExitStatus.worse(exit, .cannotCreate)
+        guard worse != exit else { return line }
+        (line.exit, line.next, line.stage) = (worse, worse, RunFailure.Stage.report.rawValue)
+        return line
     }
 }
 
@@ -163,7 +185,7 @@ package struct RunOutcome<Report: RunReport>: Sendable {
     }
 
     /// The closing line of stderr, for scripts; nil after success.
-    package var closingLine: String? {
+    package var closingLine: ClosingLine? {
         guard exit != .done else { return nil }
         // What waits after a failure has a code of its own; the stage is still that of the failure.
         let cause = failures.first { self.exit(for: $0) == exit }

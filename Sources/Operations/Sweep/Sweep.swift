@@ -51,10 +51,15 @@ package struct Sweep: RecordedRun {
     var metrics: (any JournalPage)? { plan.metrics }
 
     func openJournal() throws -> OpenedJournal {
+        // A pipe may take its time, and must not keep other runs from their work meanwhile.
+        let given = try plan.givenPath.map { path in
+            try GivenSource(path, doing: plan.doing, at: .read, context.interrupt)
+                .settled(in: plan.state)
+        }
         let folder = try StateFolder(plan.state)
         let trial = try TrialFolder(for: plan, in: folder)
         let journal = try EvidenceJournal(in: trial?.folder ?? folder)
-        return OpenedJournal(folder: folder, journal: journal, trial: trial)
+        return OpenedJournal(folder: folder, journal: journal, trial: trial, given: given)
     }
 
     /// Makes the exit code nonzero while evidence waits, whatever prevented its application: a stop
@@ -168,22 +173,23 @@ package struct Sweep: RecordedRun {
             for source in sources where try sweep(source, collector, applier) {
                 return source.partition == sources.last?.partition
             }
-        case .file(let path, let partition):
-            let feed = try FeedFile(path: path, partition: partition)
+        case .file(_, let partition):
+            guard let source = opened.given else { return true }
+            let feed = try FeedFile(source: source, partition: partition)
                 .capture(in: journal, run: run, context)
             try apply(journal.feed(feed), with: applier, resumed: false)
             if !plan.dryRun, (try? journal.feed(feed))?.state == .pending {
-                let name = path == "-" ? "standard input" : path
                 context.log.warning(
                     """
-                    the bytes of \(name) are kept as feed \(feed); pushsweep replay --feed \(feed) or the \
+                    the bytes of \(source.name) are kept as feed \(feed); pushsweep replay --feed \(feed) or the \
                     next sweep continues it, and a replay of the same bytes would make a second feed
                     """)
             }
         case .journaled(let feed):
             try apply(journal.feed(feed), with: applier, resumed: true)
         case .reports(let file):
-            let taken = try reportIntake(journal, applier.store).take(file)
+            guard let source = opened.given else { return true }
+            let taken = try reportIntake(journal, applier.store).take(file, source)
             outcome.report.add(taken.report)
             for feed in taken.feeds
             where try apply(journal.feed(feed), with: applier, resumed: false) { return false }

@@ -137,7 +137,7 @@ extension SweepReport {
         }
         if let intake {
             lines.append(
-                intake.known == true ? "the same content was imported before" : intake.line)
+                intake.known == true ? intake.knownWords : intake.line)
         }
         lines.append(closing)
         return lines

@@ -86,7 +86,7 @@ package struct ChangeListing {
     /// Reads `--since`.
     private func start() throws(RunFailure) -> ChangeStart {
         if let cursor = ChangeCursor(since) { return .cursor(cursor) }
-        if let time = EpochMilliseconds(dateAndTime: since) { return .time(time) }
+        if let time = EpochMilliseconds(iso8601: since) { return .time(time) }
         let name = since.lowercased()
         let isName =
             name.utf8.count >= NameBeginning.least
@@ -95,7 +95,7 @@ package struct ChangeListing {
             throw RunFailure(
                 .usage, .settings,
                 "reading --since \(SettingText.quoted(since)): it is neither a cursor of an earlier "
-                    + "line, nor a time such as 2026-11-22T10:00:00Z, nor at least "
+                    + "line, nor a time such as 2026-11-22 or 2026-11-22T10:00:00Z, nor at least "
                     + "\(NameBeginning.least) characters of a run's name; see `pushsweep undo --list`"
             )
         }

@@ -91,7 +91,7 @@ extension EvidenceRow {
     ) throws(UnusableReport) -> EpochMilliseconds? {
         if value == .null { return nil }
         if let time = dialect.ownTime(name).mark(value) { return time }
-        guard let text = value.text, let time = EpochMilliseconds(dateAndTime: text) else {
+        guard let text = value.text, let time = EpochMilliseconds(iso8601: text) else {
             throw .field(name, expected: "a time in UTC")
         }
         return time

@@ -93,8 +93,8 @@ struct CheckCommand: ParsableCommand {
             }
             let status = ExitStatus(rawValue: report.exit) ?? .invariant
             if status != .done {
-                StandardStreams.story(
-                    ClosingCounts(pending: report.pending, held: report.held).closingLine(
+                StandardStreams.close(
+                    with: ClosingCounts(pending: report.pending, held: report.held).closingLine(
                         status, stage: "check"))
             }
             return status

@@ -59,20 +59,24 @@ struct CommonOptions: ParsableArguments {
         var code: ExitStatus
         do {
             code = try job(try context())
+            var closing = StandardStreams.closing.withLock { $0 }
             if StandardStreams.resultWasLost.load(ordering: .relaxed) {
                 StandardStreams.story(
                     "pushsweep: error: writing the result to stdout failed; the run's "
                         + "changes stay, see its record in the state folder")
+                closing = (closing ?? ClosingCounts().closingLine(code, stage: "done"))
+                    .withReportLost()
                 code = .worse(code, .cannotCreate)
             }
+            if let closing { StandardStreams.story("\(closing)") }
         } catch {
             let failure = RunFailure.wrapping(error, at: .settings)
             for (number, sentence) in failure.sentences.enumerated() {
                 StandardStreams.story((number == 0 ? "pushsweep: error: " : "") + sentence)
             }
-            StandardStreams.story(
-                ClosingCounts().closingLine(
-                    failure.exit, stage: failure.stage.rawValue, why: failure.reason))
+            let closing = ClosingCounts().closingLine(
+                failure.exit, stage: failure.stage.rawValue, why: failure.reason)
+            StandardStreams.story("\(closing)")
             code = failure.exit
         }
         throw ArgumentParser.ExitCode(code.rawValue)
@@ -106,7 +110,7 @@ struct CommonOptions: ParsableArguments {
             StopSignals.runHasEnded()
             hook.inform(outcome, context)
         }
-        if let line = outcome.closingLine { StandardStreams.story(line) }
+        StandardStreams.close(with: outcome.closingLine)
         return outcome.exit
     }
 }

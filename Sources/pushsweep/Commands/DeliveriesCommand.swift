@@ -106,7 +106,7 @@ struct DeliveriesCommand: ParsableCommand {
     func run() throws {
         let common = options.common()
         try common.finish { context in
-            let wish = try wish()
+            let wish = try wish(context)
             try Deliveries.run(common.settings(), wish, context) { lines in
                 StandardStreams.result(whole: lines)
                 return StandardStreams.resultIsRead
@@ -115,13 +115,13 @@ struct DeliveriesCommand: ParsableCommand {
         }
     }
 
-    private func wish() throws -> DeliveryWish {
+    private func wish(_ context: RunContext) throws -> DeliveryWish {
         var wish = DeliveryWish()
         if let user {
             wish.subject = .user(user)
         } else if token != nil || tokenFile != nil {
             wish.subject = .token(
-                try GivenToken(text: token, file: tokenFile, name: "--token").token())
+                try GivenToken(text: token, file: tokenFile, name: "--token").token(context))
         }
         wish.states = Set(state)
         wish.apps = app

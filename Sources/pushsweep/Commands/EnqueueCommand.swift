@@ -1,6 +1,5 @@
 import APNsProtocol
 import ArgumentParser
-import Foundation
 import Operations
 import TokenHygiene
 
@@ -159,7 +158,7 @@ struct EnqueueCommand: ParsableCommand {
                 alert: alert, badge: badge, sound: sound, category: category,
                 contentAvailable: contentAvailable)
             var content = Enqueue.Content(
-                payload: try body() ?? plain.bytes,
+                payload: try body(context) ?? plain.bytes,
                 from: payload.map { "--payload \($0)" } ?? "--alert")
             content.pushType = pushType
             if payload == nil && pushType == nil && plain.pushType == .background {
@@ -170,7 +169,7 @@ struct EnqueueCommand: ParsableCommand {
             content.collapseID = collapseID
             content.notBefore = notBefore.map { EpochMilliseconds($0 * 1_000) }
             let report = try Enqueue.run(
-                content, to: try recipients(), app: app, environment: environment,
+                content, to: try recipients(context), app: app, environment: environment,
                 try common.settings(), context)
             switch common.format {
             case .json: StandardStreams.result(document: report)
@@ -193,27 +192,27 @@ struct EnqueueCommand: ParsableCommand {
             let hasNobody = report.queued == 0 && report.unreachableUsers > 0
             guard report.malformed > 0 || report.tooLong > 0 || hasNobody else { return .done }
             let exit = ExitStatus.quarantined
-            StandardStreams.story(
-                ClosingCounts(pending: report.queued).closingLine(
+            StandardStreams.close(
+                with: ClosingCounts(pending: report.queued).closingLine(
                     exit, stage: "enqueue", next: hasNobody ? .usage : nil))
             return exit
         }
     }
 
     /// The bytes of `--payload`; nil without it.
-    private func body() throws -> [UInt8]? {
-        try payload.map { try GivenFile(path: $0, content: "the payload").bytes(atMost: 1 << 20) }
+    private func body(_ context: RunContext) throws -> [UInt8]? {
+        try payload.map { path in
+            try GivenSource(
+                path, doing: "reading the payload from", at: .settings, context.interrupt
+            ).text(atMost: 1 << 20)
+        }
     }
 
-    private func recipients() throws -> Enqueue.Recipients {
+    private func recipients(_ context: RunContext) throws -> Enqueue.Recipients {
         if !user.isEmpty { return .users(user) }
         guard let tokensFrom else { return .tokens(token) }
-        let text = String(
-            decoding: try GivenFile(path: tokensFrom, content: "tokens").bytes(atMost: 1 << 28),
-            as: UTF8.self)
-        return .lines(
-            text.split(omittingEmptySubsequences: false, whereSeparator: \.isNewline).map {
-                $0.trimmingCharacters(in: .whitespaces)
-            }, file: tokensFrom == "-" ? "standard input" : tokensFrom)
+        let source = try GivenSource(
+            tokensFrom, doing: "reading tokens from", at: .settings, context.interrupt)
+        return .lines(try source.lines(atMost: 1 << 28), file: source.name)
     }
 }

@@ -51,16 +51,16 @@ struct ExplainCommand: ParsableCommand {
 
     func run() throws {
         try common.finish { context in
-            let wish = ExplainWish(try subject(), wholeTokens: wholeTokens)
+            let wish = ExplainWish(try subject(context), wholeTokens: wholeTokens)
             common.print(try Explain.run(common.settings(), wish, context))
             return .done
         }
     }
 
-    private func subject() throws -> TokenSubject {
+    private func subject(_ context: RunContext) throws -> TokenSubject {
         if let user { return .user(user) }
         return .token(
             try GivenToken(text: token, file: tokenFile, name: "the token of the command line")
-                .token())
+                .token(context))
     }
 }

@@ -14,22 +14,20 @@ struct GivenToken {
     /// The token.
     ///
     /// - Throws: usage for a text that is none, or a file that has not exactly one.
-    func token() throws -> DeviceToken {
+    func token(_ context: RunContext) throws -> DeviceToken {
         guard let file = file ?? (text == "-" ? "-" : nil) else {
             return try parsed(text ?? "", from: name)
         }
-        let place = file == "-" ? "standard input" : file
-        let lines = String(
-            decoding: try GivenFile(path: file, content: "the token").bytes(atMost: 1 << 20),
-            as: UTF8.self
-        ).split(whereSeparator: \.isNewline).filter { $0.contains { !$0.isWhitespace } }
+        let source = try GivenSource(
+            file, doing: "reading the token from", at: .settings, context.interrupt)
+        let lines = try source.lines(atMost: 1 << 20).filter { !$0.isEmpty }
         guard lines.count == 1 else {
             throw RunFailure(
                 .usage, .settings,
-                "reading the token from \(place): it has \(lines.count.counting("line")) with text "
+                "reading the token from \(source.name): it has \(lines.count.counting("line")) with text "
                     + "instead of one; give one token")
         }
-        return try parsed(String(lines[0]), from: place)
+        return try parsed(lines[0], from: source.name)
     }
 
     /// The token that a text spells. The message never repeats the text.

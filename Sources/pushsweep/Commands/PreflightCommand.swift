@@ -156,7 +156,7 @@ struct PreflightCommand: ParsableCommand {
         inform(of: applied, settings, context)
         let status = ExitStatus(rawValue: report.exit) ?? .invariant
         if status != .done {
-            StandardStreams.story(ClosingCounts().closingLine(status, stage: "preflight"))
+            StandardStreams.close(with: ClosingCounts().closingLine(status, stage: "preflight"))
         }
         return status
     }

@@ -60,8 +60,8 @@ struct QuarantineCommand: ParsableCommand {
             commandName: "discard",
             abstract: "Record that the quarantine of a feed was examined.",
             discussion: """
-                Its bytes are kept for the usual 30 days after the feed was applied and then go \
-                with it.
+                Lines of other senders that could not be used are deleted at once. The bytes of a \
+                gateway's feed are kept for the usual 30 days after it was applied.
 
                 \(HelpText.exitStatus)
                 """)

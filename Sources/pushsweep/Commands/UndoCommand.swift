@@ -62,9 +62,9 @@ struct UndoCommand: ParsableCommand {
     private func wish() throws -> UndoRequest? {
         if let name { return .run(name) }
         if let since {
-            guard let time = EpochMilliseconds(dateAndTime: since) else {
+            guard let time = EpochMilliseconds(iso8601: since) else {
                 throw ValidationError(
-                    "--since \(since) is not a date with time such as 2026-11-22T10:00:00Z")
+                    "--since \(since) is no time such as 2026-11-22 or 2026-11-22T10:00:00Z")
             }
             return .since(time)
         }

@@ -58,6 +58,12 @@ enum StandardStreams {
         if !write(bytes, to: STDOUT_FILENO) { resultWasLost.store(true, ordering: .relaxed) }
     }
 
+    /// The closing line of the command, which is the last of stderr.
+    static let closing = Mutex<ClosingLine?>(nil)
+
+    /// Keeps the closing line until the command ends; nil after success.
+    static func close(with line: ClosingLine?) { closing.withLock { $0 = line } }
+
     /// Writes one line to stderr with its control characters escaped.
     static func story(_ line: String) { _ = write(line.printable + "\n", to: STDERR_FILENO) }
 

@@ -46,9 +46,12 @@ struct ScheduleTests {
         #expect((1...59).contains(Int(fields[0]) ?? 0), "a full hour is everybody's minute")
         #expect(fields[1...4] == ["*", "*", "*", "*"])
         #expect(fields[5] == "pushsweep")
-        // The package brings a timer too, so the job runs only where systemd does not.
+        // The package brings a timer too, so the job runs only where systemd does not; and this file
+        // stays when the package is removed.
         #expect(
-            fields[6...].joined(separator: " ") == "test -d /run/systemd/system || pushsweep sweep")
+            fields[6...].joined(separator: " ")
+                == "test -d /run/systemd/system || ! command -v pushsweep >/dev/null || pushsweep sweep"
+        )
         // cron ends a command at an unescaped % and feeds the rest to it.
         #expect(!jobs.joined().contains("%"))
         let variables = lines.filter { !jobs.contains($0) }.map {

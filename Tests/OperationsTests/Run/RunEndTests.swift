@@ -44,7 +44,7 @@ struct RunEndTests {
         try outcome.noteLeft(in: journal)
         #expect(outcome.exit == .unreachable)
         #expect(
-            outcome.closingLine == "code=69 stage=store pending=0 applied=0 held=0 next=rerun")
+            outcome.closingLine?.description == "code=69 stage=store pending=0 applied=0 held=0 next=rerun")
 
         _ = try capture([.dead(1, at: 1_600_000_000)])
         var waiting = Self.outcome()
@@ -78,8 +78,7 @@ struct RunEndTests {
         try outcome.noteWaiting(in: journal)
         try outcome.noteLeft(in: journal)
         #expect(
-            outcome.closingLine?.hasPrefix("code=75 stage=apply ") == true,
-            "\(outcome.closingLine ?? "")")
+            outcome.closingLine?.description.hasPrefix("code=75 stage=apply ") == true)
     }
 
     @Test("what was applied before the database went away is counted, without another long wait")

@@ -1,0 +1,198 @@
+// What people and other programs hand in as text: logs, exports, lists of tokens. Editors and
+// spreadsheets put a byte order mark in front, Windows ends lines with CRLF, and a file may be a pipe
+// that gives single bytes. All such input is read by these two types.
+
+import Glibc
+
+/// Why bytes are not the text that is read here, as a clause with the cure.
+package struct ForeignText: Error, Hashable, Sendable, CustomStringConvertible {
+    /// The clause.
+    package let description: String
+
+    static let utf16 = ForeignText(
+        description: "it is UTF-16, and UTF-8 is read; convert it with: iconv -f UTF-16 -t UTF-8")
+}
+
+/// Takes the byte order mark of UTF-8 off a text that comes in pieces.
+package struct TextStart: Sendable {
+    /// Bytes that the decision needs.
+    private static let needed = 4
+    /// The first bytes, as long as they are too few; nil after the decision.
+    private var first: [UInt8]? = []
+
+    /// Begins before the first byte.
+    package init() {}
+
+    /// Passes bytes on to a body. The first few wait until there are four, or until the text ends:
+    /// then `isLast` is true.
+    ///
+    /// - Throws: `ForeignText` for UTF-16, with or without its mark; the errors of the body.
+    package mutating func take(
+        _ bytes: UnsafeRawBufferPointer, isLast: Bool = false,
+        _ body: (UnsafeRawBufferPointer) throws -> Void
+    ) throws {
+        guard var begin = first else { return try body(bytes) }
+        begin.append(contentsOf: bytes)
+        guard begin.count >= Self.needed || isLast else {
+            first = begin
+            return
+        }
+        first = nil
+        let isZero = begin.prefix(Self.needed).map { $0 == 0 }
+        let marks: [[UInt8]] = [[0xFF, 0xFE], [0xFE, 0xFF]]
+        let isUTF16 =
+            marks.contains { begin.starts(with: $0) }
+            || isZero == [true, false, true, false] || isZero == [false, true, false, true]
+        guard !isUTF16 else { throw ForeignText.utf16 }
+        let mark: [UInt8] = [0xEF, 0xBB, 0xBF]
+        let start = begin.starts(with: mark) ? mark.count : 0
+        try begin.withUnsafeBytes { try body(UnsafeRawBufferPointer(rebasing: $0[start...])) }
+    }
+}
+
+extension TextStart {
+    /// A whole text without its byte order mark.
+    ///
+    /// - Throws: `ForeignText` for UTF-16.
+    package static func whole(_ bytes: [UInt8]) throws -> [UInt8] {
+        var (start, text) = (TextStart(), [UInt8]())
+        try bytes.withUnsafeBytes { try start.take($0, isLast: true) { text.append(contentsOf: $0) } }
+        return text
+    }
+}
+
+/// Splits a text that comes in pieces into blocks of whole lines.
+package struct LineSplitter: Sendable {
+    /// The longest line that is kept, in bytes: 1 MiB.
+    package static let longest = 1 << 20
+
+    private var start = TextStart()
+    /// The beginning of a line without its end.
+    private var rest: [UInt8] = []
+    /// Whether the next bytes belong to a line that was cut.
+    private var isSkipping = false
+
+    /// Begins before the first byte.
+    package init() {}
+
+    /// Takes the next bytes. `body` gets blocks of whole lines, without copying where possible; or
+    /// with `isCut` the beginning of one line that is too long, without its line break.
+    ///
+    /// - Throws: `ForeignText` for UTF-16; the errors of the body.
+    package mutating func take(
+        _ bytes: UnsafeRawBufferPointer,
+        _ body: (_ block: UnsafeRawBufferPointer, _ isCut: Bool) throws -> Void
+    ) throws {
+        var start = start
+        defer { self.start = start }
+        try start.take(bytes) { try split($0, body) }
+    }
+
+    /// Ends the text. The last line may lack its line break.
+    ///
+    /// - Throws: as `take`.
+    package mutating func finish(
+        _ body: (_ block: UnsafeRawBufferPointer, _ isCut: Bool) throws -> Void
+    ) throws {
+        var start = start
+        try start.take(UnsafeRawBufferPointer(start: nil, count: 0), isLast: true) {
+            try split($0, body)
+        }
+        guard !rest.isEmpty else { return }
+        try rest.withUnsafeBytes { try body($0, false) }
+        rest = []
+    }
+
+    private mutating func split(
+        _ bytes: UnsafeRawBufferPointer, _ body: (UnsafeRawBufferPointer, Bool) throws -> Void
+    ) throws {
+        var bytes = bytes
+        if isSkipping || !rest.isEmpty {
+            let (end, isWhole) = bytes.endOfFirstLine
+            if !isSkipping { rest.append(contentsOf: bytes[..<end]) }
+            bytes = UnsafeRawBufferPointer(rebasing: bytes[end...])
+            if isSkipping {
+                isSkipping = !isWhole
+            } else if rest.count > Self.longest {
+                try cut(body)
+                isSkipping = !isWhole
+            } else if isWhole {
+                try rest.withUnsafeBytes { try body($0, false) }
+                rest.removeAll(keepingCapacity: true)
+            }
+        }
+        guard !bytes.isEmpty else { return }
+        let end = bytes.endOfLastLine
+        if end > 0 { try body(UnsafeRawBufferPointer(rebasing: bytes[..<end]), false) }
+        rest.append(contentsOf: bytes[end...])
+        guard rest.count > Self.longest else { return }
+        try cut(body)
+        isSkipping = true
+    }
+
+    private mutating func cut(
+        _ body: (UnsafeRawBufferPointer, Bool) throws -> Void
+    ) throws {
+        try rest.withUnsafeBytes {
+            try body(UnsafeRawBufferPointer(rebasing: $0[..<Self.longest]), true)
+        }
+        rest = []
+    }
+}
+
+/// One line of a block: its place with the line break, and its text without it.
+package struct TextLine: Hashable, Sendable {
+    /// The bytes with the line break.
+    package let whole: Range<Int>
+    /// The bytes without white space at its ends, to which the line break belongs.
+    package let text: Range<Int>
+}
+
+extension UnsafeRawBufferPointer {
+    /// Calls `body` for each line of a block.
+    package func eachLine(_ body: (TextLine) throws -> Void) rethrows {
+        guard let base = baseAddress else { return }
+        var start = 0
+        while start < count {
+            let found = memchr(base + start, Int32(UInt8(ascii: "\n")), count - start)
+            let end = found.map { UnsafeRawPointer($0) - base } ?? count
+            var (first, last) = (start, end)
+            while first < last, Self.isSpace(self[first]) { first += 1 }
+            while last > first, Self.isSpace(self[last - 1]) { last -= 1 }
+            let next = found == nil ? end : end + 1
+            try body(TextLine(whole: start..<next, text: first..<last))
+            start = next
+        }
+    }
+
+    /// The end of the first line, with its line break; without one, that of all bytes.
+    fileprivate var endOfFirstLine: (end: Int, isWhole: Bool) {
+        guard let base = baseAddress, let found = memchr(base, Int32(UInt8(ascii: "\n")), count)
+        else { return (count, false) }
+        return (UnsafeRawPointer(found) - base + 1, true)
+    }
+
+    /// The end of the last line that has a line break; 0 without one.
+    fileprivate var endOfLastLine: Int {
+        var end = count
+        while end > 0, self[end - 1] != UInt8(ascii: "\n") { end -= 1 }
+        return end
+    }
+
+    private static func isSpace(_ byte: UInt8) -> Bool {
+        byte == UInt8(ascii: " ") || (9...13).contains(byte)
+    }
+}
+
+/// Whole numbers as programs write them.
+package enum WholeNumber {
+    /// The number that a text spells in decimal digits, with or without a sign. Zeros after a decimal
+    /// point are no fraction: `410.0` is what tables with gaps make of 410. Nil for any other text.
+    package static func read(_ text: String) -> Int64? {
+        let parts = text.split(separator: ".", omittingEmptySubsequences: false)
+        guard parts.count < 2 || parts.count == 2 && !parts[1].isEmpty,
+            parts.dropFirst().allSatisfy({ $0.utf8.allSatisfy { $0 == UInt8(ascii: "0") } })
+        else { return nil }
+        return Int64(parts[0])
+    }
+}

@@ -1,0 +1,94 @@
+import TokenHygiene
+
+/// Where the fields of a report are in the rows of a CSV file.
+struct CSVColumns {
+    /// One field: its column from 0, and the way into the JSON that the column holds.
+    private struct Place {
+        let column: Int
+        let steps: [JSONPath.Step]
+    }
+
+    private let places: [ReportField: Place]
+
+    /// The columns of a map that numbers them, from 1; nil for a map with names.
+    init?(numbers map: FieldMap) {
+        var places: [ReportField: Place] = [:]
+        for (field, path) in map.paths {
+            guard let number = path.columnNumber else { return nil }
+            places[field] = Place(column: number - 1, steps: [])
+        }
+        self.places = places
+    }
+
+    /// Finds the columns by the line of names.
+    ///
+    /// - Throws: for a column that is not there, or there twice.
+    init(names row: CSVRow, _ map: FieldMap) throws(FieldMapRefusal) {
+        guard !map.paths.values.contains(where: { $0.columnNumber != nil }) else {
+            throw FieldMapRefusal(
+                description: "it mixes columns by number, which need no line of names, with columns "
+                    + "by name")
+        }
+        // A line may have a hundred thousand names, so they are not kept.
+        let (numbers, name) = (0..<row.count, row.field)
+        var places: [ReportField: Place] = [:]
+        for (field, path) in map.paths {
+            // The whole name comes first, then the longest one with which the path begins.
+            let wholes = numbers.filter { name($0) == path.wholeName }
+            let begins = numbers.filter { path.steps(after: name($0)) != nil }
+            let longest = begins.map { name($0).count }.max()
+            let found = wholes.isEmpty ? begins.filter { name($0).count == longest } : wholes
+            guard let column = found.first else { continue }
+            guard found.count == 1 else {
+                throw FieldMapRefusal(
+                    description: "the first line names the column "
+                        + "\(String(decoding: name(column).prefix(64), as: UTF8.self)) twice, and which is meant "
+                        + "nobody can know")
+            }
+            let steps = wholes.isEmpty ? path.steps(after: name(column)) ?? [] : []
+            places[field] = Place(column: column, steps: steps)
+        }
+        // A column that is mapped and not there would turn every line into one about nothing.
+        let wanted = map == .standard ? [.token] : Array(map.paths.keys)
+        if let missing = wanted.first(where: { places[$0] == nil }) {
+            // Without a line of names the first line has a token, which no message may contain.
+            let known = numbers.prefix(20).map(name).map { name in
+                String(decoding: name.prefix(12), as: UTF8.self) + (name.count > 12 ? "…" : "")
+            }
+            throw FieldMapRefusal(
+                description: "the first line names no column "
+                    + "\(map.paths[missing]?.text ?? ""); it names " + known.joined(separator: ", "))
+        }
+        self.places = places
+    }
+
+    /// The values of a row. A row without the column has none.
+    ///
+    /// - Throws: for a cell with JSON that has a key of the path twice.
+    func fields(of row: CSVRow) throws(UnusableReport) -> [ReportField: FieldValue] {
+        var fields: [ReportField: FieldValue] = [:]
+        for (field, place) in places where place.column < row.count {
+            let text = row.field(place.column)
+            guard place.steps.isEmpty else {
+                do throws(UnreadableField) {
+                    fields[field] = try JSONFields.value(at: place.steps, inText: text)
+                } catch {
+                    throw .line("the JSON in it has a key twice")
+                }
+                continue
+            }
+            fields[field] = text.isEmpty ? .empty : .text(text)
+        }
+        return fields
+    }
+}
+
+extension JSONPath {
+    /// The number of a column, from 1; nil for a name.
+    fileprivate var columnNumber: Int? {
+        guard steps.count == 1, let number = Int(String(decoding: wholeName, as: UTF8.self)),
+            number > 0
+        else { return nil }
+        return number
+    }
+}

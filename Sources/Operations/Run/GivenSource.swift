@@ -1,0 +1,171 @@
+import Encodings
+import EvidenceJournal
+import Foundation
+import Glibc
+import SecureTransport
+
+/// The bytes of a file or pipe that the command line names; `-` is standard input. Each wait ends at
+/// once on a stop signal, also that for the first writer of a pipe.
+package final class GivenSource {
+    /// Bytes that are passed on at once where the source has so many.
+    private static let size = 1 << 20
+
+    /// The name in messages.
+    package let name: String
+    /// Number of bytes of a regular file, compressed or not; nil for a pipe.
+    let length: Int?
+
+    private let descriptor: Int32
+    /// What is done with it, such as `importing`, for messages.
+    private let doing: String
+    private let stage: RunFailure.Stage
+    private let interrupt: Interrupt
+    /// The file that holds the bytes of a pipe; it closes the descriptor.
+    private let spool: SpoolFile?
+    private var buffer = [UInt8](repeating: 0, count: GivenSource.size)
+
+    /// Opens a file or pipe, without a wait.
+    ///
+    /// - Throws: usage, where it cannot be opened or is a folder.
+    package init(
+        _ path: String, doing: String, at stage: RunFailure.Stage, _ interrupt: Interrupt
+    ) throws(RunFailure) {
+        (self.doing, self.stage, self.interrupt, spool) = (doing, stage, interrupt, nil)
+        name = path == "-" ? "standard input" : path
+        // With O_NONBLOCK a pipe that nobody writes to is opened all the same (fifo(7)).
+        descriptor =
+            path == "-" ? STDIN_FILENO : open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)
+        let cause = errno
+        var facts = stat()
+        let isKnown = descriptor >= 0 && fstat(descriptor, &facts) == 0
+        length = isKnown && facts.st_mode & S_IFMT == S_IFREG ? Int(facts.st_size) : nil
+        guard descriptor >= 0 else { throw failure(Self.words(cause) + "; check the path") }
+        guard !isKnown || facts.st_mode & S_IFMT != S_IFDIR else {
+            throw failure("it is a directory; check the path")
+        }
+    }
+
+    private init(_ source: GivenSource, spooledTo spool: SpoolFile) {
+        (doing, stage, interrupt) = (source.doing, source.stage, source.interrupt)
+        (name, length, self.spool) = (source.name, spool.count, spool)
+        descriptor = spool.descriptor
+    }
+
+    deinit { if descriptor > STDIN_FILENO, spool == nil { close(descriptor) } }
+
+    /// The same bytes, so that reading them needs no wait for another process. A pipe is read to its
+    /// end into a file of the state folder that has no name. No lock is needed for that.
+    ///
+    /// - Throws: as `next`, and failures of the state folder, also where the disk has no room.
+    package func settled(in state: String) throws -> GivenSource {
+        guard length == nil else { return self }
+        let spool = try SpoolFile(in: state)
+        while try next({ try spool.append($0) }) {}
+        try spool.rewind()
+        return GivenSource(self, spooledTo: spool)
+    }
+
+    /// Passes the next bytes to a body; false at the end. A slow source gets each piece answered as it
+    /// comes.
+    ///
+    /// - Throws: usage, where it cannot be read; exit 75 after a stop signal, exit 65 for text of another
+    ///   encoding; the errors of `body`.
+    package func next(_ body: (UnsafeRawBufferPointer) throws -> Void) throws -> Bool {
+        let count = try fill()
+        guard count > 0 else { return false }
+        try telling { try buffer[..<count].withUnsafeBytes(body) }
+        return true
+    }
+
+    /// Passes the blocks of whole lines to a body, as `LineSplitter` does, until it returns false.
+    ///
+    /// - Throws: as `next`.
+    package func lines(
+        _ body: (_ block: UnsafeRawBufferPointer, _ isCut: Bool) throws -> Bool
+    ) throws {
+        var splitter = LineSplitter()
+        var isWanted = true
+        while isWanted,
+            try next({ bytes in
+                try splitter.take(bytes) { if isWanted { isWanted = try body($0, $1) } }
+            })
+        {}
+        guard isWanted else { return }
+        try telling { try splitter.finish { if isWanted { isWanted = try body($0, $1) } } }
+    }
+
+    /// All bytes of a text.
+    ///
+    /// - Throws: as `next`; usage for more than `most` bytes.
+    package func text(atMost most: Int) throws -> [UInt8] {
+        var bytes: [UInt8] = []
+        while try next({ bytes.append(contentsOf: $0) }) {
+            guard bytes.count <= most else {
+                throw failure("it has more than \(most >> 20) MiB, which is the limit")
+            }
+        }
+        do {
+            return try TextStart.whole(bytes)
+        } catch {
+            throw failure("\(error)", .quarantined)
+        }
+    }
+
+    /// The lines of a text without the white space at their ends, empty ones too.
+    ///
+    /// - Throws: as `next`; usage for more than `most` bytes.
+    package func lines(atMost most: Int) throws -> [String] {
+        var (texts, count) = ([String](), 0)
+        try lines { block, isCut in
+            count += block.count
+            guard count <= most else {
+                throw failure("it has more than \(most >> 20) MiB, which is the limit")
+            }
+            block.eachLine { texts.append(String(decoding: block[$0.text], as: UTF8.self)) }
+            return true
+        }
+        return texts
+    }
+
+    /// Names this source in the failure of a body.
+    private func telling(_ body: () throws -> Void) throws {
+        do {
+            try body()
+        } catch let text as ForeignText {
+            throw failure("\(text)", .quarantined)
+        }
+    }
+
+    /// Reads until the buffer is full, or nothing more can be read at once; 0 at the end.
+    private func fill() throws(RunFailure) -> Int {
+        var filled = 0
+        while filled < Self.size {
+            let deadline = filled > 0 ? Deadline.now : .never
+            switch Poll.wait(descriptor, for: .reading, deadline: deadline, interrupt: interrupt) {
+            case .interrupted:
+                throw failure("told to stop while reading; nothing of it counts", .pending)
+            case .timedOut: return filled
+            case .failed(let cause): throw failure(Self.words(cause))
+            case .ready: break
+            }
+            let count = buffer.withUnsafeMutableBytes { bytes in
+                read(descriptor, bytes.baseAddress.map { $0 + filled }, Self.size - filled)
+            }
+            let cause = errno
+            if count < 0 && (cause == EINTR || cause == EAGAIN) { continue }
+            guard count >= 0 else { throw failure(Self.words(cause) + "; nothing of it counts") }
+            if count == 0 { return filled }
+            filled += count
+        }
+        return filled
+    }
+
+    private static func words(_ cause: Int32) -> String {
+        String(cString: strerror(cause)).lowercased()
+    }
+
+    /// A failure about this source.
+    func failure(_ cause: String, _ exit: ExitStatus = .usage) -> RunFailure {
+        RunFailure(exit, stage, "\(doing) \(name): \(cause)")
+    }
+}
