@@ -56,7 +56,9 @@ extension TextStart {
     /// - Throws: `ForeignText` for UTF-16.
     package static func whole(_ bytes: [UInt8]) throws -> [UInt8] {
         var (start, text) = (TextStart(), [UInt8]())
-        try bytes.withUnsafeBytes { try start.take($0, isLast: true) { text.append(contentsOf: $0) } }
+        try bytes.withUnsafeBytes {
+            try start.take($0, isLast: true) { text.append(contentsOf: $0) }
+        }
         return text
     }
 }
@@ -113,7 +115,7 @@ package struct LineSplitter: Sendable {
             bytes = UnsafeRawBufferPointer(rebasing: bytes[end...])
             if isSkipping {
                 isSkipping = !isWhole
-            } else if rest.count > Self.longest {
+            } else if rest.count > Self.longest + (isWhole ? 1 : 0) {
                 try cut(body)
                 isSkipping = !isWhole
             } else if isWhole {

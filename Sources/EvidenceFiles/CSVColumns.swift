@@ -26,7 +26,8 @@ struct CSVColumns {
     init(names row: CSVRow, _ map: FieldMap) throws(FieldMapRefusal) {
         guard !map.paths.values.contains(where: { $0.columnNumber != nil }) else {
             throw FieldMapRefusal(
-                description: "it mixes columns by number, which need no line of names, with columns "
+                description:
+                    "it mixes columns by number, which need no line of names, with columns "
                     + "by name")
         }
         // A line may have a hundred thousand names, so they are not kept.
@@ -57,7 +58,8 @@ struct CSVColumns {
             }
             throw FieldMapRefusal(
                 description: "the first line names no column "
-                    + "\(map.paths[missing]?.text ?? ""); it names " + known.joined(separator: ", "))
+                    + "\(map.paths[missing]?.text ?? ""); it names " + known.joined(separator: ", ")
+            )
         }
         self.places = places
     }

@@ -198,9 +198,10 @@ struct CSVParser {
             if !hasNames { hasExtra = false }
             return
         }
-        let isExtra = row.count == width + 1 && row.separators.last == row.bytes.count - 1
+        let isExtra = row.count == width + 1 && row.field(width).isEmpty
         if hasExtra == nil { hasExtra = isExtra }
-        guard row.count == (hasExtra == true ? width + 1 : width), hasExtra != true || isExtra else {
+        guard row.count == (hasExtra == true ? width + 1 : width), hasExtra != true || isExtra
+        else {
             throw row.fault(
                 at: 0,
                 "this row has \(row.count) fields, and \(width) are expected; correct the row, or "

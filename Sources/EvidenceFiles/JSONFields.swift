@@ -85,7 +85,8 @@ enum JSONFields {
     /// Why a line is not one JSON value, as a clause.
     static func fault(of line: UnsafeRawBufferPointer) -> String {
         var scanner = JSONScanner(line)
-        if scanner.skipValue() != nil, [UInt8(ascii: "{"), UInt8(ascii: "[")].contains(scanner.peek())
+        if scanner.skipValue() != nil,
+            [UInt8(ascii: "{"), UInt8(ascii: "[")].contains(scanner.peek())
         {
             return "several JSON values stand in it; write each on a line of its own, with: jq -c ."
         }

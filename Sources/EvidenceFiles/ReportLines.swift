@@ -182,7 +182,8 @@ package struct ReportLines {
             if line == 1, ["{", "[", "[{"].contains(String(decoding: text, as: UTF8.self)) {
                 throw UnreadableFile(
                     description: "its JSON goes over several lines, and one object on each line is "
-                        + "read; write it so with: jq -c \(text[0] == UInt8(ascii: "[") ? "'.[]'" : ".")")
+                        + "read; write it so with: jq -c \(text[0] == UInt8(ascii: "[") ? "'.[]'" : ".")"
+                )
             }
             try body(read(text))
         }

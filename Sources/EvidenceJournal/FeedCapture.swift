@@ -157,8 +157,8 @@ extension EvidenceJournal {
         throw JournalFailure(
             .unknownFeed,
             "reading feed \(id) from the journal: it was applied or discarded, and its bytes were "
-                + "dropped at the latest \(Self.retentionDays) days later; nothing can be done with it "
-                + "any more"
+                + "dropped \(Self.retentionDays) days later, or with its quarantine; nothing can be done "
+                + "with it any more"
         )
     }
 

@@ -35,7 +35,8 @@ package final class SpoolFile {
             guard written > 0 || errno == EINTR else {
                 throw JournalFailure(
                     .inputOutput,
-                    "keeping bytes in \(folder.path): \(String(cString: strerror(errno))); check the disk")
+                    "keeping bytes in \(folder.path): \(String(cString: strerror(errno))); check the disk"
+                )
             }
             rest = rest.dropFirst(max(0, written))
         }
@@ -49,7 +50,8 @@ package final class SpoolFile {
         guard lseek(descriptor, 0, SEEK_SET) == 0 else {
             throw JournalFailure(
                 .inputOutput,
-                "reading back from \(folder.path): \(String(cString: strerror(errno))); check the disk")
+                "reading back from \(folder.path): \(String(cString: strerror(errno))); check the disk"
+            )
         }
     }
 }

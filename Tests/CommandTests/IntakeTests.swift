@@ -12,7 +12,7 @@ final class IntakeStage {
     let folder: TemporaryFolder
     private let settings: String
 
-    init(_ engine: TestEngine, more: String = "") throws {
+    init(_ engine: TestEngine, more: String = "", floor: Int = 1_000_000) throws {
         database = try TokenDatabase(engine)
         try database.createOwnSchema()
         folder = try TemporaryFolder()
@@ -22,7 +22,7 @@ final class IntakeStage {
             store:
               \(try database.settingsLines(in: folder))
             \(more)
-            guard: {floor: 1000000}
+            guard: {floor: \(floor)}
             apps:
               - {name: chat, topic: com.example.chat, environment: production}
 
@@ -101,7 +101,7 @@ final class IntakeStage {
     }
 }
 
-private func hex(_ number: Int) -> String { DeviceToken.numbered(number).testHex }
+func hex(_ number: Int) -> String { DeviceToken.numbered(number).testHex }
 
 extension DeviceToken {
     fileprivate var testHex: String { bytes.map { String(format: "%02x", $0) }.joined() }
@@ -382,128 +382,5 @@ private struct ChangeReader {
             tokens.append(change.token)
             cursor = change.cursor
         }
-    }
-}
-
-@Suite("Importing the log of another sender")
-struct ImportTests {
-    @Test(
-        "an import marks the dead, counts the rest, and names bad lines by number",
-        arguments: TestEngine.available)
-    func jsonLines(_ engine: TestEngine) throws {
-        let stage = try IntakeStage(engine)
-        try stage.database.register(0..<3, at: 1_600_000_000_000)
-        let log = """
-            {"device":"\(hex(0))","timestamp":1700000000000,"status":410,"reason":"Unregistered"}
-            {"level":"info"}
-            {"device":"\(hex(1))","status":400,"reason":"BadDeviceToken"}
-            {"device":"zz","timestamp":1700000000000,"status":410}
-            {"device":"\(hex(2))","status":200}
-
-            """
-        let path = try stage.folder.write("push.log", log)
-        let map = "token=.device,time=.timestamp,status=.status,reason=.reason"
-        let result = try stage.run(
-            "import", path, "--format", "jsonl", "--map", map)
-        #expect(result.exit == 65, "\(result.error)")
-        #expect(try stage.marked == 1)
-        #expect(
-            result.output.contains(
-                "reports of other senders: 5, of which 1 call a token dead, 1 suspect one, 2 say "
-                    + "nothing about one, 1 quarantined"), "\(result.output)")
-        let list = try stage.run("quarantine", "list", "--format", "json")
-        #expect(list.output.contains(path) && list.output.contains("line 4: the token is not hex"))
-
-        // The same content under another name, compressed, changes nothing, also after an undo.
-        #expect(try stage.run("undo", "--since", "2000-01-01T00:00:00Z").exit == 0)
-        let copy = try stage.folder.write("copy.log", log)
-        let gzip = Process()
-        gzip.executableURL = URL(fileURLWithPath: "/bin/gzip")
-        gzip.arguments = [copy]
-        try gzip.run()
-        gzip.waitUntilExit()
-        let second = try stage.run("import", copy + ".gz", "--format", "jsonl", "--map", map)
-        #expect(second.exit == 0, "\(second.error)")
-        #expect(second.output.contains("imported before"), "\(second.output)")
-        #expect(try stage.marked == 0)
-        let again = try stage.run(
-            "import", path, "--format", "jsonl", "--map", map, "--again")
-        #expect(again.exit == 65)
-        #expect(try stage.marked == 1)
-    }
-
-    @Test("no message contains a whole token, also where one is in the wrong place")
-    func noTokens() throws {
-        let stage = try IntakeStage(.sqlite)
-        let list = try stage.folder.write("dead.csv", "\(hex(0)),1\n\(hex(1)),2\n")
-        let headless = try stage.run("import", list, "--format", "csv", "--map", "token=token")
-        #expect(headless.exit == 64)
-        #expect(!headless.error.contains(hex(0)), "\(headless.error)")
-        try stage.report("chat", app: hex(2))
-        try stage.report(hex(3) + "\n\n")
-        let swept = try stage.run("sweep", "--format", "json")
-        #expect(swept.exit == 65)
-        // A row is one line of the quarantine, whatever it contains.
-        #expect(swept.app()["quarantined"] as? Int == 2, "\(swept.output)")
-        let listed = try stage.run("quarantine", "list")
-        #expect(listed.output.contains("the settings name no app"))
-        #expect(!listed.output.contains(hex(2)) && !swept.output.contains(hex(2)))
-    }
-
-    @Test("a mapping that fits no line, or means nothing, is named")
-    func wrongMapping() throws {
-        let stage = try IntakeStage(.sqlite)
-        let path = try stage.folder.write("push.log", "{\"device\":\"c9d4\"}\n")
-        let none = try stage.run("import", path, "--format", "jsonl")
-        #expect(none.exit == 0)
-        #expect(none.error.contains("none of 1 line says that a token is dead; check --map"))
-        let bad = try stage.run("import", path, "--format", "jsonl", "--map", "tokn=.device")
-        #expect(bad.exit == 64)
-        #expect(bad.error.contains("'tokn=.device' is not FIELD=PATH"), "\(bad.error)")
-    }
-
-    @Test("a dry run of an import says what would change and keeps nothing")
-    func dryRun() throws {
-        let stage = try IntakeStage(.sqlite)
-        try stage.database.register(0..<1, at: 1_600_000_000_000)
-        let path = try stage.folder.write("dead.csv", "token,when\n\(hex(0)),2023-11-14\n")
-        let arguments = [
-            "import", path, "--format", "csv", "--map", "token=token,time=when", "--time-unit",
-            "iso",
-        ]
-        let trial = try stage.start(arguments + ["--dry-run"]).wait()
-        #expect(trial.exit == 0, "\(trial.error)")
-        #expect(trial.output.contains("1 would become invalid"), "\(trial.output)")
-        #expect(try stage.marked == 0)
-        #expect(try stage.start(arguments).wait().exit == 0)
-        #expect(try stage.marked == 1)
-    }
-
-    @Test("an import reads the bytes of a feedback list too, as a replay does")
-    func feedback() throws {
-        let stage = try IntakeStage(.sqlite)
-        try stage.database.register(0..<2, at: 1_600_000_000_000)
-        let bytes = FeedbackTuple.bytes([.dead(0, at: 1_700_000_000)])
-        let file = try stage.folder.write("feed", bytes)
-        let imported = try stage.run("import", file, "--format", "feedback", "--report", "json")
-        #expect(imported.exit == 0, "\(imported.error)")
-        #expect(try stage.marked == 1)
-        #expect(try stage.run("import", file, "--format", "feedback").exit == 0)
-        #expect(try stage.sum("applied") == 1)
-        let refused = try stage.run(
-            "import", file, "--format", "feedback", "--map", "token=.device")
-        #expect(refused.exit == 64 && refused.error.contains("are for jsonl and csv"))
-    }
-
-    @Test(
-        "an import of what cannot be read ends with 64 and says what to do",
-        arguments: [
-            (["/nowhere/log"], "no such file"), (["/tmp"], "it is a directory"),
-        ])
-    func unreadable(_ words: [String], _ cause: String) throws {
-        let stage = try IntakeStage(.sqlite)
-        let result = try stage.start(["import"] + words + ["--format", "jsonl"]).wait()
-        #expect(result.exit == 64)
-        #expect(result.error.contains(cause), "\(result.error)")
     }
 }

@@ -31,20 +31,25 @@ struct TextLinesTests {
         }
     }
 
-    @Test("a line of more than 1 MiB is cut, and those around it are whole", arguments: [1_000, 1 << 20])
+    @Test(
+        "a line of more than 1 MiB is cut, and those around it are whole",
+        arguments: [1_000, 1 << 20])
     func longLines(_ piece: Int) throws {
         let long = String(repeating: "x", count: LineSplitter.longest + 1)
         let text = Array("a\n\(long)\nb\n\(long.dropLast())\nc\n\(long)".utf8)
         let found = try lines(text, piece: piece)
-        #expect(found.map { min($0.utf8.count, LineSplitter.longest + 1) } == [
-            1, LineSplitter.longest + 1, 1, LineSplitter.longest, 1, LineSplitter.longest + 1,
-        ])
+        #expect(
+            found.map { min($0.utf8.count, LineSplitter.longest + 1) } == [
+                1, LineSplitter.longest + 1, 1, LineSplitter.longest, 1, LineSplitter.longest + 1,
+            ])
         #expect(found[1].first == "+" && found[5].first == "+" && found[3].first == "x")
     }
 
     @Test("UTF-16 is refused by its name, with and without its mark")
     func utf16() throws {
-        for text in [[0xFF, 0xFE, 0x61, 0], [0xFE, 0xFF, 0, 0x61], [0x61, 0, 0x62, 0], [0, 0x61, 0, 0x62]]
+        for text in [
+            [0xFF, 0xFE, 0x61, 0], [0xFE, 0xFF, 0, 0x61], [0x61, 0, 0x62, 0], [0, 0x61, 0, 0x62],
+        ]
             as [[UInt8]]
         {
             for piece in 1...4 {

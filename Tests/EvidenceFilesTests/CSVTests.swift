@@ -103,7 +103,10 @@ struct CSVTests {
     @Test(
         "a mistake ends the file and is named with its place",
         arguments: [
-            ("token,note\nc9,\"say \\\"hi\\\"\nc8,x\"\n", "line 2, column 11: text after the quote"),
+            (
+                "token,note\nc9,\"say \\\"hi\\\"\nc8,x\"\n",
+                "line 2, column 11: text after the quote"
+            ),
             ("token,note\nc9,\"x\"y\n", "line 2, column 7: text after the quote"),
             ("token,note\nc9,5\" x\n", "line 2, column 5: a quote inside of a field"),
             ("token,note\nc9,\"x\nc8,y\nc7,z\n", "line 2, column 4: this quote is not closed"),
@@ -125,7 +128,8 @@ struct CSVTests {
     @Test("a row of more than 1 MiB ends the file, wherever its line breaks are")
     func longRows() throws {
         for line in ["A", "A\n"] {
-            let text = "token,note\nc9,\"" + String(repeating: line, count: 1_100_000) + "\nc8,x\n\"\n"
+            let text =
+                "token,note\nc9,\"" + String(repeating: line, count: 1_100_000) + "\nc8,x\n\"\n"
             let fault = #expect(throws: CSVFault.self) { try read(Array(text.utf8)) }
             #expect(try #require(fault).cause.contains("longer than 1 MiB") && fault?.line == 2)
         }
@@ -173,7 +177,8 @@ struct CSVTests {
             let expected = Oracle.rows(bytes, separator)?.dropFirst().map { row in
                 [row[0], row[1]].map { String(decoding: $0, as: UTF8.self) }
             }
-            #expect(found == expected, "seed \(random.seed): \(String(decoding: bytes, as: UTF8.self))")
+            #expect(
+                found == expected, "seed \(random.seed): \(String(decoding: bytes, as: UTF8.self))")
             if found == nil { refused += 1 } else { whole += 1 }
         }
         #expect(whole > refused / 10 && refused > whole / 10, "\(whole) whole, \(refused) refused")

@@ -191,7 +191,8 @@ struct ReportLinesTests {
     @Test(
         "a file that goes over several lines, or is UTF-16, is named as such",
         arguments: [
-            ("{\n  \"device\": \"c9\"\n}\n", "jq -c ."), ("[\n{\"device\":\"c9\"}\n]\n", "jq -c '.[]'"),
+            ("{\n  \"device\": \"c9\"\n}\n", "jq -c ."),
+            ("[\n{\"device\":\"c9\"}\n]\n", "jq -c '.[]'"),
         ])
     func otherForms(_ text: String, _ cure: String) throws {
         let layout = ReportLayout(format: .jsonl, map: try map("token=.device"))

@@ -121,6 +121,36 @@ struct EvidenceJournalTests {
         #expect(try journal.bytes(of: pending) == [3])
     }
 
+    @Test("the disk gets its room back when lines that could not be used are discarded")
+    func givesRoomBack() throws {
+        let journal = try EvidenceJournal(in: StateFolder(state))
+        let size = { () throws -> Int in
+            let path = self.state + "/journal.sqlite"
+            return try FileManager.default.attributesOfItem(atPath: path)[.size] as? Int ?? 0
+        }
+        let intake = OpenIntake(name: "intake", run: "run")
+        for isTaken in [false, true] {
+            let capture = try journal.beginFeed(
+                run: "run", partition: .noApp, source: "file", kind: .unusable, intake: "intake",
+                at: noon)
+            let lines = [UInt8](repeating: 65, count: 1 << 20)
+            for _ in 0..<24 { try lines.withUnsafeBytes { try capture.append($0) } }
+            try journal.quarantine(
+                [Quarantined(offset: 0, length: 24 << 20, reason: "not JSON")], of: capture.id)
+            #expect(try size() > 24 << 20)
+            guard isTaken else {
+                try journal.dropIntake(intake)
+                #expect(try size() < 6 << 20)
+                continue
+            }
+            _ = try journal.confirmIntake(intake, at: noon)
+            try journal.close(capture.id, as: .applied, at: noon)
+            #expect(try journal.releaseQuarantine(of: capture.id) == 1)
+            #expect(try size() < 6 << 20)
+            #expect(try journal.feed(capture.id).isPurged)
+        }
+    }
+
     @Test("the journal keeps a feed that waited for months for 30 days after it is applied")
     func purgeAfterWaiting() throws {
         let journal = try EvidenceJournal(in: StateFolder(state))

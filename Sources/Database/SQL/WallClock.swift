@@ -182,7 +182,8 @@ extension EpochMilliseconds {
             let clock = head.last == " " ? head.dropLast() : head
             switch digits.utf8.count {
             case 2 where isShort: time = "\(clock)\(time[sign])\(digits):00"
-            case 4 where isShort: time = "\(clock)\(time[sign])\(digits.prefix(2)):\(digits.suffix(2))"
+            case 4 where isShort:
+                time = "\(clock)\(time[sign])\(digits.prefix(2)):\(digits.suffix(2))"
             default: time = "\(clock)\(time[sign...])"
             }
         }

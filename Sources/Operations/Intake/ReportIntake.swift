@@ -229,7 +229,8 @@ struct ReportIntake {
                 shown = capture.counts.reports
                 // A small file may expand to a large one.
                 if context.interrupt.isTripped {
-                    throw source.failure("told to stop while reading; nothing of it counts", .pending)
+                    throw source.failure(
+                        "told to stop while reading; nothing of it counts", .pending)
                 }
                 context.progress.show("importing (lines)", shown, of: nil)
             }

@@ -61,7 +61,7 @@ enum StopSignals {
             guard !isOver.load(ordering: .relaxed) else { return }
             StandardStreams.story(
                 "pushsweep: error: told to stop, but the database or gateway did not answer in "
-                    + "time; what was read is in the journal, run again to continue")
+                    + "time; what is in the journal is kept, run again to continue")
             StandardStreams.story(
                 "code=\(ExitStatus.pending.rawValue) stage=stopped pending=unknown applied=unknown "
                     + "held=unknown next=rerun")

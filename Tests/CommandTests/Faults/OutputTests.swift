@@ -39,7 +39,10 @@ struct OutputTests {
             ["sweep", "--format", "json", "--verbose"], under: loss.command
         ).wait()
         #expect(result.exit == (loss.losesResult ? 73 : 0), "\(result.error)")
-        if loss == .outputFull { #expect(result.error.contains("writing the result to stdout")) }
+        if loss == .outputFull {
+            #expect(result.error.contains("writing the result to stdout"))
+            #expect(result.closingLine.hasPrefix("code=73 stage=report "), "\(result.error)")
+        }
         #expect(try sweep.wrongEnd(after: sweep.feed.count * 38) == nil)
         #expect(try sweep.recover() == nil)
     }
@@ -59,6 +62,10 @@ struct OutputTests {
             #expect(
                 result.exit == (isLost ? 73 : usual.exit), "\(command) \(loss): \(result.error)")
         }
+        // The summary is the last line, also behind the message about stdout.
+        let full = try stage.start(command, under: Loss.outputFull.command).wait()
+        #expect(
+            full.exit == 0 || full.closingLine.hasPrefix("code=\(full.exit) "), "\(full.error)")
     }
 
     @Test("no file of the program gets the descriptor number of a closed stream")

@@ -44,7 +44,8 @@ struct RunEndTests {
         try outcome.noteLeft(in: journal)
         #expect(outcome.exit == .unreachable)
         #expect(
-            outcome.closingLine?.description == "code=69 stage=store pending=0 applied=0 held=0 next=rerun")
+            outcome.closingLine?.description
+                == "code=69 stage=store pending=0 applied=0 held=0 next=rerun")
 
         _ = try capture([.dead(1, at: 1_600_000_000)])
         var waiting = Self.outcome()
