@@ -147,7 +147,7 @@ struct ImportTests {
         }
         #expect(try stage.marked == 0)
         #expect(try stage.database.count("SELECT COUNT(*) FROM pushsweep_intake") == 0)
-        #expect(try stage.run("quarantine", "list").output == "")
+        #expect(try stage.run("quarantine", "list").output == "nothing is quarantined\n")
         #expect(try stage.feeds() == 0)
         // The corrected file is taken, and one bad value in it spoils its own row alone.
         try Data("token,time\n\(hex(0)),zz\n\(hex(1)),\(Self.time)\n".utf8)
@@ -186,7 +186,7 @@ struct ImportTests {
         let command = ["import", path, "--format", "csv", "--map", "token=token,time=time"]
         #expect(try stage.start(command).wait().exit == 3)
         let holds = try stage.run("holds", "list", "--format", "json").json["holds"]
-        let hold = try #require((holds as? [[String: Any]])?.first?["id"] as? String)
+        let hold = try #require((holds as? [[String: Any]])?.first?["hold"] as? String)
         #expect(try stage.run("holds", "discard", hold, "--reason", "a mistake").exit == 0)
         let again = try stage.start(command + ["--report", "json"]).wait()
         #expect(again.exit == 0, "\(again.error)")

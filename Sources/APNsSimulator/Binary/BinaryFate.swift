@@ -92,6 +92,9 @@ package struct BinaryRules: Sendable {
     /// `shutdownAt`, `closeAt` and `resetAt` apply to this many first connections; nil for all.
     package var connections: Int?
 
+    /// The least bytes of a token that Apple took for one.
+    private static let shortestToken = 32
+
     /// Makes Apple's rules.
     package init() {}
 
@@ -104,6 +107,9 @@ package struct BinaryRules: Sendable {
             if place == resetAt { return .reset }
             if place == closeAt { return .close }
             if place == shutdownAt { return .reject(.shutdown) }
+        }
+        guard frame.token.bytes.count >= Self.shortestToken else {
+            return .reject(.invalidTokenSize)
         }
         if let known, !known.contains(frame.token) { return .reject(.invalidToken) }
         return script.action(for: frame.token, number: number)

@@ -42,6 +42,25 @@ struct BinaryGatewayTests {
         #expect(gateway.log.totals.rejected == ["8": 1])
     }
 
+    @Test("a token of fewer than 32 bytes has status 5, one of 32 to 100 is accepted")
+    func tokenSizes() throws {
+        for (count, status) in [(31, BinaryStatus.invalidTokenSize), (32, nil), (100, nil)] {
+            let gateway = try BinaryGateway.start()
+            let client = try gateway.connect()
+            let token = try #require(DeviceToken([UInt8](repeating: 7, count: count)))
+            let fields = BinaryFrame.Fields.framed(
+                identifier: 9, expiration: nil, priority: .immediate)
+            try client.write([
+                try BinaryFrame(fields, token: token, payload: BinaryVector.payload)
+            ])
+            if let status {
+                #expect(
+                    try client.answer() == .packet(BinaryErrorPacket(status, identifier: 9)))
+            }
+            #expect(gateway.log.totals(atLeast: 1).accepted == (status == nil ? 1 : 0))
+        }
+    }
+
     @Test("a rejected frame of command 0 closes the connection without a packet")
     func simple() throws {
         let gateway = try BinaryGateway.start {
