@@ -52,6 +52,12 @@ package struct AccountGrants {
         add(
             "sweep and import of reports of other senders",
             RequiredPrivileges.intake(database: database, .mariaDB).grants(to: account))
+        if let store, let column = try store.userColumn()?.name {
+            add(
+                "explain --user, besides those of sweep",
+                RequiredPrivileges.users(column, of: tokens.table, database: database)
+                    .grants(to: account))
+        }
         add("undo", rights(.undoing(policy, in: tokens), tokens))
         // A purge finds its table by the layout of the token table.
         add("purge", rights(.read, tokens) + rights(.purge(isDry: false), tokens))

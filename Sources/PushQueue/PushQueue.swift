@@ -101,10 +101,13 @@ package final class PushQueue {
 extension TokenTable {
     /// The queue's settings, resolved against the database.
     func queueLayout() throws(StoreFailure) -> QueueLayout {
-        try QueueResolver(
-            mapping: settings.queue, environmentValues: settings.mapping.environmentValues,
-            table: queueTable(), dialect: connection.dialect
-        ).layout()
+        let table = try queueTable()
+        return try seeingColumns(of: table.name) { () throws(StoreFailure) in
+            try QueueResolver(
+                mapping: settings.queue, environmentValues: settings.mapping.environmentValues,
+                table: table, dialect: connection.dialect
+            ).layout()
+        }
     }
 
     /// The queue's table as the database describes it.

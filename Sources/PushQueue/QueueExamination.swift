@@ -331,6 +331,15 @@ extension RequiredPrivileges {
         self.init(rights: rights)
     }
 
+    /// The right to find the tokens of a user.
+    static func users(
+        _ column: String, of table: TableName, database: String
+    ) -> RequiredPrivileges {
+        RequiredPrivileges(rights: [
+            PrivilegeMaker(database, .mariaDB).reading([column], of: table)
+        ])
+    }
+
     /// The right to insert rows with some columns, which needs no right to read these columns.
     private static func enqueueing(
         _ names: [String], _ table: TableName, _ maker: PrivilegeMaker

@@ -35,11 +35,14 @@ extension TokenTable {
     ) throws(StoreFailure) -> [DeviceToken] {
         let layout = try layout()
         let dialect = connection.dialect
-        guard let column = try userColumn() else {
-            throw StoreFailure(
+        let column = try seeingColumns(of: layout.table) { () throws(StoreFailure) in
+            if let column = try userColumn() { return column }
+            var failure = StoreFailure(
                 .configuration,
                 "looking up a user's tokens in \(layout.table): it has neither a column user_id "
                     + "nor udid; name the column of users under store.active-users.user.column")
+            failure.unseenColumn = "user_id"
+            throw failure
         }
         let lookup =
             "SELECT \(dialect.quoted(layout.token.name)) "

@@ -110,10 +110,17 @@ struct TableShapeCommandTests {
         #expect(same.error.contains("are the same value"), "\(same.error)")
         stage.lines.activeUsers = "  active-users: {platform: {column: platform, value: tvos}}"
         let absent = try stage.run("check")
-        #expect(absent.exit == 0)
+        #expect(absent.exit == 78)
+        #expect(absent.error.contains("no row has `tvos` in column platform"), "\(absent.error)")
+        // The same judgement before anything is taken: the report waits where it is.
+        try stage.database.execute(
+            "INSERT INTO pushsweep_evidence (app, device_token, status, timestamp_ms) "
+                + "VALUES ('chat', '\(DeviceToken.numbered(0).hex)', 410, 1700000000000)")
+        let swept = try stage.sweep()
         #expect(
-            (absent.output + absent.error).contains("no row has `tvos` in column platform"),
-            "\(absent.output)")
+            swept.exit == 78 && swept.error.contains("no row has `tvos` in column platform"),
+            "\(swept.error)")
+        #expect(try stage.database.count("SELECT COUNT(*) FROM pushsweep_evidence") == 1)
         #expect(try stage.database.count(Self.dead) == 0)
         #expect(try stage.database.count("SELECT COUNT(*) FROM pushsweep_change") == 0)
     }

@@ -150,10 +150,11 @@ struct MixedTableTests {
         let other = try database.store {
             $0.platform = PlatformMapping(column: "platform", value: "tvos")
         }.examine(.apply(RemovalPolicy()), partitions: [chat])
-        #expect(other.firstFailure == nil)
-        let warnings = other.findings.filter { $0.severity == .warning }.map(\.sentence)
-        #expect(warnings.contains { $0.contains("no row has `tvos` in column platform") })
-        #expect(warnings.contains { $0.contains("platform.value") })
+        // Each signal would be lost, so a run is refused too.
+        let failure = try #require(other.firstFailure)
+        #expect(failure.code == .configuration)
+        #expect(failure.sentence.contains("no row has `tvos` in column platform"))
+        #expect(failure.sentence.contains("platform.value"))
     }
 
     @Test(

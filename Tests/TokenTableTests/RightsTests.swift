@@ -216,6 +216,27 @@ struct RightsTests {
         #expect(undone.restored == 20, "\(undone)")
     }
 
+    @Test("a column that is only hidden is a right that the account lacks, and not a wrong name")
+    func hiddenColumns() throws {
+        let database = try TokenDatabase(.mariaDB)
+        try database.createOwnSchema()
+        let some = try Account(database)
+        try some.run([
+            "GRANT SELECT (id, device_token) ON \(database.name).active_users TO '\(some.name)'@'%'"
+        ])
+        some.settings.mapping.app = .named("app_id")
+        let hidden = #expect(throws: StoreFailure.self) { try TokenTable(some.settings).layout() }
+        #expect(hidden?.code == .permission)
+        let grant = "GRANT SELECT (`app_id`) ON `\(database.name)`.`active_users` TO"
+        #expect(hidden?.sentence.contains(grant) == true, "\(hidden as Any)")
+        let all = try Account(database)
+        try all.run(["GRANT SELECT ON \(database.name).active_users TO '\(all.name)'@'%'"])
+        all.settings.mapping.app = .named("app_idd")
+        let missing = #expect(throws: StoreFailure.self) { try TokenTable(all.settings).layout() }
+        #expect(missing?.code == .configuration)
+        #expect(missing?.sentence.contains("GRANT SELECT (") == false, "\(missing as Any)")
+    }
+
     @Test("an account that marks cannot delete rows or change tokens")
     func leastPrivilege() throws {
         let database = try TokenDatabase(.mariaDB)

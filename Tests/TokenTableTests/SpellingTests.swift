@@ -199,13 +199,18 @@ struct SpellingTests {
         }
         let findsMixed = type.hasSuffix("_ci")
         #expect(try store.classify(evidence).counts.applied == (findsMixed ? 3 : 2))
-        // A sweep goes on and warns.
-        #expect(try store.preflight(.apply(RemovalPolicy())).firstFailure == nil)
         let report = try store.examine(.read)
         #expect(!report.passesCheck)
-        let refusal = try #require(report.findings.first { $0.severity == .refusedByCheck })
+        let refusal = try #require(report.findings.first { $0.failure != nil })
         #expect(refusal.sentence.contains("\(findsMixed ? 2 : 3) of 12 rows read"))
         #expect(!refusal.sentence.contains(hex[2]))
+        // A sweep ends with the same words before it takes anything; what looks no token up goes on.
+        let refused = #expect(throws: StoreFailure.self) {
+            try store.preflight(.apply(RemovalPolicy()))
+        }
+        #expect(refused?.code == .configuration && refused?.sentence == refusal.sentence)
+        try store.preflight(.read, judgingRows: false)
+        try store.preflight(.undo(actions: [], isDry: true))
         try database.runCure(of: refusal)
         #expect(try store.examine(.read).passesCheck)
         #expect(
@@ -215,6 +220,93 @@ struct SpellingTests {
                 == 1)
         #expect(
             try database.count("SELECT COUNT(*) FROM devices WHERE device_token LIKE '% %'") == 2)
+    }
+
+    /// A column of text whose comparisons count spaces at the end, and one of bytes.
+    private static func strictColumns(_ engine: TestEngine) throws -> [String] {
+        guard engine == .mariaDB else { return ["TEXT"] }
+        let collation = try TokenDatabase(engine).sql.query(
+            "SELECT COLLATION_NAME FROM information_schema.COLLATIONS WHERE COLLATION_NAME IN "
+                + "('utf8mb4_0900_ai_ci', 'utf8mb4_nopad_bin') ORDER BY COLLATION_NAME LIMIT 1")
+        return ["VARCHAR(200) COLLATE \(collation.scalar?.text ?? "")", "VARBINARY(200)"]
+    }
+
+    @Test(
+        "spaces and line ends around hex are named with their statement where no search finds them",
+        arguments: TestEngine.available, [" ", "\r", "\n", "\r\n", "\t"])
+    func ends(_ engine: TestEngine, _ end: String) throws {
+        for type in try Self.strictColumns(engine) {
+            let database = try TokenDatabase(engine)
+            try database.createSideTables()
+            try database.execute(
+                "CREATE TABLE devices (id INTEGER PRIMARY KEY, device_token \(type))")
+            for id in 0..<20 {
+                let text = DeviceToken.numbered(id).hex + (id < 3 ? end : "")
+                try database.execute(
+                    "INSERT INTO devices VALUES (\(id), ?)",
+                    [type == "VARBINARY(200)" ? .bytes(Array(text.utf8)) : .text(text)])
+            }
+            let store = try database.store {
+                $0.table = "devices"
+                $0.encoding = .hex
+            }
+            let evidence = (0..<20).map {
+                TokenEvidence(token: .numbered($0), time: EpochMilliseconds(start))
+            }
+            #expect(
+                try store.classify(evidence).counts == OutcomeCounts(applied: 17, unknown: 3),
+                "\(type)")
+            let refusals = try store.examine(.read).findings.filter { $0.failure != nil }
+            let refusal = try #require(refusals.first, "\(type)")
+            #expect(refusal.sentence.contains("3 of 20 rows read"), "\(refusal)")
+            #expect(!refusal.sentence.contains(end) || end == " ", "\(refusal)")
+            try database.runCure(of: refusal)
+            #expect(try store.examine(.read).passesCheck)
+            #expect(try store.classify(evidence).counts == OutcomeCounts(applied: 20))
+        }
+    }
+
+    @Test(
+        "the sample is of the whole key, an odd row only warns, a column that tells kinds apart is named",
+        arguments: TestEngine.available)
+    func wholeRange(_ engine: TestEngine) throws {
+        let database = try TokenDatabase(engine)
+        try database.createSideTables()
+        try database.execute(
+            "CREATE TABLE devices (id INTEGER PRIMARY KEY, device_token VARCHAR(200), "
+                + "kind VARCHAR(9), model VARCHAR(9))")
+        try database.execute("CREATE INDEX covering ON devices (device_token, id)")
+        // As after years with one platform: the others come last in the key, and sort after hex.
+        let rows = (0..<5_000).map { id in
+            let isApple = id < 3_000
+            let token = isApple ? DeviceToken.numbered(id).hex : "z:APA91b_\(id)-x"
+            let spelled = id == 0 ? "<\(token)>" : token
+            return "(\(id), '\(spelled)', '\(isApple ? "ios" : "android")', 'm\(id % 3)')"
+        }
+        for part in stride(from: 0, to: rows.count, by: 1_000) {
+            try database.execute(
+                "INSERT INTO devices VALUES "
+                    + rows[part..<part + 1_000].joined(separator: ", "))
+        }
+        let report = try database.store {
+            $0.table = "devices"
+            $0.encoding = .hex
+        }.examine(.apply(RemovalPolicy()))
+        #expect(report.firstFailure == nil, "\(report.firstFailure as Any)")
+        #expect(report.sample?.total == 1_000)
+        // Two in five of all rows, in no more than a few places of the key.
+        #expect((350...450).contains(report.sample?.counts[.other] ?? 0))
+        let sentences = report.findings.filter { $0.severity == .warning }.map(\.sentence)
+        #expect(sentences.contains { $0.contains("1 of 1000 rows read have hex in groups") })
+        #expect(
+            sentences.contains { $0.contains("platform: {column: kind, value: ios}") },
+            "\(sentences)")
+        let declared = try database.store {
+            $0.table = "devices"
+            $0.encoding = .hex
+            $0.platform = PlatformMapping(column: "kind", value: "ios")
+        }.examine(.apply(RemovalPolicy()))
+        #expect(declared.sample?.counts[.other] == nil && declared.firstFailure == nil)
     }
 
     /// Spellings that no search finds, by name.
@@ -265,7 +357,7 @@ struct SpellingTests {
         }
         let evidence = [TokenEvidence(token: token, time: EpochMilliseconds(start))]
         #expect(try store.classify(evidence).counts == OutcomeCounts(unknown: 1))
-        let refusals = try store.examine(.read).findings.filter { $0.severity == .refusedByCheck }
+        let refusals = try store.examine(.read).findings.filter { $0.failure != nil }
         let refusal = try #require(refusals.first)
         #expect(refusals.count == 1 && refusal.sentence.contains("1 of 14 rows read"))
         #expect(refusal.sentence.contains(name), "\(refusal)")
@@ -295,7 +387,7 @@ struct SpellingTests {
         try database.execute("INSERT INTO devices VALUES (1, ?)", [.bytes(Array(text.utf8))])
         let store = try database.store { $0.table = "devices" }
         let refusal = try #require(
-            try store.examine(.read).findings.first { $0.severity == .refusedByCheck })
+            try store.examine(.read).findings.first { $0.failure != nil && $0.isAboutRows })
         guard engine == .mariaDB else {
             #expect(refusal.sentence.contains("SQLite has no function"))
             return

@@ -100,6 +100,14 @@ package struct CatalogColumn: Hashable, Sendable {
     /// Whether it holds bytes rather than characters.
     package var isBinary: Bool { type.contains("binary") || type.contains("blob") }
 
+    /// Whether comparisons of its text ignore spaces at the end. The names of collations say it: those of
+    /// MySQL by Unicode 9.0, and those of MariaDB with `nopad`, compare all characters.
+    package var padsSpaces: Bool {
+        guard let collation else { return false }
+        return !collation.contains("_0900_") && !collation.contains("nopad")
+            && collation != "binary"
+    }
+
     /// Whether it holds characters.
     package var isText: Bool {
         type.contains("char") || type.contains("text") || type.contains("clob")

@@ -22,9 +22,11 @@ package struct ColumnResolver {
     package func required(_ name: String, setting: String) throws(StoreFailure) -> CatalogColumn {
         if let column = table.column(name) { return column }
         let names = table.columns.prefix(20).map(\.name).joined(separator: ", ")
-        throw refusal(
+        var failure = refusal(
             "there is no column \(name.prefix(64)) that the account may see, only \(names); correct "
                 + "\(group).\(setting) or grant SELECT on the column")
+        failure.unseenColumn = name
+        throw failure
     }
 
     /// A column that may be missing unless the settings name it. Throws `configuration` where a
@@ -59,7 +61,8 @@ package struct ColumnResolver {
             name: column.name, encoding: encoding,
             isBinary: column.isBinary && dialect.engine == .mariaDB,
             tellsCaseApart: column.isBinary || !collation.contains("_ci"),
-            mixesTextAndBytes: dialect.engine == .sqlite && !column.isText)
+            mixesTextAndBytes: dialect.engine == .sqlite && !column.isText,
+            ignoresSpaces: dialect.engine == .mariaDB && column.isText && column.padsSpaces)
     }
 
     /// A column of apps or environments; nil without one. Throws `configuration` where a named one

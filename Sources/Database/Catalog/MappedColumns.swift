@@ -23,6 +23,10 @@ package struct TokenColumn: Hashable, Sendable {
     /// SQLite that is not declared to hold text keeps the bound type.
     package var mixesTextAndBytes = false
 
+    /// Whether a search finds a value with more spaces at its end: text of a server, unless its collation
+    /// is NO PAD, as MySQL's default is.
+    package var ignoresSpaces = false
+
     /// The number of values by which a token is searched, 1 to 4.
     package var spellings: Int {
         encoding == .hex ? (tellsCaseApart ? 2 : 1) * (mixesTextAndBytes ? 2 : 1) : 1
@@ -56,7 +60,8 @@ package struct TokenColumn: Hashable, Sendable {
     /// Whether a value is a token that no search finds although it can be read: hex in groups, in
     /// angle brackets or, where equality is case-sensitive, in both cases.
     package func isScattered(_ value: SQLValue) -> Bool {
-        guard encoding == .hex, let token = token(value), let text = value.hexText else {
+        guard encoding == .hex, let token = token(value), let text = value.hexText(ignoresSpaces)
+        else {
             return false
         }
         if text == token.hex || text == token.hex.uppercased() { return false }
@@ -76,10 +81,11 @@ package struct TokenColumn: Hashable, Sendable {
 }
 
 extension SQLValue {
-    /// Text without the spaces at its end, which servers ignore in a comparison of text.
-    fileprivate var hexText: String? {
+    /// Text, without the spaces at its end where a comparison ignores them.
+    fileprivate func hexText(_ ignoresSpaces: Bool) -> String? {
         switch self {
-        case .text(let text): String(text.reversed().drop { $0 == " " }.reversed())
+        case .text(let text):
+            ignoresSpaces ? String(text.reversed().drop { $0 == " " }.reversed()) : text
         case .bytes(let bytes): String(decoding: bytes, as: UTF8.self)
         default: nil
         }

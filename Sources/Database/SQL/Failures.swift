@@ -125,6 +125,9 @@ package struct StoreFailure: Error, Hashable, Sendable, CustomStringConvertible 
     /// Why the run has to end, where the code is `stopped`.
     package let reason: StopReason?
 
+    /// The column that was looked for and not seen; nil where the failure is about something else.
+    package var unseenColumn: String?
+
     /// States a failure.
     package init(_ code: Code, _ sentence: String, hint: String = "") {
         self.code = code

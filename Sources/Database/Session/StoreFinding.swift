@@ -6,9 +6,7 @@ package struct StoreFinding: Hashable, Sendable, CustomStringConvertible {
         case ok
         /// No obstacle, but the user should know it.
         case warning
-        /// Cannot damage a row but loses signals: `check` fails on it, a sweep continues.
-        case refusedByCheck
-        /// Evidence must not be applied: code 77 or 78.
+        /// Evidence must not be taken or applied: code 77 or 78.
         case failure(StoreFailure.Code)
     }
 
@@ -20,15 +18,19 @@ package struct StoreFinding: Hashable, Sendable, CustomStringConvertible {
     package let hint: String
     /// The GRANT statement that removes the obstacle; nil where no single one does.
     package let grant: String?
+    /// Whether it is about the values in the rows: commands that only show what the table has go on.
+    package let isAboutRows: Bool
 
     /// States a finding.
     package init(
-        _ severity: Severity, _ sentence: String, hint: String = "", grant: String? = nil
+        _ severity: Severity, _ sentence: String, hint: String = "", grant: String? = nil,
+        isAboutRows: Bool = false
     ) {
         self.severity = severity
         self.sentence = sentence
         self.hint = hint
         self.grant = grant
+        self.isAboutRows = isAboutRows
     }
 
     /// The finding that a failure amounts to.

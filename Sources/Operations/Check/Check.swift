@@ -271,7 +271,6 @@ package struct Check {
         switch finding.severity {
         case .ok: report.note("database", .ok, finding.sentence)
         case .warning: report.note("database", .warning, finding.sentence)
-        case .refusedByCheck: report.fail("database", .configuration, finding.sentence)
         case .failure(let code):
             report.fail(
                 "database", StoreFailure(code, finding.sentence).exitOfReading, finding.sentence)

@@ -61,9 +61,12 @@ package final class TokenTable {
     /// the settings.
     package func layout() throws(StoreFailure) -> TableLayout {
         if let resolved { return resolved }
-        var layout = try LayoutResolver(
-            mapping: settings.mapping, table: catalogTable(), dialect: connection.dialect
-        ).layout()
+        let table = try catalogTable()
+        var layout = try seeingColumns(of: table.name) { () throws(StoreFailure) in
+            try LayoutResolver(
+                mapping: settings.mapping, table: table, dialect: connection.dialect
+            ).layout()
+        }
         let name = layout.table
         layout.mayHaveUpdateTriggers = try retries.retrying("reading the triggers of \(name)") {
             () throws(SQLFailure) in
@@ -115,27 +118,57 @@ package final class TokenTable {
             cure: "create it with `pushsweep schema apply --create-token-table`")
     }
 
+    /// Runs a body that looks for columns of a table. To an account that may not see all of them one that is
+    /// hidden looks missing, so a missing one is then a right that it lacks.
+    ///
+    /// - Throws: the failure of the body; `permission` with the GRANT for a column that may be hidden.
+    package func seeingColumns<Value>(
+        of table: TableName, _ body: () throws(StoreFailure) -> Value
+    ) throws(StoreFailure) -> Value {
+        do {
+            return try body()
+        } catch {
+            guard let column = error.unseenColumn, case .server(let server) = settings.location,
+                try hidesColumns(of: table, server)
+            else { throw error }
+            let grant = PrivilegeMaker(server.database, connection.dialect)
+                .reading([column], of: table)
+                .grant(to: try session.describe().account ?? server.user)
+            throw StoreFailure(
+                .permission,
+                "\(error.sentence): it is missing or hidden; if the table has it, run "
+                    + grant)
+        }
+    }
+
+    private func hidesColumns(
+        of table: TableName, _ server: StoreLocation.Server
+    ) throws(StoreFailure) -> Bool {
+        let all = PrivilegeMaker(server.database, connection.dialect).reading(nil, of: table)
+        do {
+            try retries.retrying("reading all columns of \(table)") { () throws(SQLFailure) in
+                _ = try connection.query(all.probe)
+            }
+            return false
+        } catch {
+            guard error.code == .permission else { throw error }
+            return true
+        }
+    }
+
     /// Refuses an account that sees only some columns of the token table, as the printed grants give
     /// it: to that account the others look missing, and would be added again or left out.
     ///
     /// - Throws: `permission` for such an account; any failure of the query.
     package func ensureSeesAllColumns() throws(StoreFailure) {
-        guard case .server(let server) = settings.location else { return }
-        let right = PrivilegeMaker(server.database, connection.dialect).reading(
-            nil, of: try TableName(settings.mapping.table))
-        let doing = "reading all columns of \(settings.mapping.table)"
-        do {
-            try retries.retrying(doing) { () throws(SQLFailure) in
-                _ = try connection.query(right.probe)
-            }
-        } catch {
-            guard error.code == .permission else { throw error }
-            throw StoreFailure(
-                .permission,
-                "\(doing): the account may see only some of them, and the others look missing to it; "
-                    + "name an administrator in PUSHSWEEP_STORE_URL and PUSHSWEEP_STORE_PASSWORD for "
-                    + "this command")
-        }
+        guard case .server(let server) = settings.location,
+            try hidesColumns(of: try TableName(settings.mapping.table), server)
+        else { return }
+        throw StoreFailure(
+            .permission,
+            "reading all columns of \(settings.mapping.table): the account may see only some of them, and "
+                + "the others look missing to it; name an administrator in PUSHSWEEP_STORE_URL and "
+                + "PUSHSWEEP_STORE_PASSWORD for this command")
     }
 }
 

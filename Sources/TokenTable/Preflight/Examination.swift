@@ -16,12 +16,12 @@ package struct StoreReport: Hashable, Sendable {
     }
 
     /// The same, but all rights that are missing in one failure, so that nobody has to run a command
-    /// again for each of them.
-    var failure: StoreFailure? {
-        let lacking = findings.filter { $0.failure != nil && $0.grant != nil }
-        guard let first = firstFailure, lacking.count > 1, lacking[0].failure == first else {
-            return firstFailure
-        }
+    /// again for each of them; without findings about values in rows where they are not judged.
+    func failure(judgingRows: Bool) -> StoreFailure? {
+        let failures = findings.filter { $0.failure != nil && (judgingRows || !$0.isAboutRows) }
+        let lacking = failures.filter { $0.grant != nil }
+        guard let first = failures.first?.failure, lacking.count > 1, lacking[0].failure == first
+        else { return failures.first?.failure }
         return StoreFailure(
             .permission,
             "checking the rights of the account: it lacks \(lacking.count); run "
@@ -36,15 +36,18 @@ package struct StoreReport: Hashable, Sendable {
 extension TokenTable {
     /// Examines the database for a use and throws the first finding that forbids it. `partitions`
     /// are those whose rows the run will look up. Reads at most a sample of rows, so the cost does
-    /// not depend on the table's size.
+    /// not depend on the table's size. `judgingRows` false is for commands that only show what is in the
+    /// table: values in rows do not stop them, nor undo and purge, which look no token up.
     ///
     /// - Throws: `permission`, `configuration` or `readOnly` as found; any failure of a query.
     @discardableResult
     package func preflight(
-        _ need: TableUse, partitions: [Partition] = []
+        _ need: TableUse, partitions: [Partition] = [], judgingRows: Bool = true
     ) throws(StoreFailure) -> StoreReport {
         let report = try examine(need, partitions: partitions, searchesRows: false)
-        if let failure = report.failure { throw failure }
+        if let failure = report.failure(judgingRows: judgingRows && need.findsTokens) {
+            throw failure
+        }
         return report
     }
 
@@ -83,7 +86,8 @@ extension TokenTable {
             report.findings += try rightsFindings(layout, need, server.account)
         }
         if report.firstFailure == nil { try sample(layout, into: &report) }
-        if searchesRows, let sample = report.sample, sample.total > 0 || layout.platform != nil {
+        if report.firstFailure == nil { report.findings += try platformFindings(layout) }
+        if searchesRows, report.firstFailure == nil, let sample = report.sample, sample.total > 0 {
             report.findings += try absentValues(layout, partitions)
         }
         if searchesRows && report.firstFailure == nil {

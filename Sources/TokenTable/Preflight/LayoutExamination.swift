@@ -53,7 +53,7 @@ struct LayoutExamination {
         let bytes = layout.token.encoding == .hex ? length / 2 : length
         guard bytes < mapping.longestToken else { return nil }
         return StoreFinding(
-            .refusedByCheck,
+            .warning,
             "column \(layout.token.name) of \(layout.table) has room for tokens of \(bytes) bytes, "
                 + "and tokens may have \(mapping.longestToken): longer ones are refused or cut off "
                 + "when they register, and no evidence matches them; widen it (see `pushsweep schema "
@@ -197,19 +197,57 @@ extension TokenTable {
                 findings += try absence(of: word, in: environment, "environment.values", layout)
             }
         }
-        if let platform = layout.platform {
-            let absent = try absence(
-                of: platform.word, in: platform.column, "platform.value", layout,
-                consequence: "no row is looked at")
-            // Without a row of the platform every app is absent too.
-            if !absent.isEmpty { return absent }
-        }
         return findings
     }
 
+    /// Refuses a platform that no row has: every signal would be unknown, and its evidence lost. Reads
+    /// until the first row with the value, at most `mostRows` rows. A table without rows waits for its
+    /// first device.
+    func platformFindings(_ layout: TableLayout) throws(StoreFailure) -> [StoreFinding] {
+        guard let platform = layout.platform else { return [] }
+        let dialect = connection.dialect
+        let table = layout.table.sql(dialect)
+        let column = platform.column
+        let name = dialect.quoted(column.name)
+        let isIndexed = try catalogTable().indexes.contains {
+            $0.columns.first?.lowercased() == column.name.lowercased()
+        }
+        var exact = (sql: "\(name) = ?", values: [platform.value])
+        // Rows are judged by equality of characters, whatever the collation is.
+        if !column.isExact {
+            exact = (
+                dialect.engine == .sqlite
+                    ? "\(name) = ? COLLATE BINARY"
+                    : "CONVERT(\(name) USING utf8mb4) COLLATE utf8mb4_bin = ?", [platform.value]
+            )
+        }
+        let read =
+            "SELECT \(name) FROM \(table) WHERE \(isIndexed ? "\(name) = ?" : "1 = 1") "
+            + "LIMIT \(Self.mostRows)"
+        let doing = "looking for rows of \(layout.table) with `\(platform.word)`"
+        let found = try retries.retrying(doing) { () throws(SQLFailure) in
+            let rows = try connection.query(
+                "SELECT 1 FROM (\(read)) AS looked WHERE \(exact.sql) LIMIT 1",
+                (isIndexed ? [platform.value] : []) + exact.values)
+            if rows.count > 0 { return true }
+            return try connection.query("SELECT 1 FROM \(table) LIMIT 1").count == 0
+        }
+        guard !found else { return [] }
+        return [
+            StoreFinding(
+                .failure(.configuration),
+                "\(layout.table): no row has `\(platform.word)` in column \(column.name), so no row is "
+                    + "looked at and every signal would be lost; compare platform.value with the table",
+                isAboutRows: true)
+        ]
+    }
+
+    /// The most rows among which the platform is looked for. An index on its column leads to it.
+    private static let mostRows = 200_000
+
     private func absence(
         of word: String, in column: PartitionColumn, _ setting: String,
-        _ layout: TableLayout, consequence: String? = nil
+        _ layout: TableLayout
     ) throws(StoreFailure) -> [StoreFinding] {
         let dialect = connection.dialect
         let name = dialect.quoted(column.name)
@@ -238,8 +276,7 @@ extension TokenTable {
             StoreFinding(
                 .warning,
                 "\(layout.table): no row has `\(value.text ?? value.integer.map(String.init) ?? "")` in "
-                    + "column \(column.name), so "
-                    + (consequence ?? "every token of `\(word)` will be unknown") + "; compare "
+                    + "column \(column.name), so every token of `\(word)` will be unknown; compare "
                     + "\(setting) with the table")
         ]
     }

@@ -125,6 +125,14 @@ package enum TableUse: Hashable, Sendable {
         return rows.removes || rows.marks && !layout.markColumns.isEmpty
     }
 
+    /// Whether the use finds rows by their tokens.
+    var findsTokens: Bool {
+        switch self {
+        case .read, .apply: true
+        case .undo, .purge: false
+        }
+    }
+
     /// Whether the use may remove rows of the token table.
     var removesRows: Bool { rows?.removes ?? false }
 }

@@ -24,7 +24,7 @@ enum UnfindableSpelling: Hashable {
     /// Bytes of the longest token that Apple announced.
     static let mostBytes = 100
     /// Characters that programs put between groups of digits or around them.
-    fileprivate static let separators = Array(" <>[](){}:-.,;\"'|/_".utf8)
+    fileprivate static let separators = Array(" <>[](){}:-.,;\"'|/_\t\n\r".utf8)
     private static let longestPrefix = 32
 
     /// The spelling of a text that a search does not find; nil for plain hex and for other texts.
@@ -114,28 +114,36 @@ extension SpellingRewriting {
             case .prefixed(let word): prefixes.append((word, count))
             case .base64:
                 findings.append(
-                    finding("\(count) of \(total) rows read have Base64", base64, isLong: true))
+                    finding(
+                        "\(count) of \(total) rows read have Base64", base64, isLong: true,
+                        loses: Self.loses(count, of: total)))
             }
         }
         if grouped.count > 0 {
             findings.append(
                 finding(
-                    "\(grouped.count) of \(total) rows read have hex in groups, in brackets or in "
-                        + "mixed case", ungrouping(grouped.separators)))
+                    "\(grouped.count) of \(total) rows read have hex in groups, in brackets, in mixed "
+                        + "case, or with spaces or line ends around it",
+                    ungrouping(grouped.separators), loses: Self.loses(grouped.count, of: total)))
         }
         // Apps, devices or users may be in front of each token; then one example tells enough.
         for prefix in prefixes.sorted(by: { ($1.count, $0.word) < ($0.count, $1.word) }).prefix(3) {
             findings.append(
                 finding(
                     "\(prefix.count) of \(total) rows read have hex after `\(prefix.word)`",
-                    cutting(prefix.word)))
+                    cutting(prefix.word), loses: Self.loses(prefix.count, of: total)))
         }
         return findings
     }
 
-    /// `isLong` says that the new spelling needs more room than the old one.
+    /// Whether so many rows would lose evidence in each run. One row in thousands is no reason to stop
+    /// the others.
+    private static func loses(_ count: Int, of total: Int) -> Bool { count * 100 >= total }
+
+    /// `isLong` says that the new spelling needs more room than the old one, `loses` that the run is
+    /// refused.
     private func finding(
-        _ what: String, _ statements: [String]?, isLong: Bool = false
+        _ what: String, _ statements: [String]?, isLong: Bool = false, loses: Bool
     ) -> StoreFinding {
         let token = layout.token
         let form = token.encoding == .binary ? "the bytes of tokens" : "plain lower-case hex"
@@ -162,8 +170,8 @@ extension SpellingRewriting {
             }
         }
         return StoreFinding(
-            .refusedByCheck,
+            loses ? .failure(.configuration) : .warning,
             "column \(token.name) of \(layout.table): \(what), and sweep, send and enqueue find none of "
-                + "their tokens; \(room)\(cure)")
+                + "their tokens; \(room)\(cure)", isAboutRows: true)
     }
 }

@@ -1,4 +1,5 @@
 import Database
+import Encodings
 
 // The statements that rewrite tokens as the searches find them. They run on live tables, so:
 //
@@ -36,10 +37,9 @@ struct SpellingRewriting {
 
     /// The statements that rewrite hex in groups, in brackets or in mixed case as plain hex.
     func ungrouping(_ separators: Set<UInt8>) -> [String] {
-        let characters = separators.union(" <>".utf8).sorted().map {
-            String(decoding: [$0], as: UTF8.self)
+        let plain = separators.union(" <>".utf8).sorted().reduce(text) {
+            "REPLACE(\($0), \(sign($1)), '')"
         }
-        let plain = characters.reduce(text) { "REPLACE(\($0), \(dialect.literal($1)), '')" }
         // Tokens of other lengths have no other signs than these.
         let isToken =
             separators.isSubset(of: " <>".utf8)
@@ -47,6 +47,12 @@ struct SpellingRewriting {
             : "\(isPlainHex(plain)) AND \(characterCount)(\(plain)) = "
                 + "\(UnfindableSpelling.usualDigits)"
         return rewriting(as: "LOWER(\(plain))", where: isToken)
+    }
+
+    /// A character as SQL. A control character would not survive being copied.
+    private func sign(_ byte: UInt8) -> String {
+        guard byte < 0x20 else { return dialect.literal(String(decoding: [byte], as: UTF8.self)) }
+        return isServer ? "_utf8mb4 x'\(Hex.text([byte]))'" : "char(\(byte))"
     }
 
     /// The statements that cut off what stands before the hex.

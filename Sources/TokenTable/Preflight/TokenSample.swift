@@ -51,6 +51,23 @@ package struct TokenSample: Hashable, Sendable {
         counts[Self.spelling(of: value), default: 0] += 1
     }
 
+    /// Whether a stored value is a token of Apple; nil where it does not tell, as an empty one.
+    static func isApple(_ value: SQLValue) -> Bool? {
+        switch spelling(of: value) {
+        case .bytes, .lowerHex, .upperHex, .mixedHex, .grouped: true
+        case .base64Like, .oddLength, .other: false
+        case .blank, .placeholder, .truncatedDescription: nil
+        }
+    }
+
+    /// Whether at least one in a hundred values is an identifier of another kind than Apple's, and at
+    /// least as many are of Apple's.
+    var isMixed: Bool {
+        let others = count(.base64Like, .oddLength, .other)
+        let own = count(.bytes, .lowerHex, .upperHex, .mixedHex, .grouped)
+        return min(others, own) * 100 >= max(total, 1)
+    }
+
     private static func spelling(of value: SQLValue) -> Spelling {
         switch value {
         case .text(let text): return spelling(ofText: Array(text.utf8))
@@ -85,41 +102,43 @@ package struct TokenSample: Hashable, Sendable {
 }
 
 extension TokenTable {
-    /// The number of rows in the sample.
-    private static let sampleSize = 1_000
-    /// How many times as many rows of a mixed table are read.
-    private static let mixedShare = 20
-
     /// Reads some rows and checks whether their tokens and times have the form that the settings
-    /// state. The key is selected too, so that the engine reads rows in their stored order and not
-    /// the smallest tokens.
+    /// state.
     func sample(_ layout: TableLayout, into report: inout StoreReport) throws(StoreFailure) {
-        let (sql, values) = sampling(layout)
-        let rows = try retries.retrying("sampling rows of \(layout.table)") {
-            () throws(SQLFailure) in
-            try connection.query(sql, values)
-        }
+        let sampling = TokenSampling(
+            layout: layout, catalog: try catalogTable(), connection: connection)
+        let read = [layout.token.name] + [layout.registration?.name].compactMap { $0 }
+        let doing = "sampling rows of \(layout.table)"
+        let rows = try retries.retrying(doing) { () throws(SQLFailure) in try sampling.rows(read) }
         var sample = TokenSample()
         var misplaced = 0
         var unfindable: [UnfindableSpelling: Int] = [:]
         var unreadable = 0
         var milliseconds = 0
-        for row in 0..<rows.count {
-            sample.add(rows[row, 0])
-            if layout.token.isMisplaced(rows[row, 0]) { misplaced += 1 }
-            if let spelling = layout.token.unfindableSpelling(of: rows[row, 0]) {
+        for row in rows {
+            let token = row[row.startIndex]
+            sample.add(token)
+            if layout.token.isMisplaced(token) { misplaced += 1 }
+            if let spelling = layout.token.unfindableSpelling(of: token) {
                 unfindable[spelling, default: 0] += 1
             }
             guard let registration = layout.registration else { continue }
-            if registration.isUnreadable(rows[row, 1]) { unreadable += 1 }
+            let time = row[row.startIndex + 1]
+            if registration.isUnreadable(time) { unreadable += 1 }
             if registration.storage == .epochSeconds,
-                let value = rows[row, 1].integer, value >= TimeColumn.leastMilliseconds
+                let value = time.integer, value >= TimeColumn.leastMilliseconds
             {
                 milliseconds += 1
             }
         }
         report.sample = sample
-        report.findings += Self.findings(on: sample, misplaced: misplaced, layout)
+        var advice: String?
+        if layout.platform == nil, sample.isMixed {
+            advice = try retries.retrying(doing) { () throws(SQLFailure) in
+                try sampling.platformAdvice(TokenSample.isApple)
+            }
+        }
+        report.findings += Self.findings(on: sample, misplaced: misplaced, layout, advice)
         if !unfindable.isEmpty {
             let rewriting = SpellingRewriting(
                 layout: layout, table: try catalogTable(), triggers: try triggers(layout),
@@ -133,34 +152,8 @@ extension TokenTable {
         }
     }
 
-    /// The statement that reads the sample: the token, the registration if there is one, and the key.
-    private func sampling(_ layout: TableLayout) -> (sql: String, values: [SQLValue]) {
-        let dialect = connection.dialect
-        func add(_ more: [String], to names: [String]) -> [String] {
-            // A derived table takes no column twice.
-            names + more.filter { name in !names.contains { $0.lowercased() == name.lowercased() } }
-        }
-        let read = [layout.token.name] + [layout.registration?.name].compactMap { $0 }
-        let names = add(layout.key.map(\.name), to: read)
-        let list = names.map(dialect.quoted).joined(separator: ", ")
-        guard let platform = layout.platform else {
-            return (
-                "SELECT \(list) FROM \(layout.table.sql(dialect)) LIMIT \(Self.sampleSize)", []
-            )
-        }
-        // A table with few rows of the platform is not read to its end.
-        let all = add([platform.column.name], to: names).map(dialect.quoted)
-            .joined(separator: ", ")
-        let condition = platform.condition(dialect)
-        return (
-            "SELECT \(list) FROM (SELECT \(all) FROM \(layout.table.sql(dialect)) "
-                + "LIMIT \(Self.sampleSize * Self.mixedShare)) AS sampled WHERE 1 = 1"
-                + condition.sql + " LIMIT \(Self.sampleSize)", condition.values
-        )
-    }
-
     private static func findings(
-        on sample: TokenSample, misplaced: Int, _ layout: TableLayout
+        on sample: TokenSample, misplaced: Int, _ layout: TableLayout, _ advice: String?
     ) -> [StoreFinding] {
         let column = "column \(layout.token.name) of \(layout.table)"
         let spelled = sample.total - sample.count(.blank, .placeholder)
@@ -169,7 +162,7 @@ extension TokenTable {
             sample.counts[spelling].map { "\(spelling.rawValue): \($0)" }
         }.joined(separator: ", ")
         guard sample.total > 0 else {
-            // `check` looks for a row of the platform in the whole table.
+            // A row of the platform is looked for by itself.
             if layout.platform != nil { return [] }
             return [
                 StoreFinding(
@@ -190,7 +183,8 @@ extension TokenTable {
                     .failure(.configuration),
                     "\(column): encoding \(layout.token.encoding.rawValue) fits \(fitting) of "
                         + "\(spelled) tokens sampled (\(list)); correct the encoding under "
-                        + "store.active-users.token, or convert the column")
+                        + "store.active-users.token, or convert the column"
+                        + (advice.map { "; \($0)" } ?? ""))
             ]
         }
         let unfindable =
@@ -198,9 +192,11 @@ extension TokenTable {
             + (layout.token.tellsCaseApart ? sample.count(.mixedHex) : 0)
         let severity: StoreFinding.Severity = unfindable > 0 ? .warning : .ok
         let note = unfindable > 0 ? "; no evidence matches \(unfindable) of them" : ""
+        let cure = advice.map { "; \($0)" } ?? ""
         return [
             StoreFinding(
-                severity, "\(column): of \(sample.total) rows sampled, stored as \(list)\(note)")
+                severity,
+                "\(column): of \(sample.total) rows sampled, stored as \(list)\(note)\(cure)")
         ]
     }
 

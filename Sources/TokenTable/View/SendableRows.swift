@@ -88,9 +88,11 @@ package struct SendableRows {
         case (.binary, .sqlite): return ["typeof(\(name)) = 'blob'", "length(\(name)) > 0"]
         case (.hex, .mariaDB):
             // The end of a pattern also matches before a line feed at the end of the text.
+            // Spaces there hide the token from a search, unless the comparison ignores them.
+            let space = layout.token.ignoresSpaces ? " " : ""
             var terms = [
-                "\(serverText) REGEXP '^([0-9A-Fa-f][0-9A-Fa-f])+ *$'",
-                "\(serverText) NOT REGEXP '[^0-9A-Fa-f ]'",
+                "\(serverText) REGEXP '^([0-9A-Fa-f][0-9A-Fa-f])+\(space.isEmpty ? "" : " *")$'",
+                "\(serverText) NOT REGEXP '[^0-9A-Fa-f\(space)]'",
             ]
             if layout.token.tellsCaseApart {
                 let own = layout.token.isBinary ? " COLLATE latin1_bin" : ""
