@@ -50,9 +50,18 @@ struct ReportIntake {
     /// Whether other senders report in this database.
     func hasTable() throws -> Bool { try table.visibility() == .readable }
 
-    /// Warns where the numbers of the table are used up, so that nothing can be reported any more.
-    func warnOfExhaustion() throws {
-        if let sentence = try table.exhaustion() { context.log.warning("\(sentence)") }
+    /// Gives the table its numbers back where they are used up, so that nothing can be reported any more.
+    /// Warns where the account may not, with the statement.
+    func mendNumbers() throws {
+        guard let sentence = try table.exhaustion() else { return }
+        if try table.renumber() {
+            context.log.warning(
+                "a sender had used up the numbers of pushsweep_evidence with a row of its own number, so that "
+                    + "no sender could insert; they go on now. Grant senders INSERT on columns without id "
+                    + "(docs/evidence.md)")
+        } else {
+            context.log.warning("\(sentence)")
+        }
     }
 
     /// Takes the next rows, at most `limit`. Returns the names of their feeds, and the counts; nil when no

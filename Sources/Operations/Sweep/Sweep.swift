@@ -256,7 +256,7 @@ package struct Sweep: RecordedRun {
                 }
                 if taken.counts.reports < limit { break }
             }
-            try intake.warnOfExhaustion()
+            try intake.mendNumbers()
             return true
         } catch {
             let failure = RunFailure.wrapping(error, at: .store)

@@ -86,14 +86,36 @@ package struct EvidenceIntake {
             return UInt64(found.1) ?? .max
         }
         guard used >= Self.exhausted else { return nil }
-        let cure =
-            isServer
-            ? "ALTER TABLE \(table) AUTO_INCREMENT = 1"
-            : "UPDATE sqlite_sequence SET seq = 0 WHERE name = '\(table)'"
         return
             "a sender inserted a row with a number of its own into \(table), so its numbers are used up "
             + "and no sender can insert: once a sweep has taken the rows, as an administrator run: "
-            + "\(cure); grant senders INSERT on columns without id (docs/evidence.md)"
+            + "\(renumbering); grant senders INSERT on columns without id (docs/evidence.md)"
+    }
+
+    /// The statement after which the numbers go on behind the last row that is there.
+    private var renumbering: String {
+        let table = PushsweepTable.evidence.name
+        return connection.dialect.engine == .mariaDB
+            ? "ALTER TABLE \(table) AUTO_INCREMENT = 1"
+            : "UPDATE sqlite_sequence SET seq = 0 WHERE name = '\(table)'"
+    }
+
+    /// Gives the table its numbers back, once no row is left that uses them up. False where the account may
+    /// not: the printed grants do not include ALTER.
+    ///
+    /// - Throws: any other failure.
+    package func renumber() throws(StoreFailure) -> Bool {
+        guard try waiting() == 0 else { return false }
+        do {
+            try session.retries.retrying("numbering \(PushsweepTable.evidence.name) anew") {
+                () throws(SQLFailure) in
+                try connection.run(renumbering)
+            }
+        } catch {
+            guard error.code == .permission else { throw error }
+            return false
+        }
+        return try exhaustion() == nil
     }
 
     /// Some of the waiting rows, without taking them: those after a number, in the order of their
