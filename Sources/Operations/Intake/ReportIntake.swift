@@ -56,9 +56,10 @@ struct ReportIntake {
         guard let sentence = try table.exhaustion() else { return }
         if try table.renumber() {
             context.log.warning(
-                "a sender had used up the numbers of pushsweep_evidence with a row of its own number, so that "
-                    + "no sender could insert; they go on now. Grant senders INSERT on columns without id "
-                    + "(docs/evidence.md)")
+                """
+                a sender had used up the numbers of pushsweep_evidence with a row of its own number, so that no \
+                sender could insert; they go on now; grant senders INSERT on columns without id (docs/evidence.md)
+                """)
         } else {
             context.log.warning("\(sentence)")
         }
