@@ -143,10 +143,13 @@ package final class EvidenceJournal {
         var configuration = Configuration()
         configuration.busyMode = .timeout(10)
         configuration.prepareDatabase { db in
+            // Only of a new file: in an old one that is damaged it could change the header.
+            if try Int.fetchOne(db, sql: "PRAGMA page_count") == 0 {
+                try db.execute(
+                    sql: "PRAGMA page_size = 16384; PRAGMA auto_vacuum = INCREMENTAL")
+            }
             try db.execute(
                 sql: """
-                    PRAGMA page_size = 16384;
-                    PRAGMA auto_vacuum = INCREMENTAL;
                     PRAGMA journal_mode = PERSIST;
                     PRAGMA synchronous = FULL;
                     PRAGMA journal_size_limit = 1048576;

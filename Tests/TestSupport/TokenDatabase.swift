@@ -108,7 +108,8 @@ package final class TokenDatabase {
                 number += 1
             }
         }
-        _ = try sql.execute(statement, values)
+        // MySQL prepares no CREATE TRIGGER.
+        if values.isEmpty { try sql.run(statement) } else { _ = try sql.execute(statement, values) }
     }
 
     /// Runs a statement on one engine only.

@@ -358,9 +358,11 @@ struct SendableViewTests {
         let store = try database.store { $0.encoding = .hex }
         let view = try store.sendableView(named: "may_send", partitions: [chat])
         for statement in view.statements { try database.sql.run(statement) }
+        // MariaDB's default collation fills up with spaces, so a search finds that token there.
+        let pads = engine == .mariaDB && MariaDBServer.isMariaDB
         #expect(
             try database.texts("SELECT id FROM may_send ORDER BY id")
-                == (engine == .mariaDB ? [["1"], ["2"]] : [["1"]]))
+                == (pads ? [["1"], ["2"]] : [["1"]]))
     }
 
     @Test(

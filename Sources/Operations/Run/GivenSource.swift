@@ -113,11 +113,12 @@ package final class GivenSource {
 
     /// The lines of a text without the white space at their ends, empty ones too.
     ///
-    /// - Throws: as `next`; usage for more than `most` bytes.
+    /// - Throws: as `next`; usage for more than `most` bytes, or for a line of more than 1 MiB.
     package func lines(atMost most: Int) throws -> [String] {
         var (texts, count) = ([String](), 0)
         try lines { block, isCut in
             count += block.count
+            guard !isCut else { throw failure("it has more than 1 MiB in one line") }
             guard count <= most else {
                 throw failure("it has more than \(most >> 20) MiB, which is the limit")
             }

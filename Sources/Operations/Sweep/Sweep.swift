@@ -51,6 +51,8 @@ package struct Sweep: RecordedRun {
     var metrics: (any JournalPage)? { plan.metrics }
 
     func openJournal() throws -> OpenedJournal {
+        // A folder that the run may not use is told before anything is read into it.
+        if plan.givenPath != nil { try StateFolder.examine(plan.state) }
         // A pipe may take its time, and must not keep other runs from their work meanwhile.
         let given = try plan.givenPath.map { path in
             try GivenSource(path, doing: plan.doing, at: .read, context.interrupt)
