@@ -151,7 +151,7 @@ struct RunTests {
         #expect(wrong.closingLine == "code=64 stage=usage pending=0 applied=0 held=0 next=usage")
         #expect(try stage.run("replay", "/no/such/file").exit == 64)
         let folder = try stage.run("replay", stage.folder.path)
-        #expect(folder.exit == 64 && folder.error.contains("it is a directory; name a file with"))
+        #expect(folder.exit == 64 && folder.error.contains("it is a directory; name a file"))
     }
 
     @Test("a run whose database refuses leaves an older feed pending and ends with 75")

@@ -41,7 +41,7 @@ package final class GivenSource {
         length = isKnown && facts.st_mode & S_IFMT == S_IFREG ? Int(facts.st_size) : nil
         guard descriptor >= 0 else { throw failure(Self.words(cause) + "; check the path") }
         guard !isKnown || facts.st_mode & S_IFMT != S_IFDIR else {
-            throw failure("it is a directory; check the path")
+            throw failure("it is a directory; name a file")
         }
     }
 
@@ -118,7 +118,7 @@ package final class GivenSource {
         var (texts, count) = ([String](), 0)
         try lines { block, isCut in
             count += block.count
-            guard !isCut else { throw failure("it has more than 1 MiB in one line") }
+            guard !isCut else { throw failure("it has more than 1 MiB in one line, which is the limit") }
             guard count <= most else {
                 throw failure("it has more than \(most >> 20) MiB, which is the limit")
             }
