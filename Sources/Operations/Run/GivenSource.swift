@@ -118,7 +118,9 @@ package final class GivenSource {
         var (texts, count) = ([String](), 0)
         try lines { block, isCut in
             count += block.count
-            guard !isCut else { throw failure("it has more than 1 MiB in one line, which is the limit") }
+            guard !isCut else {
+                throw failure("it has more than 1 MiB in one line, which is the limit")
+            }
             guard count <= most else {
                 throw failure("it has more than \(most >> 20) MiB, which is the limit")
             }
