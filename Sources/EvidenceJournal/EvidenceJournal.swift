@@ -143,22 +143,23 @@ package final class EvidenceJournal {
         var configuration = Configuration()
         configuration.busyMode = .timeout(10)
         configuration.prepareDatabase { db in
-            // Only of a new file: in an old one that is damaged it could change the header.
-            if try Int.fetchOne(db, sql: "PRAGMA page_count") == 0 {
-                try db.execute(
-                    sql: "PRAGMA page_size = 16384; PRAGMA auto_vacuum = INCREMENTAL")
-            }
             try db.execute(
                 sql: """
+                    PRAGMA page_size = 16384;
                     PRAGMA journal_mode = PERSIST;
                     PRAGMA synchronous = FULL;
                     PRAGMA journal_size_limit = 1048576;
                     PRAGMA trusted_schema = OFF;
                     """)
-            // This happens before the first table is created: a run killed in between must leave a
-            // file with our application ID.
-            if try isNew || Int.fetchOne(db, sql: "PRAGMA page_count") == 0 {
-                try db.execute(sql: "PRAGMA application_id = \(JournalSchema.applicationID)")
+            // The first page has our application ID from its first byte on, since a file without it is one
+            // of another program. auto_vacuum writes that page too, so both are one transaction. In an old
+            // file, which may be damaged, it could change the header.
+            let ownID = "PRAGMA application_id = \(JournalSchema.applicationID)"
+            if try Int.fetchOne(db, sql: "PRAGMA page_count") == 0 {
+                try db.execute(
+                    sql: "BEGIN; PRAGMA auto_vacuum = INCREMENTAL; \(ownID); COMMIT")
+            } else if isNew {
+                try db.execute(sql: ownID)
             }
         }
         let queue = try DatabaseQueue(path: path, configuration: configuration)
