@@ -17,6 +17,13 @@ package enum TestEngine: String, Sendable, CaseIterable {
 
 }
 
+/// Numbers in a column `seq`, as the table after FROM; MariaDB and MySQL take this form.
+package func numbers(_ range: ClosedRange<Int>) -> String {
+    "(SELECT seq + (\(range.lowerBound - 1)) AS seq FROM JSON_TABLE(CONCAT('[0', "
+        + "REPEAT(',0', \(range.count - 1)), ']'), '$[*]' COLUMNS (seq FOR ORDINALITY)) AS ordinals) "
+        + "AS numbers"
+}
+
 /// A separate database for one test: a schema on the test server or a file. It is removed with the
 /// object.
 package final class TokenDatabase {

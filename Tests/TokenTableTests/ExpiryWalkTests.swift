@@ -56,12 +56,10 @@ private final class MeteredConnection: SQLConnection {
 
     /// Rows and index entries read so far by this connection; the engine counts them one by one.
     private func examined() throws(SQLFailure) -> Int {
-        let rows = try real.query(
-            "SELECT SUM(CAST(VARIABLE_VALUE AS UNSIGNED)) FROM information_schema.SESSION_STATUS "
-                + "WHERE VARIABLE_NAME IN ('HANDLER_READ_FIRST', 'HANDLER_READ_KEY', "
-                + "'HANDLER_READ_NEXT', 'HANDLER_READ_PREV', 'HANDLER_READ_RND', "
-                + "'HANDLER_READ_RND_NEXT')")
-        return Int(rows.scalar?.text.flatMap(Double.init) ?? Double(rows.scalar?.count ?? 0))
+        let names = ["first", "key", "next", "prev", "rnd", "rnd_next"].map { "Handler_read_" + $0 }
+        let status = try real.query("SHOW SESSION STATUS LIKE 'Handler_read%'")
+        return (0..<status.count).filter { names.contains(status[$0, 0].text ?? "") }
+            .reduce(0) { $0 + (Int(status[$1, 1].text ?? "") ?? 0) }
     }
 }
 
@@ -110,7 +108,7 @@ struct ExpiryWalkTests {
         try database.sql.run(
             "INSERT INTO active_users (\(columns), app_id, environment, device_token, registered_at) "
                 + "SELECT \(values), 'chat', 'production', UNHEX(LPAD(HEX(seq), 64, '0')), "
-                + "'2023-01-01' FROM seq_1_to_\(Self.rows)")
+                + "'2023-01-01' FROM \(numbers(1...Self.rows))")
         guard shape == .markBeside else {
             let last = "UNHEX(LPAD(HEX(\(Self.rows - 3)), 64, '0'))"
             try database.sql.run(
@@ -122,7 +120,7 @@ struct ExpiryWalkTests {
         try database.sql.run(
             "INSERT INTO pushsweep_invalid (app, environment, token, invalidated_at) SELECT "
                 + "IF(seq = \(Self.rows - 3), 'chat', 'other'), 'production', "
-                + "UNHEX(LPAD(HEX(seq), 64, '0')), '2023-12-01' FROM seq_1_to_\(Self.rows)")
+                + "UNHEX(LPAD(HEX(seq), 64, '0')), '2023-12-01' FROM \(numbers(1...Self.rows))")
     }
 
     @Test("the walk reads a limited number of rows in each statement", arguments: Shape.allCases)
@@ -160,16 +158,16 @@ struct ExpiryWalkTests {
             try database.sql.run(
                 "INSERT INTO pushsweep_change (run, feed, seq, action, row_key, evidence_at, source, "
                     + "changed_at) SELECT '\(run)', '\(run)', seq, 'mark', seq + 100, "
-                    + "'2024-01-05', 'feedback', \(time) FROM seq_0_to_\(Self.rows - 1)")
+                    + "'2024-01-05', 'feedback', \(time) FROM \(numbers(0...Self.rows - 1))")
             try database.sql.run(
                 "INSERT INTO pushsweep_change (run, feed, seq, action, row_key, evidence_at, source, "
                     + "changed_at) SELECT '\(run)', CONCAT('\(run)', seq), 0, 'mark', seq, "
-                    + "'2024-01-05', 'Unregistered', \(time) FROM seq_1_to_2000")
+                    + "'2024-01-05', 'Unregistered', \(time) FROM \(numbers(1...2_000))")
             try database.sql.run(
                 "INSERT INTO pushsweep_feed (feed, run, app, environment, source, table_name, "
                     + "rows_changed, state, changed_at) SELECT CONCAT('\(run)', IF(seq = 0, '', seq)), "
                     + "'\(run)', 'chat', 'production', 'feedback', 'active_users', "
-                    + "IF(seq = 0, \(Self.rows), 1), 'applied', \(time) FROM seq_0_to_2000")
+                    + "IF(seq = 0, \(Self.rows), 1), 'applied', \(time) FROM \(numbers(0...2_000))")
         }
         try database.execute(
             "UPDATE active_users SET invalidated_at = '2024-01-05' WHERE id <= 5")

@@ -408,7 +408,7 @@ struct LivingColumnRefusalTests {
         if engine == .mariaDB {
             try database.execute("ALTER TABLE active_users ADD flag ENUM('Y', 'N')")
             try database.execute("ALTER TABLE active_users ADD bits BIT(1)")
-            try database.execute("ALTER TABLE active_users ADD made INT AS (id) VIRTUAL")
+            try database.execute("ALTER TABLE active_users ADD made INT AS (number) VIRTUAL")
             wrong += [
                 (
                     LivingMapping(column: "word", living: "yes", dead: "never"),

@@ -231,7 +231,7 @@ struct PreflightTests {
         try store.apply((0..<20).map { .dead($0, at: start + 60_000) })
         let (sql, values) = try #require(
             connection.log.first { $0.0.contains("device_token") && $0.0.hasSuffix("FOR UPDATE") })
-        let plan = try database.sql.query("EXPLAIN " + sql, values)
+        let plan = try database.sql.query("EXPLAIN FORMAT=TRADITIONAL " + sql, values)
         #expect(plan.row(0).contains(.text("device")), "\(plan.row(0))")
     }
 

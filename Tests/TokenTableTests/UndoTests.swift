@@ -276,7 +276,7 @@ struct UndoTests {
                 + "d DOUBLE, n DECIMAL(30,10), c TIME(3), y DATE, j JSON, e ENUM('a','b'), "
                 + "s SET('x','y'), yr YEAR, ts TIMESTAMP(3) NULL, dt DATETIME, u BIGINT UNSIGNED, "
                 + "l VARCHAR(20) CHARACTER SET latin1, x BIT(9), bi BINARY(4), z INT NULL, "
-                + "g INT AS (z + 1) VIRTUAL, p INT AS (z + 2) PERSISTENT, i INT INVISIBLE DEFAULT 3"
+                + "g INT AS (z + 1) VIRTUAL, p INT AS (z + 2) STORED, i INT DEFAULT 3 INVISIBLE"
             : "id INTEGER PRIMARY KEY, device_token BLOB, registered_at DATETIME, t TEXT, b BLOB, "
                 + "d REAL, a ANY, n NUMERIC, z INTEGER, g INTEGER AS (z + 1)"
         try database.execute("CREATE TABLE devices (\(columns))")

@@ -15,6 +15,9 @@ extension PushsweepTable {
         Column(name, type.0, type.1)
     }
 
+    /// The number of characters in the longest key of a row that the ledger can hold.
+    package static let longestKey = 2_048
+
     /// The table of device tokens, for new installations.
     package static let activeUsers = PushsweepTable(
         name: "active_users",
@@ -103,7 +106,7 @@ extension PushsweepTable {
             Column("part", "SMALLINT NOT NULL DEFAULT 0", "INTEGER NOT NULL DEFAULT 0"),
             column("seq", number),
             Column("action", "VARCHAR(16) NOT NULL", "TEXT NOT NULL"),
-            Column("row_key", "VARCHAR(2048) NOT NULL", "TEXT NOT NULL"),
+            Column("row_key", "VARCHAR(\(longestKey)) NOT NULL", "TEXT NOT NULL"),
             Column("before_image", "LONGTEXT NULL", "TEXT NULL"),
             column("evidence_at", time), column("source", word), column("changed_at", timeOrNull),
             Column("token", "VARBINARY(1024) NULL", "BLOB NULL"),

@@ -40,8 +40,6 @@ struct ChangeLedger {
     /// The most bytes of before-images in one statement; some servers accept only 1 MiB.
     private static let mostImageBytes = 256 * 1024
 
-    /// The number of characters in the longest key that the ledger can hold.
-    static let longestKey = 2_048
     /// The action of entries about rows that refused their change.
     static let refused = "refused"
 
@@ -115,7 +113,7 @@ struct ChangeLedger {
             rows.reversed().lazy.map { refused in
                 Entry(
                     action: Self.refused,
-                    key: String(lookup.name(of: refused.row).prefix(Self.longestKey)),
+                    key: String(lookup.name(of: refused.row).prefix(PushsweepTable.longestKey)),
                     before: .text(
                         RowImage.object(["refused"], [SQLValue.text(refused.reason.rawValue)])),
                     time: refused.time, token: lookup.ledgerToken(of: refused.row))

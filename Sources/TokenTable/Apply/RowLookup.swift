@@ -226,7 +226,7 @@ struct RowLookup {
         }
         let isShort = layout.key.allSatisfy(\.isInteger)
         if !isShort,
-            RowImage.key(key.map { values[start + $0] }).utf8.count > ChangeLedger.longestKey
+            RowImage.key(key.map { values[start + $0] }).utf8.count > PushsweepTable.longestKey
         {
             return .key
         }

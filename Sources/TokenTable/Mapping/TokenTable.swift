@@ -122,9 +122,9 @@ package final class TokenTable {
     /// hidden looks missing, so a missing one is then a right that it lacks.
     ///
     /// - Throws: the failure of the body; `permission` with the GRANT for a column that may be hidden.
-    package func seeingColumns<Value>(
-        of table: TableName, _ body: () throws(StoreFailure) -> Value
-    ) throws(StoreFailure) -> Value {
+    package func seeingColumns<R>(
+        of table: TableName, _ body: () throws(StoreFailure) -> R
+    ) throws(StoreFailure) -> R {
         do {
             return try body()
         } catch {

@@ -85,12 +85,12 @@ struct LayoutExamination {
             guard !column.isInteger else { return sum + 21 }
             return sum + (column.isBinary ? 2 : 1) * (column.length ?? 0) + 11
         }
-        guard longest > ChangeLedger.longestKey else { return nil }
+        guard longest > PushsweepTable.longestKey else { return nil }
         let names = columns.map(\.name).joined(separator: ", ")
         return StoreFinding(
             .failure(.configuration),
             "the key \(names) of \(layout.table) takes up to \(longest) characters in the change ledger, "
-                + "which has room for \(ChangeLedger.longestKey); name a shorter unique key under "
+                + "which has room for \(PushsweepTable.longestKey); name a shorter unique key under "
                 + "store.active-users.key")
     }
 

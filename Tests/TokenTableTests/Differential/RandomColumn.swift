@@ -21,12 +21,7 @@ struct RandomColumn {
     }
 
     /// Whether the server of the tests is a MySQL, which has other types and collations.
-    static let isMySQL: Bool = {
-        guard let server = MariaDBServer.fromEnvironment,
-            let version = try? server.connection().query("SELECT VERSION()").scalar?.text
-        else { return false }
-        return !version.contains("MariaDB")
-    }()
+    static var isMySQL: Bool { !MariaDBServer.isMariaDB }
 
     /// Text of a server in a collation to which a space at the end is a character.
     static var unpadded: String {
