@@ -1,5 +1,6 @@
 import APNsProtocol
 import APNsSimulator
+import Database
 import Foundation
 import TestSupport
 import Testing
@@ -62,16 +63,23 @@ struct MetricsTests {
         #expect(!text.contains(DeviceToken.numbered(1).hex.prefix(16)))
     }
 
-    @Test("the file shows a discarded hold")
+    @Test("the file shows a discarded hold, and no success that ended in the future")
     func discarded() throws {
         let stage = try SweepStage(.sqlite, dead: 500)
         stage.lines.limits = "report: {metrics-file: \(stage.folder.file("pushsweep.prom"))}"
         let held = try stage.sweep()
+        let path = stage.state + "/journal.sqlite"
+        let journal = SQLiteConnection(
+            path: path, creates: false, StoreSettings(location: .sqlite(path: path)))
+        try journal.connect()
+        try journal.run("UPDATE run SET exit = 0, ended = 4102444800000")
         let id = try #require(held.app()["feed"] as? String)
         #expect(try stage.run("holds", "discard", id, "--reason", "wrong gateway").exit == 0)
         let page = try page(stage.folder)
         #expect(page["pushsweep_holds_open", Self.chat] == 0)
         #expect(page["pushsweep_last_run_exit_code", ["kind": "discard"]] == 0)
+        #expect(page["pushsweep_last_success_timestamp_seconds", ["kind": "sweep"]] == nil)
+        #expect(page["pushsweep_last_success_timestamp_seconds", ["kind": "discard"]] != nil)
     }
 
     @Test("the file has the last sender beside the last sweep, and a sender that still runs")

@@ -11,7 +11,7 @@ import TokenTable
 extension Gate {
     mutating func examineEvidence(_ store: TokenTable) throws {
         var successes: [EpochMilliseconds] = []
-        let latest = context.now().advanced(by: Self.most)
+        let latest = RunContext.latestEnd(context.now())
         var pending = 0
         for journal in journals() {
             do throws(JournalFailure) {
@@ -108,9 +108,8 @@ extension Gate {
         }
     }
 
-    /// Milliseconds by which clocks may differ, and those from which a provider token is refused.
+    /// Milliseconds by which clocks may differ.
     private static let slack: Int64 = 5_000
-    private static let most: Int64 = 300_000
     /// A time after each that a database records: the year 9998.
     private static let farthest = EpochMilliseconds(CommandNumber.latestSecond * 1_000)
 
@@ -123,13 +122,13 @@ extension Gate {
         report.clockDifference = difference
         if abs(difference) > Self.slack + (after - before) / 2 {
             add(
-                .clockDifference, abs(difference) > Self.most ? .high : .medium,
+                .clockDifference, abs(difference) > RunContext.mostClockDifference ? .high : .medium,
                 "\(plan.settings.store.location)",
                 "the clock of the database is \(abs(difference) / 1_000) s "
                     + (difference > 0 ? "ahead of" : "behind") + " this host's",
                 cure: "synchronize both with NTP")
         }
-        guard let clock = try store.registrationClock(slack: Self.most), clock.ahead > 0 else {
+        guard let clock = try store.registrationClock(slack: RunContext.mostClockDifference), clock.ahead > 0 else {
             return
         }
         add(

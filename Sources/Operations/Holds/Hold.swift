@@ -154,8 +154,10 @@ extension Holds {
     /// Writes metrics after a decision.
     ///
     /// - Throws: exit 73 when the file cannot be written; the decision is kept.
-    package func write(_ metrics: (any JournalPage)?) throws(RunFailure) {
-        try metrics?.write(from: main)
+    package func write(
+        _ metrics: (any JournalPage)?, at now: EpochMilliseconds
+    ) throws(RunFailure) {
+        try metrics?.write(from: main, at: now)
     }
 }
 

@@ -50,12 +50,15 @@ package struct MetricsPlan: JournalPage {
     /// it.
     ///
     /// - Throws: exit 73 when the file cannot be written, and failures to read this run's journal.
-    package func write(from own: EvidenceJournal) throws(RunFailure) {
+    package func write(
+        from own: EvidenceJournal, at now: EpochMilliseconds
+    ) throws(RunFailure) {
         do {
             // Runs may end at the same moment. The page with the older facts must not be written
             // last.
             try Turn(in: state).hold {
-                try ReplacedFile.metrics(path).replace(with: facts(from: own).text)
+                let facts = try facts(from: own, until: RunContext.latestEnd(now))
+                try ReplacedFile.metrics(path).replace(with: facts.text)
             }
         } catch {
             throw .wrapping(error, at: .report)
@@ -96,10 +99,12 @@ package struct MetricsPlan: JournalPage {
         }
     }
 
-    private func facts(from own: EvidenceJournal) throws(JournalFailure) -> MetricsFacts {
+    private func facts(
+        from own: EvidenceJournal, until limit: EpochMilliseconds
+    ) throws(JournalFailure) -> MetricsFacts {
         var facts = MetricsFacts(certificates: expiries)
         for partition in partitions { facts.waiting[partition] = MetricsFacts.Waiting() }
-        try enter(own, SenderFolders.number(of: own.folder, in: state), into: &facts)
+        try enter(own, SenderFolders.number(of: own.folder, in: state), limit, into: &facts)
         facts.damagedJournals += try own.damagedFiles.count
         let (folders, unreadable) = SenderFolders.neighbours(of: own.folder, in: state)
         facts.unreadableJournals = unreadable.count
@@ -109,7 +114,7 @@ package struct MetricsPlan: JournalPage {
                 // A folder whose journal was set aside has no journal until its next run.
                 facts.damagedJournals += try folder.damagedFiles.count
                 guard folder.hasJournal else { continue }
-                try enter(try EvidenceJournal(reading: folder), sender, into: &facts)
+                try enter(try EvidenceJournal(reading: folder), sender, limit, into: &facts)
             } catch {
                 facts = before
                 facts.unreadableJournals += 1
@@ -120,10 +125,12 @@ package struct MetricsPlan: JournalPage {
     }
 
     private func enter(
-        _ journal: EvidenceJournal, _ sender: Int?, into facts: inout MetricsFacts
+        _ journal: EvidenceJournal, _ sender: Int?, _ limit: EpochMilliseconds,
+        into facts: inout MetricsFacts
     ) throws(JournalFailure) {
         for kind in Self.kinds {
-            guard let (last, succeeded) = try journal.lastRun(kind), let summary = last.summary
+            guard let (last, succeeded) = try journal.lastRun(kind, successUntil: limit),
+                let summary = last.summary
             else { continue }
             facts.runs.append(
                 MetricsFacts.Run(

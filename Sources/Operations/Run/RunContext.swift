@@ -45,6 +45,15 @@ extension RunContext {
     var seconds: @Sendable () -> EpochSeconds {
         { [now] in EpochSeconds(UInt32(clamping: now().rawValue / 1_000)) }
     }
+
+    /// Milliseconds by which the clocks of two hosts may differ: from there APNs refuses a provider token.
+    static let mostClockDifference: Int64 = 300_000
+
+    /// The latest end of a run that this host believes at `now`. After it the clock of another host was
+    /// wrong, or this one is.
+    static func latestEnd(_ now: EpochMilliseconds) -> EpochMilliseconds {
+        now.advanced(by: mostClockDifference)
+    }
 }
 
 extension EpochMilliseconds {

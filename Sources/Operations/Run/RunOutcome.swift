@@ -93,10 +93,12 @@ package struct RunProblem: Codable, Hashable, Sendable {
 
 /// A page that is written again from the journal's content whenever a run has ended.
 package protocol JournalPage: Sendable {
-    /// Replaces the page.
+    /// Replaces the page; `now` is this host's clock.
     ///
     /// - Throws: exit 73 when it cannot be written; failures to read the journal.
-    func write(from journal: EvidenceJournal) throws(RunFailure)
+    func write(
+        from journal: EvidenceJournal, at now: EpochMilliseconds
+    ) throws(RunFailure)
 }
 
 /// The end of a run: its report, and the failures and findings that make its exit code.
@@ -170,7 +172,7 @@ package struct RunOutcome<Report: RunReport>: Sendable {
     ) throws(JournalFailure) {
         try end(run, in: journal, at: now())
         do throws(RunFailure) {
-            try metrics?.write(from: journal)
+            try metrics?.write(from: journal, at: now())
         } catch {
             fail(error)
             try end(run, in: journal, at: now())

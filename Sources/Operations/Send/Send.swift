@@ -270,7 +270,7 @@ package struct Send: RecordedRun {
         report.apps = jobs.map(\.entry)
         try journal.noteProgress(run, summary: report.jsonLine)
         do throws(RunFailure) {
-            try metrics.write(from: journal)
+            try metrics.write(from: journal, at: context.now())
         } catch {
             if !hasWarnedOfMetrics { context.log.warning("\(error)") }
             hasWarnedOfMetrics = true

@@ -145,7 +145,7 @@ struct HoldsCommand: ParsableCommand {
                 let holds = try Holds(state: settings.state)
                 let report = try holds.discard(id, whole: all, because: reason, context)
                 common.print(report)
-                try holds.write(MetricsPlan(settings))
+                try holds.write(MetricsPlan(settings), at: context.now())
                 return .done
             }
         }

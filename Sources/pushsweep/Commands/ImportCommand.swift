@@ -12,7 +12,8 @@ struct ImportCommand: ParsableCommand {
             Every line with status 410, or with the reason Unregistered or ExpiredToken, is evidence \
             and goes the way of every evidence: journal, compare, guard, ledger. A 400 makes a token \
             suspect and is counted. Other lines are passed over. A line that cannot be used goes to \
-            quarantine with its number, and the lines after it are read.
+            quarantine with its number, and the lines after it are read. A CSV file whose form is broken \
+            (a quote that is not closed, a row of another width) counts not at all.
 
             --map names the fields: a path in JSON (.delivery.token, .tries[0].at; a string that \
             holds JSON is entered too), or a column of CSV by its name, or by its number from 1 \
