@@ -40,7 +40,7 @@ extension TokenTable {
             var failure = StoreFailure(
                 .configuration,
                 "looking up a user's tokens in \(layout.table): it has neither a column user_id "
-                    + "nor udid; name the column of users under store.active-users.user.column")
+                    + "nor udid with text or whole numbers; name the column of users under store.active-users.user.column")
             failure.unseenColumn = "user_id"
             throw failure
         }
@@ -96,15 +96,21 @@ extension TokenTable {
         return found.mapValues { $0.sorted() }
     }
 
-    /// The user column; nil where the token table has none.
+    /// The user column; nil where the token table has none, also where a column with the usual name holds
+    /// something else, such as a UUID as bytes, and the settings name none.
+    ///
+    /// - Throws: `configuration` where the one that the settings name cannot be used.
     package func userColumn() throws(StoreFailure) -> PartitionColumn? {
         let columns = ColumnResolver(
             table: try catalogTable(), dialect: connection.dialect, group: "store.active-users")
         let candidates =
             settings.mapping.user.map { [$0] } ?? [.detect("user_id"), .detect("udid")]
         for candidate in candidates {
-            if let column = try columns.partition(candidate, setting: "user.column", values: [:]) {
-                return column
+            do throws(StoreFailure) {
+                let column = try columns.partition(candidate, setting: "user.column", values: [:])
+                if let column { return column }
+            } catch {
+                guard case .detect = candidate else { throw error }
             }
         }
         return nil

@@ -25,6 +25,26 @@ struct QueueExaminationTests {
         #expect(warnings.count == (queueCase.engine == .mariaDB ? 3 : 1))
     }
 
+    @Test(
+        "a column user_id that holds bytes is no column of users, unless the settings name it",
+        .enabled(
+            if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)))
+    func usersAsBytes() throws {
+        let database = try TokenDatabase(.mariaDB)
+        try database.createSideTables()
+        try database.execute(
+            "CREATE TABLE devices (user_id BINARY(16) PRIMARY KEY, device_token VARCHAR(100))")
+        database.settings.mapping.table = "devices"
+        let store = try database.store()
+        #expect(try store.userColumn() == nil)
+        let grants = try #require(try AccountGrants(database.settings, RemovalPolicy(), user: "u"))
+        #expect(grants.jobs.contains { $0.name == "undo" })
+        #expect(!grants.jobs.contains { $0.name.contains("--user") })
+        let named = try database.store { $0.user = .named("user_id") }
+        let failure = #expect(throws: StoreFailure.self) { try named.userColumn() }
+        #expect(failure?.sentence.contains("correct store.active-users.user.column") == true)
+    }
+
     @Test("an upgrade adds the index that finds open rows, once", arguments: TestEngine.available)
     func upgrade(_ engine: TestEngine) throws {
         let stage = try QueueStage(QueueCase(engine: engine, tables: .tutorial))
