@@ -64,8 +64,8 @@ package struct AccountGrants {
         if let queue {
             add("send, besides those of sweep", rights(.send, queue, nil))
             let users = try userColumn(store).map { (table: tokens.table, column: $0) }
-            add("enqueue", rights(.enqueue, queue, users))
-            // The users of tokens are found by the layout of the token table.
+            // Users and their tokens are found by the layout of the token table.
+            add("enqueue", rights(.read, tokens) + rights(.enqueue, queue, users))
             add("deliveries", rights(.read, tokens) + rights(.listing, queue, users))
         }
         if let grants = try? store?.session.groupGrants(to: account), !grants.isEmpty {
@@ -82,7 +82,7 @@ package struct AccountGrants {
     package static let schemaJob = "schema apply, rather for another account"
     /// The right to see a replication that is stopped. It concerns the whole server, and who grants the
     /// others may not have it.
-    package static let replicaJob = "knowing a stopped replica, optional"
+    package static let replicaJob = "knowing a stopped replica, on MySQL any, optional"
 
     private var sqlAccount: String { Privilege.account(account) }
 
@@ -100,8 +100,9 @@ package struct AccountGrants {
     private func rights(
         _ use: QueueUse, _ layout: QueueLayout, _ users: (table: TableName, column: String)?
     ) -> [String] {
-        RequiredPrivileges(use, layout, .mariaDB, database: database, users: users)
-            .grants(to: account)
+        RequiredPrivileges(
+            use, layout, .mariaDB, database: database, users: users, showsTriggers: showsTriggers
+        ).grants(to: account)
     }
 
     /// The queue as it is, or as the settings describe it where they want one; nil for neither.

@@ -101,7 +101,7 @@ package final class PushQueue {
 extension TokenTable {
     /// The queue's settings, resolved against the database.
     func queueLayout() throws(StoreFailure) -> QueueLayout {
-        let table = try queueTable()
+        let table = try withHidden(settings.queue.judgedByDefault, of: queueTable())
         return try seeingColumns(of: table.name) { () throws(StoreFailure) in
             try QueueResolver(
                 mapping: settings.queue, environmentValues: settings.mapping.environmentValues,

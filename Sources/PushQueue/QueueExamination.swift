@@ -51,6 +51,7 @@ extension TokenTable {
             return [StoreFinding(error)]
         }
         if need == .send {
+            findings += try triggerFindings(layout)
             findings += try missingTables(
                 PushsweepTable.queueTables.filter { $0 != .delivery || !layout.delivery.isInRow })
             if layout.delivery.isInRow { findings += try leftResults(layout) }
@@ -60,6 +61,37 @@ extension TokenTable {
         if need == .preview { findings += try hiddenTables(layout, server) }
         let plan = try queueRights(need, layout, server)
         return findings + (try rightsFindings(plan, session.describe().account ?? server.user))
+    }
+
+    /// Refuses triggers that may set a column of results back: its rows would be sent again without end. So
+    /// an account that may not see triggers is refused too.
+    private func triggerFindings(_ layout: QueueLayout) throws(StoreFailure) -> [StoreFinding] {
+        let written = layout.writtenColumns
+        guard !written.isEmpty else { return [] }
+        let table = layout.table
+        let dialect = connection.dialect
+        let (triggers, seesAll) = try retries.retrying("reading the triggers of \(table)") {
+            () throws(SQLFailure) in
+            let catalog = Catalog(connection: connection)
+            let found = try catalog.triggers(of: table)
+            return (found, found.isEmpty ? try catalog.seesTriggers(of: table) : true)
+        }
+        if !seesAll, case .server(let server) = settings.location {
+            return [hiddenTriggersFinding(table, server, try session.describe())]
+        }
+        return triggers.compactMap { trigger in
+            let column = written.first { column in
+                written.contains {
+                    trigger.writes(column, whenUpdating: $0, of: table, dialect.engine)
+                }
+            }
+            guard let column else { return nil }
+            return StoreFinding(
+                .failure(.configuration),
+                "trigger \(trigger.name) of \(table) writes column \(column), where results of sending are "
+                    + "kept, so a row that was sent could be sent again; drop it, or name another column "
+                    + "under store.push-queue")
+        }
     }
 
     /// Refuses a queue that got columns for the state of its rows, while its earlier results are in the side
@@ -148,7 +180,7 @@ extension TokenTable {
             need == .preview ? try previewTables(layout).filter { $0.visibility == .readable } : []
         return RequiredPrivileges(
             need, layout, connection.dialect, database: server.database, users: users,
-            visible: visible.map(\.table))
+            visible: visible.map(\.table), showsTriggers: try session.describe().showsTriggers)
     }
 
     /// The side tables that a preview reads where the account may.
@@ -283,22 +315,18 @@ package enum QueueUse: Hashable, Sendable {
 extension RequiredPrivileges {
     /// The rights that a use of the queue needs. `database` holds the tables without a qualified
     /// name. `users` is the token table's user column, if users are looked up. `visible` are the
-    /// side tables that a preview reads.
+    /// side tables that a preview reads. `showsTriggers` states whether the server shows triggers
+    /// without a right of their own.
     init(
         _ need: QueueUse, _ layout: QueueLayout, _ dialect: SQLDialect, database: String,
-        users: (table: TableName, column: String)? = nil, visible: [PushsweepTable] = []
+        users: (table: TableName, column: String)? = nil, visible: [PushsweepTable] = [],
+        showsTriggers: Bool = true
     ) {
         let maker = PrivilegeMaker(database, dialect)
         let delivery = layout.delivery
+        let written = layout.writtenColumns
         let partition = [layout.app?.name, layout.environment?.name].compactMap { $0 }
         let options = partition + layout.options.names
-        var written = [layout.sentAt?.name].compactMap { $0 }
-        if delivery.isInRow {
-            written += [
-                delivery.state, delivery.attempts, delivery.reason,
-                delivery.notBefore.name, delivery.answeredAt.name,
-            ]
-        }
         let content = [layout.token.name, layout.payload]
         let queuedAt = [layout.queuedAt?.name].compactMap { $0 }
         // The payload is not listed, but the layout of a queue is not known without its column.
@@ -315,6 +343,7 @@ extension RequiredPrivileges {
             if !written.isEmpty {
                 rights.append(
                     maker.updating(written, of: layout.table, purpose: "write results to"))
+                if !showsTriggers { rights.append(maker.seeingTriggers(of: layout.table)) }
             }
             rights += [
                 maker.sideTable(.queue, .change), maker.sideTable(.claim, .change),

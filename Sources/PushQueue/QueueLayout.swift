@@ -43,6 +43,16 @@ struct QueueLayout: Hashable, Sendable {
         var names: [String] { [pushType, priority, expiration, collapseID].compactMap { $0 } }
     }
 
+    /// The columns of the queue's own table that hold results, each once.
+    var writtenColumns: [String] {
+        let sent = [sentAt?.name].compactMap { $0 }
+        guard delivery.isInRow else { return sent }
+        return sent + [
+            delivery.state, delivery.attempts, delivery.reason, delivery.notBefore.name,
+            delivery.answeredAt.name,
+        ]
+    }
+
     /// The rows of a partition. Throws `configuration` where a column cannot hold its value.
     func selection(of partition: Partition) throws(StoreFailure) -> PartitionSelection {
         try PartitionSelection(partition, app: app, environment: environment)
@@ -99,6 +109,7 @@ struct QueueResolver {
         }
         let sentAt = try time(mapping.sentAt, "sent-at")
         let delivery = try delivery()
+        try refuseGenerated(sentAt, delivery)
         let closing = delivery.isInRow ? delivery.answeredAt : sentAt
         return QueueLayout(
             table: table.name, name: table.canonicalName, key: try key(),
@@ -109,6 +120,26 @@ struct QueueResolver {
                 mapping.environment, setting: "environment", values: environmentValues),
             options: try options(), queuedAt: try queuedAt(), sentAt: sentAt, delivery: delivery,
             openIndex: closing.flatMap { table.index(leading: $0.name) }?.name)
+    }
+
+    /// Refuses columns that hold results and that the database computes: a notification would be sent, and
+    /// its result could not be written.
+    private func refuseGenerated(
+        _ sentAt: TimeColumn?, _ delivery: DeliveryColumns
+    ) throws(StoreFailure) {
+        var written = [("sent-at", sentAt?.name)]
+        if delivery.isInRow {
+            written += [
+                ("state", delivery.state), ("attempts", delivery.attempts),
+                ("reason", delivery.reason), ("not-before", delivery.notBefore.name),
+                ("answered-at", delivery.answeredAt.name),
+            ]
+        }
+        for case (let setting, let name?) in written where table.column(name)?.isGenerated == true {
+            throw columns.refusal(
+                "column \(name) is computed from others, so no result can be written to it; name another "
+                    + "under store.push-queue.\(setting), or `none`")
+        }
     }
 
     /// The key column. Rows are sent in its order, and claims store runs of its values.
@@ -171,8 +202,15 @@ struct QueueResolver {
         var missing: [String] = []
         var isWanted = false
         for (setting, column) in mapped {
-            if try columns.optional(column, setting: setting) == nil { missing.append(setting) }
-            if case .named = column { isWanted = true }
+            switch column {
+            case .absent: missing.append(setting)
+            case .detect(let usual):
+                let isThere = table.column(usual) != nil || table.hidden.contains(usual)
+                if !isThere { missing.append(setting) }
+            case .named(let name):
+                _ = try columns.required(name, setting: setting)
+                isWanted = true
+            }
         }
         guard missing.isEmpty else {
             guard isWanted else { return .beside(table.canonicalName, dialect) }

@@ -101,7 +101,7 @@ struct GrantTests {
         #expect(
             jobs.map(\.job).suffix(5).dropLast() == [
                 "send, besides those of sweep", "enqueue", "deliveries",
-                "knowing a stopped replica, optional",
+                "knowing a stopped replica, on MySQL any, optional",
             ])
         try stage.database.execute("DROP TABLE push_queue")
         let text = try stage.run("check", "--grants", "x").output

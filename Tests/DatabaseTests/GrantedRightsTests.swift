@@ -34,9 +34,25 @@ struct GrantedRightsTests {
                     "GRANT TRIGGER ON `push`.`devices` TO `u`@`%`",
                 ], true
             ),
+            (
+                ["GRANT TRIGGER ON `pu%`.* TO `u`@`%`", "GRANT SELECT ON `push`.* TO `u`@`%`"],
+                false
+            ),
+            (
+                ["GRANT SELECT ON `pu%`.* TO `u`@`%`", "GRANT TRIGGER ON `push`.* TO `u`@`%`"],
+                true
+            ),
         ])
     func include(_ lines: [String], _ isGranted: Bool) {
         let rights = GrantedRights(lines)
         #expect(rights.include("TRIGGER", on: "devices", of: "push") == isGranted, "\(lines)")
+    }
+
+    @Test("with partial_revokes a schema is a name and no pattern")
+    func names() {
+        let lines = ["GRANT TRIGGER ON `pus_`.* TO `u`@`%`"]
+        let rights = GrantedRights(lines, hasPatterns: false)
+        #expect(!rights.include("TRIGGER", on: "devices", of: "push"))
+        #expect(rights.include("TRIGGER", on: "devices", of: "pus_"))
     }
 }

@@ -45,6 +45,50 @@ struct QueueExaminationTests {
         #expect(failure?.sentence.contains("correct store.active-users.user.column") == true)
     }
 
+    @Test(
+        "a trigger that writes a column of results is refused, since rows would be sent again",
+        arguments: QueueCase.all)
+    func triggers(_ queueCase: QueueCase) throws {
+        let stage = try QueueStage(queueCase)
+        let column = queueCase.tables == .own ? "state" : "time_sent"
+        func make(_ column: String) throws {
+            try stage.database.execute(
+                queueCase.engine == .mariaDB
+                    ? "CREATE TRIGGER back BEFORE UPDATE ON push_queue FOR EACH ROW "
+                        + "SET NEW.\(column) = OLD.\(column)"
+                    : "CREATE TRIGGER back AFTER UPDATE ON push_queue BEGIN UPDATE push_queue "
+                        + "SET \(column) = OLD.\(column) WHERE \(stage.key) = NEW.\(stage.key); END")
+        }
+        try make("payload")
+        let store = try stage.database.store()
+        try store.preflightQueue(.send, partitions: [chat])
+        try stage.database.execute("DROP TRIGGER back")
+        try make(column)
+        let failure = #expect(throws: StoreFailure.self) {
+            try store.preflightQueue(.send, partitions: [chat])
+        }
+        #expect(failure?.code == .configuration)
+        #expect(failure?.sentence.contains("trigger back of push_queue writes column") == true)
+    }
+
+    @Test(
+        "a column of results that the database computes is refused before anything is sent",
+        arguments: TestEngine.available)
+    func computed(_ engine: TestEngine) throws {
+        let stage = try QueueStage(QueueCase(engine: engine, tables: .tutorial))
+        try stage.database.execute("DROP TABLE push_queue")
+        let key = engine == .mariaDB ? "INTEGER AUTO_INCREMENT PRIMARY KEY" : "INTEGER PRIMARY KEY"
+        try stage.database.execute(
+            "CREATE TABLE push_queue (message_id \(key), device_token VARCHAR(64), "
+                + "payload VARCHAR(256), time_queued DATETIME, done DATETIME, "
+                + "time_sent DATETIME AS (done))")
+        let failure = #expect(throws: StoreFailure.self) {
+            try stage.database.store().preflightQueue(.send, partitions: [chat])
+        }
+        #expect(failure?.code == .configuration)
+        #expect(failure?.sentence.contains("column time_sent is computed from others") == true)
+    }
+
     @Test("an upgrade adds the index that finds open rows, once", arguments: TestEngine.available)
     func upgrade(_ engine: TestEngine) throws {
         let stage = try QueueStage(QueueCase(engine: engine, tables: .tutorial))
@@ -161,7 +205,8 @@ struct QueueExaminationTests {
             let sentence = failure?.sentence ?? ""
             #expect(
                 sentence.contains(right) || sentence.contains("hidden from the account")
-                    || sentence.contains("may see"), "\(sentence)")
+                    || sentence.contains("may see") || sentence.contains("may not read its column"),
+                "\(sentence)")
         }
     }
 

@@ -69,4 +69,70 @@ struct ForeignTriggerTests {
                 $0.severity == .warning && $0.sentence.contains("days old")
             } != writes)
     }
+
+    @Test(
+        "a trigger that is made while a run works enters no change in the ledger that it takes back",
+        arguments: TestEngine.available)
+    func madeMeanwhile(_ engine: TestEngine) throws {
+        let database = try TokenDatabase(engine)
+        try database.createOwnSchema()
+        try database.register(0..<400, at: start)
+        let store = try database.store(pacing: hurried())
+        var chunks = 0
+        let progress = try store.apply(
+            (0..<400).map { .dead($0, at: start + 60_000) },
+            report: { _ in
+                chunks += 1
+                guard chunks == 1 else { return }
+                do {
+                    try database.execute(
+                        engine == .mariaDB
+                            ? "CREATE TRIGGER back BEFORE UPDATE ON active_users FOR EACH ROW "
+                                + "SET NEW.invalidated_at = NULL"
+                            : "CREATE TRIGGER back AFTER UPDATE ON active_users BEGIN UPDATE "
+                                + "active_users SET invalidated_at = NULL WHERE id = NEW.id; END")
+                } catch {
+                    Issue.record(error)
+                }
+            })
+        let marked = try database.count(
+            "SELECT COUNT(*) FROM active_users WHERE invalidated_at IS NOT NULL")
+        #expect(chunks > 1 && marked < 400)
+        #expect(progress.counts.applied == marked)
+        #expect(
+            try database.count("SELECT COUNT(*) FROM pushsweep_change WHERE action = 'mark'")
+                == marked)
+    }
+
+    @Test(
+        "a trigger for removed rows that is made while a run works ends it, and nothing runs it",
+        arguments: TestEngine.available)
+    func removalMeanwhile(_ engine: TestEngine) throws {
+        let database = try TokenDatabase(engine)
+        try database.createOwnSchema()
+        try database.execute("CREATE TABLE gone (id INTEGER)")
+        try database.register(0..<400, at: start)
+        let store = try database.store(pacing: hurried())
+        var left = 0
+        let failure = #expect(throws: StoreFailure.self) {
+            try store.apply(
+                (0..<400).map { .dead($0, at: start + 60_000) },
+                policy: RemovalPolicy(action: .delete),
+                report: { _ in
+                    guard left == 0 else { return }
+                    do {
+                        left = try database.count("SELECT COUNT(*) FROM active_users")
+                        try database.execute(
+                            "CREATE TRIGGER told AFTER DELETE ON active_users FOR EACH ROW "
+                                + (engine == .sqlite ? "BEGIN " : "") + "INSERT INTO gone VALUES (1)"
+                                + (engine == .sqlite ? "; END" : ""))
+                    } catch {
+                        Issue.record(error)
+                    }
+                })
+        }
+        #expect(failure?.code == .configuration && failure?.sentence.contains("told") == true)
+        #expect(try database.count("SELECT COUNT(*) FROM active_users") == left && left > 0)
+        #expect(try database.count("SELECT COUNT(*) FROM gone") == 0)
+    }
 }

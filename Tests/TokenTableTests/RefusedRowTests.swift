@@ -356,6 +356,23 @@ struct BrokenRuleTests {
         try Self.expectOneRefused(database)
     }
 
+    @Test("in SQLite: rows of a table that refers to one that is missing")
+    func missingParent() throws {
+        let database = try TokenDatabase(.sqlite)
+        try database.createSideTables()
+        try database.execute("PRAGMA foreign_keys = OFF")
+        try database.execute(
+            "CREATE TABLE devices (id INTEGER PRIMARY KEY, device_token BLOB, "
+                + "owner INTEGER REFERENCES users(id))")
+        try database.execute(
+            "INSERT INTO devices VALUES (1, ?, 7)", [.bytes(DeviceToken.numbered(1).bytes)])
+        let store = try database.store { $0.table = "devices" }
+        let progress = try store.apply(
+            [.dead(1, at: start)], policy: RemovalPolicy(action: .delete))
+        #expect(progress.counts == OutcomeCounts(refused: 1))
+        #expect(try database.count("SELECT COUNT(*) FROM devices") == 1)
+    }
+
     @Test("the checks of a table are read from the statement that makes it")
     func clauses() {
         let statement = #"""

@@ -89,6 +89,7 @@ struct RightsTests {
                 let isNamed = failure?.sentence.contains(right) == true
                 let isHidden =
                     failure?.sentence.contains("may see") == true
+                    || failure?.sentence.contains("may not read its column") == true
                     || failure?.sentence.contains("hidden from the account") == true
                 #expect(isNamed || isHidden, "\(failure as Any)")
             }
@@ -222,7 +223,8 @@ struct RightsTests {
         try database.createOwnSchema()
         let some = try Account(database)
         try some.run([
-            "GRANT SELECT (id, device_token) ON \(database.name).active_users TO '\(some.name)'@'%'"
+            "GRANT SELECT (id, device_token, environment, registered_at, invalidated_at) ON "
+                + "\(database.name).active_users TO '\(some.name)'@'%'"
         ])
         some.settings.mapping.app = .named("app_id")
         let hidden = #expect(throws: StoreFailure.self) { try TokenTable(some.settings).layout() }
@@ -235,6 +237,29 @@ struct RightsTests {
         let missing = #expect(throws: StoreFailure.self) { try TokenTable(all.settings).layout() }
         #expect(missing?.code == .configuration)
         #expect(missing?.sentence.contains("GRANT SELECT (") == false, "\(missing as Any)")
+    }
+
+    @Test(
+        "a column with a default name that is hidden from the account is refused, not taken for absent",
+        arguments: ["app_id", "environment", "registered_at", "invalidated_at"])
+    func hiddenDefaults(_ column: String) throws {
+        let database = try TokenDatabase(.mariaDB)
+        try database.createOwnSchema()
+        let store = try database.store()
+        let account = try Account(database)
+        let grants = try store.grants(for: RemovalPolicy(), user: String(account.name))
+        try account.run(
+            grants.map {
+                $0.replacing("`\(column)`, ", with: "").replacing(", `\(column)`", with: "")
+            })
+        let hidden = #expect(throws: StoreFailure.self) { try TokenTable(account.settings).layout() }
+        #expect(hidden?.code == .permission)
+        let grant = "GRANT SELECT (`\(column)`) ON `\(database.name)`.`active_users` TO"
+        #expect(hidden?.sentence.contains(grant) == true, "\(hidden as Any)")
+        try account.run(grants)
+        try TokenTable(account.settings).preflight(.apply(RemovalPolicy()))
+        try database.execute("ALTER TABLE active_users DROP INDEX device, DROP COLUMN \(column)")
+        #expect(throws: Never.self) { try TokenTable(account.settings).layout() }
     }
 
     @Test("an account that marks cannot delete rows or change tokens")

@@ -11,6 +11,8 @@ package struct CatalogTable: Hashable, Sendable {
     package let indexes: [CatalogIndex]
     /// The storage engine of the table; nil for SQLite.
     package var engine: CatalogEngine?
+    /// Columns that the table has and the account may not read, of those that were looked for.
+    package var hidden: Set<String> = []
 
     /// The column with a name in any case, because both engines ignore the case; nil without one.
     package func column(_ name: String) -> CatalogColumn? {
@@ -90,6 +92,8 @@ package struct CatalogColumn: Hashable, Sendable {
     package var expression = ""
     /// Whether the engine sets it to the present time at every change of the row.
     package let movesItself: Bool
+    /// Whether `*` leaves it out.
+    package var isInvisible = false
 
     /// Whether it has an integer type.
     package var isInteger: Bool {
@@ -221,7 +225,8 @@ package struct Catalog {
                 expression: expression,
                 // The columns of a system-versioned table of MariaDB are generated as these.
                 movesItself: extra.contains("ON UPDATE")
-                    || ["ROW START", "ROW END"].contains(expression.uppercased()))
+                    || ["ROW START", "ROW END"].contains(expression.uppercased()),
+                isInvisible: extra.contains("INVISIBLE"))
         }
     }
 
@@ -231,6 +236,7 @@ package struct Catalog {
             SELECT s.INDEX_NAME, s.NON_UNIQUE, s.COLUMN_NAME, s.SUB_PART, s.* \
             FROM information_schema.STATISTICS s \
             WHERE TABLE_SCHEMA = COALESCE(?, DATABASE()) AND TABLE_NAME = ? \
+            AND INDEX_TYPE NOT IN ('FULLTEXT', 'SPATIAL', 'VECTOR') \
             ORDER BY INDEX_NAME, SEQ_IN_INDEX
             """, [name.schema.map(SQLValue.text) ?? .null, .text(name.name)])
         // The column has another name, and the other value, on each engine.

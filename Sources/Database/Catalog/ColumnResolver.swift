@@ -30,14 +30,23 @@ package struct ColumnResolver {
     }
 
     /// A column that may be missing unless the settings name it. Throws `configuration` where a
-    /// named one is missing.
+    /// named one is missing, and where one with the default name is hidden from the account: rows would be
+    /// judged as if the table had none.
     package func optional(
         _ column: OptionalColumn, setting: String
     ) throws(StoreFailure) -> CatalogColumn? {
         switch column {
-        case .detect(let usual): table.column(usual)
-        case .absent: nil
-        case .named(let name): try required(name, setting: setting)
+        case .detect(let usual):
+            if let column = table.column(usual) { return column }
+            guard table.hidden.contains(usual) else { return nil }
+            var failure = refusal(
+                "the account may not read its column \(usual), which would count as absent; grant SELECT "
+                    + "on it, or set \(group).\(setting) to `none`")
+            failure.unseenColumn = usual
+            failure.isHidden = true
+            throw failure
+        case .absent: return nil
+        case .named(let name): return try required(name, setting: setting)
         }
     }
 

@@ -2,6 +2,10 @@
 // an empty list proves nothing. No statement that changes nothing needs that right alone: so its own list
 // of an account's rights is read, in which those of active roles are added up. An entry that is not
 // understood counts as none.
+//
+// The schema of a right on all its tables is a pattern, and of several that fit the server uses the most
+// specific one alone. So one of several counts only where it names the schema by every letter. With
+// partial_revokes the server takes each schema for a plain name.
 
 /// The rights of an account as the lines of SHOW GRANTS list them.
 struct GrantedRights {
@@ -15,24 +19,33 @@ struct GrantedRights {
 
     private let entries: [Entry]
     private let ignoresCase: Bool
+    private let hasPatterns: Bool
 
     /// Reads the lines. `ignoresCase` states that the server takes names of tables for equal whatever
-    /// their case.
-    init(_ lines: [String], ignoresCase: Bool = false) {
+    /// their case, `hasPatterns` that schemas are patterns.
+    init(_ lines: [String], ignoresCase: Bool = false, hasPatterns: Bool = true) {
         entries = lines.compactMap(Self.entry)
         self.ignoresCase = ignoresCase
+        self.hasPatterns = hasPatterns
     }
 
     /// Whether the account has a right on a table: for itself, for its schema or for all.
     func include(_ right: String, on table: String, of schema: String) -> Bool {
+        func isForSchema(_ entry: Entry) -> Bool {
+            guard entry.table == "*", entry.schema != "*" else { return false }
+            let (name, pattern) = (word(schema), word(entry.schema))
+            return hasPatterns ? Self.fits(name, pattern) : name == pattern
+        }
+        let patterns = Set(entries.filter(isForSchema).map { word($0.schema) })
         func isFor(_ entry: Entry) -> Bool {
             guard entry.rights.contains(right) || entry.rights.contains("ALL PRIVILEGES") else {
                 return false
             }
-            // Only the schema of a right on all its tables is a pattern.
-            return entry.table == "*"
-                ? entry.schema == "*" || Self.fits(word(schema), word(entry.schema))
-                : word(entry.schema) == word(schema) && word(entry.table) == word(table)
+            guard entry.table == "*" else {
+                return word(entry.schema) == word(schema) && word(entry.table) == word(table)
+            }
+            return entry.schema == "*"
+                || isForSchema(entry) && (patterns.count == 1 || !Self.isOpen(entry.schema))
         }
         let fitting = entries.filter(isFor)
         // A part that is taken away again is only one of a right on everything.
@@ -99,6 +112,16 @@ struct GrantedRights {
         return tokens
     }
 
+    /// Whether a pattern of LIKE fits more than one name.
+    private static func isOpen(_ pattern: String) -> Bool {
+        var isEscaped = false
+        for sign in pattern.unicodeScalars {
+            if !isEscaped && (sign == "%" || sign == "_") { return true }
+            isEscaped = sign == "\\" && !isEscaped
+        }
+        return false
+    }
+
     /// Whether a name fits a pattern of LIKE.
     private static func fits(_ name: String, _ pattern: String) -> Bool {
         fits(Array(name.unicodeScalars)[...], Array(pattern.unicodeScalars)[...])
@@ -131,10 +154,12 @@ extension Catalog {
             [name.schema.map(SQLValue.text) ?? .null])
         guard server.count == 1, let version = server[0, 0].text else { return false }
         if version.contains("MariaDB") { return true }
+        let revokes = try connection.query("SHOW VARIABLES LIKE 'partial_revokes'")
         let lines = try connection.query("SHOW GRANTS")
         let rights = GrantedRights(
             (0..<lines.count).map { lines[$0, 0].text ?? "" },
-            ignoresCase: server[0, 2].count != 0)
+            ignoresCase: server[0, 2].count != 0,
+            hasPatterns: revokes.count == 0 || revokes[0, 1].text != "ON")
         return rights.include("TRIGGER", on: name.name, of: server[0, 1].text ?? "")
     }
 }

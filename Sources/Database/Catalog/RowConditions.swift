@@ -86,11 +86,15 @@ extension Catalog {
         var conditions: [String] = []
         for (_, key) in keys.sorted(by: { $0.key < $1.key }) {
             let known = try connection.query(
-                "SELECT name FROM pragma_table_info(?, ?) WHERE pk > 0 ORDER BY pk",
+                "SELECT name, pk FROM pragma_table_info(?, ?) ORDER BY pk",
                 [.text(key.parent), .text(schema)])
-            let primary = (0..<known.count).map { known[$0, 0].text }
+            let columns = (0..<known.count).map { (name: known[$0, 0].text, place: known[$0, 1].count) }
+            let primary = columns.filter { $0.place != 0 }.map(\.name)
             let other = key.other.contains(nil) ? primary : key.other
-            guard other.count == key.own.count else {
+            let names = Set(columns.map { $0.name?.lowercased() })
+            guard other.count == key.own.count,
+                other.allSatisfy({ names.contains($0?.lowercased()) })
+            else {
                 // Every INSERT fails where the other table or its key is missing.
                 conditions.append("0")
                 continue

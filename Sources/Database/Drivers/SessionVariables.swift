@@ -56,6 +56,7 @@ struct SessionVariable: Hashable, Sendable {
             .init("wait_timeout", "28800", "a connection between two chunks is ended"),
             .init("net_read_timeout", "30", "a statement that comes slowly is not read"),
             .init("net_write_timeout", "60", "a result that is read slowly ends"),
+            .init("sql_quote_show_create", "1", "rights are listed in a form that is not read"),
             .init("lc_messages", "en_US", "messages that are looked into have other words"),
         ]
     }
@@ -110,8 +111,8 @@ struct SessionPreparation {
 
     /// The character set and the database are asked for again, because `init_connect` and
     /// `skip-character-set-client-handshake` change them at the login. READ COMMITTED: so FOR UPDATE takes no
-    /// gap locks, which would block registrations of other tokens. The own variable keeps triggers of `schema print --upgrade` from taking a change of
-    /// this program for a registration.
+    /// gap locks, which would block registrations of other tokens. The own variable keeps triggers of
+    /// `schema print --upgrade` from taking a change of this program for a registration.
     func setAlways() throws(SQLFailure) {
         try connection.run("SET NAMES utf8mb4")
         let values = SessionVariable.always(lockWait: timeouts.lockWait).map(\.assignment)

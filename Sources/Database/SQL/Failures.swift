@@ -127,6 +127,8 @@ package struct StoreFailure: Error, Hashable, Sendable, CustomStringConvertible 
 
     /// The column that was looked for and not seen; nil where the failure is about something else.
     package var unseenColumn: String?
+    /// Whether that column is known to be there and hidden from the account.
+    package var isHidden = false
 
     /// States a failure.
     package init(_ code: Code, _ sentence: String, hint: String = "") {

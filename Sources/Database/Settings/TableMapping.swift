@@ -186,3 +186,18 @@ package struct QueueMapping: Hashable, Sendable {
     /// Makes a mapping with all defaults.
     package init() {}
 }
+
+extension TableMapping {
+    /// The columns that decide about a row, each perhaps by its default name. A missing reason decides
+    /// nothing.
+    package var judgedByDefault: [OptionalColumn] {
+        [app, environment, registeredAt.column] + (living.column == nil ? [invalidatedAt.column] : [])
+    }
+}
+
+extension QueueMapping {
+    /// The columns that decide whether and where a notification is sent.
+    package var judgedByDefault: [OptionalColumn] {
+        [app, environment, sentAt, state, attempts, reason, notBefore, answeredAt]
+    }
+}

@@ -127,7 +127,7 @@ package struct GateReport: PrintedLines, Encodable, Hashable, Sendable {
         if let tokens {
             facts.append(
                 (
-                    "tokens of the \(subject)",
+                    subject == "tokens" ? "tokens of the list" : "tokens of the \(subject)",
                     "\(tokens.read) read, \(tokens.living) living"
                         + [
                             (tokens.stale, "stale"), (tokens.unknown, "unknown"),

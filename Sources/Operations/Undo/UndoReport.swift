@@ -59,8 +59,8 @@ package struct UndoReport: RunReport, Codable, Hashable {
         let would = dryRun ? "would be " : ""
         var lines = [
             "undo \(run)\(resumed ? ", continued" : ""): \(entries.counting("change")) by "
-                + "\(runs.count.counting("run")), \(restored) \(would)taken back, \(already) taken "
-                + "back before"
+                + "\(runs.count.counting("run")), \(restored) \(would)taken back, \(already) back "
+                + "already"
         ]
         lines.append(
             "  \(rowsChanged.counting("row")) \(would)changed, \(inserted) of them inserted again, \(removed) "

@@ -92,7 +92,7 @@ struct ChangeWriter {
         }
         if found == statement.changes.count {
             // A trigger may have restored the old value.
-            guard layout.mayHaveUpdateTriggers else { return }
+            guard try mayRunTriggers(statement) else { return }
             if try isDone(statement) { return }
             isolation.isolate()
             throw missed(1, of: statement.changes.count)
@@ -115,7 +115,7 @@ struct ChangeWriter {
         if hasSavepoints { try connection.run("SAVEPOINT pushsweep_row") }
         do throws(SQLFailure) {
             let found = try execute(statement)
-            let isCounted = found == 1 && !layout.mayHaveUpdateTriggers
+            let isCounted = found == 1 ? try !mayRunTriggers(statement) : false
             let isDone = isCounted ? true : try isDone(statement)
             if isDone && !connection.hasBrokenKeys {
                 if hasSavepoints { try connection.run("RELEASE SAVEPOINT pushsweep_row") }
@@ -144,6 +144,27 @@ struct ChangeWriter {
         try connection.run("ROLLBACK TO SAVEPOINT pushsweep_row")
         try connection.run("RELEASE SAVEPOINT pushsweep_row")
         return refusal
+    }
+
+    /// Whether the statement, which has run, may have run triggers. One may have been made after the
+    /// examination: now that the transaction has changed the table, none comes or goes until its end.
+    ///
+    /// - Throws: `configuration` where removed rows have run one, whose effects no undo takes back.
+    private func mayRunTriggers(
+        _ statement: ChangeStatements.Statement
+    ) throws(SQLFailure) -> Bool {
+        let triggers = try Catalog(connection: connection).triggers(of: layout.table)
+        if case .removed = statement.effect {
+            guard let trigger = triggers.first(where: { $0.event == "DELETE" }) else {
+                return false
+            }
+            throw SQLFailure(
+                kind: .configuration, code: 0,
+                message: "removing a row of \(layout.table) runs the trigger \(trigger.name), made since "
+                    + "the run began; nothing of this chunk was removed, drop it or set policy.action to mark"
+            )
+        }
+        return layout.mayHaveUpdateTriggers || triggers.contains { $0.event == "UPDATE" }
     }
 
     private func execute(_ statement: ChangeStatements.Statement) throws(SQLFailure) -> Int {

@@ -50,6 +50,10 @@ package struct TableLayout: Hashable, Sendable {
     /// Whether changing a row may run triggers, which may undo the change.
     var mayHaveUpdateTriggers = false
 
+    /// Whether rows have a column for the time of a mark; without one such times are in
+    /// `pushsweep_invalid`.
+    package var hasMarkTime: Bool { mark != nil }
+
     /// Whether the rows commit apart from this program's own tables; see `ApartConnection`.
     var commitsApart = false
 

@@ -61,7 +61,7 @@ package final class TokenTable {
     /// the settings.
     package func layout() throws(StoreFailure) -> TableLayout {
         if let resolved { return resolved }
-        let table = try catalogTable()
+        let table = try withHidden(settings.mapping.judgedByDefault, of: catalogTable())
         var layout = try seeingColumns(of: table.name) { () throws(StoreFailure) in
             try LayoutResolver(
                 mapping: settings.mapping, table: table, dialect: connection.dialect
@@ -134,11 +134,55 @@ package final class TokenTable {
             let grant = PrivilegeMaker(server.database, connection.dialect)
                 .reading([column], of: table)
                 .grant(to: try session.describe().account ?? server.user)
+            let doubt = error.isHidden ? "" : "it is missing or hidden; if the table has it, "
             throw StoreFailure(
                 .permission,
-                "\(error.sentence): it is missing or hidden; if the table has it, run "
-                    + grant)
+                "\(error.sentence): \(doubt)run \(grant), or what `pushsweep check --grants` prints for "
+                    + "an administrator, with all that the settings need")
         }
+    }
+
+    /// A table with those of some default columns that it has and that are hidden from the account. The
+    /// catalog leaves such columns out, and they must not count as absent. A join by name finds a column
+    /// before the right to it is checked, so the server says by its error whether there is one.
+    ///
+    /// - Throws: any failure of a query.
+    package func withHidden(
+        _ usual: [OptionalColumn], of table: CatalogTable
+    ) throws(StoreFailure) -> CatalogTable {
+        let names = usual.compactMap { column -> String? in
+            guard case .detect(let name) = column, table.column(name) == nil else { return nil }
+            return name
+        }
+        guard case .server(let server) = settings.location, !names.isEmpty,
+            try hidesColumns(of: table.name, server)
+        else { return table }
+        var table = table
+        for name in names {
+            let column = connection.dialect.quoted(name)
+            let probe =
+                "SELECT 1 FROM \(table.name.sql(connection.dialect)) JOIN (SELECT 1 AS \(column)) AS own "
+                + "USING (\(column)) WHERE 1 = 0"
+            let isThere = try retries.retrying("looking for column \(name) of \(table.name)") {
+                () throws(SQLFailure) in
+                do throws(SQLFailure) {
+                    _ = try connection.query(probe)
+                    return true
+                } catch {
+                    // ER_BAD_FIELD_ERROR where there is none.
+                    guard error.code == 1_054 || error.kind == .permission else { throw error }
+                    return error.kind == .permission
+                }
+            }
+            if isThere { table.hidden.insert(name) }
+        }
+        return table
+    }
+
+    /// Whether the account sees all columns of the token table.
+    func seesAllColumns() throws(StoreFailure) -> Bool {
+        guard case .server(let server) = settings.location else { return true }
+        return try !hidesColumns(of: try TableName(settings.mapping.table), server)
     }
 
     private func hidesColumns(
@@ -161,9 +205,7 @@ package final class TokenTable {
     ///
     /// - Throws: `permission` for such an account; any failure of the query.
     package func ensureSeesAllColumns() throws(StoreFailure) {
-        guard case .server(let server) = settings.location,
-            try hidesColumns(of: try TableName(settings.mapping.table), server)
-        else { return }
+        guard try !seesAllColumns() else { return }
         throw StoreFailure(
             .permission,
             "reading all columns of \(settings.mapping.table): the account may see only some of them, and "

@@ -86,7 +86,10 @@ extension TokenTable {
             report.findings += try rightsFindings(layout, need, server.account)
         }
         if report.firstFailure == nil { try sample(layout, into: &report) }
-        if report.firstFailure == nil { report.findings += try platformFindings(layout) }
+        // With a platform the sample has rows of it alone.
+        if report.firstFailure == nil, report.sample?.total == 0 {
+            report.findings += try platformFindings(layout)
+        }
         if searchesRows, report.firstFailure == nil, let sample = report.sample, sample.total > 0 {
             report.findings += try absentValues(layout, partitions)
         }

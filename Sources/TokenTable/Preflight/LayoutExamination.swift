@@ -152,7 +152,9 @@ struct LayoutExamination {
         let cure =
             mapping.registeredAt.column == .absent
             ? "name one under store.active-users.registered-at"
-            : "`pushsweep schema print --upgrade` prints a column and the triggers that write it"
+            : "name a column that the application writes at each registration under "
+                + "store.active-users.registered-at, or run what `pushsweep schema print --upgrade` prints, "
+                + "a column and the triggers that write it"
                 + (isServer ? ", and `pushsweep check --grants` the right to see it" : "")
         return StoreFinding(
             .warning,
@@ -233,6 +235,22 @@ extension TokenTable {
             return try connection.query("SELECT 1 FROM \(table) LIMIT 1").count == 0
         }
         guard !found else { return [] }
+        let isWhole = try retries.retrying(doing) { () throws(SQLFailure) in
+            guard !isIndexed else { return true }
+            return try connection.query(
+                "SELECT 1 FROM \(table) LIMIT 1 OFFSET \(Self.mostRows)"
+            ).count == 0
+        }
+        guard isWhole else {
+            return [
+                StoreFinding(
+                    .warning,
+                    "\(layout.table): none of the first \(Self.mostRows) rows, and none of a sample, has "
+                        + "`\(platform.word)` in column \(column.name); if no row has it, every signal is "
+                        + "lost, so compare platform.value with the table, or add an index on the column",
+                    isAboutRows: true)
+            ]
+        }
         return [
             StoreFinding(
                 .failure(.configuration),

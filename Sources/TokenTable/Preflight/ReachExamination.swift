@@ -19,7 +19,7 @@ extension TokenTable {
         if need.changesRows(of: layout), !reach.seesTriggers,
             case .server(let location) = settings.location
         {
-            findings.append(hiddenTriggersFinding(table, location, server))
+            findings.append(hiddenTriggersFinding(table.name, location, server))
         }
         guard need.removesRows else {
             return findings + [triggerWarning(reach, table)].compactMap { $0 }
@@ -134,14 +134,15 @@ extension TokenTable {
             grant: grant)
     }
 
-    private func hiddenTriggersFinding(
-        _ table: CatalogTable, _ location: StoreLocation.Server, _ server: ServerDescription
+    /// Refuses an account to which the server does not show the triggers of a table.
+    package func hiddenTriggersFinding(
+        _ table: TableName, _ location: StoreLocation.Server, _ server: ServerDescription
     ) -> StoreFinding {
         let grant = PrivilegeMaker(location.database, connection.dialect)
-            .seeingTriggers(of: table.name).grant(to: server.account ?? location.user)
+            .seeingTriggers(of: table).grant(to: server.account ?? location.user)
         return StoreFinding(
             .failure(.permission),
-            "looking for triggers of \(table.name), which may take a change back or change other rows: "
+            "looking for triggers of \(table), which may take a change back or change other rows: "
                 + "this server shows them only to accounts with the right TRIGGER; run \(grant)",
             grant: grant)
     }

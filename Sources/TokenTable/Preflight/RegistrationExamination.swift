@@ -70,7 +70,8 @@ extension TokenTable {
                     connection.dialect.engine)
             }
         guard let writer else { return nil }
-        if writer.isOwn, try registrationTriggers()?.areOutdated == true {
+        // The columns that the account does not see are missing in what would be printed for it.
+        if writer.isOwn, try registrationTriggers()?.areOutdated == true, try seesAllColumns() {
             return StoreFinding(
                 .warning,
                 "trigger \(writer.name) of \(layout.table) is not the one that `pushsweep schema print "

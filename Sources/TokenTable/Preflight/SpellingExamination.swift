@@ -58,11 +58,17 @@ enum UnfindableSpelling: Hashable {
         return PlainText.hasControlCharacter(word) ? nil : word
     }
 
+    /// Whether a text begins or ends with a whole token in hex, with other characters beside it.
+    private static func hasToken(atAnEndOf text: [UInt8]) -> Bool {
+        text.prefix { Hex.value(of: $0) != nil }.count >= usualDigits
+            || text.reversed().prefix { Hex.value(of: $0) != nil }.count >= usualDigits
+    }
+
     /// Whether a text is base64 of as many bytes as a token may have, and no hex.
     static func isBase64(_ text: [UInt8]) -> Bool {
         let unpadded = text.reversed().drop { $0 == UInt8(ascii: "=") }.reversed()
         guard text.count - unpadded.count <= 2,
-            unpadded.contains(where: { Hex.value(of: $0) == nil })
+            unpadded.contains(where: { Hex.value(of: $0) == nil }), !hasToken(atAnEndOf: text)
         else { return false }
         let plain = unpadded.map { byte in
             switch byte {
@@ -103,6 +109,7 @@ extension SpellingRewriting {
     func findings(
         _ counts: [UnfindableSpelling: Int], of total: Int
     ) -> [StoreFinding] {
+        let loses = Self.loses(counts.values.reduce(0, +), of: total)
         var findings: [StoreFinding] = []
         var grouped = (count: 0, separators: Set<UInt8>())
         var prefixes: [(word: String, count: Int)] = []
@@ -116,7 +123,7 @@ extension SpellingRewriting {
                 findings.append(
                     finding(
                         "\(count) of \(total) rows read have Base64", base64, isLong: true,
-                        loses: Self.loses(count, of: total)))
+                        loses: loses))
             }
         }
         if grouped.count > 0 {
@@ -124,20 +131,20 @@ extension SpellingRewriting {
                 finding(
                     "\(grouped.count) of \(total) rows read have hex in groups, in brackets, in mixed "
                         + "case, or with spaces or line ends around it",
-                    ungrouping(grouped.separators), loses: Self.loses(grouped.count, of: total)))
+                    ungrouping(grouped.separators), loses: loses))
         }
         // Apps, devices or users may be in front of each token; then one example tells enough.
         for prefix in prefixes.sorted(by: { ($1.count, $0.word) < ($0.count, $1.word) }).prefix(3) {
             findings.append(
                 finding(
                     "\(prefix.count) of \(total) rows read have hex after `\(prefix.word)`",
-                    cutting(prefix.word), loses: Self.loses(prefix.count, of: total)))
+                    cutting(prefix.word), loses: loses))
         }
         return findings
     }
 
-    /// Whether so many rows would lose evidence in each run. One row in thousands is no reason to stop
-    /// the others.
+    /// Whether so many rows, of all such spellings, would lose evidence in each run. One row in thousands is
+    /// no reason to stop the others.
     private static func loses(_ count: Int, of total: Int) -> Bool { count * 100 >= total }
 
     /// `isLong` says that the new spelling needs more room than the old one, `loses` that the run is

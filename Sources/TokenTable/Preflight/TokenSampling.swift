@@ -7,6 +7,11 @@ import TokenHygiene
 // hex more often than others. The first rows of the key are the oldest ones, of the time before the app
 // had another platform. So slices are read, each from a place further on in the key, and each by the
 // key's index, whose cost does not depend on the size of the table.
+//
+//   whole numbers      places at even steps between the least value and the greatest
+//   text and bytes     the same between the first and the last, by the bytes after their common start
+//   one value only     the next column of the key, within it
+//   uneven values      steps find few rows: more slices at doubled distances from both ends
 
 /// Reads a bounded sample of rows of a token table.
 struct TokenSampling {
@@ -16,6 +21,9 @@ struct TokenSampling {
     private static let mixedShare = 20
     /// The number of places in a large table where rows are read.
     private static let slices = 20
+    /// The number of distances from each end at which rows are read where steps find few. The last one,
+    /// 128,000 rows, bounds the cost.
+    private static let distances = 11
 
     let layout: TableLayout
     let catalog: CatalogTable
@@ -38,25 +46,108 @@ struct TokenSampling {
     ///
     /// - Throws: any failure of a query.
     func rows(_ columns: [String]) throws(SQLFailure) -> [ArraySlice<SQLValue>] {
-        guard !layout.isSpread, let leading = order.first, try isLarger(than: reach) else {
-            return try slice(columns, reach, Self.size)
+        guard !layout.isSpread, !order.isEmpty, try isLarger(than: reach) else {
+            return try slice(Slice(read: reach, most: Self.size), columns)
         }
-        guard let (least, greatest) = try range(of: leading) else {
-            // A key of text has no middle to count to: its two ends.
-            return try slice(columns, reach / 2, Self.size / 2)
-                + slice(columns, reach / 2, Self.size / 2, isReversed: true)
-        }
+        let part = Slice(read: reach / Self.slices, most: Self.size / Self.slices)
         var rows: [ArraySlice<SQLValue>] = []
-        var next = least
-        let step = (greatest / Int64(Self.slices)) - (least / Int64(Self.slices))
-        for place in 0..<Self.slices {
-            next = max(next, least + step * Int64(place))
-            let found = try slice(
-                columns, reach / Self.slices, Self.size / Self.slices, from: (leading, next))
-            rows += found
-            if let last = found.last?.last?.integer, last < .max { next = max(next, last + 1) }
+        for place in try places() {
+            var slice = part
+            slice.start = place
+            rows += try self.slice(slice, columns)
+        }
+        guard rows.count * 2 < Self.size else { return rows }
+        for distance in 0..<Self.distances {
+            for isReversed in [false, true] {
+                var slice = part
+                slice.skipped = distance == 0 ? 0 : 125 << distance
+                slice.isReversed = isReversed
+                rows += try self.slice(slice, columns)
+            }
         }
         return rows
+    }
+
+    /// The places at which slices begin: values of the first columns of the key. The last value of each is a
+    /// step, those before it are the same in all rows, or one of few.
+    private func places(
+        _ count: Int = slices, within fixed: [(column: String, value: SQLValue)] = []
+    ) throws(SQLFailure) -> [[(column: String, value: SQLValue)]] {
+        guard let column = order.dropFirst(fixed.count).first else { return [] }
+        let (condition, values) = Self.equal(fixed, dialect)
+        func end(_ direction: String) throws(SQLFailure) -> SQLValue {
+            let list = (fixed.map(\.column) + [column]).map { dialect.quoted($0) + direction }
+            return try connection.query(
+                "SELECT \(dialect.quoted(column)) FROM \(table)\(condition) "
+                    + "ORDER BY \(list.joined(separator: ", ")) LIMIT 1", values
+            ).scalar ?? .null
+        }
+        let (least, greatest) = (try end(""), try end(" DESC"))
+        guard fixed.count + 1 < order.count,
+            let few = Self.few(least, greatest, atMost: count)
+        else { return Self.steps(least, greatest, count).map { fixed + [(column, $0)] } }
+        var places: [[(column: String, value: SQLValue)]] = []
+        for value in few {
+            places += try self.places(max(1, count / few.count), within: fixed + [(column, value)])
+        }
+        return places
+    }
+
+    /// All values between two, where these are so few; nil for more.
+    private static func few(
+        _ least: SQLValue, _ greatest: SQLValue, atMost count: Int
+    ) -> [SQLValue]? {
+        if least == greatest { return [least] }
+        guard case (.integer(let first), .integer(let last)) = (least, greatest),
+            case (let span, false) = last.subtractingReportingOverflow(first), span < count
+        else { return nil }
+        return (first...last).map(SQLValue.integer)
+    }
+
+    /// Values between two of a column, at most `count` and the first included; none where they have no middle
+    /// to count to.
+    static func steps(
+        _ least: SQLValue, _ greatest: SQLValue, _ count: Int = slices
+    ) -> [SQLValue] {
+        switch (least, greatest) {
+        case (.integer(let first), .integer(let last)):
+            let step = max(1, last / Int64(count) - first / Int64(count))
+            // The products may pass the range, the sums do not.
+            return (0..<Int64(count)).map { first &+ step &* $0 }.filter { (first...last) ~= $0 }
+                .map(SQLValue.integer)
+        case (.text(let first), .text(let last)):
+            // A step within a character would be no text.
+            return steps(Array(first.utf8), Array(last.utf8), count).map { bytes in
+                .text(String(decoding: bytes.map { min(max($0, 0x21), 0x7E) }, as: UTF8.self))
+            }
+        case (.bytes(let first), .bytes(let last)):
+            return steps(first, last, count).map(SQLValue.bytes)
+        default: return []
+        }
+    }
+
+    private static func steps(
+        _ least: [UInt8], _ greatest: [UInt8], _ count: Int
+    ) -> [[UInt8]] {
+        let start = zip(least, greatest).prefix { $0 == $1 }.count
+        func number(_ bytes: [UInt8]) -> UInt64 {
+            (0..<6).reduce(0) { $0 << 8 | UInt64(bytes.dropFirst(start + $1).first ?? 0) }
+        }
+        let (first, last) = (number(least), number(greatest))
+        guard first < last else { return [] }
+        return (0..<UInt64(count)).map { place in
+            let value = first + (last - first) / UInt64(count) * place
+            return least.prefix(start)
+                + (0..<6).map { UInt8(truncatingIfNeeded: value >> (40 - 8 * $0)) }
+        }
+    }
+
+    private static func equal(
+        _ fixed: [(column: String, value: SQLValue)], _ dialect: SQLDialect
+    ) -> (sql: String, values: [SQLValue]) {
+        guard !fixed.isEmpty else { return ("", []) }
+        let terms = fixed.map { "\(dialect.quoted($0.column)) = ?" }
+        return (" WHERE \(terms.joined(separator: " AND "))", fixed.map(\.value))
     }
 
     private func isLarger(than count: Int) throws(SQLFailure) -> Bool {
@@ -66,33 +157,35 @@ struct TokenSampling {
         ).count > 0
     }
 
-    /// The least and the greatest value of a column of whole numbers; nil for other columns.
-    private func range(of column: String) throws(SQLFailure) -> (Int64, Int64)? {
-        guard layout.key.contains(where: { $0.isInteger && $0.name == column }) else { return nil }
-        let name = dialect.quoted(column)
-        let rows = try connection.query("SELECT MIN(\(name)), MAX(\(name)) FROM \(table)")
-        guard rows.count == 1, let least = rows[0, 0].integer, let greatest = rows[0, 1].integer
-        else { return nil }
-        return (least, greatest)
+    /// A part of the sample.
+    private struct Slice {
+        /// The most rows that are read, and those of them, of Apple's devices, that are taken.
+        let read: Int
+        let most: Int
+        /// Where it begins, as `places` gives it; empty for an end of the key.
+        var start: [(column: String, value: SQLValue)] = []
+        /// The rows that are passed over from there.
+        var skipped = 0
+        var isReversed = false
     }
 
-    /// At most `most` rows of Apple's devices among `read` rows in the order of the key. With a place to
-    /// begin, the value of its column ends each row.
+    /// The rows of a slice in the order of the key.
     private func slice(
-        _ columns: [String], _ read: Int, _ most: Int, from: (column: String, value: Int64)? = nil,
-        isReversed: Bool = false
+        _ slice: Slice, _ columns: [String]
     ) throws(SQLFailure) -> [ArraySlice<SQLValue>] {
-        let list = columns.map(dialect.quoted)
-        let ends = list + [from.map { dialect.quoted($0.column) }].compactMap { $0 }
+        let list = columns.map(dialect.quoted).joined(separator: ", ")
         let ordered = layout.isSpread ? [] : order
-        var sql = ""
-        if let from { sql += " WHERE \(dialect.quoted(from.column)) >= ?" }
+        var (sql, values) = Self.equal(Array(slice.start.dropLast()), dialect)
+        if let last = slice.start.last {
+            sql += "\(sql.isEmpty ? " WHERE" : " AND") \(dialect.quoted(last.column)) >= ?"
+            values.append(last.value)
+        }
         if !ordered.isEmpty {
             sql += " ORDER BY "
-            sql += ordered.map { dialect.quoted($0) + (isReversed ? " DESC" : "") }
+            sql += ordered.map { dialect.quoted($0) + (slice.isReversed ? " DESC" : "") }
                 .joined(separator: ", ")
         }
-        var values = [from.map { SQLValue.integer($0.value) }].compactMap { $0 }
+        let end = slice.skipped > 0 ? " OFFSET \(slice.skipped)" : ""
         if let platform = layout.platform {
             // A table with few rows of the platform is not read to its end.
             let condition = platform.condition(dialect)
@@ -101,12 +194,12 @@ struct TokenSampling {
             // A derived table takes no column twice.
             let all = names.filter { seen.insert($0.lowercased()).inserted }.map(dialect.quoted)
             sql =
-                "SELECT \(ends.joined(separator: ", ")) FROM (SELECT \(all.joined(separator: ", ")) "
-                + "FROM \(table)\(sql) LIMIT \(read)) AS sampled WHERE 1 = 1\(condition.sql) "
-                + "LIMIT \(most)"
+                "SELECT \(list) FROM (SELECT \(all.joined(separator: ", ")) FROM \(table)\(sql) "
+                + "LIMIT \(slice.read)\(end)) AS sampled WHERE 1 = 1\(condition.sql) "
+                + "LIMIT \(slice.most)"
             values += condition.values
         } else {
-            sql = "SELECT \(ends.joined(separator: ", ")) FROM \(table)\(sql) LIMIT \(most)"
+            sql = "SELECT \(list) FROM \(table)\(sql) LIMIT \(slice.most)\(end)"
         }
         let rows = try connection.query(sql, values)
         return (0..<rows.count).map { rows.row($0) }

@@ -229,10 +229,8 @@ struct UndoReader {
             )
         }
         let time = connection.dialect.ownTime("evidence_at")
-        // A run that still works may add entries; none goes while an undo may read them.
-        let known = try connection.query(
-            "SELECT COUNT(*) FROM pushsweep_change WHERE run = ? AND feed = ? AND part = ? "
-                + "AND seq >= 0", [.text(part.run), .text(part.feed), .integer(part.index)])
+        // A run that still works may add entries, and a purge on another host may drop some.
+        let known = try count(part)
         var read = 0
         var sequence: Int64 = -1
         while true {
@@ -260,11 +258,23 @@ struct UndoReader {
                     key: key, newness: part.newness)
             }
             guard rows.count == Self.page else {
-                return try rows.require(
-                    atLeast: known.scalar?.count ?? 0, of: "entries of the ledger", after: read)
+                let left = try read + rows.count < known ? count(part) : known
+                guard left == known else {
+                    throw SQLFailure(
+                        kind: .conflict, code: 0,
+                        message: "a purge drops entries of the ledger while they are read")
+                }
+                return try rows.require(atLeast: known, of: "entries of the ledger", after: read)
             }
             read += rows.count
         }
+    }
+
+    private func count(_ part: Part) throws(SQLFailure) -> Int {
+        try connection.query(
+            "SELECT COUNT(*) FROM pushsweep_change WHERE run = ? AND feed = ? AND part = ? "
+                + "AND seq >= 0", [.text(part.run), .text(part.feed), .integer(part.index)]
+        ).scalar?.count ?? 0
     }
 
     /// The keys of a token in the ledger: those of its rows, that of its mark in the side table,

@@ -33,8 +33,10 @@ extension TokenTable {
         let rows = try sendableRows(partitions, countingSideMarks: try countsSideMarks(layout))
         let table = layout.table.sql(dialect)
         let condition = rows.terms
+        let unlisted = try catalogTable().columns.filter { $0.isInvisible && !$0.movesItself }
+        let list = (["*"] + unlisted.map { dialect.quoted($0.name) }).map { "\(table).\($0)" }
         let select =
-            "AS\nSELECT \(table).* FROM \(table)\nWHERE \(condition.joined(separator: "\n  AND "))"
+            "AS\nSELECT \(list.joined(separator: ", ")) FROM \(table)\nWHERE \(condition.joined(separator: "\n  AND "))"
         let statements: [String]
         switch dialect.engine {
         case .mariaDB:

@@ -1,0 +1,130 @@
+import APNsProtocol
+import Foundation
+import TestSupport
+import Testing
+import TokenHygiene
+
+@testable import Database
+@testable import TokenTable
+
+// What the sample does not reach no finding is about, and evidence for those rows is lost in silence.
+
+@Suite("The sample of tokens")
+struct SampleTests {
+    /// Makes a table of some rows, each with the values of its key and its token.
+    private static func database(
+        _ engine: TestEngine, key: String, primary: String, _ count: Int = 3_000,
+        _ row: (Int) -> (key: String, token: String)
+    ) throws -> TokenDatabase {
+        let database = try TokenDatabase(engine)
+        try database.createSideTables()
+        let text = engine == .mariaDB ? " CHARACTER SET ascii" : ""
+        try database.execute(
+            "CREATE TABLE devices (\(key.replacing("TEXT", with: "VARCHAR(40)\(text)")), "
+                + "device_token VARCHAR(200), PRIMARY KEY (\(primary)))")
+        let rows = (0..<count).map { "(\(row($0).key), '\(row($0).token)')" }
+        for part in stride(from: 0, to: rows.count, by: 500) {
+            try database.execute(
+                "INSERT INTO devices VALUES "
+                    + rows[part..<min(part + 500, rows.count)].joined(separator: ", "))
+        }
+        database.settings.mapping.table = "devices"
+        database.settings.mapping.encoding = .hex
+        database.settings.mapping.key = primary.split(separator: ", ").map(String.init)
+        return database
+    }
+
+    /// Plain hex at both ends of the key, groups in between.
+    private static func token(_ number: Int, of count: Int = 3_000) -> String {
+        let hex = DeviceToken.numbered(number).hex
+        let isPlain = number < count / 20 || number >= count - count / 20
+        return isPlain ? hex : "<\(hex.prefix(32)) \(hex.suffix(32))>"
+    }
+
+    enum Key: String, CaseIterable {
+        case tenant, fewTenants, outlier, textInOrder
+
+        var columns: (String, String) {
+            switch self {
+            case .tenant, .fewTenants: ("tenant INTEGER, id INTEGER", "tenant, id")
+            case .outlier: ("id BIGINT", "id")
+            case .textInOrder: ("id TEXT", "id")
+            }
+        }
+
+        func value(_ number: Int) -> String {
+            switch self {
+            case .tenant: "1, \(number)"
+            case .fewTenants: "\(number / 1_500), \(number)"
+            case .outlier: number == 2_999 ? "9000000000000000000" : "\(number)"
+            case .textInOrder: "'01HF\(String(format: "%08d", number))ZZ'"
+            }
+        }
+    }
+
+    @Test(
+        "reaches the middle of every kind of key, so that a table is refused that loses evidence there",
+        arguments: TestEngine.available, Key.allCases)
+    func middle(_ engine: TestEngine, _ key: Key) throws {
+        let database = try Self.database(engine, key: key.columns.0, primary: key.columns.1) {
+            (key.value($0), Self.token($0))
+        }
+        let report = try database.store().examine(.read)
+        #expect(report.sample?.total ?? 0 >= 500, "\(report.sample as Any)")
+        #expect(report.sample?.count(.grouped) ?? 0 > 100, "\(report.sample as Any)")
+        #expect(report.firstFailure?.sentence.contains("hex in groups") == true)
+    }
+
+    @Test("steps between two values of a key are in order, from the first on")
+    func steps() {
+        let numbers = TokenSampling.steps(.integer(.min), .integer(.max)).compactMap(\.integer)
+        #expect(numbers.first == .min && numbers.count == 20 && numbers == numbers.sorted())
+        let texts = TokenSampling.steps(.text("01HFAAAA"), .text("01HFZZZZ")).compactMap(\.text)
+        #expect(texts.count == 20 && texts.allSatisfy { $0.hasPrefix("01HF") })
+        #expect(
+            texts.map { Array($0.utf8) }
+                == texts.map { Array($0.utf8) }.sorted { $0.lexicographicallyPrecedes($1) })
+        #expect(TokenSampling.steps(.bytes([1, 2]), .bytes([1, 2])).isEmpty)
+        #expect(TokenSampling.steps(.null, .null).isEmpty)
+    }
+
+    @Test(
+        "spellings that no search finds count together", arguments: TestEngine.available)
+    func together(_ engine: TestEngine) throws {
+        let database = try Self.database(engine, key: "id INTEGER", primary: "id", 400) { number in
+            let hex = DeviceToken.numbered(number).hex
+            // Each prefix is in one row only.
+            return ("\(number)", number % 10 == 0 ? "u\(number):\(hex)" : hex)
+        }
+        let failure = try #require(try database.store().examine(.read).firstFailure)
+        #expect(failure.code == .configuration && failure.sentence.contains("1 of 400 rows"))
+    }
+
+    @Test("hex with something behind it is never taken for Base64, whose cure would destroy it")
+    func suffix() {
+        let hex = DeviceToken.numbered(1).hex
+        let base64 = Data(DeviceToken.numbered(1).bytes).base64EncodedString()
+        #expect(!UnfindableSpelling.isBase64(Array("\(hex)-ios".utf8)))
+        #expect(!UnfindableSpelling.isBase64(Array("ios-\(hex)".utf8)))
+        #expect(UnfindableSpelling.isBase64(Array(base64.utf8)))
+    }
+
+    @Test(
+        "a platform whose rows come late in a long table is not called absent",
+        arguments: TestEngine.available)
+    func latePlatform(_ engine: TestEngine) throws {
+        let database = try Self.database(
+            engine, key: "id INTEGER, kind VARCHAR(9)", primary: "id", 25_000
+        ) { number in
+            (
+                "\(number), '\(number < 24_000 ? "android" : "ios")'",
+                DeviceToken.numbered(number).hex
+            )
+        }
+        let report = try database.store {
+            $0.platform = PlatformMapping(column: "kind", value: "ios")
+        }.examine(.read)
+        #expect(report.firstFailure == nil, "\(report.firstFailure as Any)")
+        #expect(!report.findings.contains { $0.sentence.contains("no row has") })
+    }
+}
