@@ -9,8 +9,10 @@ package struct ForeignText: Error, Hashable, Sendable, CustomStringConvertible {
     /// The clause.
     package let description: String
 
-    static let utf16 = ForeignText(
-        description: "it is UTF-16, and UTF-8 is read; convert it with: iconv -f UTF-16 -t UTF-8")
+    init(_ encoding: String) {
+        description =
+            "it is \(encoding), and UTF-8 is read; convert it with: iconv -f \(encoding) -t UTF-8"
+    }
 }
 
 /// Takes the byte order mark of UTF-8 off a text that comes in pieces.
@@ -26,7 +28,7 @@ package struct TextStart: Sendable {
     /// Passes bytes on to a body. The first few wait until there are four, or until the text ends:
     /// then `isLast` is true.
     ///
-    /// - Throws: `ForeignText` for UTF-16, with or without its mark; the errors of the body.
+    /// - Throws: `ForeignText` for UTF-16 and UTF-32, with or without their marks; the errors of the body.
     package mutating func take(
         _ bytes: UnsafeRawBufferPointer, isLast: Bool = false,
         _ body: (UnsafeRawBufferPointer) throws -> Void
@@ -39,11 +41,15 @@ package struct TextStart: Sendable {
         }
         first = nil
         let isZero = begin.prefix(Self.needed).map { $0 == 0 }
-        let marks: [[UInt8]] = [[0xFF, 0xFE], [0xFE, 0xFF]]
+        // The marks, and what the zeros of ASCII characters show where there is none.
+        let isUTF32 =
+            begin.starts(with: [0xFF, 0xFE, 0, 0]) || begin.starts(with: [0, 0, 0xFE, 0xFF])
+            || isZero == [true, true, true, false] || isZero == [false, true, true, true]
+        guard !isUTF32 else { throw ForeignText("UTF-32") }
         let isUTF16 =
-            marks.contains { begin.starts(with: $0) }
+            begin.starts(with: [0xFF, 0xFE]) || begin.starts(with: [0xFE, 0xFF])
             || isZero == [true, false, true, false] || isZero == [false, true, false, true]
-        guard !isUTF16 else { throw ForeignText.utf16 }
+        guard !isUTF16 else { throw ForeignText("UTF-16") }
         let mark: [UInt8] = [0xEF, 0xBB, 0xBF]
         let start = begin.starts(with: mark) ? mark.count : 0
         try begin.withUnsafeBytes { try body(UnsafeRawBufferPointer(rebasing: $0[start...])) }
@@ -53,7 +59,7 @@ package struct TextStart: Sendable {
 extension TextStart {
     /// A whole text without its byte order mark.
     ///
-    /// - Throws: `ForeignText` for UTF-16.
+    /// - Throws: `ForeignText` for UTF-16 and UTF-32.
     package static func whole(_ bytes: [UInt8]) throws -> [UInt8] {
         var (start, text) = (TextStart(), [UInt8]())
         try bytes.withUnsafeBytes {
@@ -80,7 +86,7 @@ package struct LineSplitter: Sendable {
     /// Takes the next bytes. `body` gets blocks of whole lines, without copying where possible; or
     /// with `isCut` the beginning of one line that is too long, without its line break.
     ///
-    /// - Throws: `ForeignText` for UTF-16; the errors of the body.
+    /// - Throws: `ForeignText` for UTF-16 and UTF-32; the errors of the body.
     package mutating func take(
         _ bytes: UnsafeRawBufferPointer,
         _ body: (_ block: UnsafeRawBufferPointer, _ isCut: Bool) throws -> Void

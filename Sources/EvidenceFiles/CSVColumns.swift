@@ -9,6 +9,13 @@ struct CSVColumns {
     }
 
     private let places: [ReportField: Place]
+    /// The last column of them.
+    private let last: Int
+
+    private init(_ places: [ReportField: Place]) {
+        self.places = places
+        last = places.values.map(\.column).max() ?? 0
+    }
 
     /// The columns of a map that numbers them, from 1; nil for a map with names.
     init?(numbers map: FieldMap) {
@@ -17,7 +24,7 @@ struct CSVColumns {
             guard let number = path.columnNumber else { return nil }
             places[field] = Place(column: number - 1, steps: [])
         }
-        self.places = places
+        self.init(places)
     }
 
     /// Finds the columns by the line of names.
@@ -49,6 +56,7 @@ struct CSVColumns {
             let steps = wholes.isEmpty ? path.steps(after: name(column)) ?? [] : []
             places[field] = Place(column: column, steps: steps)
         }
+        if map == .standard { try Self.refuseNearNames(of: row, map) }
         // A column that is mapped and not there would turn every line into one about nothing.
         let wanted = map == .standard ? [.token] : Array(map.paths.keys)
         if let missing = wanted.first(where: { places[$0] == nil }) {
@@ -61,19 +69,57 @@ struct CSVColumns {
                     + "\(map.paths[missing]?.text ?? ""); it names " + known.joined(separator: ", ")
             )
         }
-        self.places = places
+        self.init(places)
     }
 
-    /// The values of a row. A row without the column has none.
+    /// Refuses a name that differs from one of ours in spaces or capitals alone: without its column a
+    /// report without a time would get that of its sending.
+    private static func refuseNearNames(
+        of row: CSVRow, _ map: FieldMap
+    ) throws(FieldMapRefusal) {
+        let names = map.paths.values.map(\.wholeName)
+        for number in 0..<row.count {
+            let name = row.field(number)
+            let plain = String(decoding: name, as: UTF8.self).lowercased()
+                .trimmingPrefix(while: \.isWhitespace)
+            guard let near = names.first(where: { plain.utf8.starts(with: $0) }), near != name,
+                plain.dropFirst(near.count).allSatisfy(\.isWhitespace)
+            else { continue }
+            let meant = String(decoding: near, as: UTF8.self)
+            throw FieldMapRefusal(
+                description: "the first line writes the column \(meant) with other capitals or "
+                    + "with spaces around it; correct the first line, or name each column")
+        }
+    }
+
+    /// Checks that a row has the columns of a map with numbers. Every row has the width of the first.
     ///
+    /// - Throws: for a number beyond the row.
+    func check(_ row: CSVRow) throws(FieldMapRefusal) {
+        guard row.count <= last else { return }
+        for (field, place) in places where place.column == last {
+            throw FieldMapRefusal(
+                description: "it names column \(last + 1) for \(field.rawValue), and the first row "
+                    + "has \(row.count)")
+        }
+    }
+
+    /// The values of a row, and the number of array elements that the path of the token does not
+    /// enter.
+    ///
+    /// - Precondition: the row has the columns; see `check`.
     /// - Throws: for a cell with JSON that has a key of the path twice.
-    func fields(of row: CSVRow) throws(UnusableReport) -> [ReportField: FieldValue] {
-        var fields: [ReportField: FieldValue] = [:]
-        for (field, place) in places where place.column < row.count {
+    func fields(
+        of row: CSVRow
+    ) throws(UnusableReport) -> (fields: [ReportField: FieldValue], unread: Int) {
+        var (fields, unread): ([ReportField: FieldValue], Int) = ([:], 0)
+        for (field, place) in places {
             let text = row.field(place.column)
             guard place.steps.isEmpty else {
                 do throws(UnreadableField) {
-                    fields[field] = try JSONFields.value(at: place.steps, inText: text)
+                    let found = try JSONFields.value(at: place.steps, inText: text)
+                    fields[field] = found.value
+                    if field == .token { unread = found.beside }
                 } catch {
                     throw .line("the JSON in it has a key twice")
                 }
@@ -81,7 +127,7 @@ struct CSVColumns {
             }
             fields[field] = text.isEmpty ? .empty : .text(text)
         }
-        return fields
+        return (fields, unread)
     }
 }
 

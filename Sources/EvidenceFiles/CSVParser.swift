@@ -2,7 +2,7 @@
 // structure is in doubt, such text can look like a row of its own, and the row like a dead token. So the
 // parser repairs nothing and looks for no place to go on: the first mistake ends the file.
 //
-//   line breaks   CRLF or LF; a CR elsewhere is text; empty lines are passed over
+//   line breaks   CRLF or LF; a CR alone only inside of quotes; empty lines are passed over
 //   quotes        around a whole field, two for one inside; a backslash is text like any other
 //   width         every row has the fields of the first; or each one empty field more at its end
 //   separator     the one of , ; tab | that the line of names has most of outside of quotes
@@ -82,7 +82,7 @@ struct CSVParser {
         case quoted
         /// After a quote inside of a quoted field: its end, or the first of two.
         case afterQuote
-        /// After a CR that follows a quoted field.
+        /// After a CR outside of quotes: before the LF.
         case afterReturn
     }
 
@@ -131,11 +131,13 @@ struct CSVParser {
         case (.afterQuote, UInt8(ascii: "\"")): place = .quoted
         case (_, UInt8(ascii: "\n")): return try end(body)
         case (.afterReturn, _):
-            throw fault("a line break inside of a row; put the field into quotes")
+            throw fault(
+                "a line break inside of a row, CR without LF; end lines with LF, as tr '\\r' '\\n' "
+                    + "makes it, or put the field into quotes")
         case (_, _) where isSeparator(byte):
             separators.append(pending.count)
             place = .fieldStart
-        case (.afterQuote, UInt8(ascii: "\r")): place = .afterReturn
+        case (_, UInt8(ascii: "\r")): place = .afterReturn
         case (.afterQuote, _):
             throw fault("text after the quote that ends a field; a quote inside is written twice")
         // Before the separator is known, the row is only gathered.

@@ -14,8 +14,8 @@ enum FieldValue: Hashable, Sendable {
 
 /// Finds values in one JSON text.
 enum JSONFields {
-    /// The values at the paths that lead somewhere, and the number of elements beside the one that the
-    /// path of the token enters. The text is read once.
+    /// The values at the paths that lead somewhere, and the number of elements of arrays on the path of
+    /// the token that it does not enter. The text is read once.
     ///
     /// - Throws: where the text is no JSON, or has a key of a path twice.
     static func values(
@@ -63,18 +63,20 @@ enum JSONFields {
         return (found, unread)
     }
 
-    /// The value at steps inside of a text that may hold JSON; nil where they lead nowhere.
+    /// The value at steps inside of a text that may hold JSON, nil where they lead nowhere; and the number
+    /// of elements of arrays on the way that they do not enter.
     ///
     /// - Throws: where the text has a key of the steps twice.
     static func value(
         at steps: [JSONPath.Step], inText text: [UInt8]
-    ) throws(UnreadableField) -> FieldValue? {
-        var found: Result<FieldValue?, UnreadableField> = .success(nil)
+    ) throws(UnreadableField) -> (value: FieldValue?, beside: Int) {
+        var found: Result<(FieldValue?, Int), UnreadableField> = .success((nil, 0))
         text.withUnsafeBytes { inner in
             guard isJSON(inner) else { return }
             var (scanner, beside) = (JSONScanner(inner), 0)
             do throws(UnreadableField) {
-                found = .success(try value(steps[...], &scanner, &beside))
+                let value = try value(steps[...], &scanner, &beside)
+                found = .success((value, beside))
             } catch {
                 found = .failure(error)
             }
@@ -98,6 +100,29 @@ enum JSONFields {
         return "it is not one JSON value"
     }
 
+    /// Whether a line is the beginning of an object or array that goes on in the next: it opens more than
+    /// it closes, and ends where more has to follow. Another open line may be one that was cut off.
+    static func goesOn(_ line: UnsafeRawBufferPointer) -> Bool {
+        let (opening, closing, ends) = (Array("{[".utf8), Array("}]".utf8), Array("{[,".utf8))
+        guard let first = line.first, let last = line.last, opening.contains(first),
+            ends.contains(last)
+        else { return false }
+        var (open, isText, isEscaped) = (0, false, false)
+        for byte in line {
+            if isText {
+                if byte == UInt8(ascii: "\""), !isEscaped { isText = false }
+                isEscaped = byte == UInt8(ascii: "\\") && !isEscaped
+            } else if byte == UInt8(ascii: "\"") {
+                (isText, isEscaped) = (true, false)
+            } else if opening.contains(byte) {
+                open += 1
+            } else if closing.contains(byte) {
+                open -= 1
+            }
+        }
+        return open > 0 && !isText
+    }
+
     /// Whether the bytes are one JSON value.
     static func isJSON(_ bytes: UnsafeRawBufferPointer) -> Bool {
         var scanner = JSONScanner(bytes)
@@ -114,12 +139,17 @@ enum JSONFields {
             guard case .key(let key) = step else { return nil }
             return try member(key, rest, &scanner, &beside)
         case UInt8(ascii: "["):
-            guard case .index(let index) = step else { return nil }
+            // A key leads into no element, whatever their number is.
+            guard case .index(let index) = step else {
+                return try element(nil, rest, &scanner, &beside)
+            }
             return try element(index, rest, &scanner, &beside)
         case UInt8(ascii: "\""):
             // A string that holds JSON.
             guard let text = scanner.string() else { throw UnreadableField.notJSON }
-            return try value(at: Array(steps), inText: text)
+            let found = try value(at: Array(steps), inText: text)
+            beside += found.beside
+            return found.value
         default: return nil
         }
     }
@@ -148,7 +178,7 @@ enum JSONFields {
     }
 
     private static func element(
-        _ index: Int, _ rest: ArraySlice<JSONPath.Step>, _ scanner: inout JSONScanner,
+        _ index: Int?, _ rest: ArraySlice<JSONPath.Step>, _ scanner: inout JSONScanner,
         _ beside: inout Int
     ) throws(UnreadableField) -> FieldValue? {
         var found: FieldValue?
@@ -163,7 +193,8 @@ enum JSONFields {
             guard scanner.skipValue() != nil else { throw .notJSON }
             number += 1
         } while scanner.take(",")
-        if index < number { beside += number - 1 }
+        let isEntered = index.map { $0 < number } ?? false
+        beside += isEntered ? number - 1 : number
         return found
     }
 

@@ -62,7 +62,7 @@ package struct ReportLine: Hashable, Sendable {
     package let bytes: [UInt8]
     /// The report; nil for a line without a token, which is of another kind.
     package let report: Result<ReportedAnswer?, UnusableReport>
-    /// Number of elements beside the one that the path of the token enters by its index.
+    /// Number of elements of arrays on the path of the token that it does not enter.
     package var unread = 0
 }
 
@@ -84,6 +84,8 @@ package struct ReportLines {
     private var columns: CSVColumns?
     /// Number of lines of JSON so far.
     private var line = 0
+    /// Whether a line of JSON came that is not empty.
+    private var isBegun = false
 
     /// Begins before the first byte of a file.
     package init(_ layout: ReportLayout) {
@@ -179,7 +181,8 @@ package struct ReportLines {
             line += 1
             let text = UnsafeRawBufferPointer(rebasing: block[place.text])
             guard !text.isEmpty else { return }
-            if line == 1, ["{", "[", "[{"].contains(String(decoding: text, as: UTF8.self)) {
+            defer { isBegun = true }
+            if !isBegun, JSONFields.goesOn(text) {
                 throw UnreadableFile(
                     description: "its JSON goes over several lines, and one object on each line is "
                         + "read; write it so with: jq -c \(text[0] == UInt8(ascii: "[") ? "'.[]'" : ".")"
@@ -231,13 +234,18 @@ package struct ReportLines {
             columns = try CSVColumns(names: row, layout.map)
             return
         }
+        try columns.check(row)
+        var unread = 0
         let result: Result<ReportedAnswer?, UnusableReport>
         do throws(UnusableReport) {
-            result = .success(try report(columns.fields(of: row)))
+            let found = try columns.fields(of: row)
+            unread = found.unread
+            result = .success(try report(found.fields))
         } catch {
             result = .failure(error)
         }
-        try body(ReportLine(line: row.line, bytes: row.bytes, report: result))
+        try body(
+            ReportLine(line: row.line, bytes: row.bytes, report: result, unread: unread))
     }
 
     // MARK: Fields

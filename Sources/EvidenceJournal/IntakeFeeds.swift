@@ -65,12 +65,14 @@ extension EvidenceJournal {
         }
     }
 
-    /// Whether a person discarded what an intake brought, in part or as a whole.
-    package func isDiscarded(_ intake: String) throws(JournalFailure) -> Bool {
+    /// Number of the feeds that an intake brought, and of those that a person discarded.
+    package func feeds(
+        ofIntake intake: String
+    ) throws(JournalFailure) -> (all: Int, discarded: Int) {
         try perform("looking for intake \(intake)") { db in
-            try Bool.fetchOne(
-                db, sql: "SELECT EXISTS (SELECT * FROM feed WHERE intake = ? AND state = ?)",
-                arguments: [intake, FeedState.discarded.rawValue]) ?? false
+            let states = try String.fetchAll(
+                db, sql: "SELECT state FROM feed WHERE intake = ?", arguments: [intake])
+            return (states.count, states.count { $0 == FeedState.discarded.rawValue })
         }
     }
 

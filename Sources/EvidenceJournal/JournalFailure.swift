@@ -61,10 +61,17 @@ extension StateFolder {
     /// applied. Runs warn about them until a person moves them away.
     package var damagedFiles: [String] {
         get throws(JournalFailure) {
+            try entries.filter {
+                $0.hasPrefix(Self.damagedPrefix) && !$0.hasSuffix("-journal")
+            }
+        }
+    }
+
+    /// The names in the folder, sorted.
+    var entries: [String] {
+        get throws(JournalFailure) {
             do {
-                return try FileManager.default.contentsOfDirectory(atPath: path).filter {
-                    $0.hasPrefix(Self.damagedPrefix) && !$0.hasSuffix("-journal")
-                }.sorted()
+                return try FileManager.default.contentsOfDirectory(atPath: path).sorted()
             } catch {
                 throw JournalFailure(
                     .inputOutput,

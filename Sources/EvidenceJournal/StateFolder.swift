@@ -11,8 +11,6 @@ import Glibc
 package final class StateFolder {
     /// Free bytes on the disk below which no feed is opened, because the feed must fit.
     package static let roomNeeded: UInt64 = 64 << 20
-    /// The beginning of the names of files whose names are taken away at once.
-    static let spoolPrefix = "spool_"
 
     /// The absolute path of the folder, as the settings give it.
     package var path: String { folder.path }
@@ -42,7 +40,6 @@ package final class StateFolder {
         // SQLite takes the name of such a file away at once. A process killed right before that
         // leaves an empty file, which nothing else would ever remove.
         folder.removeFiles(beginningWith: "etilqs_")
-        folder.removeFiles(beginningWith: Self.spoolPrefix)
     }
 
     /// Visits the folder of a sender that may be alive, to read the held feeds in it, which its owner

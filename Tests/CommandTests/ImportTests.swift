@@ -177,6 +177,43 @@ struct ImportTests {
         #expect(try stage.feeds() == 0)
     }
 
+    @Test(
+        "a stop signal ends the reading of gzip that expands to empty lines at once",
+        arguments: ["jsonl", "csv"])
+    func stopsExpansion(_ format: String) throws {
+        let stage = try IntakeStage(.sqlite)
+        let path = stage.folder.file("blank.gz")
+        let gzip = Process()
+        gzip.executableURL = URL(fileURLWithPath: "/bin/sh")
+        // Less than one piece of the file, and minutes of reading.
+        gzip.arguments = [
+            "-c", "head -c 900000000 /dev/zero | tr '\\0' '\\n' | gzip -9 > \"$0\"", path,
+        ]
+        try gzip.run()
+        gzip.waitUntilExit()
+        let run = try stage.start(["import", path, "--format", format])
+        let deadline = ContinuousClock.now + .seconds(20)
+        while !Self.isRead(path, by: run.pid), ContinuousClock.now < deadline { sched_yield() }
+        run.signal(SIGTERM)
+        let result = run.wait()
+        #expect(result.exit == 75, "\(result.error)")
+        #expect(result.error.contains("told to stop while reading"), "\(result.error)")
+    }
+
+    /// Whether a process has read from a file.
+    private static func isRead(_ path: String, by pid: Int32) -> Bool {
+        let files = FileManager.default
+        let names = (try? files.contentsOfDirectory(atPath: "/proc/\(pid)/fd")) ?? []
+        return names.contains { name in
+            guard
+                (try? files.destinationOfSymbolicLink(atPath: "/proc/\(pid)/fd/\(name)")) == path
+            else { return false }
+            let facts = try? String(
+                contentsOfFile: "/proc/\(pid)/fdinfo/\(name)", encoding: .utf8)
+            return facts?.contains("pos:\t0\n") == false
+        }
+    }
+
     @Test("a content that a person discarded is called discarded when it is imported again")
     func discarded() throws {
         let stage = try IntakeStage(.sqlite, floor: 1)

@@ -45,7 +45,7 @@ struct TextLinesTests {
         #expect(found[1].first == "+" && found[5].first == "+" && found[3].first == "x")
     }
 
-    @Test("UTF-16 is refused by its name, with and without its mark")
+    @Test("UTF-16 and UTF-32 are refused by their names, with and without their marks")
     func utf16() throws {
         for text in [
             [0xFF, 0xFE, 0x61, 0], [0xFE, 0xFF, 0, 0x61], [0x61, 0, 0x62, 0], [0, 0x61, 0, 0x62],
@@ -55,6 +55,12 @@ struct TextLinesTests {
             for piece in 1...4 {
                 #expect(throws: ForeignText.self) { try lines(text, piece: piece) }
             }
+        }
+        for text in [
+            [0xFF, 0xFE, 0, 0], [0, 0, 0xFE, 0xFF], [0x61, 0, 0, 0], [0, 0, 0, 0x61],
+        ] as [[UInt8]] {
+            let refusal = #expect(throws: ForeignText.self) { try lines(text, piece: 4) }
+            #expect("\(try #require(refusal))".contains("iconv -f UTF-32"))
         }
         #expect(try lines([0, 0, 0, 0, 10, 0x61], piece: 2).last == "a")
     }

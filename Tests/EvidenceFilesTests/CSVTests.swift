@@ -78,7 +78,7 @@ private struct Oracle {
         guard endedQuoted else {
             while let byte = rest.first, byte != separator, byte != 10 {
                 if rest.elementsEqual([13]) || rest.starts(with: [13, 10]) { break }
-                guard byte != UInt8(ascii: "\"") else { return nil }
+                guard byte != UInt8(ascii: "\""), byte != 13 else { return nil }
                 value.append(rest.removeFirst())
             }
             return value
@@ -115,6 +115,9 @@ struct CSVTests {
             ("token,note\nc9,\"ä\n\"\"b\"\r\rc8,x\n", "line 3, column 6: a line break inside"),
             ("token;note,x\nc9;y,z\n", "line 1, column 1: which of , ; tab |"),
             ("token,note\n\"c9\" ,x\n", "line 2, column 5: text after the quote"),
+            ("token,note\rc9,x\rc8,y\r", "line 1, column 12: a line break inside"),
+            ("token,note\nc9,a\rb", "line 2, column 6: a line break inside"),
+            ("token,note\r\r\nc9,x\r\r\n", "line 1, column 12: a line break inside"),
         ])
     func mistakes(_ text: String, _ place: String) throws {
         for piece in [1, 7, 65_536] {
@@ -141,7 +144,7 @@ struct CSVTests {
             ("token;\"a,b,c\";note\nc9;,,;x\n", "x"), ("token\tnote\nc9\ta;b,c|d\n", "a;b,c|d"),
             ("token|note\nc9|;\n", ";"), ("note,token\n\"a,\n\"\"b\",c9\n", "a,\n\"b"),
             ("token,note\r\n\r\nc9,a\\\r\n", "a\\"), ("token,note\nc9,\"a\\\"\n", "a\\"),
-            ("token,note\nc9,a\rb", "a\rb"), ("\u{FEFF}token,note\nc9,x\r", "x"),
+            ("token,note\nc9,\"a\rb\"", "a\rb"), ("\u{FEFF}token,note\nc9,x\r", "x"),
         ])
     func separators(_ text: String, _ note: String) throws {
         for piece in [1, 5, 65_536] {

@@ -149,6 +149,7 @@ struct ReportLinesTests {
         #expect(try read("\u{FEFF}c9\n", numbered)[0].report.get()?.token == Array("c9".utf8))
         for (text, cause) in [
             ("token=1,time=when", "mixes"), ("token=token,status=st", "column st"),
+            ("token=1,status=2,time=9", "names column 9 for time, and the first row has 2"),
         ] {
             let layout = ReportLayout(format: .csv, map: try map(text))
             let refusal = #expect(throws: FieldMapRefusal.self) {
@@ -165,6 +166,21 @@ struct ReportLinesTests {
         #expect("\(try #require(refusal))".contains("names id, token"))
     }
 
+    @Test(
+        "refuses a column whose name is one of ours but for spaces and capitals",
+        arguments: [" timestamp_ms", "TIMESTAMP_MS", "Timestamp_ms ", "\u{A0}timestamp_ms"])
+    func nearName(_ name: String) throws {
+        // Without its column the report would get the time of sending, which is later.
+        let text = "device_token,status,\(name),sent_at\nc9,410,1,2\n"
+        let refusal = #expect(throws: FieldMapRefusal.self) {
+            try read(text, ReportLayout(format: .csv))
+        }
+        #expect("\(try #require(refusal))".contains("the column timestamp_ms with other capitals"))
+        let mapped = try map("token=device_token,time=\(name)")
+        guard name == name.trimmingCharacters(in: .whitespaces) else { return }
+        #expect(try read(text, ReportLayout(format: .csv, map: mapped)).count == 1)
+    }
+
     @Test("cuts a line without end at 1 MiB and finds the lines after it")
     func endlessLine() throws {
         let layout = ReportLayout(format: .jsonl, map: try map("token=.device"))
@@ -178,14 +194,25 @@ struct ReportLinesTests {
         #expect(lines[1].line == 2)
     }
 
-    @Test("counts the elements beside the one that the path of the token enters")
-    func unread() throws {
-        let layout = ReportLayout(
-            format: .jsonl, map: try map("token=.events[0].token,time=.at[0]"))
-        let lines = try read(
-            "{\"events\":[{\"token\":\"c9\"},{\"token\":\"c8\"},{}],\"at\":[1,2]}\n{\"events\":[]}\n",
-            layout)
-        #expect(lines.map(\.unread) == [2, 0])
+    @Test(
+        "counts the elements of arrays that the path of the token does not enter",
+        arguments: [
+            ("token=.e[0].t,time=.at[0]", #"{"e":[{"t":"c9"},{"t":"c8"},{}],"at":[1,2]}"#, 2),
+            ("token=.e[0].t", #"{"e":[]}"#, 0), ("token=.e[1].t", #"{"e":[{"t":"c9"}]}"#, 1),
+            ("token=.m.e[0].t", #"{"m":"{\"e\":[{\"t\":\"c9\"},{},{}]}"}"#, 2),
+            ("token=.t", #"[{"t":"c9"},{"t":"c8"}]"#, 2), ("token=.e.t", #"{"e":[{"t":"c9"}]}"#, 1),
+            ("token=.t", #""[{\"t\":\"c9\"}]""#, 1), ("token=.e.t", #"{"e":{"t":"c9"}}"#, 0),
+        ])
+    func unread(_ paths: String, _ line: String, _ count: Int) throws {
+        let layout = ReportLayout(format: .jsonl, map: try map(paths))
+        #expect(try read(line + "\n", layout).map(\.unread) == [count])
+    }
+
+    @Test("counts such elements in a column that holds JSON too")
+    func unreadInColumn() throws {
+        let layout = ReportLayout(format: .csv, map: try map("token=m.e[0].t"))
+        let text = "m\n\"{\"\"e\"\":[{\"\"t\"\":\"\"c9\"\"},{},{}]}\"\n"
+        #expect(try read(text, layout).map(\.unread) == [2])
     }
 
     @Test(
@@ -193,6 +220,9 @@ struct ReportLinesTests {
         arguments: [
             ("{\n  \"device\": \"c9\"\n}\n", "jq -c ."),
             ("[\n{\"device\":\"c9\"}\n]\n", "jq -c '.[]'"),
+            ("\n{\n\"device\":\"c9\"}\n", "jq -c ."),
+            ("{ \"events\": [\n{\"device\":\"c9\"}\n]}\n", "jq -c ."),
+            ("{\"a\":\"}\\\"]\",\n\"device\":\"c9\"}\n", "jq -c ."),
         ])
     func otherForms(_ text: String, _ cure: String) throws {
         let layout = ReportLayout(format: .jsonl, map: try map("token=.device"))

@@ -151,6 +151,23 @@ struct EvidenceJournalTests {
         }
     }
 
+    @Test("the journal tells how many of the feeds of one intake were discarded")
+    func discardedOfIntake() throws {
+        let journal = try EvidenceJournal(in: StateFolder(state))
+        let intake = OpenIntake(name: "intake", run: "run")
+        for name in ["intake", "intake", "other"] {
+            _ = try journal.beginFeed(
+                run: "run", partition: .noApp, source: "file", kind: .unusable, intake: name,
+                at: noon)
+        }
+        let feeds = try journal.confirmIntake(intake, at: noon)
+        let before = try journal.feeds(ofIntake: "intake")
+        #expect(before.all == 2 && before.discarded == 0)
+        try journal.close(feeds[0], as: .discarded, at: noon)
+        let after = try journal.feeds(ofIntake: "intake")
+        #expect(after.all == 2 && after.discarded == 1)
+    }
+
     @Test("the journal keeps a feed that waited for months for 30 days after it is applied")
     func purgeAfterWaiting() throws {
         let journal = try EvidenceJournal(in: StateFolder(state))

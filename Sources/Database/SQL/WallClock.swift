@@ -170,10 +170,12 @@ extension EpochMilliseconds {
     /// `+02:00` or `UTC`, also after a space. Nil for any other text.
     package init?(iso8601 text: String) {
         var time = text.replacing(",", with: ".", maxReplacements: 1)
-        if time.utf8.count == 10 { time += " 00:00" }
         for zone in [" UTC", " GMT"] where time.hasSuffix(zone) {
             time = time.dropLast(zone.count) + "Z"
         }
+        // A date alone, perhaps in UTC.
+        if time.utf8.count == 10 { time += " 00:00" }
+        if time.utf8.count == 11, time.hasSuffix("Z") { time = time.dropLast() + " 00:00Z" }
         // The hours of a zone follow a sign behind the date.
         if let sign = time.dropFirst(16).lastIndex(where: { $0 == "+" || $0 == "-" }) {
             let digits = time[time.index(after: sign)...]

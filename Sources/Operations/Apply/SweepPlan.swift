@@ -124,6 +124,12 @@ package struct SweepPlan: Sendable {
         }
     }
 
+    /// Whether that file is a feedback list, which its gateway has forgotten.
+    var isList: Bool {
+        if case .file = work { return true }
+        return false
+    }
+
     /// What is done with that file, for messages.
     var doing: String {
         if case .reports = work { return "importing" }

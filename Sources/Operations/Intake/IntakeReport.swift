@@ -11,8 +11,10 @@ package struct IntakeReport: Codable, Hashable, Sendable {
     package var known: Bool?
     /// Whether a person discarded that content then; absent otherwise.
     package var discarded: Bool?
+    /// Whether a person discarded only some of its feeds; absent otherwise.
+    package var discardedInPart: Bool?
 
-    private enum CodingKeys: CodingKey { case waiting, known, discarded }
+    private enum CodingKeys: CodingKey { case waiting, known, discarded, discardedInPart }
 
     /// Makes the report of some reports.
     package init(_ counts: ReportCounts = ReportCounts()) { self.counts = counts }
@@ -24,6 +26,7 @@ package struct IntakeReport: Codable, Hashable, Sendable {
         waiting = try object.decodeIfPresent(Int.self, forKey: .waiting)
         known = try object.decodeIfPresent(Bool.self, forKey: .known)
         discarded = try object.decodeIfPresent(Bool.self, forKey: .discarded)
+        discardedInPart = try object.decodeIfPresent(Bool.self, forKey: .discardedInPart)
     }
 
     /// Writes one object with the fields of the counts.
@@ -33,13 +36,15 @@ package struct IntakeReport: Codable, Hashable, Sendable {
         try object.encodeIfPresent(waiting, forKey: .waiting)
         try object.encodeIfPresent(known, forKey: .known)
         try object.encodeIfPresent(discarded, forKey: .discarded)
+        try object.encodeIfPresent(discardedInPart, forKey: .discardedInPart)
     }
 
     /// What became of a known content, for people.
     var knownWords: String {
-        discarded == true
-            ? "the same content was imported before and discarded"
-            : "the same content was imported before"
+        var words = "the same content was imported before"
+        if discarded == true { words += " and discarded" }
+        if discardedInPart == true { words += " in part" }
+        return words
     }
 
     /// The counts as text for people.

@@ -202,7 +202,11 @@ struct ReportIntake {
         try journal.dropIntake(intake)
         var report = IntakeReport()
         report.known = true
-        report.discarded = try journal.isDiscarded(intake.name) ? true : nil
+        let feeds = try journal.feeds(ofIntake: intake.name)
+        if feeds.discarded > 0 {
+            report.discarded = true
+            report.discardedInPart = feeds.discarded < feeds.all ? true : nil
+        }
         context.log.notice(
             """
             \(source.name): \(report.knownWords), so nothing of it is taken; --again takes it once more
@@ -230,18 +234,17 @@ struct ReportIntake {
         try digest.update(Array("\(file.partition) \(file.layout.canonical)\n".utf8))
         var reader = ReportLines(file.layout)
         var (shown, consumed, unread) = (0, 0, 0)
-        let content = { (bytes: UnsafeRawBufferPointer) in try digest.update(bytes) }
+        let content = { (bytes: UnsafeRawBufferPointer) in
+            // A small file may expand to a large one, of few lines or none.
+            if context.interrupt.isTripped { throw source.stopped }
+            try digest.update(bytes)
+        }
         let add = { (line: ReportLine, capture: inout ReportCapture) throws in
             try capture.add(
                 line.report, about: file.partition, text: line.bytes, place: "line \(line.line)")
             unread += line.unread
             if capture.counts.reports - shown >= Self.linesPerSign {
                 shown = capture.counts.reports
-                // A small file may expand to a large one.
-                if context.interrupt.isTripped {
-                    throw source.failure(
-                        "told to stop while reading; nothing of it counts", .pending)
-                }
                 context.progress.show("importing (lines)", shown, of: nil)
             }
         }
@@ -270,9 +273,8 @@ struct ReportIntake {
         if unread > 0 {
             context.log.warning(
                 """
-                \(source.name): the path of the token enters one element of an array, and \
-                \(unread.counting("element")) beside it were not read; write each on a line of its own, \
-                for example with jq -c '.[]'
+                \(source.name): elements of arrays that the path of the token does not enter, and that were not \
+                read: \(unread); write each on a line of its own, for example with jq -c '.[]'
                 """)
         }
         return try digest.hex()

@@ -14,6 +14,8 @@ package final class GivenSource {
     package let name: String
     /// Number of bytes of a regular file, compressed or not; nil for a pipe.
     let length: Int?
+    /// The size and the time of the last change of a file of others, as they were at the beginning.
+    private let version: FileVersion?
 
     private let descriptor: Int32
     /// What is done with it, such as `importing`, for messages.
@@ -38,7 +40,9 @@ package final class GivenSource {
         let cause = errno
         var facts = stat()
         let isKnown = descriptor >= 0 && fstat(descriptor, &facts) == 0
-        length = isKnown && facts.st_mode & S_IFMT == S_IFREG ? Int(facts.st_size) : nil
+        let isFile = isKnown && facts.st_mode & S_IFMT == S_IFREG
+        length = isFile ? Int(facts.st_size) : nil
+        version = isFile ? FileVersion(facts) : nil
         guard descriptor >= 0 else { throw failure(Self.words(cause) + "; check the path") }
         guard !isKnown || facts.st_mode & S_IFMT != S_IFDIR else {
             throw failure("it is a directory; name a file")
@@ -48,18 +52,16 @@ package final class GivenSource {
     private init(_ source: GivenSource, spooledTo spool: SpoolFile) {
         (doing, stage, interrupt) = (source.doing, source.stage, source.interrupt)
         (name, length, self.spool) = (source.name, spool.count, spool)
-        descriptor = spool.descriptor
+        (descriptor, version) = (spool.descriptor, nil)
     }
 
     deinit { if descriptor > STDIN_FILENO, spool == nil { close(descriptor) } }
 
-    /// The same bytes, so that reading them needs no wait for another process. A pipe is read to its
-    /// end into a file of the state folder that has no name. No lock is needed for that.
+    /// Reads a pipe to its end into a file, so that reading the bytes again needs no wait for another
+    /// process.
     ///
     /// - Throws: as `next`, and failures of the state folder, also where the disk has no room.
-    package func settled(in state: String) throws -> GivenSource {
-        guard length == nil else { return self }
-        let spool = try SpoolFile(in: state)
+    func spooled(to spool: SpoolFile) throws -> GivenSource {
         while try next({ try spool.append($0) }) {}
         try spool.rewind()
         return GivenSource(self, spooledTo: spool)
@@ -68,11 +70,14 @@ package final class GivenSource {
     /// Passes the next bytes to a body; false at the end. A slow source gets each piece answered as it
     /// comes.
     ///
-    /// - Throws: usage, where it cannot be read; exit 75 after a stop signal, exit 65 for text of another
-    ///   encoding; the errors of `body`.
+    /// - Throws: usage, where it cannot be read or changed meanwhile; exit 75 after a stop signal, exit 65
+    ///   for text of another encoding; the errors of `body`.
     package func next(_ body: (UnsafeRawBufferPointer) throws -> Void) throws -> Bool {
         let count = try fill()
-        guard count > 0 else { return false }
+        guard count > 0 else {
+            try ensureUnchanged()
+            return false
+        }
         try telling { try buffer[..<count].withUnsafeBytes(body) }
         return true
     }
@@ -145,8 +150,7 @@ package final class GivenSource {
         while filled < Self.size {
             let deadline = filled > 0 ? Deadline.now : .never
             switch Poll.wait(descriptor, for: .reading, deadline: deadline, interrupt: interrupt) {
-            case .interrupted:
-                throw failure("told to stop while reading; nothing of it counts", .pending)
+            case .interrupted: throw stopped
             case .timedOut: return filled
             case .failed(let cause): throw failure(Self.words(cause))
             case .ready: break
@@ -163,6 +167,22 @@ package final class GivenSource {
         return filled
     }
 
+    /// A log that is cut off or written while it is read gives bytes of two times.
+    private func ensureUnchanged() throws(RunFailure) {
+        var facts = stat()
+        guard let version, fstat(descriptor, &facts) == 0, FileVersion(facts) != version else {
+            return
+        }
+        throw failure(
+            "the file changed while it was read; nothing of it counts; read a file that nobody writes, "
+                + "such as a copy")
+    }
+
+    /// The failure after a stop signal.
+    var stopped: RunFailure {
+        failure("told to stop while reading; nothing of it counts", .pending)
+    }
+
     private static func words(_ cause: Int32) -> String {
         String(cString: strerror(cause)).lowercased()
     }
@@ -170,5 +190,17 @@ package final class GivenSource {
     /// A failure about this source.
     func failure(_ cause: String, _ exit: ExitStatus = .usage) -> RunFailure {
         RunFailure(exit, stage, "\(doing) \(name): \(cause)")
+    }
+}
+
+/// What changes with the content of a file.
+private struct FileVersion: Equatable {
+    private let size: Int
+    private let seconds: Int
+    private let nanoseconds: Int
+
+    init(_ facts: stat) {
+        size = Int(facts.st_size)
+        (seconds, nanoseconds) = (facts.st_mtim.tv_sec, facts.st_mtim.tv_nsec)
     }
 }

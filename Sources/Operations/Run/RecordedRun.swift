@@ -11,6 +11,7 @@
 import APNsProtocol
 import Database
 import EvidenceJournal
+import SecureTransport
 import TokenHygiene
 import TokenTable
 
@@ -102,21 +103,24 @@ extension RecordedRun {
 extension TokenTable {
     /// Runs a body under the lease on the token table. The lease is renewed meanwhile and given back
     /// at the end, however the body ends. This run must hold the lock of the state folder. Passing
-    /// the lease to the store fences the body's writes.
+    /// the lease to the store fences the body's writes. A lease that another run holds is waited for
+    /// until the deadline.
     ///
     /// - Throws: exit 4 when another run holds the lease, any failure of the database while the lease
     ///   is taken, and the errors of the body.
     func underLease<Value>(
         run: String, kind: String, in folder: StateFolder, _ context: RunContext,
-        _ body: (Lease) throws -> Value
+        until deadline: Deadline = .now, _ body: (Lease) throws -> Value
     ) throws -> Value {
         let applicant = LeaseApplicant(
             kind: kind, run: run, home: try folder.identity(), host: context.host)
         let lease: Lease
         do {
-            switch try takeLease(applicant) {
-            case .taken(let taken): lease = taken
-            case .held(let holder): throw RunFailure(heldBy: holder)
+            lease = try context.interrupt.whileLocked(until: deadline) {
+                switch try takeLease(applicant) {
+                case .taken(let taken): return taken
+                case .held(let holder): throw RunFailure(heldBy: holder)
+                }
             }
         } catch {
             throw RunFailure.wrapping(error, at: .store)

@@ -28,12 +28,14 @@ package struct Sweep: RecordedRun {
     var outcome: RunOutcome<SweepReport>
     /// Whether every gateway and pending feed was processed.
     private var isWhole = false
+    private let pipe: PipedInput
 
     private init(_ plan: SweepPlan, _ context: RunContext) {
         self.plan = plan
         self.context = context
         self.plan.pacing = plan.pacing.began(plan.work.kind, context)
         started = context.now()
+        pipe = PipedInput(plan.givenPath)
         outcome = RunOutcome(
             report: SweepReport(
                 run: run, kind: plan.work.kind, dryRun: plan.dryRun, started: started))
@@ -43,7 +45,11 @@ package struct Sweep: RecordedRun {
     /// Reads all gateways of the plan and applies their feeds.
     package static func run(_ plan: SweepPlan, _ context: RunContext) -> RunOutcome<SweepReport> {
         var sweep = Sweep(plan, context)
-        return sweep.perform()
+        let outcome = sweep.perform()
+        if !plan.isTrial, let kept = sweep.pipe.kept(outcome.exit, isList: plan.isList) {
+            context.log.warning("\(kept)")
+        }
+        return outcome
     }
 
     var kind: String { plan.work.kind }
@@ -53,15 +59,32 @@ package struct Sweep: RecordedRun {
     func openJournal() throws -> OpenedJournal {
         // A folder that the run may not use is told before anything is read into it.
         if plan.givenPath != nil { try StateFolder.examine(plan.state) }
-        // A pipe may take its time, and must not keep other runs from their work meanwhile.
-        let given = try plan.givenPath.map { path in
-            try GivenSource(path, doing: plan.doing, at: .read, context.interrupt)
-                .settled(in: plan.state)
+        let given = try plan.givenPath.flatMap { path in
+            try pipe.settle(
+                GivenSource(path, doing: plan.doing, at: .read, context.interrupt),
+                in: plan.state, unless: refusalOfPipe)
         }
-        let folder = try StateFolder(plan.state)
+        let folder = try context.interrupt.whileLocked(until: pipe.deadline) {
+            try StateFolder(plan.state)
+        }
         let trial = try TrialFolder(for: plan, in: folder)
         let journal = try EvidenceJournal(in: trial?.folder ?? folder)
         return OpenedJournal(folder: folder, journal: journal, trial: trial, given: given)
+    }
+
+    /// Why the database would not let this run take what a pipe has, asked before its first byte is read.
+    ///
+    /// - Throws: failures of the state folder and the journal.
+    private func refusalOfPipe() throws -> RunFailure? {
+        let folder = try StateFolder(plan.state)
+        _ = try EvidenceJournal(in: folder)
+        do {
+            let (store, _) = try openStore()
+            if !plan.dryRun { try store.respectLease(in: folder) }
+            return nil
+        } catch {
+            return .wrapping(error, at: .store)
+        }
     }
 
     /// Makes the exit code nonzero while evidence waits, whatever prevented its application: a stop
@@ -69,6 +92,13 @@ package struct Sweep: RecordedRun {
     mutating func noteWaiting(in journal: EvidenceJournal) throws {
         // A mistake in what was typed has changed nothing, so what waits has no part in the answer.
         guard !plan.isTrial, outcome.exit != .usage else { return }
+        for name in try journal.folder.keptSpools {
+            context.log.warning(
+                """
+                \(journal.folder.file(name)) has bytes of a pipe that no run has taken; name it to pushsweep replay \
+                or import, as the pipe was named, which removes it then
+                """)
+        }
         if context.interrupt.isTripped, outcome.exit == .done, !isWhole {
             outcome.fail(.stopped)
         }
@@ -94,9 +124,10 @@ package struct Sweep: RecordedRun {
         let left = try journal.feeds(.pending)
         let store: TokenTable
         do {
-            store = try openStore()
-            // A mistake in the limits has to show before evidence is taken from anywhere.
-            if !plan.dryRun { try store.session.ensureThrottleIsWatched() }
+            if let refusal = pipe.refusal { throw refusal }
+            let findings: [StoreFinding]
+            (store, findings) = try openStore()
+            logFindings(findings)
         } catch {
             return outcome.fail(storeUnusable(error, pending: left.count))
         }
@@ -105,7 +136,7 @@ package struct Sweep: RecordedRun {
             return try applyAndExpire(opened, store, nil)
         }
         try store.underLease(
-            run: run, kind: plan.work.kind, in: journal.folder, context
+            run: run, kind: plan.work.kind, in: journal.folder, context, until: pipe.deadline
         ) { lease in
             try applyAndExpire(opened, store, lease)
             noteEnd(in: store)
@@ -179,6 +210,7 @@ package struct Sweep: RecordedRun {
             guard let source = opened.given else { return true }
             let feed = try FeedFile(source: source, partition: partition)
                 .capture(in: journal, run: run, context)
+            if !plan.isTrial { pipe.noteTaken(in: opened.folder) }
             try apply(journal.feed(feed), with: applier, resumed: false)
             if !plan.dryRun, (try? journal.feed(feed))?.state == .pending {
                 context.log.warning(
@@ -192,6 +224,7 @@ package struct Sweep: RecordedRun {
         case .reports(let file):
             guard let source = opened.given else { return true }
             let taken = try reportIntake(journal, applier.store).take(file, source)
+            if !plan.isTrial { pipe.noteTaken(in: opened.folder) }
             outcome.report.add(taken.report)
             for feed in taken.feeds
             where try apply(journal.feed(feed), with: applier, resumed: false) { return false }
@@ -321,15 +354,16 @@ package struct Sweep: RecordedRun {
         }
     }
 
-    private func openStore() throws -> TokenTable {
+    private func openStore() throws -> (TokenTable, [StoreFinding]) {
         let store = try TokenTable(
             plan.store.used(for: plan.dryRun ? .decisions : .changes).told(by: context),
             pacing: plan.pacing)
         let report = try store.preflight(
             plan.dryRun ? .read : .apply(plan.policy),
             partitions: Array(plan.partitions.values))
-        logFindings(report.findings)
-        return store
+        // A mistake in the limits has to show before evidence is taken from anywhere.
+        if !plan.dryRun { try store.session.ensureThrottleIsWatched() }
+        return (store, report.findings)
     }
 
     /// When evidence waits, an unreachable database means "continue later", not "nothing read".

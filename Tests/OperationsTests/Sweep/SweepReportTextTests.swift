@@ -1,4 +1,5 @@
 import APNsProtocol
+import Foundation
 import Testing
 import TokenHygiene
 
@@ -41,6 +42,18 @@ struct SweepReportTextTests {
         #expect(text.contains("39 bytes, 1 tuple: 2 applied"))
         #expect(text.contains("quarantined after the last whole tuple: 1 byte\n"))
         #expect(text.contains("1 row marked for long enough") && text.contains("sweep: 1 tuple,"))
+    }
+
+    @Test("a content that was imported before is called discarded in part where some of it is not")
+    func discardedInPart() throws {
+        var intake = IntakeReport()
+        intake.discarded = true
+        #expect(intake.knownWords.hasSuffix("imported before and discarded"))
+        intake.discardedInPart = true
+        #expect(intake.knownWords.hasSuffix("imported before and discarded in part"))
+        let read = try JSONDecoder().decode(
+            IntakeReport.self, from: JSONEncoder().encode(intake))
+        #expect(read == intake)
     }
 
     @Test("the report does not call a gateway refused that was never asked")

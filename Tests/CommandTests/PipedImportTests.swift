@@ -1,0 +1,122 @@
+import APNsProtocol
+import Database
+import Foundation
+import TestSupport
+import Testing
+import TokenHygiene
+
+@Suite("Pipes that a run reads")
+struct PipedImportTests {
+    /// A pipe with a name, and both of its ends.
+    private static func pipe(_ stage: IntakeStage) throws -> (path: String, ends: FileHandle) {
+        let path = stage.folder.file("pipe")
+        guard mkfifo(path, 0o600) == 0 else { throw POSIXError(.EIO) }
+        return (path, try #require(FileHandle(forUpdatingAtPath: path)))
+    }
+
+    private static let list = FeedbackTuple.bytes([.dead(0, at: 1_700_000_000)])
+
+    @Test(
+        "a run that is refused leaves every byte in the pipe",
+        arguments: ["lock", "lease", "mapping", "database"], ["replay", "csv"])
+    func refused(_ cause: String, _ form: String) throws {
+        let stage = try IntakeStage(.sqlite)
+        #expect(try stage.run("sweep").exit == 0)
+        let lock = try #require(
+            FileHandle(forUpdatingAtPath: stage.folder.file("state-one") + "/lock"))
+        let exit: Int32
+        switch cause {
+        case "lock":
+            #expect(flock(lock.fileDescriptor, LOCK_EX) == 0)
+            exit = 4
+        case "lease":
+            try stage.database.execute(
+                "UPDATE pushsweep_lease SET owner = 'b:1', expires_at = '2999-01-01 00:00:00.000'")
+            exit = 4
+        case "mapping":
+            try stage.database.execute("ALTER TABLE active_users RENAME device_token TO token")
+            exit = 78
+        default:
+            try stage.database.execute("DROP TABLE active_users")
+            exit = 78
+        }
+        let (path, ends) = try Self.pipe(stage)
+        try ends.write(contentsOf: Data(Self.list))
+        let words =
+            form == "replay" ? ["replay", path] : ["import", path, "--format", form]
+        let result = try stage.start(words).wait()
+        #expect(result.exit == exit, "\(result.error)")
+        #expect(try ends.read(upToCount: Self.list.count) == Data(Self.list))
+        #expect(!result.error.contains("is kept"))
+    }
+
+    @Test(
+        "bytes that were read are kept where the run cannot go on, and the printed command takes them",
+        arguments: [true, false])
+    func kept(_ isList: Bool) throws {
+        let stage = try IntakeStage(.sqlite)
+        try stage.database.register(0..<1, at: 1_600_000_000_000)
+        #expect(try stage.run("sweep").exit == 0)
+        let (path, ends) = try Self.pipe(stage)
+        let rows = Array("device_token,status,timestamp_ms\n\(hex(0)),410,1700000000000\n".utf8)
+        let words = isList ? ["replay", path] : ["import", path, "--format", "csv"]
+        let run = try stage.start(words)
+        try ends.write(contentsOf: Data(isList ? Self.list : rows))
+        let state = stage.folder.file("state-one")
+        let count = isList ? Self.list.count : rows.count
+        let deadline = ContinuousClock.now + .seconds(20)
+        while try Self.spooled(state) != count, ContinuousClock.now < deadline { sched_yield() }
+        // It holds no lock while it waits for the pipe.
+        #expect(try stage.run("sweep").exit == 0)
+        let lock = try #require(FileHandle(forUpdatingAtPath: state + "/lock"))
+        #expect(flock(lock.fileDescriptor, LOCK_EX) == 0)
+        try ends.close()
+        run.signal(SIGTERM)
+        let result = run.wait()
+        #expect([4, 75].contains(result.exit), "\(result.error)")
+        try lock.close()
+        // Each run names what is left.
+        let warned = try stage.run("sweep")
+        #expect(warned.error.contains("has bytes of a pipe that no run has taken"))
+        let told = try #require(result.error.firstMatch(of: /take it with: pushsweep (.*)/)?.1)
+        let command = told.split(separator: " ").map(String.init)
+        #expect(command.first == words[0])
+        let settings = try #require(command.firstIndex(of: "--config"))
+        #expect(try stage.start(Array(command[..<settings])).wait().exit == 0)
+        #expect(try stage.marked == 1)
+        #expect(try Self.spooled(state) == nil)
+        #expect(try !stage.run("sweep").error.contains("bytes of a pipe"))
+    }
+
+    @Test("a pipe waits for its turn where another run came between, and loses nothing")
+    func waitsForTurn() throws {
+        let stage = try IntakeStage(.sqlite)
+        try stage.database.register(0..<1, at: 1_600_000_000_000)
+        #expect(try stage.run("sweep").exit == 0)
+        let (path, ends) = try Self.pipe(stage)
+        let run = try stage.start(["replay", path])
+        try ends.write(contentsOf: Data(Self.list))
+        let state = stage.folder.file("state-one")
+        let deadline = ContinuousClock.now + .seconds(20)
+        while try Self.spooled(state) != Self.list.count, ContinuousClock.now < deadline {
+            sched_yield()
+        }
+        let lock = try #require(FileHandle(forUpdatingAtPath: state + "/lock"))
+        #expect(flock(lock.fileDescriptor, LOCK_EX) == 0)
+        try ends.close()
+        try lock.close()
+        let result = run.wait()
+        #expect(result.exit == 0, "\(result.error)")
+        #expect(try stage.marked == 1)
+        #expect(try Self.spooled(state) == nil)
+    }
+
+    /// The size of the file that holds the bytes of a pipe; nil where there is none.
+    private static func spooled(_ state: String) throws -> Int? {
+        let files = FileManager.default
+        let name = try files.contentsOfDirectory(atPath: state).first { $0.hasPrefix("pipe-") }
+        return try name.map {
+            try #require(files.attributesOfItem(atPath: state + "/" + $0)[.size] as? Int)
+        }
+    }
+}
