@@ -57,7 +57,8 @@ struct QueueExaminationTests {
                     ? "CREATE TRIGGER back BEFORE UPDATE ON push_queue FOR EACH ROW "
                         + "SET NEW.\(column) = OLD.\(column)"
                     : "CREATE TRIGGER back AFTER UPDATE ON push_queue BEGIN UPDATE push_queue "
-                        + "SET \(column) = OLD.\(column) WHERE \(stage.key) = NEW.\(stage.key); END")
+                        + "SET \(column) = OLD.\(column) WHERE \(stage.key) = NEW.\(stage.key); END"
+            )
         }
         try make("payload")
         let store = try stage.database.store()

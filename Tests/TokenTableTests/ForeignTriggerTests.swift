@@ -124,7 +124,8 @@ struct ForeignTriggerTests {
                         left = try database.count("SELECT COUNT(*) FROM active_users")
                         try database.execute(
                             "CREATE TRIGGER told AFTER DELETE ON active_users FOR EACH ROW "
-                                + (engine == .sqlite ? "BEGIN " : "") + "INSERT INTO gone VALUES (1)"
+                                + (engine == .sqlite ? "BEGIN " : "")
+                                + "INSERT INTO gone VALUES (1)"
                                 + (engine == .sqlite ? "; END" : ""))
                     } catch {
                         Issue.record(error)

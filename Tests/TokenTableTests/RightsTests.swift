@@ -252,7 +252,9 @@ struct RightsTests {
             grants.map {
                 $0.replacing("`\(column)`, ", with: "").replacing(", `\(column)`", with: "")
             })
-        let hidden = #expect(throws: StoreFailure.self) { try TokenTable(account.settings).layout() }
+        let hidden = #expect(throws: StoreFailure.self) {
+            try TokenTable(account.settings).layout()
+        }
         #expect(hidden?.code == .permission)
         let grant = "GRANT SELECT (`\(column)`) ON `\(database.name)`.`active_users` TO"
         #expect(hidden?.sentence.contains(grant) == true, "\(hidden as Any)")

@@ -88,7 +88,9 @@ extension Catalog {
             let known = try connection.query(
                 "SELECT name, pk FROM pragma_table_info(?, ?) ORDER BY pk",
                 [.text(key.parent), .text(schema)])
-            let columns = (0..<known.count).map { (name: known[$0, 0].text, place: known[$0, 1].count) }
+            let columns = (0..<known.count).map {
+                (name: known[$0, 0].text, place: known[$0, 1].count)
+            }
             let primary = columns.filter { $0.place != 0 }.map(\.name)
             let other = key.other.contains(nil) ? primary : key.other
             let names = Set(columns.map { $0.name?.lowercased() })

@@ -191,7 +191,8 @@ extension TableMapping {
     /// The columns that decide about a row, each perhaps by its default name. A missing reason decides
     /// nothing.
     package var judgedByDefault: [OptionalColumn] {
-        [app, environment, registeredAt.column] + (living.column == nil ? [invalidatedAt.column] : [])
+        [app, environment, registeredAt.column]
+            + (living.column == nil ? [invalidatedAt.column] : [])
     }
 }
 

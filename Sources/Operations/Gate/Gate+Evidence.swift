@@ -120,15 +120,16 @@ extension Gate {
         let after = context.now().rawValue
         let difference = theirs - (before + (after - before) / 2)
         report.clockDifference = difference
+        let most = RunContext.mostClockDifference
         if abs(difference) > Self.slack + (after - before) / 2 {
             add(
-                .clockDifference, abs(difference) > RunContext.mostClockDifference ? .high : .medium,
+                .clockDifference, abs(difference) > most ? .high : .medium,
                 "\(plan.settings.store.location)",
                 "the clock of the database is \(abs(difference) / 1_000) s "
                     + (difference > 0 ? "ahead of" : "behind") + " this host's",
                 cure: "synchronize both with NTP")
         }
-        guard let clock = try store.registrationClock(slack: RunContext.mostClockDifference), clock.ahead > 0 else {
+        guard let clock = try store.registrationClock(slack: most), clock.ahead > 0 else {
             return
         }
         add(

@@ -160,7 +160,8 @@ struct ChangeWriter {
             }
             throw SQLFailure(
                 kind: .configuration, code: 0,
-                message: "removing a row of \(layout.table) runs the trigger \(trigger.name), made since "
+                message:
+                    "removing a row of \(layout.table) runs the trigger \(trigger.name), made since "
                     + "the run began; nothing of this chunk was removed, drop it or set policy.action to mark"
             )
         }

@@ -35,6 +35,23 @@ struct GivenSourceTests {
         #expect("\(try #require(failure))".contains("the file changed while it was read"))
     }
 
+    @Test("a log that only grows while it is read counts as far as it was read")
+    func grown() throws {
+        let folder = try TemporaryFolder()
+        let path = try folder.write("log", "a\n")
+        let before = [timespec(tv_sec: 1, tv_nsec: 0), timespec(tv_sec: 1, tv_nsec: 0)]
+        #expect(utimensat(AT_FDCWD, path, before, 0) == 0)
+        let source = try source(path)
+        var read: [UInt8] = []
+        #expect(try source.next { read += $0 })
+        let writer = try #require(FileHandle(forWritingAtPath: path))
+        try writer.seekToEnd()
+        try writer.write(contentsOf: Data("b\n".utf8))
+        try writer.close()
+        while try source.next({ read += $0 }) {}
+        #expect(read.starts(with: Array("a\n".utf8)))
+    }
+
     @Test("two pipes of one state folder never share a file, also with one process number")
     func apart() throws {
         let state = try TemporaryFolder().file("state")
