@@ -106,7 +106,7 @@ extension Settings {
             &problems)
         SettingsRules(resolved, labels: labels).check(&problems)
         resolved.readPassword(&problems)
-        resolved.checkHook(&problems)
+        resolved.checkHook(in: surroundings.workingDirectory, &problems)
         guard problems.all.isEmpty else { throw SettingsFailure(problems: problems.all) }
         return resolved.settings(file: file)
     }
@@ -126,14 +126,26 @@ extension SettingsResolver {
     }
 
     /// Refuses a command of `hooks.after-run` whose program others may change. The program is the first
-    /// word of the command where that has a slash; the shell finds any other word itself.
-    func checkHook(_ problems: inout SettingsProblems) {
+    /// word of the command where that has a slash; the shell finds any other word itself. A first word
+    /// that the shell would change before it looks for the program is refused, since it hides the program.
+    func checkHook(in folder: String, _ problems: inout SettingsProblems) {
         let key = "hooks.after-run"
         guard case .text(let command)? = values[key] else { return }
-        let program = command.prefix { !" \t;&|<>()'\"$`".contains($0) }
+        let line = command.drop { $0 == " " || $0 == "\t" }
+        guard !line.isEmpty else { return }
+        let program = line.prefix { !" \t\n;&|<>()".contains($0) }
+        guard program == "[" || !program.isEmpty && !program.contains(where: \.isShellSyntax) else {
+            problems.add(
+                place(key),
+                "\(key) must begin with the name or the path of a program, without quotes, "
+                    + "backslashes, wildcards, variables or brackets; put any other line into a script "
+                    + "and name that")
+            return
+        }
         guard program.contains("/") else { return }
         do {
-            try ChangeRights.check(String(program))
+            let path = program.hasPrefix("/") ? String(program) : "\(folder)/\(program)"
+            try ChangeRights.check(path)
         } catch {
             guard case .changeable(let sentence) = error else { return }
             problems.add(place(key), "\(key) \(program): \(sentence)", kind: .permission)
@@ -160,6 +172,11 @@ extension SettingsResolver {
             problems.add(place("store.password-file"), problem.description, kind: problem.kind)
         }
     }
+}
+
+extension Character {
+    /// Whether the shell takes it for more than a part of a word.
+    fileprivate var isShellSyntax: Bool { "\"'\\*?[]{}$`~=#!".contains(self) }
 }
 
 /// Finds and reads the files of the settings.

@@ -123,6 +123,14 @@ struct AuditTests {
         let held = try Self.report(try stage.run("audit", "--format", "json"))
         #expect(!held.healthy && held.headline.hasPrefix("Not healthy: chat/production: "))
         #expect(held.holds.map(\.state) == ["open"] && held.holds[0].tuples == 30)
+        // Where the journal cannot be copied the hold is told of all the same.
+        let blind = try Self.report(
+            try stage.run(
+                "audit", "--format", "json",
+                environment: ["TMPDIR": try stage.folder.write("no-folder", "")]))
+        #expect(blind.holds.map(\.state) == ["open"] && blind.holds[0].tuples == 30)
+        #expect(blind.gaps.contains { $0.contains("its numbers of today are not known") })
+        #expect(!blind.gaps.contains { $0.hasPrefix("journal in") }, "\(blind.gaps)")
         let list = try stage.run("holds", "list", "--format", "json")
         let hold = try #require((list.json["holds"] as? [[String: Any]])?.first?["hold"] as? String)
         #expect(try stage.run("holds", "discard", hold, "--reason", "wrong list").exit == 0)

@@ -91,6 +91,9 @@ struct HookDocumentTests {
     @Test("another store forgets each dead token, also after a failure, and none that lives again")
     func forget() throws {
         let stage = try SweepStage(.sqlite, dead: 3)
+        // The table names the app otherwise.
+        stage.lines.certificate += "\n    value: c.1"
+        try stage.database.execute("UPDATE active_users SET app_id = 'c.1'")
         let forgotten = stage.folder.file("forgotten")
         let forget = try stage.folder.write(
             "forget-tokens",
@@ -123,5 +126,15 @@ struct HookDocumentTests {
         let lines = try String(contentsOfFile: forgotten, encoding: .utf8).split(separator: "\n")
         #expect(Set(lines.map(String.init)) == Set([0, 2].map { DeviceToken.numbered($0).hex }))
         #expect(lines.count == 2)
+        // The tokens of an app that the settings do not name any more are gone, and stop nothing.
+        try stage.database.execute("UPDATE pushsweep_commit SET app = 'cx1' WHERE number > 0")
+        try FileManager.default.removeItem(atPath: stage.folder.file("place"))
+        let last = try stage.start(["sweep"], environment: environment).wait()
+        #expect(last.exit == 0 && last.error.isEmpty, "\(last.error)")
+        let all = try String(contentsOfFile: forgotten, encoding: .utf8).split(separator: "\n")
+        #expect(all.count == 5)
+        #expect(FileManager.default.fileExists(atPath: stage.folder.file("place")))
+        let left = try FileManager.default.contentsOfDirectory(atPath: stage.folder.path)
+        #expect(!left.contains { $0.hasPrefix("place.") })
     }
 }

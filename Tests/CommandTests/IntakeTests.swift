@@ -262,6 +262,57 @@ struct IntakeTests {
     }
 
     @Test(
+        "a sender that uses up the numbers with the documented rights stops no sender for good",
+        arguments: TestEngine.available.filter { $0 == .mariaDB })
+    func usedUpNumbers(_ engine: TestEngine) throws {
+        let stage = try IntakeStage(engine)
+        let server = try #require(MariaDBServer.fromEnvironment)
+        let admin = try server.connection()
+        let name = "u" + UUID().uuidString.lowercased().filter { $0 != "-" }.prefix(12)
+        try admin.run("CREATE USER '\(name)'@'%' IDENTIFIED BY 'p'")
+        defer { try? admin.run("DROP USER '\(name)'@'%'") }
+        // As the document has it, in its order, for an account with the grant of earlier versions.
+        let table = "`\(stage.database.name)`.`pushsweep_evidence`"
+        try admin.run("GRANT INSERT ON \(table) TO '\(name)'@'%'")
+        let block = try #require(
+            try DocumentBlock.all(of: "docs/evidence.md").first { $0.text.hasPrefix("REVOKE") })
+        for statement in block.text.split(separator: ";") {
+            let words = statement.replacing("push.pushsweep_evidence", with: table)
+                .replacing("'sender'", with: "'\(name)'")
+                .trimmingCharacters(in: .whitespacesAndNewlines)
+            if !words.isEmpty { try admin.run(words) }
+        }
+        func sender() throws -> any SQLConnection {
+            let settings = server.settings(database: stage.database.name, user: name, password: "p")
+            return try TokenTable(settings).connection
+        }
+        let insert = "INSERT INTO pushsweep_evidence (app, device_token) VALUES ('chat', 'ab')"
+        let hostile = try sender()
+        try hostile.run("SET SESSION insert_id = 9223372036854775807")
+        try hostile.run(insert)
+        #expect(throws: SQLFailure.self) { try sender().run(insert) }
+
+        let sweeper = "s" + name.dropFirst()
+        try admin.run("CREATE USER '\(sweeper)'@'%' IDENTIFIED BY 'p'")
+        defer { try? admin.run("DROP USER '\(sweeper)'@'%'") }
+        for grant in try stage.database.store().intakeGrants(user: "\(sweeper)@%") {
+            try admin.run(grant)
+        }
+        let own = server.settings(database: stage.database.name, user: sweeper, password: "p")
+        let intake = EvidenceIntake(try TokenTable(own))
+        #expect(try intake.take(as: "name", run: "run") { _ in ReportCounts() } == 1)
+        try admin.run("REVOKE ALTER ON \(table) FROM '\(sweeper)'@'%'")
+        let refusal = #expect(throws: StoreFailure.self) {
+            try EvidenceIntake(TokenTable(own)).renumber()
+        }
+        #expect(refusal?.code == .permission)
+        #expect(refusal?.sentence.contains("GRANT ALTER ON \(table) TO '\(sweeper)'@'%'") == true)
+        try admin.run("GRANT ALTER ON \(table) TO '\(sweeper)'@'%'")
+        #expect(try EvidenceIntake(TokenTable(own)).renumber())
+        try sender().run(insert)
+    }
+
+    @Test(
         "a row whose transaction commits after rows with higher numbers is taken all the same",
         arguments: TestEngine.available.filter { $0 == .mariaDB })
     func outOfOrder(_ engine: TestEngine) throws {

@@ -89,6 +89,94 @@ struct SettingsRightsTests {
         _ = try fixture.load("hooks: {after-run: '\(hook)'}")
     }
 
+    /// Ways to a good program that others may turn elsewhere: each gives the name to use.
+    private static let ways = ["two links", "a link beside", "a link of a stranger"]
+
+    private func way(_ kind: String, to target: String, in folder: String) throws -> String {
+        let shared = folder + "/shared"
+        #expect(mkdir(shared, 0o755) == 0)
+        #expect(symlink(target, shared + "/link") == 0)
+        #expect(chmod(shared, kind == "a link of a stranger" ? 0o1777 : 0o777) == 0)
+        switch kind {
+        case "two links":
+            #expect(symlink(shared + "/link", folder + "/first") == 0)
+            return folder + "/first"
+        case "a link beside":
+            #expect(symlink("shared/../shared/link", folder + "/first") == 0)
+            return folder + "/first"
+        default:
+            #expect(lchown(shared + "/link", 65_534, 65_534) == 0)
+            return shared + "/link"
+        }
+    }
+
+    @Test(
+        "a settings file and a command are refused where a link on the way to it can be exchanged",
+        .enabled(if: geteuid() == 0, "giving links to others takes root"), arguments: ways)
+    func chain(_ kind: String) throws {
+        let settings = try fixture.write("", to: "s.yaml")
+        let other = try SettingsFixture()
+        let failure = try #require(refusal(of: way(kind, to: settings, in: other.folder)))
+        #expect(failure.kind == .permission)
+        #expect(failure.description.contains("\(other.folder)/shared"), "\(failure)")
+        let hook = try fixture.write("#!/bin/sh\n", to: "hook", mode: 0o755)
+        let third = try SettingsFixture()
+        let name = try way(kind, to: hook, in: third.folder)
+        let refused = #expect(throws: SettingsFailure.self) {
+            try fixture.load("hooks: {after-run: '\(name) x'}")
+        }
+        #expect(refused?.kind == .permission)
+    }
+
+    @Test("a link of this user in a folder with the sticky bit is taken")
+    func ownLink() throws {
+        let target = try fixture.write("", to: "s.yaml")
+        let other = try SettingsFixture()
+        #expect(symlink(target, other.folder + "/link.yaml") == 0)
+        #expect(chmod(other.folder, 0o1777) == 0)
+        #expect(refusal(of: other.folder + "/link.yaml") == nil)
+    }
+
+    @Test("a relative command is looked for in the folder of the run")
+    func relativeHook() throws {
+        let hook = try fixture.write("#!/bin/sh\n", to: "hook", mode: 0o777)
+        let failure = #expect(throws: SettingsFailure.self) {
+            try Settings.load(
+                text: "hooks: {after-run: ./hook}", file: nil, environment: [:],
+                surroundings: Settings.Surroundings(
+                    homeDirectory: "/", isRoot: false, workingDirectory: fixture.folder))
+        }
+        #expect(failure?.description.contains("chmod go-w '\(hook)'") == true)
+    }
+
+    @Test("white space before a command hides nothing")
+    func blankBeforeHook() throws {
+        let hook = try fixture.write("#!/bin/sh\n", to: "hook", mode: 0o777)
+        let failure = #expect(throws: SettingsFailure.self) {
+            try fixture.load("hooks: {after-run: '  \(hook)'}")
+        }
+        #expect(failure?.kind == .permission)
+    }
+
+    @Test(
+        "a command whose first word the shell would change is refused: it hides the program",
+        arguments: [
+            #""/bin/true" x"#, #"\/bin/true"#, "/bin/tru*", "/bin/tru?", "$HOME/x", "/bin/{true,}",
+            "A=1 /bin/true", "`x`", "~/x", "(/bin/true)", "{ /bin/true; }", "! /bin/true", "> x",
+        ])
+    func hidden(_ command: String) throws {
+        let failure = #expect(throws: SettingsFailure.self) {
+            try fixture.load("hooks: {after-run: '\(command)'}")
+        }
+        #expect(failure?.kind == .configuration)
+        #expect(failure?.description.contains("must begin with the name or the path") == true)
+    }
+
+    @Test("the shell's own test is a command name")
+    func bracket() throws {
+        _ = try fixture.load("hooks: {after-run: '[ $PUSHSWEEP_EXIT = 0 ] || true'}")
+    }
+
     @Test("an ignore file that others may write is refused")
     func ignoreFile() throws {
         let path = try fixture.write("", to: "ignore.yaml", mode: 0o666)

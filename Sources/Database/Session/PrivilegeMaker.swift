@@ -70,6 +70,13 @@ package struct PrivilegeMaker {
         deleting(from: TableName(name: own.name), own.primaryKey[0])
     }
 
+    /// The right to give a side table its numbers back. No statement without an effect proves it.
+    package func numbering(_ own: PushsweepTable) -> Privilege {
+        Privilege(
+            purpose: "number anew the rows of", privileges: "ALTER",
+            table: sql(TableName(name: own.name)), probe: "")
+    }
+
     /// The rights on a side table.
     package func sideTable(_ own: PushsweepTable, _ access: SideTableAccess) -> Privilege {
         let name = sql(TableName(name: own.name))

@@ -45,7 +45,7 @@ extension Audit {
 
     private mutating func examine(_ journal: EvidenceJournal) throws {
         let holds = try Holds.holds(in: journal)
-        let today = holds.isEmpty ? [:] : try entries(of: journal)
+        let (today, fault) = holds.isEmpty ? ([:], nil) : entries(of: journal)
         for hold in holds {
             var entry = AuditedHold(
                 app: hold.partition.app, environment: hold.partition.environment,
@@ -54,7 +54,7 @@ extension Audit {
             let now = today[hold.id]
             (entry.candidates, entry.living) = (now?.candidates, now?.living)
             entry.judgement = now?.judgement
-            if let gap = now?.gap { report.gaps.append("hold \(hold.id): \(gap)") }
+            if let gap = now?.gap ?? fault { report.gaps.append("hold \(hold.id): \(gap)") }
             report.holds.append(entry)
         }
         for found in try journal.quarantinedFeeds() {
@@ -66,15 +66,27 @@ extension Audit {
         }
     }
 
-    /// The holds of a journal with their numbers of today, by name. They are taken from a copy, since
-    /// the tokens of a hold are sorted in its folder.
-    private func entries(of journal: EvidenceJournal) throws -> [String: HoldEntry] {
-        let copy = try TemporaryState()
-        defer { withExtendedLifetime(copy) {} }
-        try journal.copy(into: copy.path)
-        let holds = try Holds.holds(in: EvidenceJournal(in: StateFolder(copy.path)))
-        let entries = holds.map { ($0.id, HoldEntry($0, settings, context)) }
-        return Dictionary(entries, uniquingKeysWith: { first, _ in first })
+    /// The holds of a journal with their numbers of today, by name, or why these are not known. They are
+    /// taken from a copy, since the tokens of a hold are sorted in its folder.
+    private func entries(
+        of journal: EvidenceJournal
+    ) -> (byName: [String: HoldEntry], fault: String?) {
+        do {
+            let copy = try TemporaryState()
+            defer { withExtendedLifetime(copy) {} }
+            try journal.copy(into: copy.path)
+            let holds = try Holds.holds(in: EvidenceJournal(in: StateFolder(copy.path)))
+            let table = HoldTable(settings)
+            let entries = holds.map { ($0.id, HoldEntry($0, settings, context, table)) }
+            return (Dictionary(entries, uniquingKeysWith: { first, _ in first }), nil)
+        } catch {
+            let cause = RunFailure.wrapping(error, at: .state)
+            return (
+                [:],
+                "its numbers of today are not known, because they need a copy of the journal in the "
+                    + "folder of TMPDIR: \(cause); or name another folder in TMPDIR"
+            )
+        }
     }
 
     private func tuples(

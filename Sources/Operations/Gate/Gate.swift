@@ -48,18 +48,42 @@ package struct Gate {
     /// - Throws: `RunFailure` with the exit code of what could not be looked at.
     package static func run(_ plan: GatePlan, _ context: RunContext) throws -> Look {
         var gate = Gate(plan, context)
-        // What cannot be read is found before anything is applied.
-        if case .lines(let path) = plan.subject {
-            gate.lines = try GivenSource(
-                path, doing: "reading tokens from", at: .settings, context.interrupt)
-        }
+        try gate.readBeginning()
         if !plan.readOnly { gate.applied = try gate.applyWaiting() }
-        try gate.examine()
+        do {
+            try gate.examine()
+        } catch {
+            throw RunFailure.wrapping(error, at: .store).after(gate.applied)
+        }
         context.progress.clear()
         gate.report.findings = IgnoredFindings(plan.ignore, now: context.now()).applied(
             to: gate.report.findings)
         gate.decide()
         return (gate.report, gate.applied)
+    }
+
+    /// Reads the beginning of the tokens, so that what cannot be read is found before anything is applied.
+    private mutating func readBeginning() throws {
+        switch plan.subject {
+        case .none, .queue: break
+        case .lines(let path):
+            let source = try GivenSource(
+                path, doing: "reading tokens from", at: .settings, context.interrupt)
+            if !plan.readOnly { try source.lookAhead() }
+            lines = source
+        case .query(let query, let seconds):
+            guard !plan.readOnly else { break }
+            struct Enough: Error {}
+            do {
+                try plan.settings.ensureOwnStore()
+                try TokenTable(
+                    StoreSettings(plan.settings, for: .decisions), pacing: Pacing(plan.settings)
+                ).readSegment(query, within: seconds) { _ in throw Enough() }
+            } catch is Enough {
+            } catch {
+                throw RunFailure.ofReading(error)
+            }
+        }
     }
 
     private mutating func examine() throws {

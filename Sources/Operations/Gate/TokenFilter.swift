@@ -83,10 +83,14 @@ package struct TokenFilter {
         _ plan: Plan, readOnly: Bool, _ context: RunContext,
         write: @escaping (UnsafeRawBufferPointer) -> Bool
     ) throws -> End {
+        var applied: RunOutcome<SweepReport>?
         do {
             let lines = try GivenSource(
                 plan.source, doing: "reading tokens from", at: .settings, context.interrupt)
-            let applied = readOnly ? nil : try Gate.applyWaiting(plan.settings, context)
+            if !readOnly {
+                try lines.lookAhead()
+                applied = try Gate.applyWaiting(plan.settings, context)
+            }
             for failure in applied?.failures ?? [] {
                 context.log.warning("what waits could not be applied: \(failure)")
             }
@@ -94,7 +98,7 @@ package struct TokenFilter {
             try filter.filter(lines)
             return (filter.counts, applied)
         } catch {
-            throw RunFailure.ofReading(error)
+            throw RunFailure.ofReading(error).after(applied)
         }
     }
 

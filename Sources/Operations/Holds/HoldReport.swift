@@ -36,11 +36,11 @@ package struct HoldEntry: PrintedLines, Codable, Hashable, Sendable {
     /// Why today's numbers are not known; absent where they are.
     package private(set) var gap: String?
 
-    /// Describes a hold, with its numbers of today.
-    package init(_ hold: Hold, _ settings: Settings, _ context: RunContext) {
+    /// Describes a hold, with its numbers of today from `table`.
+    init(_ hold: Hold, _ settings: Settings, _ context: RunContext, _ table: HoldTable) {
         self.init(hold)
         do {
-            let report = try HoldPreview(hold, settings, context).report()
+            let report = try HoldPreview(hold, settings, context).report(from: table)
             (tuples, candidates, living) = (report.tuples, report.candidates, report.living)
             judgement = report.judgement
         } catch {
@@ -80,6 +80,27 @@ package struct HoldEntry: PrintedLines, Codable, Hashable, Sendable {
     }
 }
 
+/// The token table as all holds of a list use it: one connection. After its first failure it is not asked
+/// again, because each question to a dead database takes the patience of a retry.
+final class HoldTable {
+    private var answer: Result<TokenTable, any Error>
+
+    /// Reaches the table, or keeps the failure.
+    init(_ settings: Settings) {
+        answer = Result { try TokenTable(StoreSettings(settings, for: .reports)) }
+    }
+
+    /// Asks the table.
+    func ask<T>(_ question: (TokenTable) throws -> T) throws -> T {
+        do {
+            return try question(answer.get())
+        } catch let failure as StoreFailure {
+            answer = .failure(failure)
+            throw failure
+        }
+    }
+}
+
 /// All holds: one JSON object for scripts. Fields may be added, never renamed.
 package struct HoldList: PrintedLines, Codable, Hashable, Sendable {
     /// The holds, oldest first.
@@ -87,9 +108,19 @@ package struct HoldList: PrintedLines, Codable, Hashable, Sendable {
     /// The exit code.
     package var exit: Int32 = 0
 
-    /// Makes the list of some holds, with their numbers of today.
-    package init(_ holds: [Hold], _ settings: Settings, _ context: RunContext) {
-        self.holds = holds.map { HoldEntry($0, settings, context) }
+    /// Makes the list of the holds of a host, with their numbers of today. The lock of the state folder is
+    /// not held while the database is reached, which may take long where it is dead.
+    ///
+    /// - Throws: failures of the journals; exit 4 where another run holds the lock.
+    package init(of settings: Settings, _ context: RunContext) throws {
+        guard try !Holds(state: settings.state).all().isEmpty else {
+            holds = []
+            return
+        }
+        let table = HoldTable(settings)
+        holds = try Holds(state: settings.state).all().map {
+            HoldEntry($0, settings, context, table)
+        }
     }
 
     /// The list as text for people.
@@ -260,14 +291,19 @@ package struct HoldPreview {
     /// The facts that a person needs for a decision. Only reads.
     ///
     /// - Throws: failures of the journal and of the database.
-    package func report() throws -> HoldReport {
+    package func report() throws -> HoldReport { try report(from: HoldTable(settings)) }
+
+    func report(from table: HoldTable) throws -> HoldReport {
         guard let app = settings.apps.first(where: { $0.partition == hold.partition }) else {
             throw RunFailure(
                 .configuration, .settings,
                 "looking at hold \(hold.id): the settings no longer name \(hold.partition); name it "
                     + "again under apps, or discard the hold")
         }
-        let store = try TokenTable(StoreSettings(settings, for: .reports))
+        return try table.ask { try report(of: app, in: $0) }
+    }
+
+    private func report(of app: Settings.App, in store: TokenTable) throws -> HoldReport {
         var report = HoldReport(hold, action: policy.action, now: context.now())
         let table = try EvidenceTable(in: hold.journal.folder, named: "scratch-holds")
         let digest = try HoldDigest(

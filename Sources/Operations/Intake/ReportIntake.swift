@@ -51,18 +51,17 @@ struct ReportIntake {
     func hasTable() throws -> Bool { try table.visibility() == .readable }
 
     /// Gives the table its numbers back where they are used up, so that nothing can be reported any more.
-    /// Warns where the account may not, with the statement.
+    ///
+    /// - Throws: `permission` with the GRANT where the account may not; `busy` where a row with such a
+    ///   number came meanwhile; any other failure.
     func mendNumbers() throws {
         guard let sentence = try table.exhaustion() else { return }
-        if try table.renumber() {
-            context.log.warning(
-                """
-                a sender had used up the numbers of pushsweep_evidence with a row of its own number, so that no \
-                sender could insert; they go on now; grant senders INSERT on columns without id (docs/evidence.md)
-                """)
-        } else {
-            context.log.warning("\(sentence)")
-        }
+        guard try table.renumber() else { throw StoreFailure(.busy, sentence) }
+        context.log.warning(
+            """
+            a sender had used up the numbers of pushsweep_evidence with a row of its own number, so that no \
+            sender could insert; they go on now; look which sender does so (docs/evidence.md)
+            """)
     }
 
     /// Takes the next rows, at most `limit`. Returns the names of their feeds, and the counts; nil when no

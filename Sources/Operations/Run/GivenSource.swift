@@ -28,6 +28,8 @@ package final class GivenSource {
     /// The file that holds the bytes of a pipe; it closes the descriptor.
     private let spool: SpoolFile?
     private var buffer = [UInt8](repeating: 0, count: GivenSource.size)
+    /// Bytes that were looked at before and are the next ones; nil where none were.
+    private var ahead: Int?
 
     /// Opens a file or pipe, without a wait.
     ///
@@ -70,13 +72,27 @@ package final class GivenSource {
         return GivenSource(self, spooledTo: spool)
     }
 
+    /// Looks at the first bytes without taking them, so that a source that cannot be read is found early.
+    ///
+    /// - Throws: as `next`.
+    package func lookAhead() throws {
+        let count = try fill()
+        ahead = count
+        try telling {
+            var splitter = LineSplitter()
+            try buffer[..<count].withUnsafeBytes { try splitter.take($0) { _, _ in } }
+            try splitter.finish { _, _ in }
+        }
+    }
+
     /// Passes the next bytes to a body; false at the end. A slow source gets each piece answered as it
     /// comes.
     ///
     /// - Throws: usage, where it cannot be read or changed meanwhile; exit 75 after a stop signal, exit 65
     ///   for text of another encoding; the errors of `body`.
     package func next(_ body: (UnsafeRawBufferPointer) throws -> Void) throws -> Bool {
-        let count = try fill()
+let count = try ahead ?? fill()
+        ahead = nil
         guard count > 0 else {
             try ensureUnchanged()
             return false

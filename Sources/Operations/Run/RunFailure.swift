@@ -22,6 +22,15 @@ package struct RunFailure: Error, Hashable, Sendable, CustomStringConvertible {
     package let sentences: [String]
     /// Why the run ended early although nothing failed, for the closing line; nil for failures.
     package let reason: StopReason?
+    /// What the command did before it failed, for the closing line.
+    package private(set) var counts = ClosingCounts()
+
+    /// The same failure of a command that applied evidence before.
+    func after(_ applied: RunOutcome<SweepReport>?) -> RunFailure {
+        var failure = self
+        if let applied { failure.counts = applied.report.closingCounts }
+        return failure
+    }
 
     /// Makes a failure.
     package init(

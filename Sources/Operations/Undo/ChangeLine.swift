@@ -17,7 +17,7 @@ package struct ChangeLine: Codable, Hashable, Sendable {
     package let cursor: String
     /// The time of the change by the database's clock, RFC 3339 in UTC.
     package let changed: String?
-    /// The app's name in the settings.
+    /// The app as the token table names it.
     package let app: String
     /// `production` or `sandbox`.
     package let environment: String
@@ -37,9 +37,11 @@ package struct ChangeLine: Codable, Hashable, Sendable {
     package let reason: String?
     /// The run that made the change.
     package let run: String
+    /// The app's name in the settings; nil where they name no such app in the environment.
+    package let name: String?
 
-    /// Describes a change.
-    package init(_ change: FollowedChange, wholeTokens: Bool) {
+    /// Describes a change. `name` is the app's name in the settings.
+    package init(_ change: FollowedChange, name: String?, wholeTokens: Bool) {
         cursor = "\(change.cursor)"
         changed = change.changed?.rfc3339
         app = change.app
@@ -52,6 +54,7 @@ package struct ChangeLine: Codable, Hashable, Sendable {
         source = change.source
         reason = change.reason
         run = change.run
+        self.name = name
     }
 
     /// The line in a format, with its line break. Control characters in it are escaped, so that
@@ -70,13 +73,13 @@ package struct ChangeLine: Codable, Hashable, Sendable {
 
     private static let names = [
         "cursor", "changed", "app", "environment", "action", "state", "key", "token", "evidence",
-        "source", "reason", "run",
+        "source", "reason", "run", "name",
     ]
 
     private var fields: [String] {
         [
             cursor, changed ?? "", app, environment, action, state ?? "", key, token ?? "",
-            evidence ?? "", source, reason ?? "", run,
+            evidence ?? "", source, reason ?? "", run, name ?? "",
         ]
     }
 }

@@ -5,6 +5,7 @@
 import APNsProtocol
 import Database
 import Settings
+import TokenHygiene
 import TokenTable
 
 /// What a listing of changes is to contain.
@@ -42,7 +43,7 @@ package struct ChangeListing {
             let tokens = try TokenTable(StoreSettings(settings, for: .reports))
             try tokens.preflightFollowing()
             var follower = try ChangeFollower(tokens.session, from: start)
-            try list(&follower, context, output)
+            try list(&follower, settings, context, output)
         } catch let obstacle as ChangeObstacle {
             throw refusal(obstacle)
         } catch {
@@ -51,8 +52,12 @@ package struct ChangeListing {
     }
 
     private func list(
-        _ follower: inout ChangeFollower, _ context: RunContext, _ output: (String) -> Bool
+        _ follower: inout ChangeFollower, _ settings: Settings, _ context: RunContext,
+        _ output: (String) -> Bool
     ) throws {
+        let names = Dictionary(
+            settings.apps.map { ($0.storedPartition, $0.name) }, uniquingKeysWith: { one, _ in one }
+        )
         var waiting = ChangeLine.heading(format) ?? ""
         var count = 0
         // Lines that were made before an obstacle are still part of the listing.
@@ -67,7 +72,8 @@ package struct ChangeListing {
             let page = try follower.next().prefix(limit.map { $0 - count } ?? .max)
             if page.isEmpty { break }
             for change in page {
-                let line = ChangeLine(change, wholeTokens: wholeTokens)
+                let partition = Partition(app: change.app, environment: change.environment)
+                let line = ChangeLine(change, name: names[partition], wholeTokens: wholeTokens)
                 waiting += line.text(format)
                 last = line.cursor
                 count += 1

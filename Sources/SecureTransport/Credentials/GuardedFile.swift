@@ -44,20 +44,23 @@ package struct GuardedFile: Sendable {
 
     /// Reads a file without a secret, of at most `limit` bytes.
     package static func read(_ path: String, limit: Int) throws(Refusal) -> GuardedFile {
-        try read(path, limit: limit) { _ throws(Refusal) in }
+        try read(path, limit: limit) { _, _ throws(Refusal) in }
     }
 
     /// Reads a file with a secret, of at most `limit` bytes.
     package static func readSecret(_ path: String, limit: Int) throws(Refusal) -> GuardedFile {
-        try read(path, limit: limit) { file throws(Refusal) in try file.requirePrivate() }
+        try read(path, limit: limit) { file, _ throws(Refusal) in try file.requirePrivate() }
     }
 
     /// Reads a file that decides what is done, of at most `limit` bytes: only root and this user may
     /// change it, or put another in its place.
     package static func readDeciding(_ path: String, limit: Int) throws(Refusal) -> GuardedFile {
-        let file = try read(path, limit: limit)
+        try ensureRegular(path)
+        // First the way, then the file: where nobody else may change the way, it leads to the same file.
         try ChangeRights.check(path)
-        return file
+        return try read(path, limit: limit) { file, descriptor throws(Refusal) in
+            try ChangeRights.check(path, open: descriptor, owner: file.owner, mode: file.mode)
+        }
     }
 
     /// Checks that a file which a library opens by its path is a regular one.
@@ -75,7 +78,7 @@ package struct GuardedFile: Sendable {
     }
 
     private static func read(
-        _ path: String, limit: Int, _ check: (GuardedFile) throws(Refusal) -> Void
+        _ path: String, limit: Int, _ check: (GuardedFile, Int32) throws(Refusal) -> Void
     ) throws(Refusal) -> GuardedFile {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)
         guard descriptor >= 0 else { throw refusal(errno) }
@@ -83,7 +86,8 @@ package struct GuardedFile: Sendable {
         var facts = stat()
         guard fstat(descriptor, &facts) == 0 else { throw refusal(errno) }
         guard facts.st_mode & S_IFMT == S_IFREG else { throw .notRegular }
-        try check(GuardedFile(bytes: [], mode: facts.st_mode, owner: facts.st_uid))
+        try check(
+            GuardedFile(bytes: [], mode: facts.st_mode, owner: facts.st_uid), descriptor)
         var bytes: [UInt8] = []
         var buffer = [UInt8](repeating: 0, count: 16_384)
         while true {

@@ -6,7 +6,7 @@ import Encodings
 package struct FollowedChange: Sendable {
     /// The place after this entry.
     package let cursor: ChangeCursor
-    /// The app's name in the settings.
+    /// The app as the token table names it.
     package let app: String
     /// `production` or `sandbox`.
     package let environment: String

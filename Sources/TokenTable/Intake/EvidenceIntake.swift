@@ -89,7 +89,7 @@ package struct EvidenceIntake {
         return
             "a sender inserted a row with a number of its own into \(table), so its numbers are used up "
             + "and no sender can insert: once a sweep has taken the rows, as an administrator run: "
-            + "\(renumbering); grant senders INSERT on columns without id (docs/evidence.md)"
+            + "\(renumbering); the next sweep does so where it may (docs/evidence.md)"
     }
 
     /// The statement after which the numbers go on behind the last row that is there.
@@ -100,20 +100,32 @@ package struct EvidenceIntake {
             : "UPDATE sqlite_sequence SET seq = 0 WHERE name = '\(table)'"
     }
 
-    /// Gives the table its numbers back, once no row is left that uses them up. False where the account may
-    /// not: the printed grants do not include ALTER.
+    /// Gives the table its numbers back, once no row is left that uses them up; false where one is left.
     ///
-    /// - Throws: any other failure.
+    /// - Throws: `permission` with the GRANT where the account may not; any other failure.
     package func renumber() throws(StoreFailure) -> Bool {
-        guard try waiting() == 0 else { return false }
+        let table = PushsweepTable.evidence.name
         do {
-            try session.retries.retrying("numbering \(PushsweepTable.evidence.name) anew") {
-                () throws(SQLFailure) in
+            let isDone = try session.retries.retrying("numbering \(table) anew") {
+                () throws(SQLFailure) -> Bool in
+                let left = try connection.query(
+                    "SELECT COUNT(*) FROM \(table) WHERE id >= \(Self.exhausted)")
+                guard left.scalar?.count == 0 else { return false }
                 try connection.run(renumbering)
+                return true
             }
+            guard isDone else { return false }
         } catch {
-            guard error.code == .permission else { throw error }
-            return false
+            guard error.code == .permission, case .server(let server) = session.settings.location
+            else { throw error }
+            let account = try session.describe().account ?? server.user
+            let grant = PrivilegeMaker(server.database, connection.dialect).numbering(.evidence)
+                .grant(to: account)
+            throw StoreFailure(
+                .permission,
+                "numbering \(table) anew: a sender used up its numbers with one of its own, so no sender "
+                    + "can insert, and the account may not mend it; as an administrator run: \(grant); "
+                    + "or once: \(renumbering); then sweep again")
         }
         return try exhaustion() == nil
     }

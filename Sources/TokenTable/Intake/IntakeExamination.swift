@@ -10,6 +10,7 @@ extension RequiredPrivileges {
         let maker = PrivilegeMaker(database, dialect)
         return RequiredPrivileges(rights: [
             maker.sideTable(.evidence, .read), maker.deleting(from: .evidence),
+            maker.numbering(.evidence),
             maker.sideTable(.intake, .change),
         ])
     }

@@ -74,7 +74,7 @@ struct CommonOptions: ParsableArguments {
             for (number, sentence) in failure.sentences.enumerated() {
                 StandardStreams.story((number == 0 ? "pushsweep: error: " : "") + sentence)
             }
-            let closing = ClosingCounts().closingLine(
+            let closing = failure.counts.closingLine(
                 failure.exit, stage: failure.stage.rawValue, why: failure.reason)
             StandardStreams.story("\(closing)")
             code = failure.exit

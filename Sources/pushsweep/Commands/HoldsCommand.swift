@@ -32,8 +32,7 @@ struct HoldsCommand: ParsableCommand {
         func run() throws {
             try common.finish { context in
                 let settings = try common.settings()
-                let holds = try Holds(state: settings.state).all()
-                common.print(HoldList(holds, settings, context))
+                common.print(try HoldList(of: settings, context))
                 return .done
             }
         }

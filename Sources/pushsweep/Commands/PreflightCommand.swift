@@ -156,7 +156,8 @@ struct PreflightCommand: ParsableCommand {
         inform(of: applied, settings, context)
         let status = ExitStatus(rawValue: report.exit) ?? .invariant
         if status != .done {
-            StandardStreams.close(with: ClosingCounts().closingLine(status, stage: "preflight"))
+            let counts = applied?.report.closingCounts ?? ClosingCounts()
+            StandardStreams.close(with: counts.closingLine(status, stage: "preflight"))
         }
         return status
     }

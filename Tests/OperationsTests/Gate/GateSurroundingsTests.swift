@@ -1,5 +1,6 @@
 import APNsProtocol
 import APNsSimulator
+import Database
 import Foundation
 import Logging
 import SecureTransport
@@ -175,14 +176,22 @@ struct GateSurroundingsTests {
         let stage = try GateStage()
         try stage.report(0..<10)
         #expect(throws: RunFailure.self) { try stage.look(.lines("/nonexistent/tokens")) }
-        let plan = try TokenFilter.Plan(
-            stage.settings(), app: nil, environment: nil, source: "/nonexistent/tokens",
-            onlyKnown: false, memory: 1 << 20)
+        let foreign = try stage.sender.folder.write(
+            "foreign",
+            [0xFF, 0xFE] + spelled(0..<3).joined(separator: "\n").utf8.flatMap { [$0, 0] })
+        #expect(throws: RunFailure.self) { try stage.look(.lines(foreign)) }
+        let query = try SelectStatement("SELECT nonsense FROM nowhere")
+        #expect(throws: RunFailure.self) { try stage.look(.query(query, seconds: 10)) }
         let context = RunContext(
             now: { .current }, interrupt: try Interrupt(),
             log: Logger(label: "gate") { _ in SwiftLogNoOpLogHandler() })
-        #expect(throws: RunFailure.self) {
-            try TokenFilter.run(plan, readOnly: false, context) { _ in true }
+        for source in ["/nonexistent/tokens", foreign] {
+            let plan = try TokenFilter.Plan(
+                stage.settings(), app: nil, environment: nil, source: source, onlyKnown: false,
+                memory: 1 << 20)
+            #expect(throws: RunFailure.self) {
+                try TokenFilter.run(plan, readOnly: false, context) { _ in true }
+            }
         }
         #expect(try stage.sender.database.count("SELECT COUNT(*) FROM pushsweep_evidence") == 10)
     }
