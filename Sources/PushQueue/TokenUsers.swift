@@ -40,7 +40,8 @@ extension TokenTable {
             var failure = StoreFailure(
                 .configuration,
                 "looking up a user's tokens in \(layout.table): it has neither a column user_id "
-                    + "nor udid with text or whole numbers; name the column of users under store.active-users.user.column")
+                    + "nor udid with text or whole numbers; name the column of users under store.active-users.user.column"
+            )
             failure.unseenColumn = "user_id"
             throw failure
         }

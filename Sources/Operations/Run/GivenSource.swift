@@ -91,7 +91,7 @@ package final class GivenSource {
     /// - Throws: usage, where it cannot be read or changed meanwhile; exit 75 after a stop signal, exit 65
     ///   for text of another encoding; the errors of `body`.
     package func next(_ body: (UnsafeRawBufferPointer) throws -> Void) throws -> Bool {
-let count = try ahead ?? fill()
+        let count = try ahead ?? fill()
         ahead = nil
         guard count > 0 else {
             try ensureUnchanged()

@@ -155,9 +155,10 @@ struct ChangeWriter {
     ) throws(SQLFailure) -> Bool {
         let triggers = try Catalog(connection: connection).triggers(of: layout.table)
         if case .removed = statement.effect {
-            guard let trigger = triggers.first(where: { $0.event == "DELETE" }) else {
-                return false
+            let new = triggers.first {
+                $0.event == "DELETE" && !layout.knownTriggers.contains($0.name)
             }
+            guard let trigger = new else { return false }
             throw SQLFailure(
                 kind: .configuration, code: 0,
                 message:

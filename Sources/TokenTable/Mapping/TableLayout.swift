@@ -49,6 +49,8 @@ package struct TableLayout: Hashable, Sendable {
 
     /// Whether changing a row may run triggers, which may undo the change.
     var mayHaveUpdateTriggers = false
+    /// The names of the triggers that the examination has judged.
+    var knownTriggers: Set<String> = []
 
     /// Whether rows have a column for the time of a mark; without one such times are in
     /// `pushsweep_invalid`.

@@ -68,9 +68,14 @@ package final class TokenTable {
             ).layout()
         }
         let name = layout.table
-        layout.mayHaveUpdateTriggers = try retries.retrying("reading the triggers of \(name)") {
-            () throws(SQLFailure) in
-            try Catalog(connection: connection).mayHaveUpdateTriggers(name)
+        (layout.mayHaveUpdateTriggers, layout.knownTriggers) = try retries.retrying(
+            "reading the triggers of \(name)"
+        ) { () throws(SQLFailure) in
+            let catalog = Catalog(connection: connection)
+            return (
+                try catalog.mayHaveUpdateTriggers(name),
+                Set(try catalog.triggers(of: name).map(\.name))
+            )
         }
         let conditions = try retries.retrying("reading the rules of \(name)") {
             () throws(SQLFailure) in
@@ -129,7 +134,7 @@ package final class TokenTable {
             return try body()
         } catch {
             guard let column = error.unseenColumn, case .server(let server) = settings.location,
-                try hidesColumns(of: table, server)
+                try hidesColumns(of: table)
             else { throw error }
             let grant = PrivilegeMaker(server.database, connection.dialect)
                 .reading([column], of: table)
@@ -154,8 +159,8 @@ package final class TokenTable {
             guard case .detect(let name) = column, table.column(name) == nil else { return nil }
             return name
         }
-        guard case .server(let server) = settings.location, !names.isEmpty,
-            try hidesColumns(of: table.name, server)
+        guard case .server = settings.location, !names.isEmpty,
+            try hidesColumns(of: table.name)
         else { return table }
         var table = table
         for name in names {
@@ -181,17 +186,15 @@ package final class TokenTable {
 
     /// Whether the account sees all columns of the token table.
     func seesAllColumns() throws(StoreFailure) -> Bool {
-        guard case .server(let server) = settings.location else { return true }
-        return try !hidesColumns(of: try TableName(settings.mapping.table), server)
+        guard case .server = settings.location else { return true }
+        return try !hidesColumns(of: try TableName(settings.mapping.table))
     }
 
-    private func hidesColumns(
-        of table: TableName, _ server: StoreLocation.Server
-    ) throws(StoreFailure) -> Bool {
-        let all = PrivilegeMaker(server.database, connection.dialect).reading(nil, of: table)
+    private func hidesColumns(of table: TableName) throws(StoreFailure) -> Bool {
         do {
             try retries.retrying("reading all columns of \(table)") { () throws(SQLFailure) in
-                _ = try connection.query(all.probe)
+                _ = try connection.query(
+                    "SELECT * FROM \(table.sql(connection.dialect)) WHERE 1 = 0")
             }
             return false
         } catch {
