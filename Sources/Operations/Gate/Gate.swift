@@ -53,7 +53,7 @@ package struct Gate {
         do {
             try gate.examine()
         } catch {
-            throw RunFailure.wrapping(error, at: .store).after(gate.applied)
+            throw RunFailure.wrapping(error, at: .store).after(gate.applied?.report.closingCounts)
         }
         context.progress.clear()
         gate.report.findings = IgnoredFindings(plan.ignore, now: context.now()).applied(

@@ -98,7 +98,7 @@ package struct TokenFilter {
             try filter.filter(lines)
             return (filter.counts, applied)
         } catch {
-            throw RunFailure.ofReading(error).after(applied)
+            throw RunFailure.ofReading(error).after(applied?.report.closingCounts)
         }
     }
 

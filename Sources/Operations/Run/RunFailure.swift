@@ -25,10 +25,10 @@ package struct RunFailure: Error, Hashable, Sendable, CustomStringConvertible {
     /// What the command did before it failed, for the closing line.
     package private(set) var counts = ClosingCounts()
 
-    /// The same failure of a command that applied evidence before.
-    func after(_ applied: RunOutcome<SweepReport>?) -> RunFailure {
+    /// The same failure of a command that did something before; nil where it did nothing.
+    func after(_ counts: ClosingCounts?) -> RunFailure {
         var failure = self
-        if let applied { failure.counts = applied.report.closingCounts }
+        if let counts { failure.counts = counts }
         return failure
     }
 
