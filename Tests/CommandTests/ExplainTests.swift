@@ -209,7 +209,8 @@ struct ExplainTests {
         let account = try #require(try ReadingAccount(of: stage.database))
         try account.grantSelect(on: "active_users")
         let (little, _) = try stage.explain(1, environment: account.environment)
-        for table in ["pushsweep_change", "pushsweep_invalid", "pushsweep_run"] {
+        // Marks are in the row, so nothing is missing in the table beside it.
+        for table in ["pushsweep_change", "pushsweep_run"] {
             #expect(
                 little.gaps.contains { $0.hasPrefix("\(table): the account may not read it") },
                 "\(little.gaps)")

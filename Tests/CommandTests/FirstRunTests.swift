@@ -51,7 +51,8 @@ struct FirstRunTests {
             commands.map { $0.words.prefix(3).joined(separator: " ") }.filter {
                 $0.hasPrefix("pushsweep") || $0.hasPrefix("mysql")
             } == [
-                "pushsweep schema apply", "pushsweep check --grants", "mysql push <",
+                "pushsweep schema apply", "pushsweep check", "pushsweep check --grants",
+                "mysql push <",
                 "pushsweep check", "pushsweep sweep --dry-run", "pushsweep sweep",
             ])
         for (words, exit) in commands {

@@ -50,13 +50,6 @@ package struct TableReach: Hashable, Sendable {
 }
 
 extension Catalog {
-    /// Whether changing a row of a table may run triggers: it has some, or the account might not see
-    /// them. Throws any failure of the query.
-    package func mayHaveUpdateTriggers(_ name: TableName) throws(SQLFailure) -> Bool {
-        if try triggers(of: name).contains(where: { $0.event == "UPDATE" }) { return true }
-        return try !seesTriggers(of: name)
-    }
-
     /// The foreign keys and triggers that act when rows of a table change. Throws any failure of
     /// the query.
     package func reach(of name: TableName) throws(SQLFailure) -> TableReach {

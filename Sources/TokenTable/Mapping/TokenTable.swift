@@ -72,9 +72,10 @@ package final class TokenTable {
             "reading the triggers of \(name)"
         ) { () throws(SQLFailure) in
             let catalog = Catalog(connection: connection)
+            let triggers = try catalog.triggers(of: name)
+            let mayHave = triggers.contains { $0.event == "UPDATE" }
             return (
-                try catalog.mayHaveUpdateTriggers(name),
-                Set(try catalog.triggers(of: name).map(\.name))
+                mayHave ? true : try !catalog.seesTriggers(of: name), Set(triggers.map(\.name))
             )
         }
         let conditions = try retries.retrying("reading the rules of \(name)") {
