@@ -159,24 +159,8 @@ final class LargeTable {
         try sql.run("ANALYZE TABLE staging")
     }
 
-    /// Spreads the table over shards of the Spider cluster, by `key` or `range` of the tokens.
-    func spread(by partitioning: String, shards: Int) throws {
-        let process = Process()
-        process.executableURL = URL(filePath: "scripts/cluster")
-        process.arguments = [
-            "spider", "spread", "\(database).active_users", "device_token", partitioning,
-            "\(shards)",
-        ]
-        try process.run()
-        process.waitUntilExit()
-        guard process.terminationStatus == 0 else {
-            throw BenchmarkFailure(description: "scripts/cluster spider spread failed")
-        }
-        settings.mapping.key = ["id", "device_token"]
-    }
-
     /// Restores the table, and waits for the servers' background work. Rows are put back where any may have
-    /// been removed, which takes minutes on Spider.
+    /// been removed.
     func restore(removed mayBeRemoved: Bool = true) throws {
         try sql.run(
             "UPDATE active_users SET invalidated_at = NULL, invalid_reason = NULL "

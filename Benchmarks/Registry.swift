@@ -76,12 +76,6 @@ struct Benchmark: Sendable {
             summary: "seconds from the kill of the node at work to the end of the run with 0",
             needsMariaDB: true, cluster: "galera", run: { try FailoverBenchmark($0).run() }),
         Benchmark(
-            name: "apply-spider",
-            summary:
-                "marking on a Spider node over three shards cut by ranges of tokens, per token, against "
-                + "one shard",
-            needsMariaDB: true, cluster: "spider", run: { try SpiderBenchmark(context: $0).run() }),
-        Benchmark(
             name: "guard",
             summary:
                 "whether a removal is a small share of 8 million living rows, against a count of them",

@@ -47,8 +47,7 @@ struct QueueStatements {
                 found += try insert(change, now, into: queue, rows)
             }
         }
-        // Spider answers 0 for statements it forwards, so a low number proves nothing: count the
-        // rows.
+        // An earlier try whose answer was lost may have changed some: count the rows.
         if found < keys.count {
             found = max(found, try count(keys, in: change.state))
         }

@@ -149,20 +149,6 @@ struct ReplicaRefusalTests {
         #expect(objection(.replica(of: "db1", isRunning: true))?.kind == .misplaced)
     }
 
-    @Test("is found by check also where the rows commit apart from the ledger")
-    func apart() throws {
-        let pair = try ReplicaLagTests.Pair()
-        let address = StoreLocation.Server(
-            addresses: [.tcp(host: "127.0.0.1", port: pair.replica.server.port)],
-            user: pair.replica.server.user, database: "push")
-        let settings = pair.replica.server.settings(database: "push").used(for: .reports)
-        let connection = ApartConnection(
-            rows: MariaDBConnection(address, settings), ledger: MariaDBConnection(address, settings)
-        )
-        let session = try DatabaseSession(settings, connection, hurried())
-        #expect(try session.examineServer().first?.severity == .failure(.configuration))
-    }
-
     @Test(
         "is known while it runs without any right, and check names the right that shows it stopped")
     func rights() throws {

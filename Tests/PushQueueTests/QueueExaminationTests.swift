@@ -168,7 +168,6 @@ struct QueueExaminationTests {
 
     @Test(
         "the printed grants suffice, and each missing one is named",
-        .disabled(if: SpreadTable.isUsed, "it takes id for the key"),
         .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)),
         arguments: QueueTables.allCases)
     func grants(_ tables: QueueTables) throws {
@@ -233,7 +232,6 @@ struct QueueExaminationTests {
 
     @Test(
         "a dry run needs no right but SELECT",
-        .disabled(if: SpreadTable.isUsed, "it takes id for the key"),
         .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)),
         arguments: QueueTables.allCases)
     func readingAccount(_ tables: QueueTables) throws {

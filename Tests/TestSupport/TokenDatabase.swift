@@ -29,8 +29,6 @@ package func numbers(_ range: ClosedRange<Int>) -> String {
 package final class TokenDatabase {
     package let engine: TestEngine
     package let name: String
-    /// Whether our own token table is spread over the shards of a Spider node.
-    private let isSpread: Bool
     /// The settings by which a store opens it.
     package var settings: StoreSettings
     /// A connection with all rights.
@@ -45,12 +43,10 @@ package final class TokenDatabase {
         switch engine {
         case .mariaDB:
             guard let server else { throw TestFailure(MariaDBServer.absence) }
-            isSpread = SpreadTable.isUsed && server.port == MariaDBServer.fromEnvironment?.port
             try server.connection().run("CREATE DATABASE \(name) CHARACTER SET utf8mb4")
             sql = try server.connection(database: name)
             settings = server.settings(database: name)
         case .sqlite:
-            isSpread = false
             let path = FileManager.default.temporaryDirectory.appendingPathComponent(name).path
             settings = StoreSettings(location: .sqlite(path: path))
             sql = SQLiteConnection(path: path, creates: true, settings)
@@ -91,11 +87,6 @@ package final class TokenDatabase {
         for statement in SchemaScript.whole(for: settings.location).statements {
             try sql.run(statement)
         }
-        if isSpread {
-            try SpreadTable.spread("\(name).active_users", by: "device_token")
-            // No shard sees the rows of another one, so `id` alone is no key any more.
-            settings.mapping.key = ["id", "device_token"]
-        }
     }
 
     /// Creates our side tables only.
@@ -105,16 +96,8 @@ package final class TokenDatabase {
         }
     }
 
-    /// Runs a statement. One that alters our own token table alters it on the shards too, where it is
-    /// spread: by itself ALTER TABLE changes the description on the Spider node only.
+    /// Runs a statement.
     package func execute(_ statement: String, _ values: [SQLValue] = []) throws {
-        if isSpread, statement.hasPrefix("ALTER TABLE active_users ") {
-            var number = 1
-            while let shard = SpreadTable.shard(number) {
-                try shard.connection(database: name).run(statement)
-                number += 1
-            }
-        }
         // MySQL prepares no CREATE TRIGGER.
         if values.isEmpty { try sql.run(statement) } else { _ = try sql.execute(statement, values) }
     }

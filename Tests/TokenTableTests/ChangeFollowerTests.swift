@@ -22,7 +22,6 @@ struct ChangeFollowerTests {
 
     @Test(
         "marks, later marks, deletions and undos are listed with the state of the row",
-        .disabled(if: SpreadTable.isUsed, "it takes id for the key"),
         arguments: TestEngine.available)
     func states(_ engine: TestEngine) throws {
         let database = try Self.database(engine, rows: 2)

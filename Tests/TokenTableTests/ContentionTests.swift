@@ -141,19 +141,8 @@ struct ContentionTests {
         for step in 0..<pairs / 10 {
             let first = step % 2 == 0 ? step * 5 : pairs - 10 - (step - 1) * 5
             let tokens = Array(first..<first + 10)
-            // No retry: the applier must never make a registration the victim of a deadlock. Only an INSERT
-            // on Spider waits for the newest row of the table, see docs/clusters.md.
-            var tries = SpreadTable.isUsed ? 5 : 1
-            while tries > 0 {
-                tries -= 1
-                do throws(SQLFailure) {
-                    try register(tokens)
-                    break
-                } catch {
-                    guard tries > 0, error.kind == .conflict else { throw error }
-                    connection.rollBack()
-                }
-            }
+            // No retry: the applier must never make a registration the victim of a deadlock.
+            try register(tokens)
             report((step + 1) * 10)
         }
     }

@@ -113,7 +113,6 @@ struct GraceTests {
 
     @Test(
         "the time survives a changed key in the settings, and undo leaves such rows alone",
-        .disabled(if: SpreadTable.isUsed, "it makes a unique key without the token"),
         arguments: TestEngine.available)
     func changedKey(_ engine: TestEngine) throws {
         let database = try Self.table(engine, marksBeside: false)

@@ -28,8 +28,7 @@ private enum ChangeInBetween: String, CaseIterable {
 
 @Suite(
     "Locks on nodes that certify commits",
-    .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)),
-    .disabled(if: SpreadTable.isUsed, "rows on shards are always locked when they are read"))
+    .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)))
 struct LateLockTests {
     private static let evidence = (0..<200).map { TokenEvidence.dead($0, at: start + 60_000) }
     private static let change = "UPDATE `active_users`"

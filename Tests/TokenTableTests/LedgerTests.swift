@@ -9,7 +9,6 @@ import TokenHygiene
 struct LedgerTests {
     @Test(
         "the ledger has every changed row with its old values",
-        .disabled(if: SpreadTable.isUsed, "it takes id for the key"),
         arguments: TestEngine.available)
     func entries(_ engine: TestEngine) throws {
         let database = try TokenDatabase(engine)

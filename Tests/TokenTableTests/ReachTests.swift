@@ -27,7 +27,6 @@ struct ReachTests {
 
     @Test(
         "a foreign key that changes rows of another table stops removal and is named",
-        .disabled(if: SpreadTable.isUsed, "a partitioned table has no foreign keys"),
         arguments: TestEngine.available, ["CASCADE", "SET NULL"])
     func foreignKeys(_ engine: TestEngine, _ rule: String) throws {
         let database = try TokenDatabase(engine)
@@ -142,7 +141,6 @@ struct ReachTests {
 
     @Test(
         "an account that sees no other table is refused, with the grant that it needs",
-        .disabled(if: SpreadTable.isUsed, "a partitioned table has no foreign keys"),
         .enabled(if: MariaDBServer.isAvailable, Comment(rawValue: MariaDBServer.absence)))
     func blindAccounts() throws {
         let database = try TokenDatabase(.mariaDB)

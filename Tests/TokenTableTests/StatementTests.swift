@@ -19,8 +19,6 @@ private enum StatementPath: String, CaseIterable {
     case removal = "Apply: delete"
     case beside = "Apply: marks in `pushsweep_invalid`"
     case refused = "Apply: a row refuses the change"
-    case apart = "Apply: rows commit apart from their ledger"
-    case settling = "Settling a chunk that a failed run left"
     case expiry = "Removal after `delete-after`"
     case expiryBeside = "Removal after `delete-after`: marks in `pushsweep_invalid`"
     case undo = "Undo"
@@ -58,7 +56,6 @@ struct StatementTests {
         switch path {
         case .lease, .sweep, .late, .removal, .beside, .refused:
             return try prepareApplication(path, database)
-        case .apart, .settling: return try prepareApart(path, database)
         case .expiry, .expiryBeside, .undo: return try prepareRemoval(path, database)
         case .claim, .results: return try prepareQueue(path, database)
         }
@@ -114,37 +111,10 @@ struct StatementTests {
                 try store.session.renew(lease)
                 return try store.session.giveBack(lease)
             }
-            try store.settlePending(lease: lease)
             try store.apply(
                 evidence, policy: RemovalPolicy(action: path == .removal ? .delete : .mark),
                 lease: lease)
         }
-    }
-
-    private static func prepareApart(
-        _ path: StatementPath, _ database: TokenDatabase
-    ) throws -> () throws -> Void {
-        func store(_ faults: [FaultyConnection.Fault]) throws -> TokenTable {
-            try TokenTable(
-                database.settings,
-                ApartConnection(
-                    rows: database.driver(), ledger: FaultyConnection(database.driver(), faults)),
-                hurried())
-        }
-        guard path == .settling else {
-            let store = try store([])
-            return { try store.apply(evidence) }
-        }
-        var operation = 1
-        while try database.count("SELECT COUNT(pending) FROM pushsweep_feed") == 0 {
-            _ = try? store([.init(operation: operation, isExecuted: false, kind: .other)])
-                .apply(evidence)
-            operation += 1
-        }
-        // Some rows are changed and some are not.
-        try database.execute("UPDATE active_users SET invalidated_at = NULL WHERE id % 2 = 0")
-        let settling = try store([])
-        return { try settling.settlePending(lease: nil) }
     }
 
     private static func prepareRemoval(

@@ -146,8 +146,8 @@ struct UndoFaultTests {
     .enabled(if: MariaDBServer.fromEnvironment != nil, Comment(rawValue: MariaDBServer.absence)))
 struct UndoRightsTests {
     @Test(
-        "the printed rights suffice, each missing one is named, and a dry run needs only SELECT",
-        .disabled(if: SpreadTable.isUsed, "it takes id for the key"))
+        "the printed rights suffice, each missing one is named, and a dry run needs only SELECT"
+    )
     func exactRights() throws {
         let server = try #require(MariaDBServer.fromEnvironment)
         let admin = try server.connection()

@@ -173,7 +173,6 @@ struct UndoTests {
 
     @Test(
         "rows that changed since are left alone and counted",
-        .disabled(if: SpreadTable.isUsed, "it takes id for the key"),
         arguments: TestEngine.available)
     func newer(_ engine: TestEngine) throws {
         for action in RemovalPolicy.Action.allCases {

@@ -104,7 +104,6 @@ struct VerdictTests {
 
     @Test(
         "every row that has the token is judged separately",
-        .disabled(if: SpreadTable.isUsed, "it takes id for the key"),
         arguments: TestEngine.available)
     func judgesEachRow(_ engine: TestEngine) throws {
         let database = try TokenDatabase(engine)

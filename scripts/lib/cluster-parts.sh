@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What clusters need beyond scripts/bootstrap --tests: Galera, Spider, the scripts of a state transfer,
+# What clusters need beyond scripts/bootstrap --tests: Galera, the scripts of a state transfer,
 # HAProxy. Installing Debian's packages of these would start services. So packages that are not installed
 # are downloaded and unpacked below .build-cluster, which needs no root, and used from there.
 #

@@ -95,7 +95,7 @@ def one_round(stage, trouble, random, usual, words, note):
     cluster, moment, what = stage.cluster, random.uniform(0, 0.85 * usual), trouble.choose()
     process = stage.begin(*words, env=trouble.prepare(what))
     time.sleep(moment)
-    name, repair, pause = trouble.strike(what, process)
+    name, repair, pause = trouble.strike(what)
     met = process.poll() is None
     time.sleep(pause)
     repair()
@@ -158,7 +158,7 @@ def perform(stage, options):
             stage.check(wanted, options.run, "without trouble", registrations)
             continue
         with registering(stage, options, chance) as registrations:
-            name, codes, met = one_round(stage, Trouble(cluster, chance, options.at), chance, usual, words, note)
+            name, codes, met = one_round(stage, Trouble(cluster, chance), chance, usual, words, note)
         stage.check(wanted, options.run, f"{note}, {name}, codes {codes}", registrations)
         registered += len(registrations.known) if registrations else 0
         key = re.sub(r" ?\d", "", name)
@@ -178,21 +178,18 @@ def objection(options):
     """What does not fit together."""
     if options.writers and (options.kind, options.run) != ("galera", "sweep"):
         return "--writers is for a sweep on galera"
-    if options.at != "random" and options.kind != "spider":
-        return f"--at {options.at} is for spider"
     return None
 
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("kind", choices=["mysql", "galera", "spider", "replica"])
+    parser.add_argument("kind", choices=["mysql", "galera", "replica"])
     parser.add_argument("--cluster", required=True)
     parser.add_argument("--program", required=True)
     parser.add_argument("--rounds", type=positive, default=100)
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
     parser.add_argument("--run", choices=["sweep", "undo", "send", "hours"], default="sweep")
     parser.add_argument("--action", choices=["mark", "delete"], default="mark")
-    parser.add_argument("--at", choices=["random", "commit", "cut"], default="random")
     parser.add_argument("--writers", type=int, default=0)
     options = parse(parser, objection)
     stage = FeedStage(Cluster(options.kind, options.cluster), options.program, options.action)

@@ -190,7 +190,7 @@ class Cron:
             kills = chance.random() < HOST_KILLS
             if chance.random() < NODE_TROUBLES:
                 time.sleep(chance.uniform(0, self.usual / 2))
-                hurt, repair, pause = Trouble(cluster, chance, "random").strike(
+                hurt, repair, pause = Trouble(cluster, chance).strike(
                     chance.choice(["kill", "pause", "isolate"]), runs[0])
                 self.struck[hurt.split(" ")[0]] += 1
                 time.sleep(pause)

@@ -204,7 +204,7 @@ class Round:
         name, repair, pause = self.what, lambda: None, 0
         self.before = len(self.queue.provider.received)
         if self.what != "sender":
-            hurt, repair, pause = self.trouble.strike(self.hurt, senders[0])
+            hurt, repair, pause = self.trouble.strike(self.hurt)
             name = f"{self.what} ({hurt})"
         if self.what == "both":
             time.sleep(chance.uniform(0, 1))
@@ -233,7 +233,7 @@ class Round:
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("kind", choices=["mysql", "galera", "spider", "replica"])
+    parser.add_argument("kind", choices=["mysql", "galera", "replica"])
     parser.add_argument("--cluster", required=True)
     parser.add_argument("--program", required=True)
     parser.add_argument("--simulator", required=True)
@@ -264,7 +264,7 @@ def main():
                 queue.expect_refusal(("send",), QUEUE_TABLES + TABLES, note)
                 if queue.provider.received:
                     raise SystemExit(f"{note}: a sender was refused and sent something")
-            one = Round(queue, Trouble(cluster, chance, "random"), chance, usual)
+            one = Round(queue, Trouble(cluster, chance), chance, usual)
             name = one.perform(note)
             found, twice = queue.problems(one.resend, one.unknown, one.what != "node")
             if one.silent:

@@ -13,7 +13,7 @@ from splitting_proxy import Proxy
 START = 1_700_000_000
 ENV = os.environ
 CLUSTER = "PUSHSWEEP_TEST_CLUSTER_"
-NODES = {"mysql": ["1", "2", "3"], "galera": ["1", "2", "3"], "spider": ["spider", "shard1", "shard2", "shard3"], "replica": ["primary", "replica"]}
+NODES = {"mysql": ["1", "2", "3"], "galera": ["1", "2", "3"], "replica": ["primary", "replica"]}
 TABLES = ["active_users"] + [f"pushsweep_{t}" for t in ("change", "feed", "run", "commit", "lease")]
 ACCEPT = "PUSHSWEEP_STORE_ACCEPT_REPLICA"
 # A database of its own: the cluster may have been there before, with somebody's tables.
@@ -88,7 +88,7 @@ class Cluster:
         return f"mysql://{user}@" + ",".join(f"localhost:{self.variable(n, 'PORT')}" for n in turned) + f"/{DATABASE}"
 
     def store(self, password, host=0):
-        """The lines of the settings about the server. A statement of Spider or behind the proxy fails early, so
+        """The lines of the settings about the server. A statement behind the proxy fails early, so
         that a pause may end it."""
         tls = f"tls: {{ca: {ENV['PUSHSWEEP_TEST_MARIADB_CA']}}}"
         if self.proxy:
@@ -96,8 +96,6 @@ class Cluster:
             return [f"url: mysql://pushsweep_split@127.0.0.1:{self.proxy.port}/{DATABASE}", 'tls: {mode: "off"}',
                     "read-timeout: 3s", "write-timeout: 3s"]
         lines = [f"url: {self.url('pushsweep', host)}", f"password-file: {password}", tls]
-        if self.kind == "spider":
-            return lines + ["read-timeout: 3s", "write-timeout: 3s", "active-users: {key: [id, device_token]}"]
         # Less than the five seconds for which the nodes wait for a dead one: so answers of commits are lost that
         # take effect later.
         return lines + ["read-timeout: 3s", "write-timeout: 3s"]
@@ -106,12 +104,6 @@ class Cluster:
         done = subprocess.run([self.script, self.kind, "node", node, action], capture_output=True, text=True, timeout=180)
         if done.returncode:
             raise RuntimeError(f"{action} {node}: {done.stderr}")
-
-    def spread(self, table, column):
-        """Spreads a table of the Spider node over the shards."""
-        done = subprocess.run([self.script, self.kind, "spread", table, column], capture_output=True, text=True, timeout=60)
-        if done.returncode:
-            raise RuntimeError(f"spread {table}: {done.stderr}")
 
     def sql(self, text, node=None, database=None, check=True, seconds=120):
         command = ["mariadb", "--no-defaults", "-N", "-B", "--socket=" + self.variable(node or self.main, "SOCKET"),
@@ -137,9 +129,6 @@ class Cluster:
         question = "SELECT 1"
         if self.kind == "galera":
             question = "SHOW STATUS LIKE 'wsrep_local_state_comment'"
-        elif node == "spider":
-            # Asks the shards too, whose connections may be gone.
-            question = f"SELECT COUNT(*) FROM {DATABASE}.active_users WHERE id = 0"
         try:
             state = self.sql(question, node, check=False)
         except subprocess.TimeoutExpired:
@@ -196,8 +185,6 @@ apps:
         done = self.run("schema", "apply", "--create-token-table", env=account)
         if done.returncode:
             raise RuntimeError(done.stderr)
-        if cluster.kind == "spider":
-            cluster.spread(f"{DATABASE}.active_users", "device_token")
         if cluster.proxy:
             cluster.sql("CREATE USER IF NOT EXISTS pushsweep_split@'%'; "
                         f"GRANT ALL ON {DATABASE}.* TO pushsweep_split@'%'")
@@ -205,9 +192,8 @@ apps:
             cluster.sql(f"SELECT MASTER_GTID_WAIT('{position}', 60)", "replica")
 
     def drop(self):
-        """Removes the tables; those of the shards too, of which the Spider node does not remove the database."""
-        for node in self.cluster.nodes if self.cluster.kind == "spider" else [self.cluster.main]:
-            self.cluster.sql_patiently(f"DROP DATABASE IF EXISTS {DATABASE}", node)
+        """Removes the tables."""
+        self.cluster.sql_patiently(f"DROP DATABASE IF EXISTS {DATABASE}", self.cluster.main)
 
     def empty(self):
         """Empties the tables and removes the state folders."""
@@ -258,19 +244,15 @@ apps:
 
 class Trouble:
     """What happens to the cluster in one round."""
-    # Two words: the first happens to a shard, then the Spider node is killed and comes back, then the first is
-    # repaired. So what a shard did not hear yet, or still holds, meets the next look at its rows.
     KINDS = {"mysql": ["kill", "kill", "pause"], "galera": ["kill", "pause", "isolate"],
-             "spider": ["kill", "pause", "isolate"] * 2 + ["pause-kill", "isolate-kill"],
              "replica": ["kill", "pause", "drop", "before-commit", "after-commit", "turn"]}
     REPAIRS = {"kill": "start", "pause": "resume", "isolate": "rejoin"}
 
-    def __init__(self, cluster, random, mode):
-        self.cluster, self.random, self.mode = cluster, random, mode
+    def __init__(self, cluster, random):
+        self.cluster, self.random = cluster, random
 
     def choose(self):
-        return self.random.choice({"commit": ["commit-main", "commit-shard"], "cut": ["commit-cut"]}.get(
-            self.mode, self.KINDS[self.cluster.kind]))
+        return self.random.choice(self.KINDS[self.cluster.kind])
 
     def prepare(self, what):
         """Before the run; returns its environment. A proxy that is going to `turn` does not split yet, so that
@@ -280,14 +262,10 @@ class Trouble:
         self.cluster.proxy.splits = False
         return {ACCEPT: "false"}
 
-    def strike(self, what, process):
+    def strike(self, what):
         """Hurts something. Returns what was done, what repairs it, and the seconds until then."""
-        if what.startswith("commit"):
-            return self.during_commit(what, process)
         if what in ("drop", "before-commit", "after-commit", "turn"):
             return self.by_proxy(what)
-        if "-" in what:
-            return self.twice(*what.split("-"))
         cluster = self.cluster
         # Of MySQL's group only the loss of the primary hurts a run.
         main = cluster.kind == "mysql" or self.random.random() < 0.5
@@ -300,19 +278,6 @@ class Trouble:
                 # The group may have given the node up meanwhile.
                 cluster.act(node, "rejoin")
         return f"{what} {node}", repair, self.random.uniform(0.3, 3 if cluster.kind == "galera" else 4)
-
-    def twice(self, first, second):
-        cluster, shard = self.cluster, self.random.choice(self.cluster.nodes[1:])
-        between, pause = self.random.uniform(0, 0.5), self.random.uniform(0.3, 4)
-        cluster.act(shard, first)
-        time.sleep(between)
-        cluster.act(cluster.main, second)
-
-        def repair():
-            cluster.act(cluster.main, self.REPAIRS[second])
-            time.sleep(pause)
-            cluster.act(shard, self.REPAIRS[first])
-        return f"{first} {shard}, {second} {cluster.main}", repair, between
 
     def by_proxy(self, what):
         """Ends the connections of the proxy, now or at the next COMMIT, or lets it begin to split."""
@@ -329,35 +294,3 @@ class Trouble:
         def repair():
             proxy.ends_commit = None
         return f"drop {proxy.ends_commit} a COMMIT", repair, self.random.uniform(0.1, 1)
-
-    def during_commit(self, what, process):
-        """Lets a shard block its commits, and kills it or the Spider node while a COMMIT waits for it; or cuts the
-        shard off, which then commits, and nobody hears of it."""
-        cluster = self.cluster
-        shard = self.random.choice(cluster.nodes[1:])
-        victim = cluster.main if what == "commit-main" else shard
-        block = subprocess.Popen(
-            ["mariadb", "--no-defaults", "--socket=" + cluster.variable(shard, "SOCKET"), "--user=pushsweep_test", "-e",
-             "BACKUP STAGE START; BACKUP STAGE BLOCK_COMMIT; DO SLEEP(60)"],
-            env=dict(ENV, MYSQL_PWD=cluster.password), stderr=subprocess.DEVNULL)
-        waits = False
-        while process.poll() is None and not waits:
-            rows = cluster.sql("SELECT INFO FROM information_schema.processlist WHERE USER = 'pushsweep'", check=False)
-            waits = any(row[0].upper().startswith("COMMIT") for row in rows)
-            # A look that meets a commit of the ledger meets no shard.
-            if waits:
-                time.sleep(0.1)
-                rows = cluster.sql("SELECT INFO FROM information_schema.processlist WHERE USER = 'pushsweep'", check=False)
-                waits = any(row[0].upper().startswith("COMMIT") for row in rows)
-        action = "isolate" if what == "commit-cut" else "kill"
-        if waits:
-            cluster.act(victim, action)
-        if waits and action == "isolate":
-            (number,), = cluster.sql("SELECT ID FROM information_schema.processlist WHERE INFO LIKE 'DO SLEEP%'", shard)
-            cluster.sql(f"KILL {number}", shard)
-        block.kill()
-        block.wait()
-        if not waits:
-            return f"{what} {shard}, no COMMIT waited", lambda: None, 0
-        return f"{what} {shard} in a COMMIT", lambda: cluster.act(victim, self.REPAIRS[action]), self.random.uniform(
-            0.1, 6 if action == "isolate" else 1)

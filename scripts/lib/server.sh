@@ -13,9 +13,9 @@ server_words() {
         if [ "$1" = --on ]; then
             SERVER_ON=${2:-}
             case $SERVER_ON in
-            mysql | galera | spider | replica) ;;
+            mysql | galera | replica) ;;
             *)
-                echo "--on wants mysql, galera, spider or replica, found '$SERVER_ON'" >&2
+                echo "--on wants mysql, galera or replica, found '$SERVER_ON'" >&2
                 return 64
                 ;;
             esac

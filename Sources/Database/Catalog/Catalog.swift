@@ -57,8 +57,6 @@ package struct CatalogEngine: Hashable, Sendable {
     package let name: String
     /// Whether a rolled back transaction leaves no changes.
     package let hasTransactions: Bool
-    /// Whether it passes statements on to shards that hold the rows.
-    package var isSpider: Bool { name.uppercased() == "SPIDER" }
 
     /// Names an engine.
     package init(name: String, hasTransactions: Bool) {

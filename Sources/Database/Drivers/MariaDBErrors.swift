@@ -1,6 +1,6 @@
 import CMariaDB
 
-// Error numbers of servers (mysqld_error.h, and those of Galera, Spider, group replication) and of
+// Error numbers of servers (mysqld_error.h, and those of Galera, group replication) and of
 // the client library (errmsg.h), classified by the possible reaction. Numbers missing here are
 // `other`: never retried without a check, and never reported as an error of the settings.
 
@@ -61,14 +61,13 @@ extension SQLFailure {
             9007:  // TiDB: write conflict
             .conflict
         case 1047,  // Galera: node not ready
-            1158, 1159, 1160, 1161,  // a connection of the server itself: Spider's to a shard
+            1158, 1159, 1160, 1161,  // a connection of the server itself
             1180,  // a commit that failed; the checkpoint shows what became of it
             1053,  // server shutdown in progress
             1927, 2006, 2013, 2055,  // connection killed, gone, lost
             3168, 3169,  // MySQL: the server is going away, the session was killed
             3100,  // group replication: a member that has left its group refuses the commit
-            4031,  // MySQL: the connection was idle for too long
-            12701, 1429:  // Spider: remote server gone
+            4031:  // MySQL: the connection was idle for too long
             .lost
         case 1040, 1203, 1226,  // too many connections, resource limit
             1129,  // this host was blocked after failed connections

@@ -56,7 +56,7 @@ package final class RowIsolation {
     package func watching<R>(
         _ statement: () throws(SQLFailure) -> R
     ) throws(SQLFailure) -> R {
-        let isAgain = hadDeadlock && !connection.commitsApart
+        let isAgain = hadDeadlock
         if isAgain { try connection.run("SAVEPOINT pushsweep_row") }
         do {
             return try statement()
@@ -71,7 +71,7 @@ package final class RowIsolation {
     /// Whether a deadlock is the SIGNAL of a trigger, because the transaction is still open. Called
     /// after `SAVEPOINT pushsweep_row`, to which it rolls back.
     package func isSignal(_ failure: SQLFailure) -> Bool {
-        guard failure.isDeadlock, !connection.commitsApart else { return false }
+        guard failure.isDeadlock else { return false }
         return (try? connection.run("ROLLBACK TO SAVEPOINT pushsweep_row")) != nil
     }
 

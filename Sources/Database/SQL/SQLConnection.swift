@@ -38,10 +38,6 @@ package protocol SQLConnection: AnyObject {
     /// settings, transaction control, DDL.
     func run(_ sql: String) throws(SQLFailure)
 
-    /// The connection to this program's own tables. Usually this one; another where the user's rows
-    /// commit apart from them (see `ApartConnection`).
-    var ledger: any SQLConnection { get }
-
     /// Begins the transaction of a chunk.
     func begin() throws(SQLFailure)
 
@@ -105,12 +101,6 @@ extension SQLConnection {
         throw SQLFailure(kind: .other, code: 0, message: "this driver reads no statement of others")
     }
 
-    /// This connection.
-    package var ledger: any SQLConnection { self }
-
-    /// Whether the user's rows commit apart from this program's own tables.
-    package var commitsApart: Bool { ledger !== self }
-
     /// Begins the transaction of a chunk.
     package func begin() throws(SQLFailure) { try run(dialect.begin) }
 
@@ -145,8 +135,8 @@ extension SQLConnection {
     /// Runs it like any other statement, for drivers without a time limit for answers.
     package func runSchemaChange(_ sql: String) throws(SQLFailure) { try run(sql) }
 
-    /// Runs a statement that changes one row, and returns whether the row has changed. Spider answers
-    /// 0 for statements that it forwards, so 0 proves nothing: then `isDone` reads the row again.
+    /// Runs a statement that changes one row, and returns whether the row has changed. An earlier try
+    /// whose answer was lost may have changed it: then `isDone` reads the row again.
     package func changesRow(
         _ sql: String, _ parameters: [SQLValue], isDone: () throws(SQLFailure) -> Bool
     ) throws(SQLFailure) -> Bool {

@@ -1,7 +1,7 @@
 import Encodings
 
 /// The differences between the engines. The store writes everything else once, in SQL that MariaDB
-/// 10.6, MySQL 8, Galera, Spider, TiDB and Vitess all run.
+/// 10.6, MySQL 8, Galera, TiDB and Vitess all run.
 package struct SQLDialect: Hashable, Sendable {
     /// The two families of engines.
     package enum Engine: Hashable, Sendable {

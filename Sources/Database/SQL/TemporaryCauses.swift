@@ -1,7 +1,7 @@
 // The numbers of temporary errors say little by themselves, and those of clusters less than most: the
 // same number 1047 is an unknown command of a protocol and a node of Galera that left its cluster. A
 // person reads them after the retries are over, so the sentence says what holds the statement up, and
-// where to look. Sources: the servers' mysqld_error.h, and the numbers that Galera 26.4 and Spider 3.3
+// where to look. Sources: the servers' mysqld_error.h, and the numbers that Galera 26.4
 // gave in tests.
 
 extension SQLFailure {
@@ -11,8 +11,6 @@ extension SQLFailure {
         case 1_047:
             "this node of the cluster takes no statements, because it is not with the majority or still "
                 + "joins it: SHOW STATUS LIKE 'wsrep_%' tells in wsrep_cluster_status and wsrep_ready"
-        case 1_158, 1_159, 1_160, 1_161:
-            "the server lost a connection of its own, on Spider that to a shard; \(Self.shards)"
         case 1_180:
             "the commit failed on the server, or on one of the servers behind its tables, so look into the "
                 + "server's error log"
@@ -21,13 +19,10 @@ extension SQLFailure {
                 + "the transactions"
         case 1_213:
             "other transactions, on a cluster also those of other nodes, changed the same rows each time"
-        case 1_429, 12_701:
-            "a server behind the table does not answer: on Spider a shard; \(Self.shards)"
         case 2_013 where kind == .lost, 2_026 where kind == .lost && message.contains("timed out"):
             // Inside TLS the library reports a read that took too long as 2026.
             "the server ended the connection, or gave no answer within store.read-timeout; where it runs, "
-                + "a lock on the table may hold the statement up, on Spider one of a transaction that a "
-                + "crash left prepared: XA RECOVER on each shard lists those"
+                + "a lock on the table may hold the statement up"
         case 1_040, 1_203, 1_226: "the limit of connections is reached; max_connections sets it"
         default: nil
         }
@@ -37,14 +32,8 @@ extension SQLFailure {
     var unnamedCause: String? {
         guard code == 1_105 else { return nil }
         return
-            "the server gives no number for it; its error log at this moment, on Spider also those of "
-            + "the shards, names the cause; then run again, nothing is lost"
+            "the server gives no number for it; its error log at this moment names the cause; then run again, nothing is lost"
     }
-
-    /// How to find a shard of Spider.
-    private static let shards =
-        "SELECT db_name, table_name, server, host, port FROM mysql.spider_tables and SELECT server_name, "
-        + "host, port FROM mysql.servers list them; start the one that is down"
 
     /// The name of the setting that limits the size of a transaction.
     var limitOfSize: String {

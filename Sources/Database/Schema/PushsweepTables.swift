@@ -64,8 +64,6 @@ extension PushsweepTable {
     /// invalid and when last, and whether a person released it. The row changes in the transaction
     /// of every chunk, so it is right after any crash. The guard reads 30 days of it. `key_columns`
     /// are the columns by which the ledger names the rows; NULL in checkpoints of older versions.
-    /// `pending` is the chunk that is being committed, where rows commit apart from the ledger; see
-    /// `PendingChunk`.
     package static let feed = PushsweepTable(
         name: "pushsweep_feed",
         columns: [
@@ -84,7 +82,6 @@ extension PushsweepTable {
             Column("released", "SMALLINT NOT NULL DEFAULT 0", "INTEGER NOT NULL DEFAULT 0"),
             Column("state", "VARCHAR(16) NOT NULL", "TEXT NOT NULL"),
             column("changed_at", timeOrNull),
-            Column("pending", "TEXT NULL", "TEXT NULL"),
         ],
         primaryKey: ["feed", "part"],
         indexes: [

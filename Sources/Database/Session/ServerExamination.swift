@@ -26,7 +26,7 @@ extension DatabaseSession {
         }
         let account = try describe().account ?? server.user
         findings += [role(standing, account, hasOthers), splitting(standing, hasOthers)]
-        findings += [cluster(standing.galera), group(standing.group), try spider()]
+        findings += [cluster(standing.galera), group(standing.group)]
             .compactMap { $0 }
         return findings
     }
@@ -136,29 +136,5 @@ extension DatabaseSession {
         guard case .member(let state, let reachable, let size) = group else { return nil }
         return StoreFinding(
             .ok, "member of a replication group: \(state), reaches \(reachable) of \(size) members")
-    }
-
-    /// What is said of a server with the Spider engine, under which rows are on other servers.
-    private func spider() throws(StoreFailure) -> StoreFinding? {
-        let name: TableName
-        do {
-            name = try TableName(settings.mapping.table)
-        } catch {
-            return nil
-        }
-        let (isActive, isSpread) = try retries.retrying("reading the engines of the server") {
-            () throws(SQLFailure) in
-            let engines = try connection.query(
-                "SELECT COUNT(*) FROM information_schema.ENGINES WHERE ENGINE = 'SPIDER' AND "
-                    + "SUPPORT IN ('YES', 'DEFAULT')")
-            guard engines.scalar?.count ?? 0 > 0 else { return (false, false) }
-            return (true, try Catalog(connection: connection).table(name)?.engine?.isSpider == true)
-        }
-        guard isActive else { return nil }
-        return StoreFinding(
-            .ok,
-            isSpread
-                ? "the Spider engine is active, and table \(name) is on other servers by it"
-                : "the Spider engine is active; table \(name) is not on it")
     }
 }

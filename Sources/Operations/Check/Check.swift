@@ -230,7 +230,6 @@ package struct Check {
             report.grants += (try? store.intakeGrants()) ?? []
             report.grants += (try? store.session.lagGrants()) ?? []
             report.grants += (try? store.session.groupGrants()) ?? []
-            report.grants += (try? store.shardGrants()) ?? []
             try examineQueue(store)
         } catch {
             // Without its hint, which names this command.

@@ -134,14 +134,6 @@ extension TokenTable {
                 context.log.notice("\(error); it ends by itself in \(lease.seconds) s")
             }
         }
-        do {
-            let layout = try layout()
-            for feed in try settlePending(lease: lease) {
-                context.log.warning("\(feed.sentence(layout))")
-            }
-        } catch {
-            throw RunFailure.wrapping(error, at: .store)
-        }
         return try body(lease)
     }
 

@@ -14,7 +14,7 @@ struct ChangeLedger {
     let source: String
     let lookup: RowLookup
 
-    private var connection: any SQLConnection { lookup.connection.ledger }
+    private var connection: any SQLConnection { lookup.connection }
     private var dialect: SQLDialect { connection.dialect }
 
     /// One entry of the ledger, not yet written.

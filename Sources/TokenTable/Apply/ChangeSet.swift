@@ -72,7 +72,6 @@ struct ChangeTransaction {
     let lease: Lease?
 
     var connection: any SQLConnection { lookup.connection }
-    private var ledger: any SQLConnection { connection.ledger }
 
     /// Begins, and requires that the checkpoint is still where the last chunk left it.
     ///
@@ -102,12 +101,9 @@ struct ChangeTransaction {
     func commit(
         _ commit: Commit, rows: () -> [String], moving: () throws(SQLFailure) -> Void
     ) throws(SQLFailure) {
-        let isApart = connection.commitsApart && commit.written.contains { $0.count > 0 }
-        let announced = isApart ? try commitRows(announcedBy: commit, rows) : []
         try moving()
-        for (checkpoint, chunk) in announced { try checkpoint.withdraw(chunk) }
-        try ChangeOrder(connection: ledger).number(commit.written)
-        try lease?.renew(ledger)
+        try ChangeOrder(connection: connection).number(commit.written)
+        try lease?.renew(connection)
         do {
             try connection.commit()
         } catch {
@@ -125,30 +121,5 @@ struct ChangeTransaction {
         } moving: { () throws(SQLFailure) in
             try moving()
         }
-    }
-
-    /// Commits the entries of the ledger with an announcement in the checkpoints, and then the rows.
-    /// Begins the transaction that moves the checkpoint. Returns the announcements. One that is not there
-    /// any more was settled by another run.
-    private func commitRows(
-        announcedBy commit: Commit, _ rows: () -> [String]
-    ) throws(SQLFailure) -> [(checkpoint: FeedCheckpoint, chunk: PendingChunk)] {
-        var announced: [(checkpoint: FeedCheckpoint, chunk: PendingChunk)] = []
-        for range in commit.written where range.count > 0 {
-            let checkpoint = FeedCheckpoint(range, connection)
-            let chunk = PendingChunk(range, lookup.layout, commit.next)
-            try checkpoint.announce(chunk)
-            announced.append((checkpoint, chunk))
-        }
-        try lease?.renew(ledger)
-        try ledger.commit()
-        do {
-            try connection.commitRows()
-        } catch {
-            isolation.noteCommit(error, entries: commit.entries, rows: rows())
-            throw error
-        }
-        try connection.begin()
-        return announced
     }
 }

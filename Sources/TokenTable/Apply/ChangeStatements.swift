@@ -77,8 +77,7 @@ struct ChangeStatements {
 
     /// Keys above `Int64.max` use CASE, because INTERVAL sorts them below zero.
     private func usesBinarySearch(_ changes: some Sequence<RowChange>) -> Bool {
-        // Spider does not pass INTERVAL() on.
-        usesKeyList && !layout.commitsApart && layout.key[0].isInteger
+        usesKeyList && layout.key[0].isInteger
             && changes.allSatisfy { number($0) != nil }
     }
 
@@ -169,8 +168,7 @@ struct ChangeStatements {
     private func delete(_ changes: ArraySlice<RowChange>) -> Statement {
         let condition = condition(on: changes)
         let table = layout.table.sql(dialect)
-        // Spider passes a DELETE in its form for several tables on row by row.
-        let hint = layout.commitsApart ? "" : lookup.keyHint
+        let hint = lookup.keyHint
         let target = hint.isEmpty ? table : "\(table)\(hint)"
         return Statement(
             sql: "DELETE \(hint.isEmpty ? "" : "\(table) ")FROM \(target) WHERE \(condition.sql)",

@@ -97,9 +97,6 @@ struct ChangeWriter {
             isolation.isolate()
             throw missed(1, of: statement.changes.count)
         }
-        // Spider answers 0 for statements it forwards, so 0 proves nothing: read the rows again.
-        // Without locks another transaction may have left them so.
-        if found == 0, locksRows, try isDone(statement) { return }
         isolation.noteMiss()
         throw missed(statement.changes.count - found, of: statement.changes.count)
     }
@@ -110,15 +107,13 @@ struct ChangeWriter {
         _ statement: ChangeStatements.Statement, of change: RowChange
     ) throws(SQLFailure) -> RowRefusal? {
         let refusal: RowRefusal
-        // Spider has no savepoints: there a refused row is remembered, and the chunk begins again.
-        let hasSavepoints = !connection.commitsApart
-        if hasSavepoints { try connection.run("SAVEPOINT pushsweep_row") }
+        try connection.run("SAVEPOINT pushsweep_row")
         do throws(SQLFailure) {
             let found = try execute(statement)
             let isCounted = found == 1 ? try !mayRunTriggers(statement) : false
             let isDone = isCounted ? true : try isDone(statement)
             if isDone && !connection.hasBrokenKeys {
-                if hasSavepoints { try connection.run("RELEASE SAVEPOINT pushsweep_row") }
+                try connection.run("RELEASE SAVEPOINT pushsweep_row")
                 return nil
             }
             if found == 0 && !isDone {
@@ -130,16 +125,12 @@ struct ChangeWriter {
             let isSignal = isolation.isSignal(error)
             guard isSignal || error.mayBeAboutRow else { throw error }
             let reason = isSignal ? .trigger : RowRefusal(error) ?? .failure
-            guard hasSavepoints, connection.isInTransaction else {
+            guard connection.isInTransaction else {
                 isolation.remember(reason, of: lookup.name(of: change.row))
                 throw error
             }
             if reason == .failure { try probe(statement, for: error) }
             refusal = reason
-        }
-        guard hasSavepoints else {
-            isolation.remember(refusal, of: lookup.name(of: change.row))
-            throw SQLFailure(kind: .refused, code: 0, message: "a row refused the change")
         }
         try connection.run("ROLLBACK TO SAVEPOINT pushsweep_row")
         try connection.run("RELEASE SAVEPOINT pushsweep_row")

@@ -88,8 +88,7 @@ struct ChunkTransaction {
 
     /// Whether rows need not be locked when they are read.
     private var mayLockLate: Bool {
-        lookup.connection.certifiesCommits && !lookup.connection.commitsApart
-            && lookup.mark != nil && lookup.living == nil
+        lookup.connection.certifiesCommits && lookup.mark != nil && lookup.living == nil
             && !application.policy.deletesAtOnce && transaction.isolation.isUntroubled
     }
 

@@ -20,7 +20,6 @@ struct FeedApplier {
     private let table: TokenTable
     private let isolation: RowIsolation
     private let transaction: ChunkTransaction
-    private let settlement: Settlement
 
     private var connection: any SQLConnection { table.connection }
     private var checkpoint: FeedCheckpoint { transaction.checkpoint }
@@ -34,7 +33,6 @@ struct FeedApplier {
         self.table = table
         isolation = RowIsolation(table.connection)
         transaction = try ChunkTransaction(application, table, isolation)
-        settlement = try Settlement(table, lease: application.lease, isolation)
     }
 
     /// Applies the evidence after the feed's checkpoint, until the evidence ends or `shouldStop`
@@ -45,26 +43,10 @@ struct FeedApplier {
     ) throws(StoreFailure) -> FeedProgress {
         var loop = table.session.chunkLoop(isolation)
         return try loop.run(
-            from: try start(), isDone: \.isApplied, shouldStop: shouldStop, report: report
+            from: try begin(), isDone: \.isApplied, shouldStop: shouldStop, report: report
         ) { (loop, progress) throws(StoreFailure) in
             try fill(from: &evidence, after: progress.position, atLeast: loop.size)
             return try applyChunk(after: progress, &loop)
-        }
-    }
-
-    private func start() throws(StoreFailure) -> FeedProgress {
-        // Where rows commit apart every chunk looks; elsewhere only a table that was converted has any.
-        if !connection.commitsApart, try isPending() {
-            try table.settle(
-                application.feed, part: application.part.index, lease: application.lease)
-        }
-        return try begin()
-    }
-
-    private func isPending() throws(StoreFailure) -> Bool {
-        try table.retries.retrying("looking for a pending chunk of feed \(application.feed)") {
-            () throws(SQLFailure) in
-            try checkpoint.hasPending()
         }
     }
 
@@ -94,7 +76,7 @@ struct FeedApplier {
             run: application.run, partition: application.partition,
             source: application.source.rawValue, isReleased: application.isReleased)
         try checkpoint.insert(origin, transaction.layout)
-        try application.lease?.renew(connection.ledger)
+        try application.lease?.renew(connection)
         try connection.commit()
     }
 
@@ -138,10 +120,6 @@ struct FeedApplier {
             after: start, doing: "applying evidence to \(transaction.layout.table)",
             checkpointOf: "feed \(application.feed)"
         ) { (size) throws(SQLFailure) in
-            if connection.commitsApart, try settlement.settle(checkpoint) {
-                return .committed(
-                    try checkpoint.read(locking: false) ?? start, entries: 0, bytes: 0)
-            }
             let chunk = waiting.prefix(size)
             return try transaction.apply(
                 chunk, isLast: isEnded && chunk.count == waiting.count, after: start,

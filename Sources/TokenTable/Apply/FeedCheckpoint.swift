@@ -98,12 +98,11 @@ struct FeedCheckpoint {
     let part: TokenRange
     let connection: any SQLConnection
 
-    private var ledger: any SQLConnection { connection.ledger }
     private var dialect: SQLDialect { connection.dialect }
 
     /// The checkpoint as committed, or as locked for this transaction; nil before the first run.
     func read(locking: Bool) throws(SQLFailure) -> FeedProgress? {
-        let rows = try ledger.query(
+        let rows = try connection.query(
             "SELECT last_token, applied, already, newer, unknown_tokens, rows_changed, state, "
                 + "invalidated, refused, rows_refused FROM pushsweep_feed WHERE feed = ? AND part = ?"
                 + (locking ? dialect.rowLock : ""), [.text(feed), .integer(Int64(part.index))])
@@ -139,7 +138,7 @@ struct FeedCheckpoint {
 
     /// Inserts the checkpoint.
     func insert(_ origin: Origin, _ layout: TableLayout) throws(SQLFailure) {
-        _ = try ledger.execute(
+        _ = try connection.execute(
             "INSERT INTO pushsweep_feed (feed, part, parts, run, app, environment, source, table_name, "
                 + "key_columns, released, state) VALUES (\(placeholders(11)))",
             [
@@ -158,7 +157,7 @@ struct FeedCheckpoint {
     ) throws(SQLFailure) {
         let key = SQLValue.text(layout.keyNames)
         let counts = progress.counts
-        _ = try ledger.execute(
+        _ = try connection.execute(
             "UPDATE pushsweep_feed SET run = ?, last_token = ?, applied = ?, already = ?, "
                 + "newer = ?, unknown_tokens = ?, rows_changed = ?, invalidated = ?, "
                 + "refused = ?, rows_refused = ?, state = ?, changed_at = \(dialect.now), "

@@ -25,7 +25,6 @@ struct InvalidTokenTable {
     let partition: Partition
     let connection: any SQLConnection
 
-    private var ledger: any SQLConnection { connection.ledger }
     private var dialect: SQLDialect { connection.dialect }
     private var place: [SQLValue] { [.text(partition.app), .text(partition.environment)] }
 
@@ -46,7 +45,7 @@ struct InvalidTokenTable {
         var marks: [DeviceToken: TokenMark] = [:]
         for run in tokens.runs(of: StatementShape.longest) {
             let values = StatementShape.padded(run.map { SQLValue.bytes($0.bytes) })
-            let rows = try ledger.query(
+            let rows = try connection.query(
                 "SELECT token, invalidated_at, reason FROM pushsweep_invalid WHERE token IN "
                     + "(\(placeholders(values.count))) AND app = ? AND environment = ?"
                     + (locking ? dialect.rowLock : ""), values + place)
@@ -86,14 +85,14 @@ struct InvalidTokenTable {
                 values.append(change.mark.map { time.value($0.time) } ?? .null)
                 values.append(change.mark?.reason.map(SQLValue.text) ?? .null)
             }
-            _ = try ledger.execute(sql, values)
+            _ = try connection.execute(sql, values)
         }
     }
 
     private func remove(_ tokens: [DeviceToken]) throws(SQLFailure) {
         for run in tokens.runs(of: StatementShape.longest) {
             let values = StatementShape.padded(run.map { SQLValue.bytes($0.bytes) })
-            _ = try ledger.execute(
+            _ = try connection.execute(
                 "DELETE FROM pushsweep_invalid WHERE token IN (\(placeholders(values.count))) "
                     + "AND app = ? AND environment = ?", values + place)
         }
@@ -109,7 +108,7 @@ struct InvalidTokenTable {
     ) throws(SQLFailure) -> [SQLValue] {
         let time = dialect.ownTime("invalidated_at")
         let range = range(after: position, upTo: end)
-        let rows = try ledger.query(
+        let rows = try connection.query(
             "SELECT token \(range.sql) AND invalidated_at <= ? ORDER BY token LIMIT \(limit)",
             range.values + [time.value(cutoff)])
         return (0..<rows.count).map { rows[$0, 0] }
@@ -118,13 +117,13 @@ struct InvalidTokenTable {
     /// The tokens with a mark in a range, as a result of one column.
     func marked(after position: SQLValue, upTo end: SQLValue?) throws(SQLFailure) -> SQLRows {
         let range = range(after: position, upTo: end)
-        return try ledger.query("SELECT token \(range.sql)", range.values)
+        return try connection.query("SELECT token \(range.sql)", range.values)
     }
 
     /// The number of marks in a range.
     func count(after position: SQLValue, upTo end: SQLValue?) throws(SQLFailure) -> Int {
         let range = range(after: position, upTo: end)
-        return try ledger.query("SELECT COUNT(*) \(range.sql)", range.values)
+        return try connection.query("SELECT COUNT(*) \(range.sql)", range.values)
             .scalar?.count ?? 0
     }
 
@@ -141,7 +140,7 @@ struct InvalidTokenTable {
     /// a statement (`KeyRanges.span`).
     func end(after position: SQLValue) throws(SQLFailure) -> SQLValue? {
         // The primary key begins with the token.
-        let rows = try ledger.query(
+        let rows = try connection.query(
             "SELECT token FROM pushsweep_invalid WHERE token > ? ORDER BY token, app, environment "
                 + "LIMIT 1 OFFSET \(KeyRanges.span - 1)", [position])
         return rows.count > 0 ? rows[0, 0] : nil

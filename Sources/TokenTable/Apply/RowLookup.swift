@@ -168,7 +168,7 @@ struct RowLookup {
     var width: Int { columns.count + (exactness == nil ? 0 : 1) }
 
     private func selection(_ length: Int, locking: Bool) -> String {
-        let hint = self.hint(layout.tokenIndex, locking: locking)
+        let hint = self.hint(layout.tokenIndex)
         return "SELECT \(selected) FROM \(layout.table.sql(dialect))\(hint) WHERE "
             + "\(dialect.quoted(layout.token.name)) IN (\(placeholders(length)))\(condition.sql)"
             + (locking ? lock : "")
@@ -180,13 +180,7 @@ struct RowLookup {
     /// Names the index to use. Without the hint MariaDB reads a small table whole. A locking read then
     /// waits for rows that it does not want. And it locks rows before index entries, a registration locks
     /// them in the opposite order, and the server rolls the registration back (error 1213).
-    ///
-    /// Where an index is named and the values are on several shards, Spider sends them by hundreds into
-    /// temporary tables there, and each is looked up by the index. A read without locks asks for none: each
-    /// shard gets one statement with the whole condition, and reads as it likes.
-    private func hint(_ index: String?, locking: Bool) -> String {
-        layout.isSpread && !locking ? " USE INDEX ()" : dialect.indexHint(index)
-    }
+    private func hint(_ index: String?) -> String { dialect.indexHint(index) }
 
     private func match(
         _ values: ArraySlice<SQLValue>, in evidence: ArraySlice<TokenEvidence>
@@ -286,7 +280,7 @@ extension RowLookup {
         let names = layout.key.map { dialect.quoted($0.name) }
         let match = "(\(names.map { "\($0) = ?" }.joined(separator: " AND ")))"
         let longest = isSingle ? StatementShape.longest : StatementShape.longestLinear
-        let hint = self.hint(layout.keyIndex, locking: locking)
+        let hint = self.hint(layout.keyIndex)
         for run in keys.runs(of: longest) {
             let padded = StatementShape.padded(run)
             let condition =

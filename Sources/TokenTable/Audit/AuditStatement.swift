@@ -61,9 +61,9 @@ struct AuditStatement {
         let places = columns.indices.filter { columns[$0] != nil }.map { "\($0 + 1)" }
         let list = columns.map { $0 ?? "NULL" }.joined(separator: ", ")
         let found = try connection.query(
-            "SELECT \(list), COUNT(*)\(layout.countedHere) FROM \(ranges.source)\(sideMarks) "
+            "SELECT \(list), COUNT(*) FROM \(ranges.source)\(sideMarks) "
                 + "WHERE \(condition) GROUP BY \(places.joined(separator: ", "))", range.values)
-        try found.require(width: columns.count + (layout.commitsApart ? 2 : 1))
+        try found.require(width: columns.count + 1)
         return (0..<found.count).map { row in
             func number(_ column: Int) -> Int? { found[row, column].count }
             let form = number(2) ?? NoToken.malformed.rawValue
@@ -156,8 +156,7 @@ struct AuditStatement {
 
     /// The number of a time's range of age; see `AgeRange.init(number:)`.
     private func age(_ time: String) -> String {
-        // Spider does not pass INTERVAL() on.
-        if dialect.engine == .mariaDB && !layout.commitsApart {
+        if dialect.engine == .mariaDB {
             return "INTERVAL(\(time), \(beginnings.map(String.init).joined(separator: ", ")))"
         }
         let cases = beginnings.enumerated().reversed().map {

@@ -71,7 +71,7 @@ package struct DeepAudit {
         let sql =
             "SELECT COUNT(*), COALESCE(SUM(n - 1), 0), COALESCE(SUM(u > 1), 0), "
             + "COALESCE(SUM(e > 1), 0) FROM (SELECT COUNT(*) AS n, \(users ?? "0") AS u, "
-            + "\(environments ?? "0") AS e\(layout.countedHere) FROM \(layout.table.sql(dialect)) "
+            + "\(environments ?? "0") AS e FROM \(layout.table.sql(dialect)) "
             + "WHERE \(isToken) GROUP BY \(groups) HAVING COUNT(*) > 1) AS shared"
         return try table.retries.retrying("looking for tokens in several rows") {
             () throws(SQLFailure) in
@@ -141,7 +141,7 @@ package struct DeepAudit {
         let name = rows.column(user)
         let isSendable = rows.terms.map { "(\($0))" }.joined(separator: " AND ")
         return "SELECT \(name) AS k, SUM(CASE WHEN \(isSendable) THEN 1 ELSE 0 END) AS n"
-            + "\(layout.countedHere) FROM \(layout.table.sql(dialect)) "
+            + " FROM \(layout.table.sql(dialect)) "
             + "WHERE \(name) IS NOT NULL\(condition) GROUP BY \(name)"
     }
 }

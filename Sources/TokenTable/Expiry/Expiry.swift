@@ -127,7 +127,6 @@ package final class TableExpiry {
         let transaction = try ExpiryTransaction(
             expiry, table, keeping: recent, isDry: isDry, isolation)
         if !isDry { try begin(transaction) }
-        let settlement = try Settlement(table, lease: expiry.lease, isolation)
         var loop = table.session.chunkLoop(isolation)
         let progress = try loop.run(
             from: ExpiryProgress(), isDone: \.isDone, changesRows: !isDry,
@@ -139,11 +138,7 @@ package final class TableExpiry {
                 doing: "removing rows of \(layout.table) whose grace period has ended",
                 checkpointOf: "feed \(expiry.feed)"
             ) { (size) throws(SQLFailure) in
-                if !isDry, connection.commitsApart, try settlement.settle(transaction.checkpoint) {
-                    return .committed(
-                        try transaction.committed(after: start, attempted), entries: 0, bytes: 0)
-                }
-                return try transaction.remove(size, after: start) { attempted = $0 }
+                try transaction.remove(size, after: start) { attempted = $0 }
             } checkpoint: { () throws(SQLFailure) in
                 isDry ? start : try transaction.committed(after: start, attempted)
             }

@@ -53,8 +53,7 @@ struct LayoutResolver {
             exactness: exactness,
             keyIndex: table.uniqueIndex(within: key.map(\.name)).flatMap {
                 $0.isUsable ? $0.name : nil
-            },
-            isSpread: table.engine?.isSpider == true)
+            })
     }
 
     /// The columns that the engine moves with every change of the row, and the registration with them.

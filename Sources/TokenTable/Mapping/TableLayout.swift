@@ -56,16 +56,6 @@ package struct TableLayout: Hashable, Sendable {
     /// `pushsweep_invalid`.
     package var hasMarkTime: Bool { mark != nil }
 
-    /// Whether the rows commit apart from this program's own tables; see `ApartConnection`.
-    var commitsApart = false
-
-    /// Whether Spider passes statements on to shards that hold the rows.
-    var isSpread = false
-
-    /// The table as pending chunks name it: without the schema where that is the database of the ledger,
-    /// so that one table has one name, however the settings spell it.
-    var nameInLedger = ""
-
     /// Whether the database takes names of tables in any case for the same.
     var ignoresNameCase = false
 
@@ -74,12 +64,6 @@ package struct TableLayout: Hashable, Sendable {
         name == table.description
             || ignoresNameCase && name?.lowercased() == table.description.lowercased()
     }
-
-    /// A further column for statements that count rows of the table or sum over them; empty where it is
-    /// not needed. Spider lets shards count. Then it leaves rows out under some conditions, such as the one
-    /// for living rows, and fails for a range of a key of two columns with 1054. Distinct values it counts
-    /// by itself, and so everything beside them.
-    var countedHere: String { commitsApart ? ", COUNT(DISTINCT 1)" : "" }
 
     /// The key columns as checkpoints store them, at most 255 characters.
     var keyNames: String {

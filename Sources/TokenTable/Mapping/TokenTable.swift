@@ -21,25 +21,7 @@ package final class TokenTable {
         _ settings: StoreSettings, creatingFile: Bool = false,
         pacing: Pacing = Pacing()
     ) throws(StoreFailure) {
-        let session = try DatabaseSession(settings, creatingFile: creatingFile, pacing: pacing)
-        guard case .server(let server) = settings.location,
-            try Self.commitsApart(session, settings.mapping.table)
-        else {
-            self.session = session
-            return
-        }
-        guard server.addresses.count == 1 else {
-            throw StoreFailure(
-                .configuration,
-                "connecting to \(settings.location): table \(settings.mapping.table) is not in the engine of "
-                    + "the ledger, and each server has a ledger, a lease and checkpoints of its own; name "
-                    + "one host in store.url")
-        }
-        self.session = try DatabaseSession(
-            settings,
-            ApartConnection(
-                rows: MariaDBConnection(server, settings),
-                ledger: MariaDBConnection(server, settings)), pacing)
+        session = try DatabaseSession(settings, creatingFile: creatingFile, pacing: pacing)
     }
 
     /// Connects through a given driver.
@@ -88,8 +70,6 @@ package final class TokenTable {
             () throws(SQLFailure) in
             try Catalog(connection: connection).ignoresNameCase()
         }
-        layout.commitsApart = connection.commitsApart
-        layout.nameInLedger = nameInLedger(name)
         resolved = layout
         return layout
     }
@@ -107,14 +87,6 @@ package final class TokenTable {
         for finding in findings {
             if let failure = finding.failure { throw failure }
         }
-    }
-
-    /// A table's name as pending chunks store it.
-    private func nameInLedger(_ table: TableName) -> String {
-        guard case .server(let server) = settings.location, table.schema == server.database else {
-            return table.description
-        }
-        return table.name
     }
 
     /// The token table as the database describes it.

@@ -71,8 +71,6 @@ extension TokenTable {
                 ).findings
             report.findings += try reachFindings(layout, table, need, server)
             if searchesRows {
-                report.findings += try shardFindings(table, server)
-                report.findings += try pendingFindings(layout)
             }
         } catch {
             guard error.code == .configuration || error.code == .permission else { throw error }

@@ -115,7 +115,7 @@ package final class LivingRows {
             let (start, end) = try rangeAhead(ranges)
             let range = ranges.condition(after: start, upTo: end)
             let count = try connection.query(
-                "SELECT COUNT(*)\(source.layout.countedHere) FROM \(ranges.source) "
+                "SELECT COUNT(*) FROM \(ranges.source) "
                     + "WHERE \(range.sql)\(condition.sql)", range.values + condition.values)
             return (count.scalar?.count ?? 0, end)
         }
@@ -165,7 +165,7 @@ package final class LivingRows {
                 }
                 found +=
                     try connection.query(
-                        "SELECT COUNT(*)\(layout.countedHere) FROM \(ranges.source) "
+                        "SELECT COUNT(*) FROM \(ranges.source) "
                             + "WHERE \(name) IN (\(placeholders(keys.count)))\(condition.sql)",
                         keys + condition.values
                     ).scalar?.count ?? 0

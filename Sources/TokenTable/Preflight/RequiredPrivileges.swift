@@ -174,13 +174,8 @@ package struct RequiredPrivileges {
         }
         for side in need.sideTables(hasMarkColumn: layout.mark != nil) {
             if need == .read && !readsTokenMarks { continue }
-            // Entries of a chunk that failed half way are written again.
-            let settles = layout.commitsApart && need.writes
-            rights.append(
-                maker.sideTable(
-                    side.table, settles && side.access == .add ? .change : side.access))
-            let dropsEntries = settles && side.table.name == PushsweepTable.change.name
-            if side.deletes || dropsEntries { rights.append(maker.deleting(from: side.table)) }
+            rights.append(maker.sideTable(side.table, side.access))
+            if side.deletes { rights.append(maker.deleting(from: side.table)) }
         }
         self.rights = rights
     }

@@ -31,7 +31,7 @@ struct TokenSampling {
 
     private var dialect: SQLDialect { connection.dialect }
     private var table: String { layout.table.sql(dialect) + hint }
-    private var hint: String { layout.isSpread ? "" : dialect.indexHint(layout.keyIndex) }
+    private var hint: String { dialect.indexHint(layout.keyIndex) }
 
     /// The rows that are read to find as many as the sample has.
     private var reach: Int { Self.size * (layout.platform == nil ? 1 : Self.mixedShare) }
@@ -46,7 +46,7 @@ struct TokenSampling {
     ///
     /// - Throws: any failure of a query.
     func rows(_ columns: [String]) throws(SQLFailure) -> [ArraySlice<SQLValue>] {
-        guard !layout.isSpread, !order.isEmpty, try isLarger(than: reach) else {
+        guard !order.isEmpty, try isLarger(than: reach) else {
             return try slice(Slice(read: reach, most: Self.size), columns)
         }
         let part = Slice(read: reach / Self.slices, most: Self.size / Self.slices)
@@ -174,7 +174,7 @@ struct TokenSampling {
         _ slice: Slice, _ columns: [String]
     ) throws(SQLFailure) -> [ArraySlice<SQLValue>] {
         let list = columns.map(dialect.quoted).joined(separator: ", ")
-        let ordered = layout.isSpread ? [] : order
+        let ordered = order
         var (sql, values) = Self.equal(Array(slice.start.dropLast()), dialect)
         if let last = slice.start.last {
             sql += "\(sql.isEmpty ? " WHERE" : " AND") \(dialect.quoted(last.column)) >= ?"

@@ -80,12 +80,6 @@ struct RowInsertion {
     private func insertAlone(
         _ row: RowContent
     ) throws(SQLFailure) -> UndoObstacle? {
-        // Spider has no savepoints: there a refused row is remembered, and the chunk begins again.
-        guard !connection.commitsApart else {
-            guard let refusal = try refusal(of: row) else { return nil }
-            if let name = name(of: row) { isolation.remember(refusal, of: name) }
-            throw SQLFailure(kind: .refused, code: 0, message: "a row was refused")
-        }
         try connection.run("SAVEPOINT pushsweep_row")
         var refusal = try refusal(of: row)
         if refusal == .value, dialect.engine == .mariaDB {

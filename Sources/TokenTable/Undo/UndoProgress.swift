@@ -99,12 +99,11 @@ struct UndoCheckpoint {
     let run: String
     let connection: any SQLConnection
 
-    private var ledger: any SQLConnection { connection.ledger }
     private var dialect: SQLDialect { connection.dialect }
 
     /// The progress as committed, or as locked for this transaction; nil before the first chunk.
     func read(locking: Bool) throws(SQLFailure) -> UndoProgress? {
-        let rows = try ledger.query(
+        let rows = try connection.query(
             "SELECT counts FROM pushsweep_run WHERE id = ?" + (locking ? dialect.rowLock : ""),
             [.text(run)])
         guard let text = rows.scalar?.text else { return nil }
@@ -113,7 +112,7 @@ struct UndoCheckpoint {
 
     /// Inserts the run's record.
     func insert(_ record: RunRecord, _ progress: UndoProgress) throws(SQLFailure) {
-        _ = try ledger.execute(
+        _ = try connection.execute(
             "INSERT INTO pushsweep_run (id, kind, started, host, operator, counts) "
                 + "VALUES (?, 'undo', ?, ?, ?, ?)",
             [
@@ -129,7 +128,7 @@ struct UndoCheckpoint {
         var last: Int?
         // By parts, since the primary key has the part before the number: each is one look into it.
         for part in 0..<parts {
-            let found = try ledger.query(
+            let found = try connection.query(
                 "SELECT MAX(seq) FROM pushsweep_change WHERE run = ? AND feed = ? AND part = ?",
                 [.text(run), .text(run), .integer(Int64(part))]
             ).scalar?.count
@@ -154,7 +153,7 @@ struct UndoCheckpoint {
         _ progress: UndoProgress, ended: EpochMilliseconds?
     ) throws(SQLFailure) {
         let time = dialect.ownTime("ended")
-        _ = try ledger.execute(
+        _ = try connection.execute(
             "UPDATE pushsweep_run SET counts = ?, ended = ? WHERE id = ?",
             [.text(progress.json), ended.map(time.value) ?? .null, .text(run)])
     }

@@ -102,12 +102,6 @@ extension TokenTable {
         if !isDry { progress = try begin(record, progress, &work) }
         let isolation = RowIsolation(connection)
         let transaction = try UndoTransaction(work, self, isolation)
-        let settlement = try Settlement(self, lease: lease, isolation)
-        let parts = work.partitions.indices.map { index in
-            FeedCheckpoint(
-                feed: record.id, part: TokenRange(index: index, count: work.partitions.count),
-                connection: connection)
-        }
         var loop = session.chunkLoop(isolation)
         return try loop.run(
             from: progress, isDone: \.isDone, changesRows: !isDry, shouldStop: shouldStop,
@@ -117,14 +111,7 @@ extension TokenTable {
                 after: start, doing: "undoing changes to \(layout.table)",
                 checkpointOf: "undo \(record.id)"
             ) { (size) throws(SQLFailure) in
-                let settles = !isDry && connection.commitsApart
-                for part in parts where settles { _ = try settlement.settle(part) }
-                if settles, try transaction.checkpoint.catchUp(parts.count) {
-                    return .committed(
-                        try transaction.checkpoint.read(locking: false) ?? start, entries: 0,
-                        bytes: 0)
-                }
-                return try transaction.undo(size, after: start)
+                try transaction.undo(size, after: start)
             } checkpoint: { () throws(SQLFailure) in
                 isDry ? start : try transaction.checkpoint.read(locking: false) ?? start
             }
@@ -146,8 +133,6 @@ extension TokenTable {
             if try checkpoint.read(locking: false) != nil {
                 let known = try partitions(ofRun: record.id)
                 connection.rollBack()
-                // Where rows commit apart every chunk does the same.
-                if !connection.commitsApart { _ = try checkpoint.catchUp(known.count) }
                 return (try checkpoint.read(locking: false) ?? progress, known)
             }
             try checkpoint.insert(record, progress)
@@ -160,7 +145,7 @@ extension TokenTable {
                         run: record.id, partition: partition, source: "undo", isApplied: true),
                     layout)
             }
-            try lease?.renew(connection.ledger)
+            try lease?.renew(connection)
             try connection.commit()
             return (progress, wanted)
         }
