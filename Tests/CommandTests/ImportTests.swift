@@ -167,6 +167,14 @@ struct ImportTests {
         let waiting = try stage.start(["import", pipe, "--format", format] + map)
         let writer = try #require(FileHandle(forWritingAtPath: pipe))
         try writer.write(contentsOf: Data("token,time\n".utf8))
+        // It reads once it has its file; before that it looks at the lock for a moment.
+        let deadline = ContinuousClock.now + .seconds(60)
+        func isReading() -> Bool {
+            let names = try? FileManager.default.contentsOfDirectory(
+                atPath: stage.folder.file("state-one"))
+            return names?.contains { $0.hasPrefix("pipe-") } ?? false
+        }
+        while !isReading(), ContinuousClock.now < deadline { sched_yield() }
         #expect(try stage.run("sweep").exit == 0)
         waiting.signal(SIGTERM)
         let result = waiting.wait()

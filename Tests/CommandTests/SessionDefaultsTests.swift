@@ -19,7 +19,7 @@ struct SessionDefaultsTests {
         "foreign_key_checks": "0", "unique_checks": "0", "max_sort_length": "64",
         "group_concat_max_len": "4", "innodb_lock_wait_timeout": "1", "lock_wait_timeout": "1",
         "wait_timeout": "1", "net_read_timeout": "1", "net_write_timeout": "1",
-        "lc_messages": "'de_DE'",
+        "lc_messages": "'de_DE'", "sql_quote_show_create": "0",
     ]
     private static let hostileMariaDB: [String: String] = [
         "tx_read_only": "1", "tx_isolation": "'SERIALIZABLE'", "idle_transaction_timeout": "1",

@@ -368,7 +368,7 @@ struct BrokenRuleTests {
             "INSERT INTO devices VALUES (1, ?, 7)", [.bytes(DeviceToken.numbered(1).bytes)])
         let store = try database.store { $0.table = "devices" }
         let progress = try store.apply(
-            [.dead(1, at: start)], policy: RemovalPolicy(action: .delete))
+            [.dead(1, at: start)], policy: Self.removal)
         #expect(progress.counts == OutcomeCounts(refused: 1))
         #expect(try database.count("SELECT COUNT(*) FROM devices") == 1)
     }

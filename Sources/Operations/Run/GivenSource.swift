@@ -16,9 +16,10 @@ package final class GivenSource {
     let length: Int?
     /// The size and the time of the last change of a file of others, as they were at the beginning.
     private let version: FileVersion?
-    /// The last bytes that were read, at most `longestTail`.
-    private var tail: [UInt8] = []
-    private static let longestTail = 4_096
+    /// The first and the last bytes that were read, at most `longestSample` each, with their places.
+    private var samples: (first: Sample?, last: Sample?)
+    private typealias Sample = (place: off_t, bytes: [UInt8])
+    private static let longestSample = 4_096
 
     private let descriptor: Int32
     /// What is done with it, such as `importing`, for messages.
@@ -181,26 +182,34 @@ package final class GivenSource {
             if count < 0 && (cause == EINTR || cause == EAGAIN) { continue }
             guard count >= 0 else { throw failure(Self.words(cause) + "; nothing of it counts") }
             if count == 0 { return filled }
-            if version != nil {
-                let start = max(0, count - Self.longestTail)
-                tail = Array(buffer[filled + start..<filled + count])
-            }
+            if version != nil { sample(buffer[filled..<filled + count]) }
             filled += count
         }
         return filled
     }
 
+    /// Notes the ends of bytes that were just read.
+    private func sample(_ bytes: ArraySlice<UInt8>) {
+        let end = lseek(descriptor, 0, SEEK_CUR)
+        let last = Array(bytes.suffix(Self.longestSample))
+        samples.last = (end - off_t(last.count), last)
+        guard samples.first == nil else { return }
+        samples.first = (end - off_t(bytes.count), Array(bytes.prefix(Self.longestSample)))
+    }
+
     /// A log that is cut off or written anew while it is read gives bytes of two times. One that only grows
-    /// still has what was read last at its place.
+    /// still has what was read first and last at its place.
     private func ensureUnchanged() throws(RunFailure) {
         var facts = stat()
         guard let version, fstat(descriptor, &facts) == 0, FileVersion(facts) != version else {
             return
         }
-        var now = [UInt8](repeating: 0, count: tail.count)
-        let place = lseek(descriptor, 0, SEEK_CUR) - off_t(tail.count)
-        guard place < 0 || pread(descriptor, &now, now.count, place) != now.count || now != tail
-        else { return }
+        let isThere = [samples.first, samples.last].compactMap { $0 }.allSatisfy { sample in
+            var now = [UInt8](repeating: 0, count: sample.bytes.count)
+            return pread(descriptor, &now, now.count, sample.place) == now.count
+                && now == sample.bytes
+        }
+        guard !isThere else { return }
         throw failure(
             "the file changed while it was read; nothing of it counts; read a file that nobody rewrites, "
                 + "such as a copy")

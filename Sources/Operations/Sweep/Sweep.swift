@@ -73,18 +73,25 @@ package struct Sweep: RecordedRun {
     }
 
     /// Why the database would not let this run take what a pipe has, asked before its first byte is read.
+    /// The lock is held for a moment only, since a run that meets it ends.
     ///
     /// - Throws: failures of the state folder and the journal.
     private func refusalOfPipe() throws -> RunFailure? {
-        let folder = try StateFolder(plan.state)
-        _ = try EvidenceJournal(in: folder)
+        let store: TokenTable
         do {
-            let (store, _) = try openStore()
-            if !plan.dryRun { try store.respectLease(in: folder) }
-            return nil
+            (store, _) = try openStore()
         } catch {
             return .wrapping(error, at: .store)
         }
+        let folder = try StateFolder(plan.state)
+        _ = try EvidenceJournal(in: folder)
+        guard !plan.dryRun else { return nil }
+        do {
+            try store.respectLease(in: folder)
+        } catch {
+            return .wrapping(error, at: .store)
+        }
+        return nil
     }
 
     /// Makes the exit code nonzero while evidence waits, whatever prevented its application: a stop
