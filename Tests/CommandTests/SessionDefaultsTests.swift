@@ -34,6 +34,7 @@ struct SessionDefaultsTests {
         "transaction_read_only": "1", "transaction_isolation": "'SERIALIZABLE'",
         "max_execution_time": "1", "range_optimizer_max_mem_size": "1",
         "show_gipk_in_create_table_and_information_schema": "0",
+        "group_replication_consistency": "'EVENTUAL'",
     ]
 
     /// What no account without a special right can change, and the query cache, which is off as a whole.
