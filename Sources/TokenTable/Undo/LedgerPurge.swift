@@ -122,7 +122,7 @@ extension TokenTable {
             let rows = try connection.query(
                 "SELECT DISTINCT c.feed, c.part FROM pushsweep_change c WHERE c.run = ? AND NOT EXISTS "
                     + "(SELECT 1 FROM pushsweep_feed f WHERE f.feed = c.feed AND f.part = c.part "
-                    + "AND (f.changed_at >= ? OR f.pending IS NOT NULL))", [.text(run), time])
+                    + "AND f.changed_at >= ?)", [.text(run), time])
             return (0..<rows.count).compactMap { row in
                 guard let feed = rows[row, 0].text, let part = rows[row, 1].integer else {
                     return nil
@@ -190,16 +190,15 @@ extension TokenTable {
         let (rows, stays) = try retries.retrying(doing) { () throws(SQLFailure) in
             let checkpoints = try connection.query(
                 "SELECT m.feed, m.part FROM pushsweep_feed m WHERE m.run = ? AND m.state = 'applied' "
-                    + "AND m.pending IS NULL AND (m.changed_at IS NULL OR m.changed_at < ?) AND NOT EXISTS (SELECT 1 FROM "
+                    + "AND (m.changed_at IS NULL OR m.changed_at < ?) AND NOT EXISTS (SELECT 1 FROM "
                     + "pushsweep_change c WHERE c.run = m.run AND c.feed = m.feed AND c.part = m.part "
                     + "AND \(isYoung))", place + [cutoff])
             let young = try connection.query(
-                "SELECT 1 FROM pushsweep_feed WHERE run = ? AND (changed_at >= ? OR pending IS NOT NULL) "
-                    + "LIMIT 1", place)
+                "SELECT 1 FROM pushsweep_feed WHERE run = ? AND changed_at >= ? LIMIT 1", place)
             let entries = try connection.query(
                 "SELECT 1 FROM pushsweep_change c WHERE c.run = ? AND (\(isYoung) OR EXISTS (SELECT 1 "
                     + "FROM pushsweep_feed f WHERE f.feed = c.feed AND f.part = c.part "
-                    + "AND (f.changed_at >= ? OR f.pending IS NOT NULL))) LIMIT 1",
+                    + "AND f.changed_at >= ?)) LIMIT 1",
                 [.text(run), cutoff, cutoff])
             return (checkpoints, young.count + entries.count > 0)
         }
