@@ -2,7 +2,8 @@
 // structure is in doubt, such text can look like a row of its own, and the row like a dead token. So the
 // parser repairs nothing and looks for no place to go on: the first mistake ends the file.
 //
-//   line breaks   CRLF or LF; a CR alone only inside of quotes; empty lines are passed over
+//   line breaks   CRLF or LF; empty lines are passed over. A CR alone is text, but a mistake in the first row,
+//                 where it shows a file that ends lines so, and behind a quoted field
 //   quotes        around a whole field, two for one inside; a backslash is text like any other
 //   width         every row has the fields of the first; or each one empty field more at its end
 //   separator     the one of , ; tab | that the line of names has most of outside of quotes
@@ -73,7 +74,7 @@ struct CSVParser {
     ]
 
     /// Where the next byte is.
-    private enum Place {
+    private enum Place: Equatable {
         /// At the beginning of a field, where alone a quote opens one.
         case fieldStart
         /// Inside of a field without quotes.
@@ -82,8 +83,8 @@ struct CSVParser {
         case quoted
         /// After a quote inside of a quoted field: its end, or the first of two.
         case afterQuote
-        /// After a CR outside of quotes: before the LF.
-        case afterReturn
+        /// After a CR outside of quotes, usually before the LF; `true` where a quoted field has ended.
+        case afterReturn(Bool)
     }
 
     /// Whether the first row has the names of the columns.
@@ -130,18 +131,20 @@ struct CSVParser {
             (place, quote) = (.quoted, pending.count)
         case (.afterQuote, UInt8(ascii: "\"")): place = .quoted
         case (_, UInt8(ascii: "\n")): return try end(body)
-        case (.afterReturn, _):
+        case (.afterReturn(let isEnd), _) where isEnd || width == nil:
             throw fault(
                 "a line break inside of a row, CR without LF; end lines with LF, as tr '\\r' '\\n' "
                     + "makes it, or put the field into quotes")
         case (_, _) where isSeparator(byte):
             separators.append(pending.count)
             place = .fieldStart
-        case (_, UInt8(ascii: "\r")): place = .afterReturn
+        case (.afterQuote, UInt8(ascii: "\r")): place = .afterReturn(true)
+        case (_, UInt8(ascii: "\r")): place = .afterReturn(false)
         case (.afterQuote, _):
             throw fault("text after the quote that ends a field; a quote inside is written twice")
         // Before the separator is known, the row is only gathered.
-        case (.plain, UInt8(ascii: "\"")) where separator != nil:
+        case (.plain, UInt8(ascii: "\"")) where separator != nil,
+            (.afterReturn, UInt8(ascii: "\"")) where separator != nil:
             throw fault("a quote inside of a field without quotes; put the field into quotes")
         default: place = .plain
         }
