@@ -49,10 +49,12 @@ mysql_need() {
     mysql_program >/dev/null && : >"$MYSQL_PARTS/complete"
 }
 
-# The mirror that the host itself uses.
+# The mirror that the host itself uses. One of the two files may be missing, which is no failure.
 mysql_mirror() {
-    sed -n -e 's/^URIs: *\([^ ]*\).*/\1/p' -e 's/^deb \(\[[^]]*\] \)\{0,1\}\([^ ]*\) .*/\2/p' \
-        /etc/apt/sources.list.d/debian.sources /etc/apt/sources.list 2>/dev/null | grep -m 1 /debian/*$
+    local mirrors
+    mirrors=$(cat /etc/apt/sources.list.d/debian.sources /etc/apt/sources.list 2>/dev/null |
+        sed -n -e 's/^URIs: *\([^ ]*\).*/\1/p' -e 's/^deb \(\[[^]]*\] \)\{0,1\}\([^ ]*\) .*/\2/p') || true
+    grep -m 1 '/debian/*$' <<<"$mirrors"
 }
 
 # The words that run a program of the unpacked system: its own loader, with its own libraries.
