@@ -76,6 +76,7 @@ struct Transcript {
         text = text.replacing(/\b[0-9a-f]{64}\b/, with: { _ in "<digest>" })
         text = text.replacing(/\b1\d{9}(\.\d+)?\b/, with: { _ in "<seconds>" })
         text = text.replacing(/SQLite [\d.]+/, with: { _ in "SQLite <version>" })
+        text = text.replacing(/(_duration_seconds\{[^}]*\}) [\d.]+/) { "\($0.1) <number>" }
         text = text.replacing(/\b0\.\d{2,}\b/, with: { _ in "<number>" })
         return text.replacing(/\b\d+([.,]\d+)? (ms|s|MiB|days|hours)\b/) { "<number> \($0.2)" }
     }
