@@ -112,7 +112,7 @@ final class LargeTable {
         try sql.run(
             "INSERT INTO active_users SELECT seq, CONCAT('user-', seq), 'chat', 'production', "
                 + "UNHEX(SHA2(seq, 256)), IF(seq % 90 = 0, '2025-01-01', '2023-01-01') + INTERVAL "
-                + "seq % 8000000 SECOND, NULL, NULL FROM seq_1_to_\(rows)")
+                + "seq % 8000000 SECOND, NULL, NULL FROM \(numbers(to: rows, sql))")
         try sql.run(
             "ALTER TABLE active_users ADD UNIQUE KEY device (device_token, app_id, environment), "
                 + "ADD KEY user (user_id)")
@@ -257,4 +257,18 @@ struct OrderedEvidence: EvidenceStream {
         defer { rest = rest.dropFirst(limit) }
         return Array(rest.prefix(limit))
     }
+}
+
+/// The numbers from 1 to a count in a column `seq`, as the table after FROM. MySQL has no tables of
+/// sequences.
+func numbers(to count: Int, _ sql: any SQLConnection) throws -> String {
+    if try sql.query("SELECT VERSION()").scalar?.text?.contains("MariaDB") == true {
+        return "seq_1_to_\(count)"
+    }
+    let digits = (0...9).map { "SELECT \($0) AS d" }.joined(separator: " UNION ALL ")
+    let places = 0..<String(count).count
+    let sum = places.map { "d\($0).d * 1\(String(repeating: "0", count: $0))" }.joined(
+        separator: " + ")
+    let tables = places.map { "(\(digits)) AS d\($0)" }.joined(separator: ", ")
+    return "(SELECT \(sum) + 1 AS seq FROM \(tables) WHERE \(sum) < \(count)) AS numbers"
 }

@@ -153,7 +153,7 @@ final class QueueTable {
         try sql.run(
             "INSERT INTO active_users (user_id, app_id, environment, device_token, registered_at) "
                 + "SELECT seq, 'chat', 'production', UNHEX(SHA2(seq, 256)), '2023-01-01' "
-                + "FROM seq_1_to_\(rows)")
+                + "FROM \(numbers(to: rows, sql))")
     }
 
     deinit { try? sql.run("DROP DATABASE \(database)") }
