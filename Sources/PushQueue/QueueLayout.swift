@@ -44,12 +44,18 @@ struct QueueLayout: Hashable, Sendable {
     }
 
     /// The columns of the queue's own table that hold results, each once.
-    var writtenColumns: [String] {
-        let sent = [sentAt?.name].compactMap { $0 }
+    var writtenColumns: [String] { Self.written(sentAt, delivery).map(\.name) }
+
+    /// The same, each with its setting.
+    static func written(
+        _ sentAt: TimeColumn?, _ delivery: DeliveryColumns
+    ) -> [(setting: String, name: String)] {
+        let sent = sentAt.map { [("sent-at", $0.name)] } ?? []
         guard delivery.isInRow else { return sent }
         return sent + [
-            delivery.state, delivery.attempts, delivery.reason, delivery.notBefore.name,
-            delivery.answeredAt.name,
+            ("state", delivery.state), ("attempts", delivery.attempts),
+            ("reason", delivery.reason), ("not-before", delivery.notBefore.name),
+            ("answered-at", delivery.answeredAt.name),
         ]
     }
 
@@ -127,15 +133,8 @@ struct QueueResolver {
     private func refuseGenerated(
         _ sentAt: TimeColumn?, _ delivery: DeliveryColumns
     ) throws(StoreFailure) {
-        var written = [("sent-at", sentAt?.name)]
-        if delivery.isInRow {
-            written += [
-                ("state", delivery.state), ("attempts", delivery.attempts),
-                ("reason", delivery.reason), ("not-before", delivery.notBefore.name),
-                ("answered-at", delivery.answeredAt.name),
-            ]
-        }
-        for case (let setting, let name?) in written where table.column(name)?.isGenerated == true {
+        for (setting, name) in QueueLayout.written(sentAt, delivery)
+        where table.column(name)?.isGenerated == true {
             throw columns.refusal(
                 "column \(name) is computed from others, so no result can be written to it; name another "
                     + "under store.push-queue.\(setting), or `none`")

@@ -8,11 +8,7 @@ import TokenHygiene
 //   begin, lock the checkpoint and compare it -> lock rows and judge them -> change them
 //   -> ledger -> move the checkpoint -> number the entries -> renew the lease -> commit
 //
-// It does all of this or nothing. Where the rows commit apart from the ledger (see ApartConnection),
-// the ledger's entries are committed before the rows, and the checkpoint after them:
-//
-//   ... -> change rows -> ledger, checkpoint: pending -> lease -> commit the ledger -> commit the rows
-//   -> move the checkpoint -> number the entries -> lease -> commit the ledger
+// It does all of this or nothing.
 
 /// A change to one row.
 struct RowChange {
@@ -32,8 +28,6 @@ struct RefusedRow {
     let reason: RowRefusal
     /// The time of the evidence.
     let time: EpochMilliseconds
-    /// Whether the change would only have moved the mark of a row that is invalid already.
-    var isAdvance = false
 }
 
 /// The changes of one transaction to rows and to `pushsweep_invalid`, and the rows that refuse a

@@ -5,8 +5,6 @@ import TokenHygiene
 struct ChangeWriter {
     private let statements: ChangeStatements
     private let isolation: RowIsolation
-    /// Whether the rows to change are locked since they were read.
-    private let locksRows: Bool
 
     private var lookup: RowLookup { statements.lookup }
     private var layout: TableLayout { lookup.layout }
@@ -16,7 +14,6 @@ struct ChangeWriter {
     init(_ lookup: RowLookup, _ isolation: RowIsolation, marksFrom source: EvidenceSource) {
         statements = ChangeStatements(lookup: lookup, source: source)
         self.isolation = isolation
-        locksRows = true
     }
 
     /// Prepares changes without evidence: they apply only while the mark is still the one that was
@@ -25,7 +22,6 @@ struct ChangeWriter {
         statements = ChangeStatements(
             lookup: lookup, source: nil, repeated: [lookup.mark].compactMap { $0 })
         self.isolation = isolation
-        locksRows = true
     }
 
     /// Prepares marks of rows that were read without a lock: they apply only while all that was read is
@@ -35,7 +31,6 @@ struct ChangeWriter {
             lookup: lookup, source: source,
             repeated: [lookup.mark, lookup.reason].compactMap { $0 }, isUnlocked: true)
         self.isolation = isolation
-        locksRows = false
     }
 
     /// Makes the changes and returns the reasons of refused rows, by their place. Rows can be

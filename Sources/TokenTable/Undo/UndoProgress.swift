@@ -122,32 +122,6 @@ struct UndoCheckpoint {
             ])
     }
 
-    /// Lets the numbers of the next entries follow those that exist. A settlement may have kept entries
-    /// that the progress does not count. False where there was nothing to do.
-    func catchUp(_ parts: Int) throws(SQLFailure) -> Bool {
-        var last: Int?
-        // By parts, since the primary key has the part before the number: each is one look into it.
-        for part in 0..<parts {
-            let found = try connection.query(
-                "SELECT MAX(seq) FROM pushsweep_change WHERE run = ? AND feed = ? AND part = ?",
-                [.text(run), .text(run), .integer(Int64(part))]
-            ).scalar?.count
-            last = [last, found].compactMap { $0 }.max()
-        }
-        guard let last, let known = try read(locking: false), known.rowsChanged <= last else {
-            return false
-        }
-        try connection.begin()
-        guard var progress = try read(locking: true) else {
-            connection.rollBack()
-            return false
-        }
-        progress.rowsChanged = max(progress.rowsChanged, last + 1)
-        try update(progress, ended: nil)
-        try connection.commit()
-        return true
-    }
-
     /// Moves the checkpoint, inside the transaction that changes the rows; `ended` closes the record.
     func update(
         _ progress: UndoProgress, ended: EpochMilliseconds?
