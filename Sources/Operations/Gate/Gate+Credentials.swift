@@ -110,28 +110,22 @@ extension Gate {
             add(
                 .credentialUnusable, .high, object, failure.description,
                 cure: "correct \(key).certificate or \(key).token-key")
-        case .success(.binary(let gateway)):
+        case .success(let gateway):
+            let isBinary = gateway.command != nil
             do throws(TransportFailure) {
-                try gateway.reach(interrupt: context.interrupt)
+                try gateway.examine(within: Self.greeting, context.interrupt)
             } catch {
-                let failure = RunFailure(error, of: plan.partition, .binary, at: .send)
+                let failure = RunFailure(
+                    error, of: plan.partition, isBinary ? .binary : .provider, at: .send)
                 add(
                     .providerUnreachable, .high, object, failure.description,
-                    cure: "check \(key).binary and the network")
+                    cure: isBinary
+                        ? "check \(key).binary and the network"
+                        : "check \(key).provider, the network and the certificate")
                 return
             }
-            if plan.probes { refuseProbe(object) }
-        case .success(.provider(let connection, _)):
-            do throws(TransportFailure) {
-                try connection.greet(within: Self.greeting, interrupt: context.interrupt)
-            } catch {
-                let failure = RunFailure(error, of: plan.partition, .provider, at: .send)
-                add(
-                    .providerUnreachable, .high, object, failure.description,
-                    cure: "check \(key).provider, the network and the certificate")
-                return
-            }
-            if plan.probes { probe(connection, target.topic, object) }
+            guard plan.probes else { return }
+            if isBinary { refuseProbe(object) } else { probe(gateway, object) }
         }
     }
 }

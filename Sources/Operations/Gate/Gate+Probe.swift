@@ -13,8 +13,8 @@ extension Gate {
     private static let patience = Duration.seconds(15)
 
     /// Sends one notification to a made-up token and judges the answer.
-    mutating func probe(_ provider: ProviderPlan, _ topic: String, _ object: String) {
-        switch answer(of: provider, topic) {
+    mutating func probe(_ provider: ProviderPlan, _ object: String) {
+        switch answer(of: provider) {
         case .failure(let failure):
             report.probe = GateReport.Probe(reason: failure.cause)
             addInconclusive(object, failure.cause)
@@ -39,19 +39,12 @@ extension Gate {
     }
 
     private func answer(
-        of provider: ProviderPlan, _ topic: String
+        of provider: ProviderPlan
     ) -> Result<ProviderAnswer, NoAnswer> {
         let bytes = (0..<Self.tokenLength).map { _ in UInt8.random(in: .min ... .max) }
-        let attributes: NotificationAttributes
-        do throws(RequestRefusal) {
-            attributes = try NotificationAttributes(
-                bundleID: topic, type: nil, priority: nil, expiration: 0, collapseID: nil)
-        } catch {
-            return .failure(NoAnswer(cause: "\(error)"))
-        }
         let connection: Provider
         do throws(TransportFailure) {
-            connection = try Provider(provider, connections: 1)
+            connection = try Provider(provider)
         } catch {
             return .failure(NoAnswer(cause: error.description))
         }
@@ -60,8 +53,8 @@ extension Gate {
             return .failure(NoAnswer(cause: "no token was made"))
         }
         connection.submit([
-            ProviderNotification(
-                key: 1, token: token, id: .random(), attributes: attributes,
+            PushNotification(
+                key: 1, token: token, id: .random(), headers: NotificationHeaders(expiration: 0),
                 payload: Array(#"{"aps":{}}"#.utf8))
         ])
         return answer(from: connection)
@@ -85,8 +78,9 @@ extension Gate {
     ) -> Result<ProviderAnswer, NoAnswer> {
         switch outcome.kind {
         case .answered(let answer): .success(answer)
-        case .unknown(let cause), .garbled(let cause): .failure(NoAnswer(cause: cause))
-        case .refused, .untouched, .accepted, .refusedBinary, .unsendable:
+        case .unknown(let cause), .garbled(let cause), .unsendable(let cause):
+            .failure(NoAnswer(cause: cause))
+        case .refused, .untouched, .accepted, .refusedBinary:
             .failure(NoAnswer(cause: "the gateway did not take the request"))
         }
     }

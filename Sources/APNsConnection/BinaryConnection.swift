@@ -27,13 +27,14 @@ struct BinaryConnection: ~Copyable {
     /// The bytes of frames of one write: some records of TLS.
     private static let piece = 64 << 10
 
-    private let plan: BinaryPlan
+    private let plan: ProviderPlan
     private let queues: ProviderQueues
     private let interrupt: Interrupt
-    private let late: LateRefusals
+    private let command: BinaryCommand
+    private var attributes: AttributeReader
     private var conversation: BinaryConversation
     private var connection: TLSConnection?
-    private var again: ArraySlice<ProviderNotification> = []
+    private var again: ArraySlice<PushNotification> = []
     /// The present piece of frames, and how many of its bytes are written.
     private var frames: [UInt8] = []
     private var written = 0
@@ -43,12 +44,14 @@ struct BinaryConnection: ~Copyable {
     private var progress: (received: Int, since: Int64) = (0, 0)
 
     init(
-        _ plan: BinaryPlan, _ queues: ProviderQueues, _ interrupt: Interrupt, _ late: LateRefusals
+        _ plan: ProviderPlan, _ command: BinaryCommand, _ queues: ProviderQueues,
+        _ interrupt: Interrupt
     ) {
         self.plan = plan
         self.queues = queues
         self.interrupt = interrupt
-        self.late = late
+        self.command = command
+        attributes = AttributeReader(plan.topic)
         conversation = BinaryConversation(
             wait: max(1, Int64(plan.limits.errorWait / .milliseconds(1))))
     }
@@ -76,7 +79,7 @@ struct BinaryConnection: ~Copyable {
                 connection.close()
             }
         }
-        queues.deliver(again.map { ProviderOutcome(key: $0.key, kind: .untouched) })
+        deliver(again.map(\.key), .untouched)
         return queues.isStopping ? nil : lastFailure
     }
 
@@ -94,7 +97,10 @@ struct BinaryConnection: ~Copyable {
         let hasWritten = try write(to: connection)
         guard self.connection != nil else { return try pause() }
         if !hasWritten, conversation.window.isEmpty {
-            guard !conversation.isDraining else { return try leave(connection) }
+            guard !conversation.isDraining else {
+                close(connection)
+                return true
+            }
             queues.awaitNotifications(within: Self.idleMilliseconds)
         }
         let isWaiting = !hasWritten && !conversation.window.isEmpty
@@ -147,7 +153,7 @@ struct BinaryConnection: ~Copyable {
             conversation.put(again.prefix(ends.count), ends: ends)
             again = again.dropFirst(ends.count)
             if let fault, let refused = again.popFirst() {
-                queues.deliver([ProviderOutcome(key: refused.key, kind: .unsendable(fault))])
+                deliver([refused.key], .unsendable(fault))
             }
         }
     }
@@ -155,25 +161,50 @@ struct BinaryConnection: ~Copyable {
     /// Makes frames until the piece is full or a notification fits into no frame, whose fault it
     /// returns. `ends` are the places on the connection at which the frames end.
     private mutating func encode(
-        _ list: ArraySlice<ProviderNotification>, start: Int
-    ) -> (ends: [Int], fault: BinaryFault?) {
+        _ list: ArraySlice<PushNotification>, start: Int
+    ) -> (ends: [Int], fault: String?) {
         let first = conversation.nextIdentifier
         var ends: [Int] = []
         ends.reserveCapacity(min(list.count, Self.piece / 256))
         // Through a pointer no notification is copied.
-        let fault = list.withUnsafeBufferPointer { list -> BinaryFault? in
+        let fault = list.withUnsafeBufferPointer { list -> String? in
             for place in list.indices {
                 guard frames.count < Self.piece else { break }
-                do throws(BinaryFault) {
-                    try plan.frame(list[place], first + UInt32(place)).encode(into: &frames)
-                } catch {
-                    return error
-                }
+                if let fault = add(list[place], first + UInt32(place)) { return fault }
                 ends.append(start + frames.count)
             }
             return nil
         }
         return (ends, fault)
+    }
+
+    /// Adds the frame of a notification; the reason where it does not fit into the interface. Command 1
+    /// requires an expiration, so a notification without one is kept for a day. The interface has no
+    /// priority 1, so that becomes 5.
+    private mutating func add(_ notification: PushNotification, _ identifier: UInt32) -> String? {
+        do {
+            let attributes = try attributes.attributes(of: notification)
+            let fields: BinaryFrame.Fields
+            switch command {
+            case .simple: fields = .simple
+            case .enhanced:
+                let aDayFromNow = UInt32(clamping: Int64(plan.now().rawValue) + 86_400)
+                fields = .enhanced(
+                    identifier: identifier,
+                    expiration: attributes.expiration ?? .until(EpochSeconds(aDayFromNow)))
+            case .framed:
+                fields = .framed(
+                    identifier: identifier, expiration: attributes.expiration,
+                    priority: attributes.priority == .immediate ? .immediate : .conserving)
+            }
+            try BinaryFrame(fields, token: notification.token, payload: notification.payload)
+                .encode(into: &frames)
+            return nil
+        } catch let refusal as RequestRefusal {
+            return "\(refusal.reason)"
+        } catch {
+            return (error as? BinaryFault)?.status.description ?? "\(error)"
+        }
     }
 
     // MARK: Listening
@@ -237,7 +268,7 @@ struct BinaryConnection: ~Copyable {
             "binary interface of \(plan.name): it ended the connection with \(errors.answer)"
         // Without identifiers the packet names nothing.
         let resolution =
-            plan.command == .simple
+            command == .simple
             ? conversation.refusedWithoutName(sent: connection.bytesWritten)
             : conversation.refused(packet, sent: connection.bytesWritten)
         close(connection)
@@ -278,14 +309,14 @@ struct BinaryConnection: ~Copyable {
         }
         deliver(conversation.received(received, at: now), .accepted)
         guard received < connection.bytesWritten,
-            Duration.milliseconds(now - progress.since) > plan.limits.write
+            Duration.milliseconds(now - progress.since) > plan.limits.request
         else { return }
         lose(
             connection,
             ProviderFailure(
                 .unanswering,
                 "binary interface of \(plan.name): its host acknowledged no byte for "
-                    + "\(plan.limits.write.components.seconds) s"))
+                    + "\(plan.limits.request.components.seconds) s"))
     }
 
     // MARK: Outcomes
@@ -295,16 +326,14 @@ struct BinaryConnection: ~Copyable {
     ) {
         deliver(resolution.accepted, .accepted)
         if let refused = resolution.refused {
-            queues.deliver([
-                ProviderOutcome(key: refused.notification.key, kind: .refusedBinary(refused.status))
-            ])
+            deliver([refused.notification.key], .refusedBinary(refused.status))
         }
         deliver(
             resolution.unknown.map(\.key), isGarbled ? .garbled(reason) : .unknown(reason))
         if !resolution.again.isEmpty { again = resolution.again + again }
         if !resolution.unknown.isEmpty { giveBack() }
         guard resolution.settledTooEarly > 0 else { return }
-        late.count.wrappingAdd(resolution.settledTooEarly, ordering: .relaxed)
+        queues.addSettledTooEarly(resolution.settledTooEarly)
         plan.log(
             "\(plan.name) sent an error packet later than the wait; notifications that counted as sent "
                 + "and were dropped, at the least: \(resolution.settledTooEarly)"
@@ -316,7 +345,7 @@ struct BinaryConnection: ~Copyable {
     private mutating func giveBack() {
         let unwritten = again + queues.withdraw()
         again = []
-        queues.deliver(unwritten.map { ProviderOutcome(key: $0.key, kind: .untouched) })
+        deliver(unwritten.map(\.key), .untouched)
     }
 
     private func deliver(_ keys: [UInt64], _ kind: ProviderOutcome.Kind) {
@@ -325,18 +354,11 @@ struct BinaryConnection: ~Copyable {
 
     // MARK: Connecting
 
-    /// Ends a connection on which nothing is open.
-    private mutating func leave(_ connection: TLSConnection) throws(ProviderFailure) -> Bool {
-        close(connection)
-        return true
-    }
-
     private mutating func connect() throws(ProviderFailure) -> Bool {
         let began = Self.clock
         do throws(TransportFailure) {
-            let connection = try plan.connect(interrupt: interrupt)
+            let connection = try plan.connect(interrupt)
             self.connection = connection
-            plan.log("connected to \(connection.peer)")
             queues.noteConnected()
             conversation.connected()
             errors = BinaryErrorDecoder()
@@ -361,10 +383,7 @@ struct BinaryConnection: ~Copyable {
     private mutating func pause() throws(ProviderFailure) -> Bool {
         if let lastFailure, lastFailure.code == .configuration { throw lastFailure }
         switch conversation.ended() {
-        case .milliseconds(0): return true
-        case .milliseconds(let most):
-            let pause = Duration.milliseconds(Int.random(in: most / 2...most)) * plan.limits.pace
-            return !interrupt.wait(until: .in(pause))
+        case .milliseconds(let most): return plan.pause(most, interrupt)
         case .giveUp:
             if let lastFailure { throw lastFailure }
             return false

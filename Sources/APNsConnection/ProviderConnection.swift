@@ -21,7 +21,7 @@ struct ProviderConnection: ~Copyable {
     private var conversation: ProviderConversation
     private var session: HTTP2ClientSession?
     private var inFlight = InFlightRequests()
-    private var again: [ProviderNotification] = []
+    private var again: [PushNotification] = []
     private var done: [ProviderOutcome] = []
     private var writer: ProviderRequestWriter
     private var lastFailure: ProviderFailure?
@@ -53,16 +53,14 @@ struct ProviderConnection: ~Copyable {
                 break
             }
         }
-        // APNs processed none of these; another connection may send them.
-        deliver(again.map { ProviderOutcome(key: $0.key, kind: .untouched) })
-        again = []
+        returnUnsent()
         if let session {
             session.close(deadline: .in(.seconds(1)))
             // Only the session knows which of its requests were never sent.
             collectOutcomes(of: session)
             deliver(done)
         }
-        deliver(again.map { ProviderOutcome(key: $0.key, kind: .untouched) })
+        returnUnsent()
         deliver(
             inFlight.removeAll().map {
                 ProviderOutcome(key: $0.key, kind: .unknown("the connection was closed"))
@@ -128,9 +126,18 @@ struct ProviderConnection: ~Copyable {
         try writer.renewToken()
         var sent = 0
         while sent < again.count, session.room > 0 {
+            do throws(RequestRefusal) {
+                try writer.prepare(again[sent])
+            } catch {
+                deliver([
+                    ProviderOutcome(key: again[sent].key, kind: .unsendable("\(error.reason)"))
+                ])
+                sent += 1
+                continue
+            }
             again[sent].sends += 1
             let slot = inFlight.insert(again[sent], tokenSerial: writer.token?.serial)
-            guard writer.submit(again[sent], to: session, under: slot) else {
+            guard writer.submit(to: session, under: slot) else {
                 inFlight.remove(slot)
                 again[sent].sends -= 1
                 break
@@ -175,22 +182,17 @@ struct ProviderConnection: ~Copyable {
                 let decision = conversation.notProcessed(
                     refused: reason == .refused, sends: notification.sends)
                 if decision == .deliver {
-                    done.append(
-                        ProviderOutcome(
-                            key: notification.key,
-                            kind: reason == .refused ? .refused : .untouched))
+                    settle(notification, reason == .refused ? .refused : .untouched)
                 } else {
                     again.append(notification)
                 }
             case .outcomeUnknown where Self.refusedCertificate(session):
-                done.append(ProviderOutcome(key: notification.key, kind: .untouched))
+                settle(notification, .untouched)
             case .outcomeUnknown(let reason):
                 conversation.outcomeUnknown()
                 let isBroken = reason.isBreach || session.closed?.code == .peerBrokeProtocol
-                done.append(
-                    ProviderOutcome(
-                        key: notification.key,
-                        kind: isBroken ? .garbled(reason.clause) : .unknown(reason.clause)))
+                settle(
+                    notification, isBroken ? .garbled(reason.clause) : .unknown(reason.clause))
                 if conversation.isUnanswering { noteUnanswered(reason, isBroken) }
             }
         }
@@ -244,7 +246,7 @@ struct ProviderConnection: ~Copyable {
         switch conversation.answered(answer.meaning, sends: notification.sends) {
         case .deliver:
             wakeUp()
-            done.append(ProviderOutcome(key: notification.key, kind: .answered(answer)))
+            settle(notification, .answered(answer))
         case .sendAgain: again.append(notification)
         case .sendWithNewToken:
             again.append(notification)
@@ -254,6 +256,16 @@ struct ProviderConnection: ~Copyable {
     }
 
     private func deliver(_ outcomes: [ProviderOutcome]) { queues.deliver(outcomes) }
+
+    private mutating func settle(_ notification: PushNotification, _ kind: ProviderOutcome.Kind) {
+        done.append(ProviderOutcome(key: notification.key, kind: kind))
+    }
+
+    /// APNs processed none of these; another connection may send them.
+    private mutating func returnUnsent() {
+        deliver(again.map { ProviderOutcome(key: $0.key, kind: .untouched) })
+        again = []
+    }
 
     private mutating func end(_ session: HTTP2ClientSession) throws(ProviderFailure) -> Bool {
         session.close()
@@ -278,10 +290,7 @@ struct ProviderConnection: ~Copyable {
     /// Waits before the next connection; false when there must be no next one.
     private mutating func pause() throws(ProviderFailure) -> Bool {
         switch conversation.ended() {
-        case .milliseconds(0): return true
-        case .milliseconds(let most):
-            let pause = Duration.milliseconds(Int.random(in: most / 2...most)) * plan.limits.pace
-            return !interrupt.wait(until: .in(pause))
+        case .milliseconds(let most): return plan.pause(most, interrupt)
         case .giveUp: return try rest()
         }
     }
@@ -289,8 +298,7 @@ struct ProviderConnection: ~Copyable {
     /// While other connections work, this one tries again after a rest. The last one to fail ends
     /// the sending.
     private mutating func rest() throws(ProviderFailure) -> Bool {
-        deliver(again.map { ProviderOutcome(key: $0.key, kind: .untouched) })
-        again = []
+        returnUnsent()
         guard queues.beginRest(isResting: isResting) else {
             if let lastFailure { throw lastFailure }
             return false
@@ -335,7 +343,7 @@ struct ProviderConnection: ~Copyable {
         settings.maximumStreams = conversation.streams
         settings.requestTimeout = plan.limits.request
         settings.keptFields = ProviderRequestWriter.keptFields
-        return try plan.connect(settings, plan.limits.connect, until: .never, interrupt)
+        return try HTTP2ClientSession(try plan.connect(interrupt), settings: settings)
     }
 }
 

@@ -66,7 +66,7 @@ package struct QueueCursor: Hashable, Sendable {
 }
 
 /// A batch of rows that only its sender may send until the lease ends.
-package struct QueueClaim: Hashable, Sendable {
+package struct Batch: Hashable, Sendable {
     /// The claim's id in `pushsweep_claim`.
     let id: Int64
     /// The app and environment of all rows of the batch.
@@ -74,23 +74,58 @@ package struct QueueClaim: Hashable, Sendable {
     /// The claim's number, for what is kept about it outside the database.
     package var number: Int64 { id }
     /// The notifications to send, in the order of keys.
-    package internal(set) var notifications: [QueuedNotification]
-    /// The number of rows that were claimed and skipped at once, by reason.
-    package internal(set) var skipped: [SkipReason: Int] = [:]
+    package internal(set) var notifications: [PushNotification] = []
+    /// The results of rows that must not be sent; they are written with the claim.
+    package internal(set) var settled: [DeliveryResult] = []
     /// Keys of the rows without a result.
     var outstanding: KeySet
     /// Keys of the rows with a final result.
-    var finished = KeySet()
+    var finished: KeySet
     let lease: QueueLease
 
-    /// Releases the payload of the notification at an index. The caller needs it no longer.
-    package mutating func dropPayload(_ index: Int) { notifications[index].payload = [] }
+    /// Divides rows, in the order of their keys, by the tokens that must not be sent to.
+    init(
+        id: Int64, _ partition: Partition, _ rows: [DueRow] = [],
+        skipping reasons: [DeviceToken: SkipReason] = [:], lease: QueueLease
+    ) {
+        (self.id, self.partition, self.lease) = (id, partition, lease)
+        notifications.reserveCapacity(rows.count)
+        for row in rows {
+            if let reason = row.skipReason(reasons) {
+                settled.append(DeliveryResult(key: row.key, .skipped(reason)))
+            } else if let notification = row.notification {
+                notifications.append(notification)
+            }
+        }
+        outstanding = KeySet(sorted: notifications.lazy.map(\.row))
+        finished = KeySet(sorted: settled.lazy.map(\.key))
+    }
+
+    /// Takes the notifications out, with their payloads; the batch keeps them without.
+    package mutating func takePayloads() -> [PushNotification] {
+        defer { for place in notifications.indices { notifications[place].payload = [] } }
+        return notifications
+    }
 
     /// The number of rows without a result.
     package var open: Int { outstanding.count }
 
     /// The number of all rows claimed, skipped ones included.
-    package var claimed: Int { notifications.count + skipped.values.reduce(0, +) }
+    package var claimed: Int { notifications.count + settled.count }
+}
+
+extension APNsID {
+    /// The id of a row, from the queue's random part and the row's key. So it is known before the first
+    /// attempt and is the same at each, without being written to any row. RFC 9562 section 5.8 (version
+    /// 8): 60 random bits, then 60 bits of the key, which is readable in the last 15 digits.
+    init(space: Int64, key: Int64) {
+        let random = UInt64(bitPattern: space)
+        self.init(
+            // 48 bits, the version, 12 bits.
+            high: (random >> 12 & 0xFFFF_FFFF_FFFF) << 16 | 0x8000 | random & 0xFFF,
+            // The variant 10 and two zero bits, 60 bits of the key.
+            low: 0x8000_0000_0000_0000 | UInt64(bitPattern: key) & 0x0FFF_FFFF_FFFF_FFFF)
+    }
 }
 
 /// The outcome of writing results.
@@ -268,18 +303,17 @@ extension PushQueue {
                 return connection.rollBack()
             }
             let keys = try ClaimRecord.keys(rows[0, 1], of: id)
-            var change = QueueStatements.Change(state: .pending)
+            var outcome = Outcome.returned
             var count = keys.count
             // Rows that were never handed over have not been written either.
             if state == .handed {
-                change = QueueStatements.Change(
-                    state: resendUnknown ? .retry : .unknown, reason: Self.reason, isAttempt: true)
-                count = try statements.write(change, to: keys, now: now)
+                outcome = Outcome(resendUnknown ? .retry : .unknown, reason: Self.reason)
+                count = try statements.write(outcome, to: keys, now: now)
             }
             _ = try connection.execute(
                 "UPDATE pushsweep_claim SET state = 'taken', taken_by = ? WHERE id = ?",
                 [.text(lease.run), .integer(id)])
-            taken = (change.state, count)
+            taken = (outcome.state, count)
             try connection.commit()
         }
         guard let taken else { return }

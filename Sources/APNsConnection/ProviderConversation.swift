@@ -1,3 +1,5 @@
+import APNsProtocol
+
 // The decisions about a connection to APNs, as a value: outcomes in, decisions out. The thread that
 // owns the socket performs them.
 //
@@ -19,8 +21,6 @@
 // Between two connections there is a pause, because APNs treats rapid connecting as an attack. The
 // pause doubles while no connection brings an answer, and after some of these the provider is given
 // up.
-
-import APNsProtocol
 
 /// The state machine for one connection after another.
 struct ProviderConversation: Hashable, Sendable {
@@ -50,13 +50,6 @@ struct ProviderConversation: Hashable, Sendable {
         case sendAgain
         /// It is sent again with a provider token other than the one it was sent with.
         case sendWithNewToken
-    }
-
-    /// The next step after a connection ended.
-    enum Pause: Hashable, Sendable {
-        /// Connect again after this many milliseconds, before jitter.
-        case milliseconds(Int)
-        case giveUp
     }
 
     private let usesToken: Bool
@@ -154,7 +147,7 @@ struct ProviderConversation: Hashable, Sendable {
     }
 
     /// Decides after the connection has ended or could not be made.
-    mutating func ended() -> Pause {
+    mutating func ended() -> NextConnection {
         defer { answers = 0 }
         guard answers == 0 else {
             return .milliseconds(answers < Self.answersOfGoodConnection ? 250 : 0)
@@ -166,4 +159,11 @@ struct ProviderConversation: Hashable, Sendable {
     /// Allows one more connection after the provider was given up; more follow only if it brings an
     /// answer.
     mutating func startAgain() { failures = Self.mostFailures - 1 }
+}
+
+/// The next step after a connection ended.
+enum NextConnection: Hashable, Sendable {
+    /// Connect again after this many milliseconds, before jitter.
+    case milliseconds(Int)
+    case giveUp
 }
