@@ -73,7 +73,7 @@ package struct SimulatorCertificates: Sendable {
     private static let reserveDays: Int64 = 7
 
     /// Makes the certificates in `directory`, unless all are present and the valid ones are valid
-    /// for another week. Throws `SimulatorFailure`, `MintFailure` or `IdentityFailure`.
+    /// for another week. Throws `SimulatorFailure` or `IdentityFailure`.
     package init(directory: String) throws {
         self.directory = directory
         if isUsable {
@@ -128,7 +128,7 @@ package struct SimulatorCertificates: Sendable {
         }
     }
 
-    private func mint() throws(MintFailure) {
+    private func mint() throws(SimulatorFailure) {
         let own = try CertificateAuthority(commonName: "Pushsweep simulator authority")
         let foreign = try CertificateAuthority(commonName: "Foreign authority")
         try own.writeCertificate(to: authority)
@@ -150,7 +150,9 @@ package struct SimulatorFailure: Error, Sendable, CustomStringConvertible {
     /// One line with the action, its object and the failure.
     package let description: String
 
-    init(_ description: String) {
-        self.description = description
+    package init(_ description: String) { self.description = description }
+
+    static func openSSL(_ action: String) -> SimulatorFailure {
+        SimulatorFailure("\(action): \(OpenSSLFault.drain().text)")
     }
 }

@@ -2,6 +2,7 @@ import COpenSSL
 import Foundation
 import Glibc
 import SecureTransport
+import Synchronization
 
 /// A listening TCP socket. Several threads may accept on it at the same time.
 package final class TLSListener: Sendable {
@@ -93,10 +94,10 @@ package final class TLSListener: Sendable {
 
 /// Accepts the clients of a listener on one thread, and serves each client on a thread of its own,
 /// until it is stopped.
-final class ClientAcceptor: Sendable {
+package final class ClientAcceptor: Sendable {
     let listener: TLSListener
     private let stopping: Interrupt
-    private let clients: RunningThreads
+    private let running: Watched<Int>
     private let acceptor: WorkerThread
 
     /// Starts to accept; port 0 takes a free one. `serve` is called on the client's thread with the
@@ -108,8 +109,8 @@ final class ClientAcceptor: Sendable {
         refuse: @escaping @Sendable (AcceptedConnection, Int, TransportFailure) -> Void
     ) throws(TransportFailure) {
         let listener = try TLSListener(host: host, port: port)
-        let clients = RunningThreads()
-        (self.listener, self.stopping, self.clients) = (listener, stopping, clients)
+        let running = Watched(0)
+        (self.listener, self.stopping, self.running) = (listener, stopping, running)
         // The thread does not retain self, so the deinit of the owner can end it.
         acceptor = try WorkerThread {
             var number = 0
@@ -125,15 +126,15 @@ final class ClientAcceptor: Sendable {
                 }
                 number += 1
                 let connection = number
-                clients.add()
+                running.change { $0 += 1 }
                 do throws(TransportFailure) {
                     _ = try WorkerThread {
                         serve(client, connection)
-                        clients.remove()
+                        running.change { $0 -= 1 }
                     }
                 } catch {
                     refuse(client, connection, error)
-                    clients.remove()
+                    running.change { $0 -= 1 }
                 }
             }
         }
@@ -143,35 +144,157 @@ final class ClientAcceptor: Sendable {
     func stop() {
         stopping.trip()
         acceptor.join()
-        clients.waitUntilNone()
+        running.wait(until: .never) { $0 == 0 }
+    }
+
+    deinit { stop() }
+}
+
+/// A value that threads change, and for whose changes a caller can wait.
+// Unchecked because the compiler cannot see that every access below holds the condition's lock.
+final class Watched<Value: Sendable>: @unchecked Sendable {
+    private let changed = NSCondition()
+    private var value: Value
+
+    init(_ value: Value) { self.value = value }
+
+    var present: Value { changed.withLock { value } }
+
+    @discardableResult
+    func change<Result>(_ body: (inout Value) -> Result) -> Result {
+        changed.withLock {
+            defer { changed.broadcast() }
+            return body(&value)
+        }
+    }
+
+    /// Waits until the value is as wanted, at most until the deadline.
+    @discardableResult
+    func wait(until deadline: Deadline, _ isWanted: (Value) -> Bool) -> Value {
+        changed.withLock {
+            while !isWanted(value), !deadline.hasPassed {
+                // Short waits, because NSCondition uses the wall clock, which may jump.
+                _ = changed.wait(until: Date(timeIntervalSinceNow: 0.2))
+            }
+            return value
+        }
     }
 }
 
-/// Counts running threads; a caller can wait until none runs.
-// Unchecked because the compiler cannot see that every access below holds the condition's lock.
-final class RunningThreads: @unchecked Sendable {
-    private let changed = NSCondition()
-    private var running = 0
+/// A gateway on this machine. It serves from its init until `stop` or its deinit. One thread accepts
+/// connections, and each connection has a thread of its own.
+package protocol LocalGateway: AnyObject, Sendable {
+    var acceptor: ClientAcceptor { get }
+}
 
-    /// Counts a thread that starts.
-    func add() {
-        changed.withLock { running += 1 }
+extension LocalGateway {
+    /// The address it listens on.
+    package var address: SocketAddress { acceptor.listener.address }
+
+    /// The port it listens on.
+    package var port: UInt16 { acceptor.listener.port }
+
+    /// Ends all connections and waits for them. What is being sent stays unfinished.
+    package func stop() { acceptor.stop() }
+}
+
+/// A client's TCP connection before TLS, to be passed to the thread that serves it.
+///
+/// Usually the next step is `handshake`. A misbehaving gateway sends no byte, sends plaintext or
+/// closes instead. The deinit closes a connection that is still open.
+package final class AcceptedConnection: Sendable {
+    /// -1 after the handshake began or the connection was closed.
+    private let descriptor: Mutex<Int32>
+    /// The client's address and port.
+    package let peer: String
+
+    init(descriptor: Int32, peer: String) {
+        self.descriptor = Mutex(descriptor)
+        self.peer = peer
     }
 
-    /// Removes a thread that ends.
-    func remove() {
-        changed.withLock {
-            running -= 1
-            changed.broadcast()
+    deinit {
+        takeSocket()?.close()
+    }
+
+    private func takeSocket() -> sending Socket? {
+        let taken = descriptor.withLock { descriptor in
+            let taken = descriptor
+            descriptor = -1
+            return taken
+        }
+        return taken < 0 ? nil : Socket(adopting: taken)
+    }
+
+    /// Completes the server's side of the handshake within `timeout`.
+    ///
+    /// Throws like `TLSConnection.accept`, and `io` when this connection was used already.
+    package func handshake(
+        context: TLSServerContext, timeout: Duration, interrupt: Interrupt? = nil
+    ) throws(TransportFailure) -> TLSConnection {
+        guard let socket = takeSocket() else {
+            throw TransportFailure(
+                .io, "TLS handshake with \(peer): the connection was used already")
+        }
+        return try .accept(
+            socket, context: context.pointer, verifying: context.verifying, peer: peer,
+            timeout: timeout, interrupt: interrupt)
+    }
+
+    /// Sends bytes without TLS, as many as the socket accepts at once, and returns their number.
+    package func sendPlaintext(_ bytes: [UInt8]) -> Int {
+        descriptor.withLock { descriptor in
+            bytes.withUnsafeBytes { max(0, write(descriptor, $0.baseAddress, $0.count)) }
         }
     }
 
-    /// Waits until no thread runs.
-    func waitUntilNone() {
-        changed.withLock {
-            while running > 0 {
-                changed.wait()
+    /// Reads exactly `count` bytes before TLS, as in protocols with a request for TLS. Nil when the
+    /// client closed or the deadline passed before all had arrived. Reads no further byte.
+    package func readPlaintext(_ count: Int, deadline: Deadline) -> [UInt8]? {
+        let watched = descriptor.withLock { $0 }
+        var bytes: [UInt8] = []
+        while watched >= 0 && bytes.count < count {
+            guard
+                case .ready = Poll.wait(watched, for: .reading, deadline: deadline, interrupt: nil)
+            else { return nil }
+            var rest = [UInt8](repeating: 0, count: count - bytes.count)
+            let taken = read(watched, &rest, rest.count)
+            guard taken > 0 || errno == EAGAIN || errno == EINTR else { return nil }
+            bytes += rest.prefix(max(0, taken))
+            guard taken != 0 else { return nil }
+        }
+        return bytes.count == count ? bytes : nil
+    }
+
+    /// Drops the bytes of the client, without an answer, until it closes. True when it closed,
+    /// false when the deadline passed or the interrupt was tripped.
+    package func staySilent(deadline: Deadline, interrupt: Interrupt? = nil) -> Bool {
+        let watched = descriptor.withLock { $0 }
+        guard watched >= 0 else {
+            return true
+        }
+        var scratch = [UInt8](repeating: 0, count: 4096)
+        while true {
+            guard
+                case .ready = Poll.wait(
+                    watched, for: .reading, deadline: deadline, interrupt: interrupt)
+            else {
+                return false
+            }
+            let count = read(watched, &scratch, scratch.count)
+            if count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR) {
+                return true
             }
         }
+    }
+
+    /// Closes with FIN.
+    package func close() {
+        takeSocket()?.closeWithEnd()
+    }
+
+    /// Closes with RST.
+    package func reset() {
+        takeSocket()?.closeWithReset()
     }
 }
