@@ -111,7 +111,6 @@ final class FeedHandover: Sendable {
     private let itemsReady = DispatchSemaphore(value: 0)
     private let buffersFree: DispatchSemaphore
 
-    /// Makes two buffers of half of `unsyncedBytes` each.
     init(unsyncedBytes: Int) {
         let buffers = (0..<2).map { _ in ReadBuffer(capacity: unsyncedBytes / 2) }
         state = Mutex(State(free: buffers))

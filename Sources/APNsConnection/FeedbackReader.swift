@@ -37,7 +37,6 @@ package struct FeedbackReader: Sendable {
         /// The number of bytes after which reading stops: 1 GiB.
         package var bytes = 1 << 30
 
-        /// Makes the default limits.
         package init() {}
     }
 
@@ -284,7 +283,6 @@ package struct FeedbackConversation: Equatable, Sendable {
     private var state = State.resolving(attempt: 1)
     private var hasLostConnection = false
 
-    /// Starts before the first try.
     package init() {}
 
     /// The action before any event: the first lookup.

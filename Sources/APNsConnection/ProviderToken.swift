@@ -57,7 +57,6 @@ package final class ProviderTokenSource: Sendable {
     private let clocks: Clocks
     private let held = Mutex<Held?>(nil)
 
-    /// Makes a source that has signed no token yet.
     package init(_ credential: Credential, clocks: Clocks) {
         (self.credential, self.clocks) = (credential, clocks)
     }

@@ -71,7 +71,6 @@ package struct FeedbackDecoder: Sendable {
     /// The number of all bytes received so far.
     package private(set) var bytesSeen = 0
 
-    /// Starts at the beginning of a feed.
     package init() {}
 
     /// Decodes the next bytes of the feed and appends the tuples they complete.

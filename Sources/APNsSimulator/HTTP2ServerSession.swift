@@ -268,10 +268,8 @@ package struct HTTP2ServerSettings: Sendable {
     package var maximumBodySize = 64 * 1024
     /// The largest header list of a request, in bytes as in RFC 9113 section 10.5.1.
     package var maximumHeaderListSize = 16 * 1024
-    /// Whether PING is answered.
     package var answersPings = true
 
-    /// Makes the default settings.
     package init() {}
 }
 
@@ -319,7 +317,6 @@ package struct HTTP2ServerRequest: Sendable {
         return (0..<fieldCount).count { field($0).name.elementsEqual(wanted) }
     }
 
-    /// The body.
     package var body: ArraySlice<UInt8> { bytes[bodyStart...] }
 
     /// Adds a field; false when the header list exceeds `limit`. Trailers count and are dropped.
@@ -363,7 +360,6 @@ package struct HTTP2Answer: Sendable {
     /// Whether the answer has an end.
     package var ends = true
 
-    /// Makes an answer.
     package init(
         status: Int, fields: [HTTP2Field] = [], body: [UInt8] = [], largestPiece: Int? = nil
     ) {

@@ -145,7 +145,6 @@ package struct SimulatorCertificates: Sendable {
     }
 }
 
-/// A failure of the simulator.
 package struct SimulatorFailure: Error, Sendable, CustomStringConvertible {
     /// One line with the action, its object and the failure.
     package let description: String

@@ -226,11 +226,14 @@ package final class AcceptedConnection: Sendable {
         return taken < 0 ? nil : Socket(adopting: taken)
     }
 
+    /// The time limit for a handshake, so that no client blocks a thread for ever.
+    package static let usualTimeout = Duration.seconds(30)
+
     /// Completes the server's side of the handshake within `timeout`.
     ///
     /// Throws like `TLSConnection.accept`, and `io` when this connection was used already.
     package func handshake(
-        context: TLSServerContext, timeout: Duration, interrupt: Interrupt? = nil
+        context: TLSServerContext, timeout: Duration = usualTimeout, interrupt: Interrupt? = nil
     ) throws(TransportFailure) -> TLSConnection {
         guard let socket = takeSocket() else {
             throw TransportFailure(

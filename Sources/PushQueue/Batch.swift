@@ -12,7 +12,6 @@ package struct QueueLease: Hashable, Sendable {
     /// Seconds until other senders may take the rows, unless the lease is renewed.
     package let seconds: Int
 
-    /// Makes the lease of one run on one host.
     package init(run: String, host: String, seconds: Int = 120) {
         self.run = run
         self.host = host
@@ -34,7 +33,6 @@ package struct QueueCursor: Hashable, Sendable {
     /// Claims so far.
     private var claims = 0
 
-    /// Begins at the lowest key.
     package init() {}
 
     /// A place to look for rows.
@@ -147,7 +145,6 @@ package struct ReclaimedRows: Hashable, Sendable {
     /// Rows that got the result of an answer that was kept.
     package var settled = 0
 
-    /// Starts with all numbers at 0.
     package init() {}
 }
 

@@ -182,7 +182,6 @@ package struct SettledAnswers: Hashable, Sendable {
     /// Rows that are not as the answer says, because another sender had them: by their state.
     package internal(set) var differing: [DeliveryState: Int] = [:]
 
-    /// Starts with all numbers at 0.
     package init() {}
 
     /// Adds the numbers of another claim.

@@ -17,7 +17,6 @@ package struct QueuedRow: Hashable, Sendable {
     package let state: String
     /// APNs' reason, or the reason for which the row was skipped.
     package let reason: String?
-    /// Number of attempts.
     package let attempts: Int
     /// When the row was queued; nil where the table does not say.
     package let queued: EpochMilliseconds?
@@ -202,7 +201,6 @@ package struct QueueResult: Hashable, Sendable {
     package let state: String
     /// The reason, such as `stale`; nil where the state says all.
     package let reason: String?
-    /// The number of rows.
     package let rows: Int
 }
 

@@ -335,7 +335,6 @@ package struct TransportFailure: Error, Sendable, Equatable, CustomStringConvert
     /// One line with the action, its object, the failure and the next action.
     package let description: String
 
-    /// Makes a failure.
     package init(_ code: Code, _ description: String) {
         self.code = code
         self.description = description

@@ -141,8 +141,8 @@ struct BehaviourOptions: ParsableArguments {
         behaviour.pause = pauseAfter.map { .init(afterByte: $0, duration: .milliseconds(pause)) }
         behaviour.closeAfter = closeAfter
         behaviour.resetAfter = resetAfter
-        behaviour.replacement = try instead.map(FeedbackBehaviour.bytes(hex:))
-        behaviour.appendix = try append.map(FeedbackBehaviour.bytes(hex:)) ?? []
+        behaviour.replacement = try instead.map(FeedSource.hexBytes)
+        behaviour.appendix = try append.map(FeedSource.hexBytes) ?? []
         behaviour.isEndless = endless
         behaviour.repeats = repeats
         behaviour.certificate = certificate

@@ -98,7 +98,6 @@ struct TokenKeyFile {
     let path: String
     let key: SigningKey
 
-    /// Makes the key when it is missing.
     init(directory: String, keyID: String) throws {
         _ = try ProviderTokenClaims(
             keyID: keyID, teamID: "DEF123GHIJ", issuedAt: EpochSeconds(0))

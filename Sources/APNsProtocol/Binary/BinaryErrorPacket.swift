@@ -31,7 +31,6 @@ package struct BinaryStatus: Hashable, Sendable, CustomStringConvertible {
     package static let shutdown = BinaryStatus(10)
     /// 128: the gateway could not parse the notification.
     package static let protocolError = BinaryStatus(128)
-    /// 255: unknown.
     package static let unknown = BinaryStatus(255)
 
     /// The part of the notification, or of its way, at which the status points.
@@ -39,7 +38,6 @@ package struct BinaryStatus: Hashable, Sendable, CustomStringConvertible {
         /// The device token. This is no proof that a device is gone: no status of this interface
         /// has a time, and a token of the other environment has the same status.
         case token
-        /// The payload.
         case payload
         /// The topic, so the certificate.
         case topic
@@ -100,13 +98,11 @@ package struct BinaryErrorPacket: Hashable, Sendable, CustomStringConvertible {
     /// The first byte.
     package static let command: UInt8 = 8
 
-    /// The status.
     package let status: BinaryStatus
     /// The identifier of the notification that was rejected, or for status 10 of the last one that
     /// was accepted. 0 where the frame had none or the gateway could not find it.
     package let identifier: UInt32
 
-    /// Makes a packet.
     package init(_ status: BinaryStatus, identifier: UInt32) {
         (self.status, self.identifier) = (status, identifier)
     }
@@ -153,7 +149,6 @@ package struct BinaryErrorDecoder: Sendable {
     /// The number of bytes after the packet, which no gateway sends; they are dropped.
     package private(set) var excess = 0
 
-    /// Starts at the beginning of a connection.
     package init() {}
 
     /// Takes the next bytes that the gateway sent.

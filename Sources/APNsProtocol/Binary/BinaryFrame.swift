@@ -106,7 +106,6 @@ package struct BinaryFrame: Hashable, Sendable {
         (self.fields, self.token, self.payload) = (fields, token, payload)
     }
 
-    /// The command.
     package var command: BinaryCommand { fields.command }
 
     /// The identifier that an error packet would repeat; nil where the frame has none.

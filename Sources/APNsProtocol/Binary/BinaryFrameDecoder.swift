@@ -38,7 +38,6 @@ package struct BinaryFrameDecoder: Sendable {
     /// The number of all bytes received so far, those after a refused frame included.
     package private(set) var bytesSeen = 0
 
-    /// Starts at the beginning of a connection.
     package init() {}
 
     /// The number of bytes of the unfinished frame; 0 between frames and after a refusal.
@@ -280,7 +279,6 @@ package struct BinaryRefusal: Hashable, Sendable, CustomStringConvertible {
     package let command: UInt8
     /// The identifier; nil where the frame has none, or the fault lies before it.
     package let identifier: UInt32?
-    /// The fault.
     package let fault: BinaryFault
 
     /// The packet that a gateway sends before it closes; nil for command 0, for which it only closes

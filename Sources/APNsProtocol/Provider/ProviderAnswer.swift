@@ -133,7 +133,6 @@ package struct ProviderAnswer: Hashable, Sendable {
             retryAfter: retryAfter.flatMap { RetryAfter.seconds($0.value, now: $0.now) })
     }
 
-    /// Makes an answer from parsed parts.
     package init(status: Int, body: AnswerBody = AnswerBody(), retryAfter: UInt32? = nil) {
         self.status = status
         self.body = body
@@ -176,7 +175,6 @@ package struct AnswerBody: Hashable, Sendable {
     /// twice, or too long. No value is taken from such a body.
     package let isMalformed: Bool
 
-    /// Makes a body from its parts.
     package init(reason: ProviderReason? = nil, timestamp: AnswerTimestamp = .absent) {
         self.reason = reason
         self.timestamp = timestamp

@@ -23,7 +23,19 @@ package enum FeedSource: Sendable {
 
     /// Bytes spelled in hex, spaces and line ends ignored. Throws for anything else.
     package static func hex(_ text: String) throws(SimulatorFailure) -> FeedSource {
-        .bytes(try HexText.bytes(text))
+        .bytes(try hexBytes(text))
+    }
+
+    /// The bytes that a text spells in hex, spaces and line ends ignored.
+    package static func hexBytes(_ text: String) throws(SimulatorFailure) -> [UInt8] {
+        let digits = text.filter { !$0.isWhitespace }
+        guard digits.count % 2 == 0 else {
+            throw SimulatorFailure("reading hex: an odd number of digits")
+        }
+        guard let bytes = Hex.bytes(digits.utf8) else {
+            throw SimulatorFailure("reading hex: something else than hex digits")
+        }
+        return bytes
     }
 
     /// Parses tuples from lines of `<seconds since 1970> <token in hex>`. A line may lack the token
@@ -56,20 +68,6 @@ package enum FeedSource: Sendable {
             tuples.append(FeedbackTuple(time: EpochSeconds(seconds), token: token))
         }
         return .tuples(tuples)
-    }
-}
-
-/// Parses bytes in hex.
-enum HexText {
-    static func bytes(_ text: String) throws(SimulatorFailure) -> [UInt8] {
-        let digits = text.filter { !$0.isWhitespace }
-        guard digits.count % 2 == 0 else {
-            throw SimulatorFailure("reading hex: an odd number of digits")
-        }
-        guard let bytes = Hex.bytes(digits.utf8) else {
-            throw SimulatorFailure("reading hex: something else than hex digits")
-        }
-        return bytes
     }
 }
 

@@ -122,7 +122,6 @@ package final class DeadTokens: Sendable {
 
     private let state = Mutex(State())
 
-    /// Makes a set without dead tokens and an empty list.
     package init() {}
 
     /// From now on the token is dead.
@@ -207,7 +206,6 @@ package struct FeedbackBehaviour: Sendable, Equatable {
 
     /// The certificate that the gateway sends.
     package enum Certificate: String, Sendable, CaseIterable {
-        /// A valid one.
         case valid
         /// One that expired an hour ago.
         case expired
@@ -233,10 +231,8 @@ package struct FeedbackBehaviour: Sendable, Equatable {
     package struct Pause: Sendable, Equatable {
         /// The number of bytes of the list after which it begins.
         package var afterByte: Int
-        /// Its duration.
         package var duration: Duration
 
-        /// Makes a pause.
         package init(afterByte: Int, duration: Duration) {
             self.afterByte = afterByte
             self.duration = duration
@@ -274,9 +270,4 @@ package struct FeedbackBehaviour: Sendable, Equatable {
 
     /// The behaviour of Apple's gateway.
     package init() {}
-
-    /// Parses bytes in hex, for `replacement` and `appendix`; spaces and line ends are ignored.
-    package static func bytes(hex: String) throws(SimulatorFailure) -> [UInt8] {
-        try HexText.bytes(hex)
-    }
 }

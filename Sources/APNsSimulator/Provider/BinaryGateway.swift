@@ -58,7 +58,6 @@ package final class BinaryGateway: LocalGateway {
 package struct BinaryRecord: Sendable, Equatable {
     /// The end of a notification.
     package enum End: Sendable, Equatable {
-        /// It was accepted.
         case accepted
         /// It was accepted, and its token, which is dead, went to the feedback list.
         case acceptedDead
@@ -72,7 +71,6 @@ package struct BinaryRecord: Sendable, Equatable {
     package let connection: Int
     /// The notification.
     package let frame: BinaryFrame
-    /// Its end.
     package let end: End
 
     /// Whether the gateway accepted it.
@@ -326,7 +324,6 @@ package struct BinaryRules: Sendable {
     /// The least bytes of a token that Apple took for one.
     private static let shortestToken = 32
 
-    /// Makes Apple's rules.
     package init() {}
 
     /// The fate of a valid frame: `number` counts those of the gateway, `place` those of the

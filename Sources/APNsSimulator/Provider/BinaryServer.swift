@@ -10,8 +10,6 @@ struct BinaryServer: Sendable {
     let now: @Sendable () -> EpochSeconds
     let stop: Interrupt
 
-    /// The time limit for a handshake, so that no client blocks a thread for ever.
-    private static let handshakeTimeout = Duration.seconds(30)
     /// The time limit for an error packet.
     private static let writeTimeout = Duration.seconds(10)
     /// The time to wait for the client's end of the connection after ours.
@@ -24,8 +22,7 @@ struct BinaryServer: Sendable {
         var record = BinaryConnectionRecord(connection: number, peer: client.peer)
         let connection: TLSConnection
         do throws(TransportFailure) {
-            connection = try client.handshake(
-                context: context, timeout: Self.handshakeTimeout, interrupt: stop)
+            connection = try client.handshake(context: context, interrupt: stop)
         } catch {
             record.end = .handshakeFailed
             record.error = error.description

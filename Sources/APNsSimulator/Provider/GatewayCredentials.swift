@@ -16,7 +16,6 @@ package enum ProviderAuthentication: Sendable {
         /// Whether it is bound to the other environment.
         let isForeign: Bool
 
-        /// Makes a trusted key of a team.
         package init(key: VerificationKey, teamID: String, isForeign: Bool = false) {
             (self.key, self.teamID, self.isForeign) = (key, teamID, isForeign)
         }

@@ -72,9 +72,6 @@ struct ProviderServer: Sendable {
     let stop: Interrupt
     let sequence = RequestSequence()
 
-    /// The time limit for a handshake, so that no client blocks a thread for ever.
-    private static let handshakeTimeout = Duration.seconds(30)
-
     /// Serves one client to the end of its connection.
     func serve(_ client: AcceptedConnection, number: Int) -> ProviderConnectionRecord {
         var record = ProviderConnectionRecord(connection: number, peer: client.peer)
@@ -82,7 +79,8 @@ struct ProviderServer: Sendable {
         switch opening {
         case .reset: client.reset()
         case .plaintext: _ = client.sendPlaintext(Array("HTTP/1.1 400 Bad Request\r\n\r\n".utf8))
-        case .silent: _ = client.staySilent(deadline: .in(Self.handshakeTimeout), interrupt: stop)
+        case .silent:
+            _ = client.staySilent(deadline: .in(AcceptedConnection.usualTimeout), interrupt: stop)
         default: break
         }
         guard let context = contexts[opening] else {
@@ -90,8 +88,7 @@ struct ProviderServer: Sendable {
             return record
         }
         do throws(TransportFailure) {
-            let connection = try client.handshake(
-                context: context, timeout: Self.handshakeTimeout, interrupt: stop)
+            let connection = try client.handshake(context: context, interrupt: stop)
             record.subject = connection.peerSubject
             guard opening != .close else {
                 connection.close()
@@ -135,7 +132,6 @@ package struct ProviderRecord: Sendable, Equatable {
     package let token: DeviceToken?
     /// Its `apns-id`.
     package let id: APNsID
-    /// Its end.
     package let end: End
     /// Whether the gateway accepted the notification (status 200, or a 200 that was not sent).
     package let isAccepted: Bool

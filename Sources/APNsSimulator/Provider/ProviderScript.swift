@@ -22,7 +22,6 @@ package struct GatewayScript<Action: GatewayAction>: Sendable {
         /// The action on their notifications.
         package let action: Action
 
-        /// Makes a share.
         package init(millionths: Int, action: Action) {
             (self.millionths, self.action) = (millionths, action)
         }
@@ -39,7 +38,6 @@ package struct GatewayScript<Action: GatewayAction>: Sendable {
     /// Chooses the tokens of the shares.
     package var seed: UInt64 = 1
 
-    /// Makes a script that accepts everything.
     package init() {}
 
     /// The action on a token in the valid notification with this number.
@@ -78,7 +76,6 @@ package struct GatewayScript<Action: GatewayAction>: Sendable {
 
 /// An answer of a script, encoded in advance so that serving it is cheap.
 package struct ScriptedReply: Sendable, Equatable {
-    /// The status.
     package let status: Int
     /// The body, which may differ from any body of APNs.
     package let body: [UInt8]
@@ -87,7 +84,6 @@ package struct ScriptedReply: Sendable, Equatable {
     /// The most bytes of body in one DATA frame; nil for as many as fit.
     package let largestPiece: Int?
 
-    /// Makes an answer of any kind.
     package init(
         status: Int, body: [UInt8] = [], retryAfter: String? = nil, largestPiece: Int? = nil
     ) {
@@ -318,7 +314,6 @@ package struct ProviderScenario: Sendable, Equatable {
         }
     }
 
-    /// One connection.
     package struct Connection: Sendable, Equatable {
         /// Its beginning.
         package var opening: Opening

@@ -284,7 +284,6 @@ package struct DeliveryLine: Codable, Hashable, Sendable {
     package let state: String
     /// APNs' reason, or the reason for which the row was skipped.
     package let reason: String?
-    /// Number of attempts.
     package let attempts: Int
     /// When it was queued, RFC 3339 in UTC.
     package let queued: String?

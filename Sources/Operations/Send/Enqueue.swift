@@ -299,6 +299,5 @@ struct BinaryLimits {
 }
 
 extension Settings.Binary {
-    /// The command of the frames.
     var frameCommand: BinaryCommand { BinaryCommand(rawValue: UInt8(command)) ?? .framed }
 }

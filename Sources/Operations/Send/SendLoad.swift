@@ -43,7 +43,6 @@ struct SendLoad: Sendable {
     /// The maximum of each so far.
     private(set) var peak = (rows: 0, bytes: 0, waiting: 0)
 
-    /// Begins without rows.
     init(_ window: Window = .provider) { self.window = window }
 
     /// Whether more rows may be claimed.

@@ -47,7 +47,6 @@ package struct SendReport: RunReport, Codable, Hashable {
         /// Why sending stopped early, in one sentence.
         package var detail: String?
 
-        /// Makes the entry of an app.
         package init(_ partition: Partition) {
             app = partition.app
             environment = partition.environment
@@ -93,7 +92,6 @@ package struct SendReport: RunReport, Codable, Hashable {
     /// The exit code.
     package var exit: Int32 = 0
 
-    /// Makes the report of a run that begins.
     package init(run: String, dryRun: Bool, started: EpochMilliseconds) {
         self.run = run
         self.dryRun = dryRun

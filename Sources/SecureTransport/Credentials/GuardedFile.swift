@@ -169,32 +169,31 @@ package struct CredentialFile {
     }
 
     private static func failure(_ path: String, _ refusal: GuardedFile.Refusal) -> IdentityFailure {
-        switch refusal {
-        case .missing:
-            return IdentityFailure(
-                .missing, "opening \(path): no such file; check the path in the settings")
-        case .tooLarge:
-            return IdentityFailure(
-                .malformed, "reading \(path): over 1 MiB, so not a certificate or key file")
-        case .openToOthers(let mode):
-            return IdentityFailure(
-                .readableByOthers(mode: mode),
-                "reading \(path): it holds a secret and has mode 0\(String(mode, radix: 8)), open "
-                    + "to other users; run chmod 600 on it")
-        case .foreign(let owner):
-            return IdentityFailure(
-                .foreign(owner: owner), "reading \(path): \(refusal.sentence ?? "")")
-        case .notRegular, .changeable:
-            return IdentityFailure(.unreadable, "opening \(path): \(refusal.sentence ?? "")")
-        case .denied:
-            return IdentityFailure(
-                .unreadable, "opening \(path): permission denied; check its owner and mode")
-        case .failed(let error):
-            return IdentityFailure(
-                .unreadable,
-                "opening \(path): \(TransportFailure.systemMessage(error)); check its owner and mode"
-            )
-        }
+        let words = refusal.sentence ?? ""
+        let (code, sentence): (IdentityFailure.Code, String) =
+            switch refusal {
+            case .missing:
+                (.missing, "opening \(path): no such file; check the path in the settings")
+            case .tooLarge:
+                (.malformed, "reading \(path): over 1 MiB, so not a certificate or key file")
+            case .openToOthers(let mode):
+                (
+                    .readableByOthers(mode: mode),
+                    "reading \(path): it holds a secret and has mode 0\(String(mode, radix: 8)), open "
+                        + "to other users; run chmod 600 on it"
+                )
+            case .foreign(let owner): (.foreign(owner: owner), "reading \(path): \(words)")
+            case .notRegular, .changeable: (.unreadable, "opening \(path): \(words)")
+            case .denied:
+                (.unreadable, "opening \(path): permission denied; check its owner and mode")
+            case .failed(let error):
+                (
+                    .unreadable,
+                    "opening \(path): \(TransportFailure.systemMessage(error)); check its owner and "
+                        + "mode"
+                )
+            }
+        return IdentityFailure(code, sentence)
     }
 }
 

@@ -229,7 +229,6 @@ package struct IdentityFailure: Error, Sendable, Equatable, CustomStringConverti
     /// One line with the file, the problem and the next action. Never a secret.
     package let description: String
 
-    /// Makes a failure.
     package init(_ code: Code, _ description: String) {
         self.code = code
         self.description = description

@@ -26,7 +26,6 @@ package struct HTTP2ClientSettings: Sendable {
     /// The most bytes of the peer between two outcomes, ignored frames included.
     package var maximumIdleBytes = 64 << 20
 
-    /// Makes the default limits.
     package init() {}
 }
 
@@ -106,7 +105,6 @@ struct HTTP2Silence {
     private(set) var end: Deadline
     private var isPinging = false
 
-    /// Starts at a byte of the peer.
     init(_ settings: HTTP2ClientSettings) { end = .in(settings.keepAliveInterval) }
 
     /// The step that is due now.

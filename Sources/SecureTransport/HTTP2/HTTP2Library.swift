@@ -198,7 +198,6 @@ package struct HTTP2Field: Sendable, Equatable {
     /// The treatment by header compression.
     package var indexing: Indexing
 
-    /// Makes a field with its value.
     package init(_ name: String, _ value: String, indexing: Indexing = .incremental) {
         (self.name, self.value, self.indexing) = (name, value, indexing)
     }
@@ -291,7 +290,6 @@ package struct HTTP2Request {
     /// The end of each value in `bytes`; the body follows the last one.
     private(set) var ends: [Int] = []
 
-    /// Makes an empty request.
     package init(_ template: HTTP2RequestTemplate) {
         self.template = template
         bytes.reserveCapacity(8 * 1024)

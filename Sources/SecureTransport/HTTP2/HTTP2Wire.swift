@@ -98,7 +98,6 @@ package final class HTTP2Wire {
 
     /// The result of a read.
     package enum Arrival: Sendable {
-        /// The number of bytes.
         case bytes(Int)
         /// No bytes were available.
         case nothing
@@ -241,7 +240,6 @@ package struct HTTP2Close: Sendable, Equatable, CustomStringConvertible {
     /// The failure of TLS or of the socket, where there is one.
     package let failure: TransportFailure?
 
-    /// Makes an end.
     package init(_ code: Code, _ description: String, failure: TransportFailure? = nil) {
         (self.code, self.description, self.failure) = (code, description, failure)
     }
@@ -328,12 +326,10 @@ package struct HTTP2ErrorCode: RawRepresentable, Sendable, Hashable, CustomStrin
     /// The number on the wire; unknown ones are kept unchanged.
     package let rawValue: UInt32
 
-    /// Makes a code of any number.
     package init(rawValue: UInt32) {
         self.rawValue = rawValue
     }
 
-    /// No error.
     package static let noError = HTTP2ErrorCode(rawValue: 0x0)
     /// The peer detected a violation of the protocol.
     package static let protocolError = HTTP2ErrorCode(rawValue: 0x1)
