@@ -29,7 +29,7 @@ struct DueRowReader {
     /// is missing.
     var readsDelivery = true
     private let partition: (sql: String, values: [SQLValue])
-    private let compared: [(column: String, value: SQLValue)]
+    private let rechecked: [(column: String, value: SQLValue)]
 
     init(
         _ layout: QueueLayout, _ connection: any SQLConnection, _ partition: Partition
@@ -38,7 +38,7 @@ struct DueRowReader {
         self.connection = connection
         let selection = try layout.selection(of: partition)
         self.partition = selection.condition(connection.dialect, alias: "q.")
-        compared = selection.compared
+        rechecked = selection.compared
     }
 
     struct Batch {
@@ -107,7 +107,7 @@ struct DueRowReader {
             options.pushType, options.priority, options.expiration, options.collapseID,
         ].map { $0.map { "q.\(dialect.quoted($0))" } ?? "NULL" }
         return [layout.key, layout.token.name, layout.payload].map { "q.\(dialect.quoted($0))" }
-            + [attempts] + optional + compared.map { "q.\(dialect.quoted($0.column))" }
+            + [attempts] + optional + rechecked.map { "q.\(dialect.quoted($0.column))" }
     }
 
     private func selection(
@@ -164,7 +164,7 @@ struct DueRowReader {
 
     private func isOfPartition(_ values: ArraySlice<SQLValue>) -> Bool {
         let first = values.startIndex + 8
-        for (place, column) in compared.enumerated() where values[first + place] != column.value {
+        for (place, column) in rechecked.enumerated() where values[first + place] != column.value {
             return false
         }
         return true

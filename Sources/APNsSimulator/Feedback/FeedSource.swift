@@ -216,7 +216,7 @@ package struct GeneratedFeed: Sendable, Equatable {
         self.lengths = lengths.isEmpty ? [32] : lengths
         self.firstTime = firstTime
         self.timeSpan = max(timeSpan, 1)
-        start = Self.mixed(seed)
+        start = Self.scrambled(seed)
     }
 
     /// Tuple `index`, also beyond the end of the feed.
@@ -278,20 +278,20 @@ package struct GeneratedFeed: Sendable, Equatable {
 
     /// Fills a whole number of words.
     private func fillToken(_ index: Int, _ words: UnsafeMutableRawBufferPointer) {
-        let first = Self.mixed(start &+ UInt64(index) &* Self.increment)
+        let first = Self.scrambled(start &+ UInt64(index) &* Self.increment)
         var word = first
         var state = first
         for offset in stride(from: 0, to: words.count, by: 8) {
             words.storeBytes(of: word.bigEndian, toByteOffset: offset, as: UInt64.self)
             state &+= Self.increment
-            word = Self.mixed(state)
+            word = Self.scrambled(state)
         }
     }
 
-    private static func mixed(_ value: UInt64) -> UInt64 {
-        var mixed = value
-        mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
-        return mixed ^ (mixed >> 31)
+    private static func scrambled(_ value: UInt64) -> UInt64 {
+        var bits = value
+        bits = (bits ^ (bits >> 30)) &* 0xBF58_476D_1CE4_E5B9
+        bits = (bits ^ (bits >> 27)) &* 0x94D0_49BB_1331_11EB
+        return bits ^ (bits >> 31)
     }
 }

@@ -146,22 +146,12 @@ struct FeedbackServer {
 
 /// Sends bytes in the pieces, at the pace and up to the position that a behaviour defines.
 struct FeedWriter {
-    private let connection: TLSConnection
-    private let behaviour: FeedbackBehaviour
-    private let stop: Interrupt
-    private let writeTimeout: Duration
-    private var sent = 0
-    private var hasPaused = false
-
-    init(
-        connection: TLSConnection, behaviour: FeedbackBehaviour, stop: Interrupt,
-        writeTimeout: Duration
-    ) {
-        self.connection = connection
-        self.behaviour = behaviour
-        self.stop = stop
-        self.writeTimeout = writeTimeout
-    }
+    let connection: TLSConnection
+    let behaviour: FeedbackBehaviour
+    let stop: Interrupt
+    let writeTimeout: Duration
+    var sent = 0
+    var hasPaused = false
 
     /// Sends all bytes and returns nil, or stops where the list ends early and returns how to end
     /// the connection. Throws when the client has closed or the gateway stops.

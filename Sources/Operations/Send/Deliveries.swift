@@ -185,7 +185,7 @@ package struct Deliveries {
                         + "`pushsweep schema apply --upgrade`, or list at most "
                         + "\(Self.mostWithoutIndex)")
         } catch {
-            lackUsers(error)
+            noteUnreadUsers(error)
         }
     }
 
@@ -224,13 +224,13 @@ package struct Deliveries {
                 return { row in row.token.map { found[$0] ?? [] } }
             }
         } catch {
-            lackUsers(error)
+            noteUnreadUsers(error)
         }
         namesUsers = false
         return { _ in nil }
     }
 
-    private mutating func lackUsers(_ error: any Error) {
+    private mutating func noteUnreadUsers(_ error: any Error) {
         gaps.append("users: \(RunFailure.wrapping(error, at: .store))")
     }
 

@@ -274,7 +274,7 @@ package final class HTTP2ClientSession {
         if frames > settings.maximumIdleFrames || bytes > settings.maximumIdleBytes {
             return .flood(peer: peer, frames: frames, bytes: bytes)
         }
-        return .over(
+        return .finished(
             peer: peer, goAway: inFlight == 0 ? state.pointee.goAway : nil,
             detail: state.pointee.libraryMessage)
     }

@@ -267,7 +267,7 @@ package struct HTTP2Close: Sendable, Equatable, CustomStringConvertible {
 
     /// The end of a session for which nghttp2 reads no more: after a GOAWAY whose streams have all
     /// ended, or after a violation of the protocol. `detail` is nghttp2's message.
-    static func over(peer: String, goAway: HTTP2GoAway?, detail: String) -> HTTP2Close {
+    static func finished(peer: String, goAway: HTTP2GoAway?, detail: String) -> HTTP2Close {
         if let goAway {
             return HTTP2Close(
                 .goAway,
