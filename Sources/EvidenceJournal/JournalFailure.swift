@@ -35,6 +35,12 @@ package struct JournalFailure: Error, Hashable, Sendable, CustomStringConvertibl
     /// Turns an error of SQLite into a failure of the journal. Bound values never appear in it.
     static func wrapping(_ error: any Error, while doing: String) -> JournalFailure {
         if let failure = error as? JournalFailure { return failure }
+        if error is JournalSchema.OtherLayout {
+            return JournalFailure(
+                .inputOutput,
+                "\(doing): it has the layout of another version; finish its feeds with that version, "
+                    + "then move journal.sqlite away")
+        }
         guard let error = error as? DatabaseError else {
             return JournalFailure(.inputOutput, "\(doing): \(error)")
         }

@@ -29,16 +29,6 @@ package struct OutcomeCounts: Hashable, Sendable, Codable {
         self.refused = refused
     }
 
-    /// Reads five numbers. Reports of earlier versions have no `refused`; it is 0 then.
-    package init(from decoder: any Decoder) throws {
-        let object = try decoder.container(keyedBy: CodingKeys.self)
-        applied = try object.decode(Int.self, forKey: .applied)
-        already = try object.decode(Int.self, forKey: .already)
-        newer = try object.decode(Int.self, forKey: .newer)
-        unknown = try object.decode(Int.self, forKey: .unknown)
-        refused = try object.decodeIfPresent(Int.self, forKey: .refused) ?? 0
-    }
-
     /// The sum of the five counts.
     package var total: Int { applied + already + newer + unknown + refused }
 

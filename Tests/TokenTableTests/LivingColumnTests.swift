@@ -140,7 +140,7 @@ struct LivingColumnTests {
         var follower = try ChangeFollower(store.session, from: .time(EpochMilliseconds(0)))
         var states: [String] = []
         while case let page = try follower.next(), !page.isEmpty {
-            states += page.compactMap(\.state)
+            states += page.compactMap(\.entry.state)
         }
         #expect(states == ["invalid", "invalid", "valid", "valid"])
     }
@@ -232,6 +232,7 @@ struct LivingColumnTests {
         try store.apply(stage.evidence(of: [0, 1, 2, 3]))
         try stage.set([1], to: column.living)
         try stage.database.execute("DELETE FROM pushsweep_change")
+        try stage.database.execute("DELETE FROM pushsweep_commit WHERE number > 0")
         try stage.database.execute("DELETE FROM pushsweep_feed")
         let now = EpochMilliseconds(start + 30 * day)
         let removal = Expiry(

@@ -179,6 +179,7 @@ struct RightsTests {
             #expect(progress.counts == OutcomeCounts(unknown: 10, refused: 20))
             try database.execute("DELETE FROM pushsweep_feed")
             try database.execute("DELETE FROM pushsweep_change")
+            try database.execute("DELETE FROM pushsweep_commit WHERE number > 0")
         }
     }
 

@@ -362,6 +362,10 @@ struct SpellingTests {
         #expect(refusals.count == 1 && refusal.sentence.contains("1 of 14 rows read"))
         #expect(refusal.sentence.contains(name), "\(refusal)")
         #expect(!refusal.sentence.contains(token.hex.prefix(12)))
+        if engine == .sqlite, name == "Base64" {
+            #expect(refusal.sentence.contains("SQLite has no function"))
+            return
+        }
         try database.runCure(of: refusal)
         #expect(try store.examine(.read).passesCheck)
         #expect(try store.classify(evidence).counts == OutcomeCounts(applied: 1))

@@ -109,7 +109,7 @@ struct AuditCSV {
 
     private mutating func addForecast(_ forecast: SweepForecast, _ object: String) {
         add("forecast", object, "", "waiting", forecast.waiting)
-        guard forecast.isJudged else { return }
+        guard forecast.judged else { return }
         let figures: [(String, Int)] = [
             ("applied", forecast.applied),
             ("newer", forecast.newer), ("unknown", forecast.unknown),

@@ -71,7 +71,7 @@ extension AuditedApp {
     private var forecastFigures: [Figure] {
         guard forecast.waiting > 0 || forecast.removals > 0 else { return [] }
         let waiting: Figure = ("Reports that wait", forecast.waiting)
-        guard forecast.isJudged else { return [waiting] }
+        guard forecast.judged else { return [waiting] }
         return [
             waiting,
             (

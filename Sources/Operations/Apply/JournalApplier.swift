@@ -78,7 +78,7 @@ struct JournalApplier {
     /// it was last seen where it does not answer any more.
     private func enterProgress(of feed: CapturedFeed, into entry: inout FeedReport) {
         guard !plan.dryRun else { return }
-        store.session.expectLittle()
+        store.session.giveUp()
         guard let known = (try? store.progress(of: feed.id)) ?? seen.progress else { return }
         entry.accounting.counts.outcome = known.counts
         entry.rowsChanged = known.rowsChanged
@@ -171,8 +171,8 @@ struct JournalApplier {
     private func nameRefusals(_ name: String, _ feed: CapturedFeed, _ progress: FeedProgress) {
         let limit = FeedReport.mostRefusals
         let named = (try? store.refusedChanges(ofFeed: name, run: run, limit: limit)) ?? []
-        refusals.names = named.map(\.description)
-        let first = named.first.map { ", the first is \($0)" } ?? ""
+        refusals.names = named.map(\.refusalInWords)
+        let first = refusals.names?.first.map { ", the first is \($0)" } ?? ""
         let what = progress.rowsRefused == 1 ? "1 row stays" : "\(progress.rowsRefused) rows stay"
         context.log.warning(
             """

@@ -102,15 +102,15 @@ extension Audit {
         guard ["release", "discard"].contains(entry.kind), entry.exit != nil,
             let summary = entry.summary?.data(using: .utf8)
         else { return }
-        let by = entry.operator.flatMap { $0.isEmpty ? nil : $0 } ?? "unknown"
+        let by = entry.operator.isEmpty ? "unknown" : entry.operator
         let decision = "\(by), \(entry.started.rfc3339)"
         if entry.kind == "discard" {
             guard let discarded = try? JSONDecoder().decode(DiscardReport.self, from: summary)
             else { return }
             var hold = AuditedHold(
                 app: discarded.app, environment: discarded.environment, state: "discarded",
-                held: discarded.heldSince ?? entry.started.rfc3339,
-                cause: discarded.heldCause ?? "", tuples: 0)
+                held: discarded.heldSince,
+                cause: discarded.heldCause, tuples: 0)
             (hold.decision, hold.reason) = (decision, discarded.reason)
             report.holds.append(hold)
         } else if let released = try? JSONDecoder().decode(SweepReport.self, from: summary) {

@@ -192,8 +192,7 @@ package struct Audit {
         do {
             guard try history.isReadable() else {
                 report.gaps.append(
-                    "history: the account may not read pushsweep_feed and pushsweep_run; grant SELECT "
-                        + "on them")
+                    "history: the account may not read pushsweep_feed; grant SELECT on it")
                 return
             }
             let days = try history.days(

@@ -236,12 +236,9 @@ package struct SweepForecast: Codable, Hashable, Sendable {
     /// Rows whose grace period (`policy.delete-after`) has ended.
     package var removals = 0
 
-    /// Whether all that waits was found and compared with the table; absent in reports of older
-    /// versions, which compared nothing. Otherwise the figures are incomplete, and 0 is no result.
-    package var judged: Bool?
-
-    /// Whether the figures are complete.
-    package var isJudged: Bool { judged == true }
+    /// Whether all that waits was found and compared with the table. Otherwise the figures are
+    /// incomplete, and 0 is no result.
+    package var judged = false
 
     /// Begins with zeros.
     package init() {}

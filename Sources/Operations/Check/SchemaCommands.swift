@@ -70,17 +70,17 @@ package struct SchemaWork {
 /// The statements that `schema print` takes from the token database, which it reads and never
 /// changes.
 package enum SchemaPrinting {
-    /// The statements for an existing token table: missing columns and indexes, missing tables of this
-    /// program, and what writes the time of a registration.
+    /// The statements for an existing token table: missing columns and indexes, and missing tables of
+    /// this program.
     ///
     /// - Throws: exit 78 where the table does not fit the settings; exit 77 where the account does not
     ///   see all its columns; any failure of the database.
     package static func upgrade(_ settings: Settings) throws(RunFailure) -> SchemaReport {
         try reading(settings) { (tokens: TokenTable) throws(StoreFailure) in
-            let upgrade = try tokens.upgradeScript()
             return SchemaReport(
-                upgrade.script, executed: false,
-                notes: rightsNotes(settings.store.location) + upgrade.notes)
+                try tokens.missingSchema(upgrading: true, creatingTokens: false), executed: false,
+                notes: rightsNotes(settings.store.location)
+                    + ["docs/registrations.md has what writes the time of a registration."])
         }
     }
 
@@ -141,12 +141,6 @@ package struct SchemaReport: PrintedLines, Codable, Hashable, Sendable {
     package let condition: String?
     /// The exit code.
     package var exit: Int32 = 0
-    /// Of the script as text.
-    private var delimiter: String?
-
-    private enum CodingKeys: String, CodingKey {
-        case executed, statements, notes, condition, exit
-    }
 
     /// Makes the report of a script.
     package init(
@@ -154,7 +148,6 @@ package struct SchemaReport: PrintedLines, Codable, Hashable, Sendable {
     ) {
         self.executed = executed
         statements = script.statements
-        delimiter = script.delimiter
         self.notes = notes
         self.condition = condition
     }
@@ -164,7 +157,7 @@ package struct SchemaReport: PrintedLines, Codable, Hashable, Sendable {
         let comments = notes.isEmpty ? [] : notes.map { "-- \($0)" }
         return statements.isEmpty
             ? ["nothing is missing"] + comments
-            : SchemaScript(statements: statements, delimiter: delimiter).text.split(
+            : SchemaScript(statements: statements).text.split(
                 separator: "\n", omittingEmptySubsequences: false
             ).map(String.init) + comments
     }

@@ -112,9 +112,8 @@ package struct Gate {
     /// A replica may have old rows: it answers, and the reader is told. Behind a proxy that splits
     /// reads from changes the primary is asked, see `StoreUse.decisions`.
     private mutating func examineServer(_ store: TokenTable) throws(StoreFailure) {
-        let standing = try store.retries.retrying("asking the server for its role") {
-            () throws(SQLFailure) in try store.connection.standing()
-        }
+        let standing = try store.retries.retrying(
+            "asking the server for its role", do: store.connection.role())
         guard standing?.isReplica == true else { return }
         add(
             .oldRows, .medium, "\(plan.settings.store.location)",

@@ -111,9 +111,8 @@ package struct TokenFilter {
             StoreSettings(plan.settings, for: .decisions), pacing: Pacing(plan.settings))
         let location = plan.settings.store.location
         let connection = store.connection
-        let standing = try store.retries.retrying("asking \(location) for its role") {
-            () throws(SQLFailure) in try connection.standing()
-        }
+        let standing = try store.retries.retrying(
+            "asking \(location) for its role", do: connection.role())
         if standing?.isReplica == true {
             context.log.warning(
                 """
@@ -223,9 +222,8 @@ package struct TokenFilter {
         of tokens: [DeviceToken]
     ) throws(StoreFailure) -> [DeviceToken: TokenStatus] {
         guard !tokens.isEmpty else { return [:] }
-        return try store.retries.retrying("looking up tokens in \(store.settings.mapping.table)") {
-            () throws(SQLFailure) in try lookup.statuses(of: tokens)
-        }
+        return try store.retries.retrying(
+            "looking up tokens in \(store.settings.mapping.table)", do: lookup.statuses(of: tokens))
     }
 
     private mutating func append(_ bytes: Slice<UnsafeRawBufferPointer>) throws {

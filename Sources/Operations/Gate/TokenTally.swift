@@ -68,9 +68,8 @@ struct TokenTally {
     private func statuses(
         of tokens: [DeviceToken], _ lookup: TokenStatusLookup
     ) throws(StoreFailure) -> [DeviceToken: TokenStatus] {
-        try store.retries.retrying("looking up tokens in \(store.settings.mapping.table)") {
-            () throws(SQLFailure) in try lookup.statuses(of: tokens)
-        }
+        try store.retries.retrying(
+            "looking up tokens in \(store.settings.mapping.table)", do: lookup.statuses(of: tokens))
     }
 }
 

@@ -144,7 +144,7 @@ package struct Holds {
         try hold.journal.releaseFollowers()
         let others = Set(hold.feeds.map(\.id)).subtracting(report.feeds)
         report.held = try hold.journal.feeds(.held).count { others.contains($0.id) }
-        report.pending = others.count - (report.held ?? 0)
+        report.pending = others.count - report.held
         try main.endRun(run, exit: 0, summary: report.jsonLine, at: context.now())
         return report
     }
@@ -185,19 +185,9 @@ struct HoldDigest {
                 "\(policy.deletesWithoutRegistrationTime)", "\(policy.skew)",
             ] + terms
         // Each part has its length in front, so that different headings never give the same bytes.
-        try self.init(heading.map { "\($0.utf8.count):\($0)\n" }.joined() + "\n")
-    }
-
-    /// The digest of versions before 1.0, which covered only the action of a release and not its
-    /// terms.
-    init(withoutTerms partition: Partition, _ action: RemovalPolicy.Action) throws {
-        let heading = ["pushsweep hold 1", partition.app, partition.environment, action.rawValue]
-        try self.init(heading.joined(separator: "\n") + "\n")
-    }
-
-    private init(_ heading: String) throws {
+        let parts = heading.map { "\($0.utf8.count):\($0)\n" }.joined() + "\n"
         digest = try SHA256Digest()
-        try digest.update(Array(heading.utf8))
+        try digest.update(Array(parts.utf8))
     }
 
     /// Adds a feed. Returns the digest of all feeds so far, in hex.
@@ -233,14 +223,14 @@ package struct DiscardReport: PrintedLines, Codable, Hashable, Sendable {
     package let feeds: [String]
     /// The reason, in the words of the person who discarded the hold.
     package let reason: String
-    /// When the first feed was held, RFC 3339 in UTC; absent in records of older versions.
-    package let heldSince: String?
-    /// Why it was held, in one sentence; absent in records of older versions.
-    package let heldCause: String?
-    /// Feeds of the hold that stay held; absent in records of older versions.
-    package var held: Int?
-    /// Feeds of the hold that the next sweep judges; absent in records of older versions.
-    package var pending: Int?
+    /// When the first feed was held, RFC 3339 in UTC.
+    package let heldSince: String
+    /// Why it was held, in one sentence.
+    package let heldCause: String
+    /// Feeds of the hold that stay held.
+    package var held = 0
+    /// Feeds of the hold that the next sweep judges.
+    package var pending = 0
     /// The exit code.
     package var exit: Int32 = 0
 
@@ -250,10 +240,10 @@ package struct DiscardReport: PrintedLines, Codable, Hashable, Sendable {
             "\(app)/\(environment): \(feeds.count.counting("held feed")) discarded; within 30 days: "
                 + "pushsweep replay --feed \(feeds.first ?? hold)"
         ]
-        if let held, held > 0 {
+        if held > 0 {
             lines.append("\(held.counting("feed")) of the hold stay held: pushsweep holds list")
         }
-        if let pending, pending > 0 {
+        if pending > 0 {
             lines.append("\(pending.counting("feed")) of the hold wait for the next sweep")
         }
         return lines
@@ -290,7 +280,8 @@ extension JournalApplier {
         }
         throw RunFailure(
             .usage, .state,
-            "looking for the held set with digest \(digest.prefix(12)): \(try reason(digest, holds)); "
+            "looking for the held set with digest \(digest.prefix(12)): none has it, so the set "
+                + "changed, or the settings that decide what a release does, or it was decided already; "
                 + "look again with: pushsweep holds list")
     }
 
@@ -304,18 +295,5 @@ extension JournalApplier {
             return index
         }
         return nil
-    }
-
-    /// Why no hold has a digest.
-    private func reason(_ digest: String, _ holds: [Hold]) throws -> String {
-        for hold in holds {
-            let digests = try HoldDigest(withoutTerms: hold.partition, plan.policy.action)
-            if try feed(of: hold, with: digest, digests) != nil {
-                return "it was taken by an older version and does not say what a release would do"
-            }
-        }
-        return
-            "none has it, so the set changed, or the settings that decide what a release does, or it "
-            + "was decided already"
     }
 }

@@ -363,7 +363,7 @@ package struct Sweep: RecordedRun {
 
     private func openStore() throws -> (TokenTable, [StoreFinding]) {
         let store = try TokenTable(
-            plan.store.used(for: plan.dryRun ? .decisions : .changes).told(by: context),
+            plan.store.used(for: plan.dryRun ? .decisions : .changes).reportingHosts(to: context),
             pacing: plan.pacing)
         let report = try store.preflight(
             plan.dryRun ? .read : .apply(plan.policy),

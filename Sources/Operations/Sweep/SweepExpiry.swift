@@ -95,7 +95,7 @@ struct SweepExpiry {
             context.progress.clear()
             enter(entry)
         }
-        var first: RefusedChange?
+        var first: String?
         let removed = try tableExpiry.remove(
             expiry, shouldStop: { context.interrupt.isTripped },
             refusing: { (entry.refused, first) = ($0, $1) }
@@ -108,7 +108,7 @@ struct SweepExpiry {
             context.log.warning(
                 """
                 removing rows of \(partition): \(entry.refused) of \(due) rows that are due stay marked, the \
-                first is \(first.map { "\($0)" } ?? "not named"); correct the rows, the next sweep tries \
+                first is \(first ?? "not named"); correct the rows, the next sweep tries \
                 them again
                 """)
         }

@@ -83,7 +83,7 @@ extension SweepReport {
         package var removed = 0
         /// Number of due rows that stay: they refuse to be removed, or could not be restored by an
         /// undo.
-        @LaterCount package var refused = 0
+        package var refused = 0
         /// The name of the removals in the ledger; absent when no row was removed.
         package var feed: String?
         /// Why the guard permits no removal; absent when it does.
@@ -98,34 +98,6 @@ extension SweepReport {
 }
 
 import EvidenceJournal
-
-/// A count that reports of earlier versions lack. It is 0 when read from such a report.
-@propertyWrapper
-package struct LaterCount: Codable, Hashable, Sendable {
-    /// The count.
-    package var wrappedValue: Int
-
-    /// Starts at a number.
-    package init(wrappedValue: Int) { self.wrappedValue = wrappedValue }
-
-    /// Decodes a bare number.
-    package init(from decoder: any Decoder) throws {
-        wrappedValue = try decoder.singleValueContainer().decode(Int.self)
-    }
-
-    /// Encodes a bare number.
-    package func encode(to encoder: any Encoder) throws {
-        var container = encoder.singleValueContainer()
-        try container.encode(wrappedValue)
-    }
-}
-
-extension KeyedDecodingContainer {
-    /// Decodes the count, or 0 when the report is older than the count.
-    func decode(_ type: LaterCount.Type, forKey key: Key) throws -> LaterCount {
-        try decodeIfPresent(type, forKey: key) ?? LaterCount(wrappedValue: 0)
-    }
-}
 
 extension SweepReport {
     /// The report for people: one block per feed, and one closing sentence.

@@ -162,7 +162,7 @@ struct FeedCheckpoint {
                 + "newer = ?, unknown_tokens = ?, rows_changed = ?, invalidated = ?, "
                 + "refused = ?, rows_refused = ?, state = ?, changed_at = \(dialect.now), "
                 // A feed that began under one key and ends under another has entries of both.
-                + "key_columns = CASE WHEN key_columns IS NULL OR key_columns = ? THEN key_columns "
+                + "key_columns = CASE WHEN key_columns = ? THEN key_columns "
                 + "ELSE '' END WHERE feed = ? AND part = ?",
             [
                 .text(run), progress.position.map { .bytes($0.bytes) } ?? .null,
@@ -194,11 +194,11 @@ extension TokenTable {
 
     /// The number of parts in which a feed was begun; nil if it was not begun.
     func parts(of feed: String) throws(StoreFailure) -> Int? {
-        try retries.retrying("reading the checkpoint of feed \(feed)") { () throws(SQLFailure) in
-            try connection.query(
+        try retries.retrying(
+            "reading the checkpoint of feed \(feed)",
+            do: connection.query(
                 "SELECT parts FROM pushsweep_feed WHERE feed = ? ORDER BY part", [.text(feed)]
-            ).scalar?.count
-        }
+            ).scalar?.count)
     }
 
     /// The progress of one part of a feed; nil if it was not begun.
@@ -206,9 +206,7 @@ extension TokenTable {
         of feed: String, part: TokenRange
     ) throws(StoreFailure) -> FeedProgress? {
         let checkpoint = FeedCheckpoint(feed: feed, part: part, connection: connection)
-        return try retries.retrying("reading the checkpoint of feed \(feed)") {
-            () throws(SQLFailure) in
-            try checkpoint.read(locking: false)
-        }
+        return try retries.retrying(
+            "reading the checkpoint of feed \(feed)", do: checkpoint.read(locking: false))
     }
 }

@@ -22,8 +22,7 @@ struct SchemaCommand: ParsableCommand {
                 one of them it reads the columns of the token table and executes no statement: the \
                 account needs the right to read the whole table.
 
-                --upgrade prints what an existing token table lacks, and triggers that write the time \
-                of each registration, for applications that do not. --view prints a view of the rows \
+                --upgrade prints what an existing token table lacks. --view prints a view of the rows \
                 that may be sent to, and its condition for senders without the view.
 
                 \(HelpText.exitStatus)
@@ -36,9 +35,7 @@ struct SchemaCommand: ParsableCommand {
             help: "Only the tables that pushsweep keeps beside yours, not active_users.")
         var sideTables = false
 
-        @Flag(
-            name: .long,
-            help: "What the existing token table lacks, and triggers for the registration time.")
+        @Flag(name: .long, help: "What the existing token table lacks.")
         var upgrade = false
 
         @Flag(name: .long, help: "A view of the rows that may be sent to.")

@@ -6,7 +6,7 @@ import SecureTransport
 /// process has loaded.
 enum Version {
     /// The version by CHANGELOG.md.
-    static let number = "0.2.0"
+    static let number = "0.3.0"
 
     /// The commit of the sources. Scripts that build for an installation name it in
     /// `PUSHSWEEP_COMMIT`; `-modified` at its end means uncommitted changes. `unknown` after a

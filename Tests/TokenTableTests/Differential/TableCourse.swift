@@ -294,6 +294,9 @@ struct TableCourse {
                 try database.sql.run(
                     "UPDATE pushsweep_\(own) SET changed_at = \(old) WHERE feed = 'feed \(step)'")
             }
+            try database.sql.run(
+                "UPDATE pushsweep_commit SET committed_at = \(old) "
+                    + "WHERE number > 0 AND feed = 'feed \(step)'")
         }
         let run = "00000000-0000-0000-0000-0000000000ee"
         try store.session.record(

@@ -67,7 +67,7 @@ package enum GroupMembership: Hashable, Sendable {
 }
 
 /// What a server is, for a connection that wants to change rows.
-package struct ServerStanding: Hashable, Sendable {
+package struct ServerRole: Hashable, Sendable {
     /// The server inside of a transaction; nil where it does not say.
     package let identity: ServerIdentity?
     /// Another server that answered on the same connection; nil where one answered all.
@@ -114,7 +114,7 @@ extension GroupMembership {
 }
 
 /// How old the rows of a server may be, by what it is; from the newest.
-enum RowAge: Int, CaseIterable, Comparable {
+enum StateAge: Int, CaseIterable, Comparable {
     /// The rows of a server that takes changes.
     case newest
     /// Those of one that is set to read-only, and may not have the newest for as long as another takes over.
@@ -122,10 +122,10 @@ enum RowAge: Int, CaseIterable, Comparable {
     /// Those of a replica.
     case replicas
 
-    static func < (one: RowAge, other: RowAge) -> Bool { one.rawValue < other.rawValue }
+    static func < (one: StateAge, other: StateAge) -> Bool { one.rawValue < other.rawValue }
 }
 
-extension ServerStanding {
+extension ServerRole {
     /// Whether it is what a server that is to take over one day usually is: a replica that keeps up, or
     /// set to read-only. No node of a Galera cluster is one, since all of them take changes.
     var isStandby: Bool {
@@ -148,7 +148,7 @@ extension ServerStanding {
 
     /// The objection to reads that decide, where rows may be as old as `age`; nil where there is none. A
     /// proxy is no obstacle to them, since they are asked of the primary.
-    func objection(toRowsOlderThan age: RowAge) -> SQLFailure? {
+    func objection(toRowsOlderThan age: StateAge) -> SQLFailure? {
         if let unready { return unready }
         if isReplica, age < .replicas, let obstacle {
             return SQLFailure(kind: .misplaced, code: 0, message: obstacle, longest: 600)

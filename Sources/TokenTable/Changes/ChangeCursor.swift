@@ -76,24 +76,10 @@ package struct ChangeCursor: Hashable, Sendable, CustomStringConvertible {
     }
 }
 
-/// The row of `pushsweep_commit` for one transaction and part of a feed.
-struct NumberedRange {
-    let number: Int64
-    let run: String
-    let feed: String
-    let part: Int64
-    let app: String
-    let environment: String
-    let source: String
-    let first: Int64
-    let last: Int64
-
-    /// The number of entries.
-    var count: Int64 { last - first + 1 }
-
+extension LedgerRange {
     /// The check of cursors in this number: FNV-1a over what names the entries.
     var check: UInt32 {
-        FNV1a.hash("\(number) \(run) \(feed) \(part) \(first)")
+        FNV1a.hash("\(number) \(place.run) \(place.feed) \(place.part) \(first)")
     }
 
     /// The cursor of a follower that has seen the entries up to one of this range.

@@ -76,10 +76,9 @@ extension TokenTable {
         if layout.living != nil { return false }
         guard layout.mark != nil else { return true }
         guard try canReadTokenMarks() else { return false }
-        return try retries.retrying("looking for marks in pushsweep_invalid") {
-            () throws(SQLFailure) in
-            try connection.query("SELECT 1 FROM pushsweep_invalid LIMIT 1").count > 0
-        }
+        return try retries.retrying(
+            "looking for marks in pushsweep_invalid",
+            do: connection.query("SELECT 1 FROM pushsweep_invalid LIMIT 1").count > 0)
     }
 
     /// How a row names its app or environment: by its column, or all rows alike.

@@ -24,8 +24,7 @@ extension TokenTable {
         let cure =
             layout.generated.contains(column.name)
             ? "write the columns from which it is computed at each registration"
-            : "write the time at each registration, or run what `pushsweep schema print --upgrade` "
-                + "prints"
+            : "write the time at each registration, or make the triggers of docs/registrations.md"
         if column.isSetOnce {
             return [
                 StoreFinding(
@@ -70,21 +69,19 @@ extension TokenTable {
                     connection.dialect.engine)
             }
         guard let writer else { return nil }
-        // The columns that the account does not see are missing in what would be printed for it.
-        if writer.isOwn, try registrationTriggers()?.areOutdated == true, try seesAllColumns() {
-            return StoreFinding(
-                .warning,
-                "trigger \(writer.name) of \(layout.table) is not the one that `pushsweep schema print "
-                    + "--upgrade` prints now, for example because the table has got or lost a column: "
-                    + "a registration with the same token may be missed, or another change may count "
-                    + "as one; run what the command prints")
-        }
         let rights =
             writer.definer.map { ", with the rights of \($0), an account that has to stay" } ?? ""
         return StoreFinding(
             .ok,
             "trigger \(writer.name) of \(layout.table) writes \(column.name) when a device "
                 + "registers again\(rights)")
+    }
+
+    /// The triggers of the table that the account sees.
+    func triggers(_ layout: TableLayout) throws(StoreFailure) -> [TableReach.Trigger] {
+        try retries.retrying(
+            "reading the triggers of \(layout.table)",
+            do: Catalog(connection: connection).triggers(of: layout.table))
     }
 
     /// Whether there are rows, and the newest registration among those read.
@@ -113,14 +110,18 @@ extension TokenTable {
         }
         var values: [SQLValue] = []
         for sql in queries {
-            let rows = try retries.retrying("reading registrations of \(layout.table)") {
-                () throws(SQLFailure) in try connection.query(sql)
-            }
+            let rows = try retries.retrying(
+                "reading registrations of \(layout.table)", do: connection.query(sql))
             values += (0..<rows.count).map { rows[$0, 0] }
         }
         let known = values.compactMap { column.isUnreadable($0) ? nil : column.registration($0) }
         return (!values.isEmpty, known.max())
     }
+}
+
+extension TableReach.Trigger {
+    /// Whether it is one of docs/registrations.md: it does nothing when this program changes a row.
+    var isOwn: Bool { name.hasPrefix("pushsweep_registered") }
 }
 
 extension TimeColumn {

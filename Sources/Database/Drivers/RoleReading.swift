@@ -1,5 +1,5 @@
-/// Asks a server for its standing, see `ServerStanding`. Leaves no transaction open.
-struct StandingReading {
+/// Asks a server for its role, see `ServerRole`. Leaves no transaction open.
+struct RoleReading {
     let connection: any SQLConnection
 
     /// How often the server is asked outside of a transaction: a proxy with two replicas and the
@@ -12,23 +12,23 @@ struct StandingReading {
     /// Asks.
     ///
     /// - Throws: any failure but those of a right and of a variable that the server does not have.
-    func read() throws(SQLFailure) -> ServerStanding {
+    func read() throws(SQLFailure) -> ServerRole {
         var outside: Set<ServerIdentity> = []
         for _ in 0..<Self.asked {
             if let identity = try identity(ServerIdentity.statement) { outside.insert(identity) }
         }
         try connection.begin()
         do {
-            let standing = try readInside(outside)
+            let role = try readInside(outside)
             connection.rollBack()
-            return standing
+            return role
         } catch {
             connection.rollBack()
             throw error
         }
     }
 
-    private func readInside(_ outside: Set<ServerIdentity>) throws(SQLFailure) -> ServerStanding {
+    private func readInside(_ outside: Set<ServerIdentity>) throws(SQLFailure) -> ServerRole {
         let inside = try identity(ServerIdentity.statement)
         let locking = try identity(ServerIdentity.statement + connection.dialect.rowLock)
         let variables = try values(
@@ -39,7 +39,7 @@ struct StandingReading {
         let isNode =
             variables["wsrep_on"] == "ON" && variables["wsrep_provider"] != GaleraState.noProvider
         let others = outside.union([locking].compactMap { $0 }).filter { $0 != inside }
-        return ServerStanding(
+        return ServerRole(
             identity: inside, other: inside == nil ? nil : others.first,
             isReadOnly: variables.contains { name, value in
                 name.hasSuffix("read_only") && !["OFF", "0"].contains(value)

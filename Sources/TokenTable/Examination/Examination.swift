@@ -143,36 +143,39 @@ extension TokenTable {
     /// sentence.
     package func missingTables(_ tables: [PushsweepTable]) throws(StoreFailure) -> [StoreFinding] {
         var absent: [String] = []
-        var faults: [String] = []
-        var engines: [StoreFinding] = []
+        var findings: [StoreFinding] = []
         for own in tables {
-            let known = try retries.retrying("looking for \(own.name)") {
-                () throws(SQLFailure) in
-                try Catalog(connection: connection).table(TableName(name: own.name))
-            }
+            let known = try retries.retrying(
+                "looking for \(own.name)",
+                do: Catalog(connection: connection).table(TableName(name: own.name)))
             guard let known else {
                 absent.append(own.name)
                 continue
             }
-            if let finding = Self.engineFinding(known) { engines.append(finding) }
-            let missing = own.columns.map(\.name).filter { known.column($0) == nil }
-            if missing.isEmpty { continue }
-            faults.append("table \(own.name) lacks the columns \(missing.joined(separator: ", "))")
-        }
-        if !absent.isEmpty {
-            let what = absent.count == 1 ? "table" : "tables"
-            faults.insert(
-                "missing or hidden from the account: \(what) \(absent.joined(separator: ", "))",
-                at: 0)
-        }
-        return engines
-            + faults.map { fault in
+            if let finding = Self.engineFinding(known) { findings.append(finding) }
+            guard let lack = own.lack(of: known, indexesToo: false) else { continue }
+            findings.append(
                 StoreFinding(
                     .failure(.configuration),
-                    "\(fault); run `pushsweep schema apply` with an account that may create tables, then "
-                        + "grant this account its rights on them",
-                    hint: ": `pushsweep check --grants` prints the statements")
-            }
+                    "table \(own.name) \(lack), so it is of another version or hidden in part; "
+                        + otherLayoutCure))
+        }
+        guard !absent.isEmpty else { return findings }
+        let what = absent.count == 1 ? "table" : "tables"
+        findings.append(
+            StoreFinding(
+                .failure(.configuration),
+                "missing or hidden from the account: \(what) \(absent.joined(separator: ", ")); run "
+                    + "`pushsweep schema apply` with an account that may create tables, then grant this "
+                    + "account its rights on them",
+                hint: ": `pushsweep check --grants` prints the statements"))
+        return findings
+    }
+
+    /// What to do about a table of ours that has another layout.
+    package var otherLayoutCure: String {
+        "name another database in store.url, or drop the tables pushsweep_... with their records and run "
+            + "`pushsweep schema apply`"
     }
 
     private func rightsFindings(

@@ -109,7 +109,7 @@ extension TokenTable {
             layout: layout, catalog: try catalogTable(), connection: connection)
         let read = [layout.token.name] + [layout.registration?.name].compactMap { $0 }
         let doing = "sampling rows of \(layout.table)"
-        let rows = try retries.retrying(doing) { () throws(SQLFailure) in try sampling.rows(read) }
+        let rows = try retries.retrying(doing, do: sampling.rows(read))
         var sample = TokenSample()
         var misplaced = 0
         var unfindable: [UnfindableSpelling: Int] = [:]
@@ -134,9 +134,7 @@ extension TokenTable {
         report.sample = sample
         var advice: String?
         if layout.platform == nil, sample.isMixed {
-            advice = try retries.retrying(doing) { () throws(SQLFailure) in
-                try sampling.platformAdvice(TokenSample.isApple)
-            }
+            advice = try retries.retrying(doing, do: sampling.platformAdvice(TokenSample.isApple))
         }
         report.findings += Self.findings(on: sample, misplaced: misplaced, layout, advice)
         if !unfindable.isEmpty {

@@ -27,8 +27,6 @@ package enum ChangeObstacle: Error, Hashable, Sendable {
     case unknownRun
     /// Several runs begin like this.
     case severalRuns
-    /// The run's changes are of a version that did not number them.
-    case unnumberedRun
     /// The cursor is beyond the last number, which is given.
     case beyond(Int64)
     /// The cursor's number belongs to another transaction here.
@@ -36,6 +34,9 @@ package enum ChangeObstacle: Error, Hashable, Sendable {
     /// Entries after the cursor were purged; the follower can continue after the second cursor.
     case purged(after: ChangeCursor, next: ChangeCursor)
 }
+
+/// An entry of the ledger with the place after it.
+package typealias FollowedChange = (cursor: ChangeCursor, entry: LedgerEntry)
 
 /// Reads changes in the order of their commits.
 package struct ChangeFollower {
@@ -50,11 +51,11 @@ package struct ChangeFollower {
     /// Whether a missing entry is an obstacle.
     private let isExact: Bool
     /// Numbers that were read and are not finished.
-    private var waiting: ArraySlice<NumberedRange> = []
+    private var waiting: ArraySlice<LedgerRange> = []
     /// The sequence number after which entries of the first waiting number follow.
     private var seen: Int64?
 
-    private var connection: any SQLConnection { session.connection }
+    private var ledger: LedgerReader { LedgerReader(connection: session.connection) }
 
     /// Finds the place to begin.
     ///
@@ -68,10 +69,14 @@ package struct ChangeFollower {
             try begin(at: cursor)
         case .run(let name):
             isExact = false
-            cursor = .before(try ChangeStarts(session: session).number(ofRun: name))
+            cursor = .before(0)
+            cursor = .before(try number(ofRun: name))
         case .time(let time):
             isExact = false
-            cursor = .before(try ChangeStarts(session: session).number(at: time))
+            cursor = .before(0)
+            cursor = .before(
+                try session.retries.retrying(
+                    "looking for the first change to list", do: ledger.number(at: time)))
         }
     }
 
@@ -80,7 +85,7 @@ package struct ChangeFollower {
     /// - Throws: `ChangeObstacle.purged` where entries are missing, any `StoreFailure` of reading.
     package mutating func next() throws -> [FollowedChange] {
         while true {
-            if waiting.isEmpty { waiting = try followingNumbers()[...] }
+            if waiting.isEmpty { waiting = try numbers(after: cursor)[...] }
             guard let range = waiting.first else { return [] }
             if isExact, range.number > cursor.number + 1 {
                 throw ChangeObstacle.purged(after: cursor, next: .before(range.number))
@@ -95,24 +100,24 @@ package struct ChangeFollower {
     /// missing one are returned first. Entries without a state only accompany others: they keep the
     /// time of a mark in a column of two values.
     private mutating func advance(
-        over found: [ArraySlice<SQLValue>], of range: NumberedRange
+        over found: [LedgerEntry], of range: LedgerRange
     ) throws -> [FollowedChange] {
         let first = (seen ?? range.first - 1) + 1
         var expected = first
         var page: [FollowedChange] = []
-        for row in found {
-            let sequence = row[row.startIndex].integer ?? expected
-            if isExact && sequence != expected { break }
-            expected = sequence + 1
-            let change = FollowedChange(row, in: range, connection.dialect)
-            if change.state != nil { page.append(change) }
+        for var entry in found {
+            if isExact && entry.sequence != expected { break }
+            expected = entry.sequence + 1
+            guard entry.state != nil else { continue }
+            entry.origin = range.origin
+            page.append((range.cursor(after: entry.sequence), entry))
         }
         if expected > range.last || !isExact && found.count < Self.page {
             cursor = range.cursor(after: range.last)
             waiting.removeFirst()
             seen = nil
         } else if expected == first {
-            let next = found.first?.first?.integer.map { $0 - 1 } ?? range.last
+            let next = found.first.map { $0.sequence - 1 } ?? range.last
             throw ChangeObstacle.purged(after: cursor, next: range.cursor(after: next))
         } else {
             seen = expected - 1
@@ -125,7 +130,7 @@ package struct ChangeFollower {
 
     /// Checks a cursor, and finds the number in which it is.
     private mutating func begin(at cursor: ChangeCursor) throws {
-        let last = try ChangeStarts(session: session).lastNumber()
+        let last = try lastNumber()
         guard cursor.number <= last else { throw ChangeObstacle.beyond(last) }
         guard let check = cursor.check else { return }
         let known = try numbers(after: .before(cursor.number), limit: 1).first
@@ -146,42 +151,55 @@ package struct ChangeFollower {
 
     // MARK: Reading
 
-    /// The next numbers; empty at the end.
-    private func followingNumbers() throws -> [NumberedRange] {
-        let found = try numbers(after: cursor)
-        guard found.isEmpty && isExact else { return found }
-        // A purge may have taken all numbers after the cursor. The counter tells.
-        let last = try ChangeStarts(session: session).lastNumber()
-        guard last > cursor.number else { return [] }
-        let later = try numbers(after: cursor)
-        guard !later.isEmpty else {
-            throw ChangeObstacle.purged(after: cursor, next: ChangeCursor(number: last))
-        }
-        return later
-    }
-
     /// The numbers after a cursor, in order.
     private func numbers(
         after cursor: ChangeCursor, limit: Int = numbersPerPage
-    ) throws(StoreFailure) -> [NumberedRange] {
-        try ChangeStarts(session: session).ranges(after: cursor.number, limit: limit)
+    ) throws(StoreFailure) -> [LedgerRange] {
+        try session.retries.retrying(
+            "reading the order of changes", do: ledger.ranges(after: cursor.number, limit: limit))
+    }
+
+    private func lastNumber() throws(StoreFailure) -> Int64 {
+        try session.retries.retrying("reading the order of changes", do: ledger.lastNumber())
+    }
+
+    /// The first number of a run, given by its name or the beginning of it.
+    ///
+    /// - Throws: `ChangeObstacle` where no run, or several, begin so.
+    private func number(ofRun name: String) throws -> Int64 {
+        let runs = try session.retries.retrying(
+            "looking for the first change to list", do: ledger.runs(beginning: name))
+        guard let first = runs.first else { throw ChangeObstacle.unknownRun }
+        guard runs.count == 1 || first.run == name else { throw ChangeObstacle.severalRuns }
+        return first.number
     }
 
     /// The next entries of a number, at most a page.
     private func entries(
-        of range: NumberedRange, after sequence: Int64
-    ) throws(StoreFailure) -> [ArraySlice<SQLValue>] {
-        try session.retries.retrying("reading the change ledger") { () throws(SQLFailure) in
-            let rows = try connection.query(
-                "SELECT \(FollowedChange.columns) FROM pushsweep_change WHERE run = ? "
-                    + "AND feed = ? AND part = ? AND seq > ? AND seq <= ? ORDER BY seq "
-                    + "LIMIT \(Self.page)",
-                [
-                    .text(range.run), .text(range.feed), .integer(range.part),
-                    .integer(sequence), .integer(range.last),
-                ])
-            try rows.require(width: 8)
-            return (0..<rows.count).map { rows.row($0) }
+        of range: LedgerRange, after sequence: Int64
+    ) throws(StoreFailure) -> [LedgerEntry] {
+        try session.retries.retrying(
+            "reading the change ledger",
+            do: ledger.entries(
+                of: range.place, after: sequence, through: range.last, limit: Self.page))
+    }
+}
+
+extension TokenTable {
+    /// Requires that the account can read the tables that a follower reads. The token table is not
+    /// one of them.
+    ///
+    /// - Throws: `configuration` where one is missing or lacks a column, `permission` with the GRANT
+    ///   where the account may not read it; any failure of a query.
+    package func preflightFollowing() throws(StoreFailure) {
+        let tables = [PushsweepTable.change, .commit]
+        var findings = try missingTables(tables)
+        if findings.isEmpty, case .server(let server) = settings.location {
+            let maker = PrivilegeMaker(server.database, connection.dialect)
+            findings = try rightsFindings(
+                RequiredPrivileges(rights: tables.map { maker.sideTable($0, .read) }),
+                try session.describe().account ?? server.user)
         }
+        if let failure = findings.lazy.compactMap(\.failure).first { throw failure }
     }
 }

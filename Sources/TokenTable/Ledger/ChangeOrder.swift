@@ -33,22 +33,6 @@ import TokenHygiene
 // The lock is held for the lease's UPDATE and the COMMIT only. Sweeps wait for each other there
 // anyway, at the lease. Nothing is locked after it except the lease, by all in this order.
 
-/// The entries of one part of a feed that one transaction wrote.
-struct LedgerRange {
-    let run: String
-    let feed: String
-    /// The index of the feed's part.
-    let part: Int
-    /// The partition of the entries.
-    let partition: Partition
-    /// The source of the feed, as in its checkpoint.
-    let source: String
-    /// The number of the first entry within the part.
-    let first: Int
-    /// The number of entries.
-    let count: Int
-}
-
 /// Numbers the transactions that write the ledger, in the order of their commits.
 struct ChangeOrder {
     let connection: any SQLConnection
@@ -74,11 +58,9 @@ struct ChangeOrder {
             "INSERT INTO pushsweep_commit (\(Self.columns)) "
                 + "SELECT last_seq, \(placeholders(8)), \(connection.dialect.now) "
                 + "FROM pushsweep_commit WHERE number = 0",
-            [
-                .text(range.run), .text(range.feed), .integer(Int64(range.part)),
+            range.place.values + [
                 .text(range.partition.app), .text(range.partition.environment),
-                .text(range.source), .integer(Int64(range.first)),
-                .integer(Int64(range.first + range.count - 1)),
+                .text(range.source), .integer(range.first), .integer(range.last),
             ])
     }
 
@@ -104,53 +86,5 @@ struct ChangeOrder {
                 kind: .conflict, code: error.code,
                 message: "another run made the counter of changes at the same time")
         }
-    }
-}
-
-/// The state in which a change leaves a row, as the ledger has it for followers.
-enum LedgerState: String {
-    /// The row may be sent to.
-    case valid
-    /// The row is marked.
-    case invalid
-    /// The row is gone.
-    case deleted
-}
-
-extension RowLookup {
-    /// The token in a row that was read by this lookup; nil for one that the ledger cannot hold.
-    func ledgerToken(of row: MatchedRow) -> [UInt8]? {
-        ledgerToken(row.values[row.values.startIndex + token])
-    }
-
-    /// The token in the content of a row.
-    func ledgerToken(of content: RowContent?) -> [UInt8]? {
-        content?[layout.token.name].flatMap(ledgerToken)
-    }
-
-    private func ledgerToken(_ value: SQLValue) -> [UInt8]? {
-        guard let token = layout.token.token(value), token.count <= InvalidTokenTable.longestToken
-        else { return nil }
-        return token.bytes
-    }
-
-    /// The state for an entry about a mark in `pushsweep_invalid`; nil where the row's own entry has
-    /// it, because a column of the row says whether it is living.
-    func tokenMarkState(_ state: LedgerState) -> LedgerState? {
-        layout.living == nil ? state : nil
-    }
-
-    /// The state of a row with this content; nil stands for no row. A registration after the mark
-    /// makes the row valid again.
-    func ledgerState(of content: RowContent?) -> LedgerState {
-        guard let content else { return .deleted }
-        if let living = layout.living {
-            return content[living.name].map(living.isDead) == true ? .invalid : .valid
-        }
-        guard let column = layout.mark, let value = content[column.name],
-            let mark = column.mark(column.asRead(value))
-        else { return .valid }
-        if let registered = registration(content), registered > mark { return .valid }
-        return .invalid
     }
 }

@@ -67,8 +67,8 @@ struct SpellingRewriting {
 
     /// The statements that rewrite Base64; nil where the engine cannot.
     var base64: [String]? {
+        guard isServer else { return nil }
         // 43 and 134 characters are the usual and the longest token without padding.
-        guard isServer else { return sqliteBase64 }
         let plain = ["-": "+", "_": "/", "=": ""].sorted { $0.key < $1.key }.reduce(text) {
             "REPLACE(\($0), '\($1.key)', '\($1.value)')"
         }
@@ -82,25 +82,6 @@ struct SpellingRewriting {
             where: "\(text) REGEXP '^[0-9A-Za-z+/_-]{43,134}=*$' "
                 + "AND \(text) REGEXP '[^0-9A-Fa-f]' AND CHAR_LENGTH(\(plain)) % 4 <> 1 "
                 + "AND \(bytes) IS NOT NULL\(fits)")
-    }
-
-    private var sqliteBase64: [String]? {
-        guard layout.token.encoding == .hex else { return nil }
-        let plain = "replace(replace(rtrim(\(name), '='), '-', '+'), '_', '/')"
-        let alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
-        let bits = [262_144, 4_096, 64, 1].enumerated().map {
-            "max(instr('\(alphabet)', substr(\(plain), place + \($0.offset), 1)) - 1, 0) * "
-                + "\($0.element)"
-        }.joined(separator: " + ")
-        return rewriting(
-            as:
-                "(WITH RECURSIVE decoded(place, hex) AS (SELECT 1, '' UNION ALL SELECT place + 4, "
-                + "hex || printf('%06x', \(bits)) FROM decoded WHERE place <= length(\(plain))) "
-                + "SELECT substr(hex, 1, length(\(plain)) * 3 / 4 * 2) FROM decoded "
-                + "ORDER BY place DESC LIMIT 1)",
-            where: "typeof(\(name)) = 'text' AND length(\(plain)) BETWEEN 43 AND 134 "
-                + "AND \(plain) NOT GLOB '*[^0-9A-Za-z+/]*' AND \(name) GLOB '*[^0-9A-Fa-f]*' "
-                + "AND length(\(plain)) % 4 <> 1")
     }
 
     // MARK: Parts

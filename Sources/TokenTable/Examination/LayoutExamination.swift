@@ -153,8 +153,8 @@ struct LayoutExamination {
             mapping.registeredAt.column == .absent
             ? "name one under store.active-users.registered-at"
             : "name a column that the application writes at each registration under "
-                + "store.active-users.registered-at, or run what `pushsweep schema print --upgrade` prints, "
-                + "a column and the triggers that write it"
+                + "store.active-users.registered-at, or add one by `pushsweep schema apply --upgrade` and "
+                + "the triggers of docs/registrations.md"
                 + (isServer ? ", and `pushsweep check --grants` the right to see it" : "")
         return StoreFinding(
             .warning,
@@ -285,10 +285,9 @@ extension TokenTable {
             sql += condition.sql
             values += condition.values
         }
-        let rows = try retries.retrying("looking for rows of \(layout.table) with `\(word)`") {
-            () throws(SQLFailure) in
-            try connection.query("\(sql) LIMIT 1", values)
-        }
+        let rows = try retries.retrying(
+            "looking for rows of \(layout.table) with `\(word)`",
+            do: connection.query("\(sql) LIMIT 1", values))
         guard rows.count == 0 else { return [] }
         return [
             StoreFinding(
