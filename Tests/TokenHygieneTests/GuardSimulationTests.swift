@@ -12,7 +12,8 @@ import TokenHygiene
 @Suite("The removal guard in simulation")
 struct GuardSimulationTests {
     /// Hours judged; more with PUSHSWEEP_TEST_GUARD_RUNS.
-    private static let runs = Int(Environment.number("PUSHSWEEP_TEST_GUARD_RUNS") ?? 200_000)
+    private static let runs =
+        Series.length("PUSHSWEEP_TEST_GUARD_RUNS", short: 40_000, long: 200_000)
     private static let hoursPerApp = 1_000
 
     @Test("the guard holds fewer than one in 10,000 hours of healthy apps")
