@@ -119,7 +119,7 @@ struct IntakeBenchmark {
     func rows() throws -> Figure {
         let table = try LargeTable(rows: context.scaled(1_000_000), context)
         let password = place.file("password")
-        try (table.settings.password ?? "").write(
+        try (table.settings.password?.reveal() ?? "").write(
             toFile: password, atomically: true, encoding: .utf8)
         chmod(password, 0o600)
         let settings = place.file("pushsweep.yaml")

@@ -340,7 +340,7 @@ struct RightsTests {
         let database = try TokenDatabase(.mariaDB)
         let server = try #require(MariaDBServer.fromEnvironment)
         var wrong = database.settings
-        wrong.password = "not it"
+        wrong.password = Secret("not it")
         let denied = #expect(throws: StoreFailure.self) { try TokenTable(wrong, pacing: hurried()) }
         #expect(denied?.code == .permission)
         #expect(denied?.sentence.contains("not it") == false)

@@ -102,7 +102,7 @@ package struct Audit {
         report.since = period.since.rfc3339
         report.until = period.until.rfc3339
         report.settings = settings.auditDigest
-        report.table = "\(store.settings.location.place), \(settings.store.activeUsers.table)"
+        report.table = "\(store.settings.location.place), \(settings.store.mapping.table)"
         report.apps = settings.apps.map {
             AuditedApp(app: $0.name, environment: $0.environment.rawValue)
         }

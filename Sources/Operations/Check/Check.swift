@@ -55,7 +55,7 @@ package struct Check {
             report.note(
                 "settings", .warning, "no app is named, so there is nothing to sweep or to send")
         }
-        if settings.policy.deleteAfter != nil && settings.policy.action == .mark {
+        if settings.policy.deletesAfter != nil && settings.policy.action == .mark {
             report.note(
                 "settings", .warning,
                 "policy.delete-after has no effect while policy.action is mark")
@@ -145,7 +145,7 @@ package struct Check {
 
     /// Checks whether the metrics file could be replaced.
     private mutating func examineMetrics() {
-        guard let path = settings.report.metricsFile else { return }
+        guard let path = settings.metricsFile else { return }
         let folder = (path as NSString).deletingLastPathComponent
         guard access(folder, W_OK | X_OK) == 0 else {
             report.fail(
@@ -209,9 +209,11 @@ package struct Check {
 
     private mutating func examineStore() {
         // A database in a refused state folder is not opened. The refusal is in the report already.
-        guard areThere(settings.store.ca), (try? settings.ensureOwnStore()) != nil else { return }
+        guard areThere(settings.store.tls.ca), (try? settings.ensureOwnStore()) != nil else {
+            return
+        }
         do {
-            let policy = RemovalPolicy(settings.policy)
+            let policy = settings.policy
             // Each question would wait for a dead shard on its own, and a person waits for the answer.
             let store = try openStore(
                 Pacing(settings).with(patience: Pacing.shortPatience))

@@ -30,10 +30,9 @@ package struct GrantReport: PrintedLines, Codable, Hashable, Sendable {
     /// - Throws: exit 78 where the settings contradict themselves.
     package init(_ settings: Settings, user: String?) throws(RunFailure) {
         do {
-            let policy = RemovalPolicy(settings.policy)
             guard
                 let grants = try AccountGrants(
-                    StoreSettings(settings, for: .reports), policy, user: user)
+                    StoreSettings(settings, for: .reports), settings.policy, user: user)
             else { return }
             account = grants.account
             reason = grants.reason

@@ -5,7 +5,7 @@ import Settings
 extension Settings {
     /// The files that the settings name and runs read, with their keys.
     private var files: [(key: String, path: String)] {
-        var files: [(String, String?)] = [("store.tls.ca", store.ca)]
+        var files: [(String, String?)] = [("store.tls.ca", store.tls.ca)]
         for app in apps {
             let key = "apps[\(app.partition)]"
             files += [

@@ -77,11 +77,11 @@ package struct Explain {
         let runs = runs(of: changes, store, history)
         report.tokens = tokens.map { token in
             var facts = TokenFacts(
-                token: token, now: now, apps: apps, policy: RemovalPolicy(settings.policy),
+                token: token, now: now, apps: apps, policy: settings.policy,
                 table: history.tableName, floor: history.floor,
                 reader: ReportReader(
                     now: context.now(),
-                    mayUseArrival: settings.evidence.missingTime == .received))
+                    mayUseArrival: settings.mayUseArrival))
             (facts.rows, facts.marks) = (rows[token] ?? [], marks[token] ?? [])
             (facts.changes, facts.runs) = (changes[token] ?? [], runs)
             (facts.evidence, facts.decisions) = (search.found[token] ?? [], search.decisions)

@@ -285,7 +285,7 @@ package struct HoldPreview {
         self.hold = hold
         self.settings = settings
         self.context = context
-        policy = RemovalPolicy(settings.policy)
+        policy = settings.policy
     }
 
     /// The facts that a person needs for a decision. Only reads.
@@ -359,7 +359,7 @@ package struct HoldPreview {
             proposal.tokensAtOneTime = try evidence.tokensAtOneTime()
         }
         let living = report.living
-        return try RemovalGuard(GuardLimits(settings.guardLimits)).cause(
+        return try RemovalGuard(settings.guardLimits).cause(
             toHold: proposal, after: store.removals(from: partition)
         ) { _ throws(StoreFailure) in living }.map { "\($0)" }
     }

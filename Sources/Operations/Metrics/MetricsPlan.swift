@@ -24,7 +24,7 @@ package struct MetricsPlan: JournalPage {
 
     /// Takes the plan from the settings; nil when they name no file, and for dry runs.
     package init?(_ settings: Settings, dryRun: Bool = false) {
-        guard !dryRun, let path = settings.report.metricsFile else { return nil }
+        guard !dryRun, let path = settings.metricsFile else { return nil }
         self.path = path
         state = settings.state
         partitions = settings.apps.map(\.partition)

@@ -73,10 +73,10 @@ extension SweepPlan {
             partitions: Dictionary(
                 settings.apps.map { ($0.partition, $0.storedPartition) },
                 uniquingKeysWith: { first, _ in first }),
-            policy: RemovalPolicy(settings.policy), limits: GuardLimits(settings.guardLimits),
+            policy: settings.policy, limits: settings.guardLimits,
             dryRun: dryRun)
         pacing = Pacing(settings)
-        mayUseArrival = settings.evidence.missingTime == .received
+        mayUseArrival = settings.mayUseArrival
     }
 }
 
@@ -125,25 +125,5 @@ extension GatewayPlan {
         self.init(
             partition: app.partition, host: feedback.host, port: UInt16(feedback.port),
             hostName: feedback.hostName, context: context, certificateEnds: ends, limits: limits)
-    }
-}
-
-extension RemovalPolicy {
-    /// The policy of the settings.
-    init(_ policy: Settings.Policy) {
-        self.init(
-            action: policy.action == .delete ? .delete : .mark,
-            deletesWithoutRegistrationTime: policy.deleteWithoutRegistrationTime,
-            skew: policy.clockSkew.wholeMilliseconds,
-            deletesAfter: policy.deleteAfter?.wholeMilliseconds)
-    }
-}
-
-extension GuardLimits {
-    /// The limits of the settings.
-    init(_ limits: Settings.GuardLimits) {
-        self.init(
-            floor: limits.floor, partitionPercent: limits.partitionPercent,
-            dayPercent: limits.dayPercent)
     }
 }
