@@ -73,19 +73,17 @@ enum MetricsText {
     }
 
     private static func escaped(_ text: String, quotes: Bool) -> String {
-        var result = ""
-        for scalar in text.unicodeScalars {
+        text.replacing { scalar in
             switch scalar {
-            case "\\": result += #"\\"#
-            case "\n": result += #"\n"#
-            case "\"" where quotes: result += #"\""#
+            case "\\": #"\\"#
+            case "\n": #"\n"#
+            case "\"" where quotes: #"\""#
+            // The format has no escape for other characters. They are written as in our own output,
+            // with the backslash escaped.
             case _ where PlainText.hasControlCharacter(String(scalar)):
-                // The format has no escape for other characters. They are written as in our own
-                // output, with the backslash escaped.
-                result += #"\"# + scalar.escaped(asASCII: true)
-            default: result.unicodeScalars.append(scalar)
+                #"\"# + scalar.escaped(asASCII: true)
+            default: nil
             }
         }
-        return result
     }
 }

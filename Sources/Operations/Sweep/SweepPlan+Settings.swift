@@ -89,10 +89,7 @@ extension Settings.App {
 
     /// Our certificate, loaded and checked against the time; nil when the settings name none.
     func identity(at now: EpochMilliseconds) throws(IdentityFailure) -> TLSIdentity? {
-        guard let certificate else { return nil }
-        let identity = try TLSIdentity.load(
-            file: certificate.file, key: certificate.key,
-            passphraseFile: certificate.passphraseFile)
+        guard let identity = try certificate?.identity() else { return nil }
         try identity.checkValidity(at: now.rawValue / 1000)
         return identity
     }
@@ -114,7 +111,7 @@ extension GatewayPlan {
                 throw RunFailure(.configuration, .identity, mistake)
             }
             let identity = try app.identity(at: now)
-            ends = identity.map { EpochMilliseconds($0.notAfter * 1000) }
+            ends = identity?.ends
             context = .success(
                 try TLSClientContext(
                     trust: feedback.ca.map { .file($0) } ?? .system, identity: identity))

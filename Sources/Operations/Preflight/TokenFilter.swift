@@ -89,7 +89,7 @@ package struct TokenFilter {
                 plan.source, doing: "reading tokens from", at: .settings, context.interrupt)
             if !readOnly {
                 try lines.lookAhead()
-                applied = try Gate.applyWaiting(plan.settings, context)
+                applied = try Preflight.applyWaiting(plan.settings, context)
             }
             for failure in applied?.failures ?? [] {
                 context.log.warning("what waits could not be applied: \(failure)")
@@ -106,18 +106,11 @@ package struct TokenFilter {
         _ plan: Plan, _ context: RunContext, _ write: @escaping (UnsafeRawBufferPointer) -> Bool
     ) throws {
         (self.plan, self.context, self.write) = (plan, context, write)
-        try plan.settings.ensureOwnStore()
-        store = try TokenTable(
-            StoreSettings(plan.settings, for: .decisions), pacing: Pacing(plan.settings))
-        let location = plan.settings.store.location
-        let connection = store.connection
-        let standing = try store.retries.retrying("asking \(location) for its role") {
-            () throws(SQLFailure) in try connection.standing()
-        }
-        if standing?.isReplica == true {
+        store = try TokenTable.forDecisions(plan.settings)
+        if try store.isReplica() {
             context.log.warning(
                 """
-                \(location): a replica answers, so tokens are filtered by rows that may lack the latest \
+                \(plan.settings.store.location): a replica answers, so tokens are filtered by rows that may lack the latest \
                 marks and registrations
                 """)
         }
@@ -194,7 +187,7 @@ package struct TokenFilter {
         }
         counts.read += lines
         counts.malformed += dropped
-        let statuses = try statuses(of: doubtful.compactMap(\.token))
+        let statuses = try store.statuses(of: doubtful.compactMap(\.token), by: lookup)
         var start = 0
         for (line, token) in doubtful {
             if let token, isPassed(statuses[token] ?? .unknown) { continue }
@@ -216,15 +209,6 @@ package struct TokenFilter {
             guard plan.onlyKnown else { return true }
             counts.unknown += 1
             return false
-        }
-    }
-
-    private func statuses(
-        of tokens: [DeviceToken]
-    ) throws(StoreFailure) -> [DeviceToken: TokenStatus] {
-        guard !tokens.isEmpty else { return [:] }
-        return try store.retries.retrying("looking up tokens in \(store.settings.mapping.table)") {
-            () throws(SQLFailure) in try lookup.statuses(of: tokens)
         }
     }
 
