@@ -93,7 +93,7 @@ extension Audit {
         of feeds: [CapturedFeed], in journal: EvidenceJournal
     ) throws -> Int {
         try feeds.reduce(0) { sum, feed in
-            try sum + FeedDecoding.decode(feed, in: journal, sorting: false).books.tuples
+            try sum + journal.counts(of: feed).tuples
         }
     }
 
@@ -109,8 +109,7 @@ extension Audit {
             else { return }
             var hold = AuditedHold(
                 app: discarded.app, environment: discarded.environment, state: "discarded",
-                held: discarded.heldSince ?? entry.started.rfc3339,
-                cause: discarded.heldCause ?? "", tuples: 0)
+                held: discarded.heldSince, cause: discarded.heldCause, tuples: 0)
             (hold.decision, hold.reason) = (decision, discarded.reason)
             report.holds.append(hold)
         } else if let released = try? JSONDecoder().decode(SweepReport.self, from: summary) {

@@ -189,10 +189,10 @@ extension SweepReport {
         _ tuples: inout MetricFamily, _ removals: inout MetricFamily,
         _ labels: [MetricFamily.Label]
     ) {
-        var sums: [Partition: EvidenceCounts] = [:]
+        var sums: [Partition: Counts] = [:]
         for feed in apps {
             let partition = Partition(app: feed.app, environment: feed.environment)
-            sums[partition, default: EvidenceCounts()] += feed.accounting.counts
+            sums[partition, default: Counts()] += feed.counts
         }
         for (partition, counts) in sums.sorted(by: { "\($0.key)" < "\($1.key)" }) {
             counts.enter(&tuples, labels + partition.labels)
@@ -236,11 +236,11 @@ extension SendReport {
     }
 }
 
-extension EvidenceCounts {
+extension Counts {
     fileprivate func enter(_ family: inout MetricFamily, _ labels: [MetricFamily.Label]) {
         for (word, count) in [
-            ("applied", outcome.applied), ("already", outcome.already), ("newer", outcome.newer),
-            ("unknown", outcome.unknown), ("refused", outcome.refused), ("held", held),
+            ("applied", applied), ("already", already), ("newer", newer), ("unknown", unknown),
+            ("refused", refused), ("held", held),
             ("quarantined", quarantined),
         ] {
             family.add(count, labels + [.init("outcome", word)])

@@ -330,8 +330,7 @@ package struct Sweep: RecordedRun {
         var waiting: [Partition: Int] = [:]
         for feed in try journal.feeds(.pending)
         where !released.contains(feed.id) && feed.kind != .unusable {
-            let books = try FeedDecoding.decode(feed, in: journal, sorting: false).books
-            waiting[feed.partition, default: 0] += books.tuples - books.quarantined
+            waiting[feed.partition, default: 0] += try journal.counts(of: feed).usable
         }
         guard !waiting.isEmpty else { return }
         outcome.report.waiting = waiting.values.reduce(0, +)
@@ -470,7 +469,7 @@ package struct Sweep: RecordedRun {
         if let failure = result.failure {
             outcome.fail(failure)
         } else {
-            outcome.note(entry.status)
+            outcome.note(result.status)
             if let detail = entry.detail {
                 context.log.warning("\(feed.partition): \(detail)")
             }

@@ -73,7 +73,7 @@ struct SweepExpiry {
     /// The due rows are marked already, so they are added to the living ones.
     private func cause(toHold due: Int, of partition: Partition) throws -> String? {
         let proposal = RemovalProposal(
-            candidates: due, counts: OutcomeCounts(applied: due), tuples: due, tokens: due)
+            candidates: due, counts: Counts(applied: due), tuples: due, tokens: due)
         let living = store.livingRows(in: partition)
         let cause = try RemovalGuard(plan.limits).cause(
             toHold: proposal, after: store.removals(from: partition)

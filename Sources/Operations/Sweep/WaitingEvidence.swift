@@ -22,14 +22,9 @@ struct WaitingEvidence {
     init(besides own: Set<String>, in journal: EvidenceJournal) throws {
         pending = try journal.feeds(.pending).filter { !own.contains($0.id) }
         held = try journal.feeds(.held).filter { !own.contains($0.id) }
-        var tuples = 0
-        for feed in pending where feed.kind != .unusable {
-            // A feed that cannot be read has its message in the run that applies it.
-            guard let books = try? FeedDecoding.decode(feed, in: journal, sorting: false).books
-            else { continue }
-            tuples += books.tuples - books.quarantined
-        }
-        self.tuples = tuples
+        // A feed that cannot be read has its message in the run that applies it.
+        tuples = pending.filter { $0.kind != .unusable }
+            .reduce(0) { $0 + ((try? journal.counts(of: $1).usable) ?? 0) }
     }
 
     /// The sentence about feeds that wait; nil where there are none.

@@ -59,8 +59,7 @@ struct HoldsCommand: ParsableCommand {
             try common.finish { context in
                 let settings = try common.settings()
                 let holds = try Holds(state: settings.state)
-                let report = try HoldPreview(holds.hold(of: id), settings, context).report()
-                common.print(report)
+                common.print(try holds.hold(of: id).report(settings, context))
                 return .done
             }
         }

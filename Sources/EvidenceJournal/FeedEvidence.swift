@@ -5,26 +5,42 @@
 // believable times depend on the moment at which the feed was opened, and not on the present.
 
 import APNsProtocol
-import EvidenceJournal
 import TokenHygiene
 
-/// The result of decoding a captured feed.
-struct DecodedFeed {
-    /// The feed as the journal stores it.
-    let feed: CapturedFeed
-    /// Bytes and tuples counted so far; `outcome` is still empty.
-    let books: FeedAccounting
+/// The evidence of a captured feed.
+package struct FeedEvidence {
+    package let feed: CapturedFeed
+    /// The tuples; none is judged or held yet.
+    package let counts: Counts
+    /// Bytes after the last whole tuple.
+    package let quarantinedBytes: Int
     /// How the feed ended, in one word.
-    let end: FeedEnd
+    package let end: FeedEnd
     /// One sentence about the end; nil for a complete list.
-    let detail: String?
+    package let detail: String?
     /// Number of tuples with an impossible time.
-    let outOfBounds: Int
-    /// The evidence: each token once, in token order; nil when there is none.
-    let evidence: SortedEvidence?
+    package let outOfBounds: Int
+    /// Each token once, in token order; none where the feed was only counted.
+    package let tokens: SortedEvidence
 
-    /// Number of distinct tokens in the evidence.
-    var tokens: Int { evidence?.tokens ?? 0 }
+    /// How capturing ended, for the exit code. Answers of APNs are captured whole.
+    package var captureEnd: CaptureEnd { feed.kind == .feedback ? feed.end ?? .crashed : .file }
+}
+
+extension EvidenceJournal {
+    /// Reads a feed and records its quarantine, unless the journal is open for reading only. Sorts its
+    /// evidence unless the feed is only to be counted.
+    ///
+    /// - Throws: `undecodable` for bytes that are not those that were stored; other failures of reading.
+    package func evidence(of feed: CapturedFeed, sorting: Bool = true) throws -> FeedEvidence {
+        var decoding = FeedDecoding(feed, in: self, sorting: sorting)
+        return try decoding.run()
+    }
+
+    /// Counts the tuples of a feed.
+    package func counts(of feed: CapturedFeed) throws -> Counts {
+        try evidence(of: feed, sorting: false).counts
+    }
 }
 
 /// Decodes one captured feed.
@@ -36,8 +52,12 @@ struct FeedDecoding {
 
     private let journal: EvidenceJournal
     private let feed: CapturedFeed
+    private let sorts: Bool
     private let bounds: EvidenceBounds
-    private var books = FeedAccounting()
+    private var counts = Counts()
+    /// Bytes read, and those of whole tuples.
+    private var bytes = 0
+    private var tupleBytes = 0
     private var evidence: EvidenceTable?
     private var refused: [Quarantined] = []
     /// Number of places with an entry in the journal so far.
@@ -47,53 +67,38 @@ struct FeedDecoding {
     private var place = 0
     private var outOfBounds = 0
 
-    private let sorts: Bool
-
-    private init(_ feed: CapturedFeed, in journal: EvidenceJournal, sorting: Bool) {
-        sorts = sorting
-        self.feed = feed
-        self.journal = journal
+    fileprivate init(_ feed: CapturedFeed, in journal: EvidenceJournal, sorting: Bool) {
+        (self.feed, self.journal, sorts) = (feed, journal, sorting)
         bounds = EvidenceBounds(now: feed.opened)
     }
 
-    /// Reads the feed from the journal and records its quarantine, unless the journal is open for
-    /// reading only. Sorts its evidence unless the feed
-    /// is only to be counted.
-    static func decode(
-        _ feed: CapturedFeed, in journal: EvidenceJournal, sorting: Bool = true
-    ) throws -> DecodedFeed {
-        var decoding = FeedDecoding(feed, in: journal, sorting: sorting)
-        return try decoding.run()
-    }
-
-    private mutating func run() throws -> DecodedFeed {
+    fileprivate mutating func run() throws -> FeedEvidence {
         let ending =
             switch feed.kind {
             case .feedback: try readTuples()
             case .unregistered, .expiredToken: try readAnswers()
             case .unusable: try countLines()
             }
-        // Records of answers are committed whole, so they are complete however the run ended.
-        let end = feed.kind == .feedback ? FeedEnd(feed.end ?? .crashed, ending) : .clean
-        if books.quarantinedBytes > 0 {
+        let quarantinedBytes = bytes - tupleBytes
+        if quarantinedBytes > 0 {
             refuse(
-                Quarantined(
-                    offset: books.tupleBytes, length: books.quarantinedBytes,
-                    reason: "\(ending)"))
+                Quarantined(offset: tupleBytes, length: quarantinedBytes, reason: "\(ending)"))
         }
         try noteRefused()
-        try noteUnnamed(upTo: books.bytes)
-        if feed.bytes != books.bytes {
-            throw RunFailure(
-                .journal, .decode,
+        try noteUnnamed(upTo: bytes)
+        if feed.bytes != bytes {
+            throw JournalFailure(
+                .undecodable,
                 "decoding feed \(feed.id): the journal noted \(feed.bytes) bytes and returned "
-                    + "\(books.bytes); keep the state folder and check the disk")
+                    + "\(bytes); keep the state folder and check the disk")
         }
-        let sorted = try evidence?.seal()
-        return DecodedFeed(
-            feed: feed, books: books, end: end,
-            detail: feed.kind == .feedback ? detail(ending) : nil,
-            outOfBounds: outOfBounds, evidence: sorted)
+        let isList = feed.kind == .feedback
+        return FeedEvidence(
+            feed: feed, counts: counts, quarantinedBytes: quarantinedBytes,
+            // Records of answers are committed whole, so they are complete however the run ended.
+            end: isList ? FeedEnd(feed.end ?? .crashed, ending) : .clean,
+            detail: isList ? detail(ending) : nil, outOfBounds: outOfBounds,
+            tokens: try evidence?.seal() ?? .none)
     }
 
     private mutating func readTuples() throws -> FeedbackEnding {
@@ -108,17 +113,15 @@ struct FeedDecoding {
                     bounds.rejection(of: tuple))
             }
         }
-        books.bytes = decoder.bytesSeen
-        books.tupleBytes = decoder.wholeTupleBytes
-        books.quarantinedBytes = decoder.bytesSeen - decoder.wholeTupleBytes
+        (bytes, tupleBytes) = (decoder.bytesSeen, decoder.wholeTupleBytes)
         return decoder.ending
     }
 
     private mutating func readAnswers() throws -> FeedbackEnding {
         try journal.forEachChunk(of: feed.id) { chunk in
             guard let records = AnswerRecord.decode(chunk) else {
-                throw RunFailure(
-                    .journal, .decode,
+                throw JournalFailure(
+                    .undecodable,
                     "decoding the answers of feed \(feed.id): a chunk is not made of whole "
                         + "records; keep the state folder and check the disk")
             }
@@ -128,8 +131,7 @@ struct FeedDecoding {
                     bounds.rejection(of: record.time))
             }
         }
-        books.bytes = place
-        books.tupleBytes = place
+        (bytes, tupleBytes) = (place, place)
         return .clean
     }
 
@@ -137,11 +139,11 @@ struct FeedDecoding {
     /// when they came.
     private mutating func countLines() throws -> FeedbackEnding {
         try journal.forEachChunk(of: feed.id) { chunk in
-            books.bytes += chunk.count
-            books.tuples += chunk.count { $0 == UInt8(ascii: "\n") }
+            bytes += chunk.count
+            counts.tuples += chunk.count { $0 == UInt8(ascii: "\n") }
         }
-        books.tupleBytes = books.bytes
-        books.quarantined = books.tuples
+        tupleBytes = bytes
+        counts.quarantined = counts.tuples
         return .clean
     }
 
@@ -154,9 +156,9 @@ struct FeedDecoding {
     ) throws {
         let start = place
         place += length
-        books.tuples += 1
+        counts.tuples += 1
         if let rejection {
-            books.quarantined += 1
+            counts.quarantined += 1
             if rejection != .emptyToken { outOfBounds += 1 }
             refuse(Quarantined(offset: start, length: length, reason: rejection.rawValue))
             if refused.count > Self.entriesPerBatch { try noteRefused() }

@@ -1,10 +1,9 @@
 import APNsProtocol
-import EvidenceJournal
 import TestSupport
 import Testing
 import TokenHygiene
 
-@testable import Operations
+@testable import EvidenceJournal
 
 @Suite("Decoding a hostile feed")
 struct FeedDecodingTests {
@@ -18,7 +17,7 @@ struct FeedDecodingTests {
     }
 
     /// A feed in which every other tuple is refused, so that no two refused ones are neighbours.
-    private func decode(refused: Int) throws -> (feed: CapturedFeed, books: FeedAccounting) {
+    private func decode(refused: Int) throws -> (feed: CapturedFeed, books: Counts) {
         let tuples = (0..<refused).flatMap { number -> [FeedbackTuple] in
             [.dead(number, at: 0), .dead(number, at: 1_600_000_000)]
         }
@@ -28,7 +27,7 @@ struct FeedDecodingTests {
         try FeedbackTuple.bytes(tuples).withUnsafeBytes { try capture.append($0) }
         try capture.close(.closeNotify, at: Self.now)
         let feed = try journal.feed(capture.id)
-        return (feed, try FeedDecoding.decode(feed, in: journal, sorting: false).books)
+        return (feed, try journal.counts(of: feed))
     }
 
     @Test("each place in quarantine is named up to the limit")
@@ -52,7 +51,7 @@ struct FeedDecodingTests {
             places.last
                 == Quarantined(
                     offset: start, length: feed.bytes - start, reason: "more than 10000 places"))
-        _ = try FeedDecoding.decode(feed, in: journal, sorting: false)
+        _ = try journal.counts(of: feed)
         #expect(try journal.quarantined(of: feed.id) == places)
     }
 }
