@@ -88,7 +88,6 @@ extension SampleReport {
         report.generated = text
         report.since = text
         report.until = text
-        report.asOf = text
         report.settings = text
         report.table = text
         report.headline = text

@@ -9,12 +9,9 @@ import Operations
 /// The report as CSV (RFC 4180).
 struct AuditCSV {
     private var lines: [String] = []
-    /// Whether the report is about the past, of which some figures are not known.
-    private let isPast: Bool
 
     /// Writes a report.
     init(_ report: AuditReport) {
-        isPast = report.asOf != nil
         lines.append(CSVRecord.line(["section", "object", "entry", "name", "value"]))
         addHead(report)
         for (number, finding) in report.findings.enumerated() { add(finding, number + 1) }
@@ -44,7 +41,7 @@ struct AuditCSV {
         let pairs: [(String, String?)] = [
             ("version", report.version), ("host", report.host), ("operator", report.operator),
             ("generated", report.generated), ("since", report.since), ("until", report.until),
-            ("as of", report.asOf), ("settings", report.settings), ("table", report.table),
+            ("settings", report.settings), ("table", report.table),
             ("healthy", Verdict(report).healthy ? "yes" : "no"), ("headline", report.headline),
         ]
         for (name, value) in pairs { add("report", "", "", name, value) }
@@ -96,7 +93,7 @@ struct AuditCSV {
             add("credentials", object, entry, "days left", credential.daysLeft)
             add("credentials", object, entry, "problem", credential.problem)
         }
-        if !isPast { addForecast(app.forecast, object) }
+        addForecast(app.forecast, object)
         addDeep(app.deep, object)
     }
 
@@ -106,7 +103,6 @@ struct AuditCSV {
             ("revived", tokens.revived), ("never registered", tokens.neverRegistered),
             ("from the future", tokens.fromTheFuture), ("empty", tokens.empty),
             ("malformed", tokens.malformed), ("truncated", tokens.truncated),
-            ("overwritten", tokens.overwritten),
         ]
         for (name, value) in figures { add("tokens", object, "", name, value) }
     }
@@ -160,10 +156,8 @@ struct AuditCSV {
             add("holds", object, entry, "decision", hold.decision)
             add("holds", object, entry, "reason", hold.reason)
         }
-        if !isPast {
-            add("quarantine", "", "", "feeds", report.quarantine.feeds)
-            add("quarantine", "", "", "bytes", report.quarantine.bytes)
-        }
+        add("quarantine", "", "", "feeds", report.quarantine.feeds)
+        add("quarantine", "", "", "bytes", report.quarantine.bytes)
         add("quarantine reasons", "", report.quarantine.reasons)
         for change in report.changes ?? [] {
             add("changes", change.object, change.figure, "before", change.before)

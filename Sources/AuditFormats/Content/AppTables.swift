@@ -50,7 +50,6 @@ extension AuditedApp {
             ("Stale", tokens.stale), ("Empty", some(tokens.empty)),
             ("Malformed", some(tokens.malformed)),
             ("Malformed, of these shortened", some(tokens.truncated)),
-            ("Registered or marked later, state then unknown", tokens.overwritten),
         ]
     }
 

@@ -6,19 +6,17 @@ import Operations
 extension AuditReport {
     /// One row per app and environment.
     func overview(_ verdict: Verdict) -> FigureTable {
-        // What waited in the past is not known; what is unknown of the past is.
         FigureTable(
             "Apps",
             [
-                "App", "Rows", "Living", "Stale", "Stale share",
-                asOf == nil ? "Waiting" : "Unknown", "Problems",
+                "App", "Rows", "Living", "Stale", "Stale share", "Waiting", "Problems",
             ],
             apps.map { app in
                 [
                     .text(app.object), .number(app.tokens.rows), .number(app.tokens.living),
                     .number(app.tokens.stale),
                     .measure(app.tokens.stale.share(of: app.tokens.rows)),
-                    .number(asOf == nil ? app.forecast.waiting : app.tokens.overwritten ?? 0),
+                    .number(app.forecast.waiting),
                     .text(verdict.gravest(of: app.object)?.rawValue ?? "none"),
                 ]
             })
@@ -92,7 +90,6 @@ extension AuditReport {
     /// What the reader has to know about the report itself, as pairs of name and value.
     var particulars: [(name: String, value: String)] {
         var pairs = [("Period", "\(since.moment) to \(until.moment)")]
-        if let asOf { pairs.append(("State as of", asOf.moment)) }
         pairs += [
             ("Made", generated.moment), ("On", host), ("By", self.operator), ("Table", table),
             ("Version", version), ("Settings digest", settings),

@@ -29,11 +29,9 @@ package struct Verdict: Hashable, Sendable {
         notes = findings(.note)
         well = findings(.ok)
         healthy = report.healthy && problems.first?.severity != .high
-        moment = report.asOf?.moment.cut(to: 40)
         if !report.headline.isEmpty {
             // The word says that already.
-            let said = [report.asOf.map { "As of \($0): " }, "Healthy: ", "Not healthy: "]
-            let prefix = said.compactMap { $0 }.first { report.headline.hasPrefix($0) }
+            let prefix = ["Healthy: ", "Not healthy: "].first { report.headline.hasPrefix($0) }
             sentence = String(report.headline.dropFirst(prefix?.count ?? 0))
         } else if !healthy {
             sentence = problems.first?.summary ?? "The report gives no reason."
@@ -44,13 +42,7 @@ package struct Verdict: Hashable, Sendable {
         }
     }
 
-    /// `Healthy` or `Not healthy`; for a report about the past the time that it is about.
-    package var word: String {
-        moment.map { "As of \($0)" } ?? (healthy ? "Healthy" : "Not healthy")
-    }
-
-    /// The time that a report about the past is about.
-    private let moment: String?
+    package var word: String { healthy ? "Healthy" : "Not healthy" }
 
     /// The number of problems by severity, gravest first, without zeros: `2 high`, `1 low`.
     package var counts: [String] {

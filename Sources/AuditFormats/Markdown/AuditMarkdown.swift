@@ -26,7 +26,6 @@ struct AuditMarkdown {
         if !verdict.counts.isEmpty {
             lines += ["", "Problems: " + verdict.counts.joined(separator: ", ")]
         }
-        if let asOf = report.asOf { lines += ["", "Tokens as of: \(asOf.moment.marked(60))"] }
         lines += [
             "", "Period: \(report.since.moment.marked(60)) to \(report.until.moment.marked(60))",
         ]

@@ -116,7 +116,7 @@ struct PageContent {
     private static func tiles(_ report: AuditReport, _ totals: Totals) -> [TileView] {
         let open = report.holds.count { $0.state == "open" }
         let sweep = report.runs.hoursSince.map { "\($0.span) ago" } ?? "none"
-        let tiles = [
+        return [
             TileView(
                 label: "Living tokens", figure: totals.living.grouped,
                 remark: "of \(totals.rows.grouped("row"))"),
@@ -127,16 +127,6 @@ struct PageContent {
             TileView(
                 label: "Last good sweep", figure: sweep,
                 remark: report.runs.lastGoodSweep?.moment.cut(to: 40) ?? "no run is recorded"),
-        ]
-        if report.asOf != nil {
-            let unknown = report.apps.map { $0.tokens.overwritten ?? 0 }.total
-            return tiles + [
-                TileView(
-                    label: "Unknown", figure: unknown.grouped,
-                    remark: "rows registered or marked later")
-            ]
-        }
-        return tiles + [
             TileView(
                 label: "Evidence waiting", figure: totals.waiting.grouped,
                 remark: totals.waiting == 0 ? "nothing to apply" : "for the next sweep"),

@@ -50,9 +50,6 @@ struct AuditText {
         if !verdict.counts.isEmpty {
             layout.add("Problems: \(verdict.counts.joined(separator: ", "))")
         }
-        if let asOf = report.asOf {
-            layout.add("Tokens as of: \(asOf.moment)".cut(to: 200))
-        }
         layout.add("Period: \(report.since.moment) to \(report.until.moment)".cut(to: 200))
     }
 

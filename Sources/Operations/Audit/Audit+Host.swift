@@ -25,12 +25,12 @@ extension Audit {
             for folder in folders where folder.hasJournal {
                 do {
                     let journal = try EvidenceJournal(reading: folder)
-                    let entries = try journal.runs(limit: 100_000).map { $0.asOf(now) }
+                    let entries = try journal.runs(limit: 100_000)
                     runs += entries.filter { $0.started <= now }
                     for entry in entries where entry.started >= period.since {
                         if entry.started <= period.until { decide(entry) }
                     }
-                    if wish.asOf == nil { try examine(journal) }
+                    try examine(journal)
                 } catch {
                     seesHost = false
                     skip("journal in \(folder.path)", error)
@@ -228,14 +228,6 @@ extension AuditedQuarantine {
 }
 
 extension RunEntry {
-    /// What was known of the run at a time: one that ended later had no end yet.
-    fileprivate func asOf(_ time: EpochMilliseconds) -> RunEntry {
-        guard let ended, ended > time else { return self }
-        var entry = self
-        (entry.ended, entry.exit) = (nil, nil)
-        return entry
-    }
-
     /// Whether it was a dry run.
     fileprivate var isTrial: Bool { summary?.contains("\"dryRun\":true") == true }
 }

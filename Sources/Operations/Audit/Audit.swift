@@ -18,8 +18,6 @@ package struct AuditWish: Hashable, Sendable {
     package var since: EpochMilliseconds?
     /// The end of the period; nil: the present.
     package var until: EpochMilliseconds?
-    /// The time for which the token table is counted; nil: the present.
-    package var asOf: EpochMilliseconds?
     /// Whether what needs sorting is examined too.
     package var isDeep = false
     /// The file for the users without a living token; nil for none.
@@ -65,21 +63,16 @@ package struct Audit {
         }
         try store.preflight(.read, partitions: stored, judgingRows: false)
         let now = try store.session.databaseTime()
-        if let time = wish.asOf { try ensureKnown(time, now, store) }
         describe(now, store)
-        if let time = wish.asOf {
-            try countPast(store, stored, at: time)
-        } else {
-            try countTokens(store, stored, now)
-            examineQueue(store)
-            try forecast()
-            for (place, app) in settings.apps.enumerated() {
-                report.apps[place].credentials = credentials(of: app, now)
-            }
-            if wish.isDeep { try examineDeeply(store, stored) }
+        try countTokens(store, stored, now)
+        examineQueue(store)
+        try forecast()
+        for (place, app) in settings.apps.enumerated() {
+            report.apps[place].credentials = credentials(of: app, now)
         }
+        if wish.isDeep { try examineDeeply(store, stored) }
         readHistory(store, stored)
-        examineJournals(wish.asOf ?? now)
+        examineJournals(now)
         listRuns(store)
         if let baseline = wish.baseline { report.changes = report.changes(since: baseline) }
         report.judge(seesHost: seesHost)
@@ -93,8 +86,7 @@ package struct Audit {
     )
 
     private mutating func describe(_ now: EpochMilliseconds, _ store: TokenTable) {
-        let until = wish.until ?? wish.asOf ?? now
-        report.asOf = wish.asOf?.rfc3339
+        let until = wish.until ?? now
         period = (wish.since ?? until.advanced(by: -30 * 86_400_000), until)
         report.host = context.host
         report.operator = context.operator
@@ -205,8 +197,7 @@ package struct Audit {
                 return
             }
             let days = try history.days(
-                from: String(report.since.prefix(10)), to: String(report.until.prefix(10)),
-                before: wish.asOf)
+                from: String(report.since.prefix(10)), to: String(report.until.prefix(10)))
             for day in days {
                 // The database names apps as the rows of the table do.
                 guard let place = stored.firstIndex(of: day.partition) else { continue }

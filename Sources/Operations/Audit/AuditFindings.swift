@@ -14,8 +14,7 @@ extension AuditReport {
     /// false where a state folder or a journal is there and could not be read: what is not seen in it
     /// is not called absent.
     mutating func judge(seesHost: Bool) {
-        // The other parts are known of the present only.
-        if asOf == nil { judgeHolds(seesHost) }
+        judgeHolds(seesHost)
         judgeSweeps()
         for app in apps {
             judgeCredentials(of: app)
@@ -24,7 +23,7 @@ extension AuditReport {
             judgeQueue(of: app)
             judgeDeep(of: app)
         }
-        if asOf == nil { judgeQuarantine(seesHost) }
+        judgeQuarantine(seesHost)
         judgeGaps()
         let order = Dictionary(
             uniqueKeysWithValues: AuditSeverity.allCases.enumerated().map { ($1, $0) })
@@ -50,13 +49,9 @@ extension AuditReport {
         let living = apps.reduce(0) { $0 + $1.tokens.living }
         let stale = apps.reduce(0) { $0 + $1.tokens.stale }
         headline =
-            (asOf.map { "As of \($0): " } ?? "Healthy: ")
-            + "\(living.counting("living token")), \(stale) stale"
-            + (runs.hoursSince.map { ", last good sweep \(Self.hours($0)) \(earlier)" } ?? "")
+            "Healthy: \(living.counting("living token")), \(stale) stale"
+            + (runs.hoursSince.map { ", last good sweep \(Self.hours($0)) ago" } ?? "")
     }
-
-    /// The word for a time before the one that the report is about.
-    private var earlier: String { asOf == nil ? "ago" : "before" }
 
     private static func hours(_ hours: Double) -> String {
         hours < 1
@@ -93,25 +88,24 @@ extension AuditReport {
         guard let hours = runs.hoursSince else {
             add(
                 AuditFinding(
-                    "no-good-sweep", asOf == nil ? .medium : .note, "this host",
+                    "no-good-sweep", .medium, "this host",
                     "no sweep of this host is known that ended with 0",
                     cause: "dead tokens stay until a sweep applies what is known about them",
-                    cure: asOf == nil
-                        ? "run pushsweep sweep here, or the audit on the host that sweeps" : ""))
+                    cure: "run pushsweep sweep here, or the audit on the host that sweeps"))
             return
         }
         if hours > Self.mostHours {
             add(
                 AuditFinding(
                     "no-good-sweep", .high, "this host",
-                    "the last sweep that ended with 0 was \(Self.hours(hours)) \(earlier)",
+                    "the last sweep that ended with 0 was \(Self.hours(hours)) ago",
                     cause: "the hourly job does not run, or each run fails",
                     cure: "see the output of the cron job or service, and run pushsweep check"))
         } else {
             add(
                 AuditFinding(
                     "no-good-sweep", .ok, "this host",
-                    "the last good sweep was \(Self.hours(hours)) \(earlier)"))
+                    "the last good sweep was \(Self.hours(hours)) ago"))
         }
         if let gap = runs.longestGap, gap > Self.mostHours {
             add(

@@ -18,8 +18,6 @@ package struct AuditReport: Codable, Hashable, Sendable {
     package var since = ""
     /// The end of the period, RFC 3339 in UTC.
     package var until = ""
-    /// The time for which the table is reconstructed, RFC 3339 in UTC; absent: the present.
-    package var asOf: String?
     /// SHA-256 over the settings that decide, the first 16 digits. Two audits with the same digest
     /// were made under the same rules.
     package var settings = ""
@@ -158,9 +156,6 @@ package struct AuditedTokens: Codable, Hashable, Sendable {
     package var truncated = 0
     /// The rows with a token by its form: `32 bytes`, `80 bytes`, `upper-case hex`; most first.
     package var forms: [NamedCount] = []
-    /// Rows whose state at `asOf` is unknown, because they registered later or got a mark that no run
-    /// made. No other figure counts them. Absent for the present.
-    package var overwritten: Int?
 
     /// Begins with zeros.
     package init() {}

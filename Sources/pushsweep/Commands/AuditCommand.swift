@@ -21,10 +21,6 @@ struct AuditCommand: ParsableCommand {
             both environments, tokens per user. Its statements read the whole table; large tables \
             need a longer store.read-timeout.
 
-            --as-of counts the token table as it was at a time, from the ledger of changes, and ends \
-            the history there. Rows that registered later are counted apart: what they were is not \
-            known. A time before the oldest change of the ledger is refused (policy.keep-ledger).
-
             The exit code is 0 whatever the report says; preflight is the command that judges.
 
             \(HelpText.exitStatus)
@@ -59,13 +55,6 @@ struct AuditCommand: ParsableCommand {
     @Option(
         name: .long,
         help: ArgumentHelp(
-            "Count the token table as it was at this time, such as 2026-11-20T08:00:00Z.",
-            valueName: "time"))
-    var asOf: String?
-
-    @Option(
-        name: .long,
-        help: ArgumentHelp(
             "A JSON report of an earlier audit: say what changed since.", valueName: "file"))
     var baseline: String?
 
@@ -83,10 +72,6 @@ struct AuditCommand: ParsableCommand {
         guard usersWithoutToken == nil || deep else {
             throw ValidationError("--users-without-token needs --deep")
         }
-        guard asOf == nil || !deep else {
-            throw ValidationError(
-                "--deep examines the present and --as-of the past; choose one of them")
-        }
         for file in output where AuditFormat(file: file) == nil {
             throw ValidationError(
                 "the name of \(file) says no format; end it with .txt, .json, .csv, .md or .html")
@@ -102,7 +87,6 @@ struct AuditCommand: ParsableCommand {
             var wish = AuditWish()
             wish.since = try since.map { try CommandTime.read($0, of: "--since") }
             wish.until = try until.map { try CommandTime.read($0, of: "--until") }
-            wish.asOf = try asOf.map { try CommandTime.read($0, of: "--as-of") }
             wish.isDeep = deep
             wish.usersFile = usersWithoutToken
             wish.baseline = try baseline.map(AuditReport.init(file:))
