@@ -72,9 +72,23 @@ struct Rule<Facts>: Sendable {
 
     init(
         _ name: String, _ summary: String = "",
-        _ judge: @escaping @Sendable (Facts) -> [Finding] = { _ in [] }
+        _ judge: @escaping @Sendable (Facts) -> Finding? = { _ in nil }
+    ) {
+        self = .each(name, summary) { facts in judge(facts).map { [$0] } ?? [] }
+    }
+
+    private init(
+        name: String, summary: String, judge: @escaping @Sendable (Facts) -> [Finding]
     ) {
         (self.name, self.summary, self.judge) = (name, summary, judge)
+    }
+
+    /// A rule that may find several things.
+    static func each(
+        _ name: String, _ summary: String = "",
+        _ judge: @escaping @Sendable (Facts) -> [Finding]
+    ) -> Rule {
+        Rule(name: name, summary: summary, judge: judge)
     }
 
     func findings(_ facts: Facts) -> [Finding] {

@@ -301,7 +301,8 @@ extension Hold {
     }
 
     private func survey(
-        _ evidence: SortedEvidence, at now: EpochMilliseconds, into details: inout HoldReport.Details
+        _ evidence: SortedEvidence, at now: EpochMilliseconds,
+        into details: inout HoldReport.Details
     ) throws {
         var stream = evidence.stream()
         // Tokens are close to random, so every n-th in their order is a fair sample.

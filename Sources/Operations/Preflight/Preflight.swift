@@ -21,7 +21,7 @@ import Settings
 import TokenHygiene
 import TokenTable
 
-/// What `preflight` looks at, and what shuts its gate.
+/// What `preflight` looks at or filters, and what shuts its gate.
 package struct PreflightPlan: Sendable {
     /// Where the tokens of the send come from.
     package enum Subject: Sendable {
@@ -58,8 +58,10 @@ package struct PreflightPlan: Sendable {
     package var mostStale = 0.05
     /// Hours without a good sweep after which that is a finding.
     package var mostHours = 26.0
-    /// Bytes for fingerprints of tokens.
+    /// Bytes for fingerprints of tokens; a filter with 0 looks every token up.
     package var memory = PreflightPlan.usualMemory
+    /// Whether a filter drops tokens without a row too.
+    package var onlyKnown = false
     /// The findings to live with.
     package var ignore = IgnoreList.none
 
@@ -71,13 +73,19 @@ package struct PreflightPlan: Sendable {
     ///
     /// - Throws: usage, when the settings have no such app, or several.
     package init(
-        _ settings: Settings, app name: String?, environment: String?, subject: Subject?
+        _ settings: Settings, app name: String?, environment: String?, subject: Subject?,
+        for doing: String = "looking before a send"
     ) throws(RunFailure) {
         self.settings = settings
-        let app = try settings.app(named: name, in: environment, for: "looking before a send")
+        let app = try settings.app(named: name, in: environment, for: doing)
         self.app = app
         self.subject =
             subject ?? (StoreSettings(settings).wantsQueue && app.sends ? .queue : .none)
+    }
+
+    /// The file of tokens; nil for another subject.
+    var lines: String? {
+        if case .lines(let path) = subject { path } else { nil }
     }
 }
 

@@ -78,7 +78,9 @@ extension PreflightReport {
         let driver: JSONTree = .object([
             "name": .text("pushsweep preflight"), "version": .text(program),
             "rules": .list(
-                PreflightRules.all.map { ["id": .text($0.name), "shortDescription": text($0.summary)] }),
+                PreflightRules.all.map {
+                    ["id": .text($0.name), "shortDescription": text($0.summary)]
+                }),
         ])
         let invocation: [String: JSONTree] = [
             "executionSuccessful": .flag(true), "exitCode": .number(Int(exit)),

@@ -34,29 +34,24 @@ package enum PreflightRules {
         _ severity: @escaping @Sendable (Double, Double) -> Severity, _ what: String, cure: String
     ) -> PreflightRule {
         Rule(name, summary) { facts in
-            guard let tokens = facts.tokens, part(tokens) > 0 else { return [] }
+            guard let tokens = facts.tokens, part(tokens) > 0 else { return nil }
             let count = part(tokens)
             let share = Double(count) / Double(tokens.read)
             let tenths = Int((share * 1_000).rounded(.up))
-            return [
-                Finding(
-                    severity(share, facts.plan.mostStale), facts.partition,
-                    "\(count) of \(tokens.read) tokens (\(tenths / 10).\(tenths % 10) %) \(what)",
-                    cure: cure)
-            ]
+            return Finding(
+                severity(share, facts.plan.mostStale), facts.partition,
+                "\(count) of \(tokens.read) tokens (\(tenths / 10).\(tenths % 10) %) \(what)",
+                cure: cure)
         }
     }
 
     private static let tokens: [PreflightRule] = [
         Rule("no-tokens", "The send has no token.") { facts in
-            facts.tokens?.read != 0
-                ? []
-                : [
-                    Finding(
-                        .note, facts.partition, "there is no token to send to",
-                        cure:
-                            "check the queue, the query or the list, unless nothing is to be sent")
-                ]
+            guard facts.tokens?.read == 0 else { return nil }
+            return Finding(
+                .note, facts.partition, "there is no token to send to",
+                cure:
+                    "check the queue, the query or the list, unless nothing is to be sent")
         },
         share(
             "no-living-tokens", "None of the tokens is living.",
@@ -72,8 +67,8 @@ package enum PreflightRules {
             "unknown-tokens", "No row of the app and environment has these tokens.", of: \.unknown,
             { $0 > mostShare ? .high : $0 > $1 ? .medium : .note },
             "have no row in the token table",
-            cure: "check that the list and store.url belong together; preflight --filter --only-known "
-                + "leaves them out"),
+            cure: "check that the list and store.url belong together; preflight --filter "
+                + "--only-known leaves them out"),
         share(
             "malformed-tokens", "Texts are not device tokens.", of: \.malformed,
             { share, _ in share > mostShare ? .high : share > someShare ? .medium : .low },
@@ -85,14 +80,11 @@ package enum PreflightRules {
         Rule(
             "uncounted-duplicates", "Memory did not suffice to look for all duplicates."
         ) { facts in
-            !facts.missesDuplicates
-                ? []
-                : [
-                    Finding(
-                        .note, facts.partition,
-                        "the memory for finding duplicates was used up, so some are not counted",
-                        cure: "raise --memory")
-                ]
+            guard facts.missesDuplicates else { return nil }
+            return Finding(
+                .note, facts.partition,
+                "the memory for finding duplicates was used up, so some are not counted",
+                cure: "raise --memory")
         },
         share(
             "other-environment-tokens", "Tokens are registered in the other environment only.",
@@ -104,7 +96,7 @@ package enum PreflightRules {
     // MARK: The evidence
 
     private static let evidence: [PreflightRule] = [
-        Rule("pending-evidence", "Evidence about dead tokens is not applied yet.") { facts in
+        .each("pending-evidence", "Evidence about dead tokens is not applied yet.") { facts in
             var findings = facts.refusals.map {
                 Finding(
                     .medium, facts.partition, "what waits could not be applied: \($0)",
@@ -122,7 +114,7 @@ package enum PreflightRules {
             }
             return findings
         },
-        Rule("open-hold", "A removal waits for a person.") { facts in
+        .each("open-hold", "A removal waits for a person.") { facts in
             facts.host.journals.flatMap(\.holds)
                 .filter { $0.partition == facts.plan.app.partition }.map { hold in
                     Finding(
@@ -131,7 +123,7 @@ package enum PreflightRules {
                         cure: "look at it with: pushsweep holds show \(hold.id)")
                 }
         },
-        Rule("quarantined-evidence", "Bytes that are no evidence wait for a person.") { facts in
+        .each("quarantined-evidence", "Bytes that are no evidence wait for a person.") { facts in
             facts.host.journals.filter { !$0.quarantined.isEmpty }.map {
                 Finding(
                     .low, $0.journal.folder.path,
@@ -139,7 +131,7 @@ package enum PreflightRules {
                     cure: "look at them with: pushsweep quarantine list")
             }
         },
-        Rule(
+        .each(
             "unreadable-state", "A journal of this host cannot be read or is damaged."
         ) { facts in
             // High where something could not be seen: a hold may be in it. Medium where a damaged file was
@@ -154,7 +146,7 @@ package enum PreflightRules {
         Rule("no-recent-sweep", "No sweep succeeded lately.") { facts in
             let sentence: String
             if let success = facts.lastSweep, let hours = facts.hoursSinceSweep {
-                guard hours > facts.plan.mostHours else { return [] }
+                guard hours > facts.plan.mostHours else { return nil }
                 sentence =
                     "the last sweep that succeeded ended at \(success.rfc3339), \(Int(hours)) hours ago"
             } else if let future = facts.successes.max() {
@@ -164,11 +156,9 @@ package enum PreflightRules {
             } else {
                 sentence = "neither this host nor the database knows a sweep that succeeded"
             }
-            return [
-                Finding(
-                    .medium, facts.partition, sentence,
-                    cure: "run a sweep, or check that its timer runs")
-            ]
+            return Finding(
+                .medium, facts.partition, sentence,
+                cure: "run a sweep, or check that its timer runs")
         },
     ]
 
@@ -185,9 +175,9 @@ package enum PreflightRules {
         Rule(name, summary) { facts in
             guard case .success(let identity) = facts.identity,
                 let (severity, sentence, cure) = judge(identity, facts)
-            else { return [] }
+            else { return nil }
             let file = facts.plan.app.certificate?.file ?? ""
-            return [Finding(severity, file, sentence, cure: cure)]
+            return Finding(severity, file, sentence, cure: cure)
         }
     }
 
@@ -199,19 +189,15 @@ package enum PreflightRules {
     private static let credentials: [PreflightRule] = [
         Rule("credential-unusable", "The certificate or key cannot be used.") { facts in
             if case .failure(let failure) = facts.identity {
-                return [
-                    Finding(
-                        .high, facts.plan.app.certificate?.file ?? "", failure.description,
-                        cure: "correct the files under \(facts.key).certificate")
-                ]
+                return Finding(
+                    .high, facts.plan.app.certificate?.file ?? "", failure.description,
+                    cure: "correct the files under \(facts.key).certificate")
             }
             // What is wrong with an expired certificate is said already.
-            guard let refusal = facts.refusedCredential, facts.invalidity == nil else { return [] }
-            return [
-                Finding(
-                    .high, facts.gateway, refusal.description,
-                    cure: "correct \(facts.key).certificate or \(facts.key).token-key")
-            ]
+            guard let refusal = facts.refusedCredential, facts.invalidity == nil else { return nil }
+            return Finding(
+                .high, facts.gateway, refusal.description,
+                cure: "correct \(facts.key).certificate or \(facts.key).token-key")
         },
         certificate("certificate-expired", "The certificate is not valid at this time.") {
             _, facts in
@@ -258,22 +244,20 @@ package enum PreflightRules {
                 case "api.sandbox.push.apple.com", "api.development.push.apple.com": .sandbox
                 default: nil
                 }
-            guard let theirs, theirs != app.environment else { return [] }
-            return [
-                Finding(
-                    .high, facts.gateway,
-                    "the provider is Apple's for \(theirs.rawValue), and the environment is "
-                        + app.environment.rawValue,
-                    cure: "correct \(facts.key).provider.host or \(facts.key).environment")
-            ]
+            guard let theirs, theirs != app.environment else { return nil }
+            return Finding(
+                .high, facts.gateway,
+                "the provider is Apple's for \(theirs.rawValue), and the environment is "
+                    + app.environment.rawValue,
+                cure: "correct \(facts.key).provider.host or \(facts.key).environment")
         },
         Rule(
             "feedback-address", "The address of the feedback gateway cannot be right."
         ) { facts in
             let object = "\(facts.key).feedback"
-            return [facts.plan.app.feedbackMistake(among: facts.plan.settings.apps)]
-                .compactMap { $0 }
-                .map { Finding(.low, object, $0, cure: "correct or remove \(object)") }
+            return facts.plan.app.feedbackMistake(among: facts.plan.settings.apps).map {
+                Finding(.low, object, $0, cure: "correct or remove \(object)")
+            }
         },
     ]
 
@@ -287,42 +271,35 @@ package enum PreflightRules {
             "clock-difference", "The clocks of this host and of the database differ."
         ) { facts in
             let (ahead, error) = facts.clock
-            guard abs(ahead) > slack + error else { return [] }
-            return [
-                Finding(
-                    abs(ahead) > RunContext.mostClockDifference ? .high : .medium,
-                    "\(facts.plan.settings.store.location)",
-                    "the clock of the database is \(abs(ahead) / 1_000) s "
-                        + (ahead > 0 ? "ahead of" : "behind") + " this host's",
-                    cure: "synchronize both with NTP")
-            ]
+            guard abs(ahead) > slack + error else { return nil }
+            return Finding(
+                abs(ahead) > RunContext.mostClockDifference ? .high : .medium,
+                "\(facts.plan.settings.store.location)",
+                "the clock of the database is \(abs(ahead) / 1_000) s "
+                    + (ahead > 0 ? "ahead of" : "behind") + " this host's",
+                cure: "synchronize both with NTP")
         },
         Rule(
             "registrations-ahead", "Registrations lie in the future of the database's clock."
         ) { facts in
-            guard let (clock, table) = facts.registrations, clock.ahead > 0 else { return [] }
-            return [
-                Finding(
-                    clock.ahead * 2 > clock.rows ? .high : .medium, table,
-                    "\(clock.ahead) of the newest \(clock.rows) registrations lie in the future, up to "
-                        + "\(clock.farthest / 60_000) minutes: such a row is never stale",
-                    cure: "correct store.active-users.registered-at.zone, or the clock of the program "
-                        + "that writes it")
-            ]
+            guard let (clock, table) = facts.registrations, clock.ahead > 0 else { return nil }
+            return Finding(
+                clock.ahead * 2 > clock.rows ? .high : .medium, table,
+                "\(clock.ahead) of the newest \(clock.rows) registrations lie in the future, up to "
+                    + "\(clock.farthest / 60_000) minutes: such a row is never stale",
+                cure: "correct store.active-users.registered-at.zone, or the clock of the "
+                    + "program that writes it")
         },
         Rule(
             "old-rows", "A replica answers, whose rows may be older than those of its primary."
         ) { facts in
-            !facts.isReplica
-                ? []
-                : [
-                    Finding(
-                        .medium, "\(facts.plan.settings.store.location)",
-                        "a replica answers, so tokens are judged by rows that may lack the latest marks "
-                            + "and registrations",
-                        cure: "write the primary's address into store.url, or look at the replica's lag "
-                            + "first")
-                ]
+            guard facts.isReplica else { return nil }
+            return Finding(
+                .medium, "\(facts.plan.settings.store.location)",
+                "a replica answers, so tokens are judged by rows that may lack the latest marks "
+                    + "and registrations",
+                cure: "write the primary's address into store.url, or look at the "
+                    + "replica's lag first")
         },
     ]
 
@@ -330,50 +307,42 @@ package enum PreflightRules {
 
     private static let provider: [PreflightRule] = [
         Rule("provider-unreachable", "No connection with the provider is possible.") { facts in
-            guard let failure = facts.unreachable else { return [] }
-            return [
-                Finding(
-                    .high, facts.gateway, failure.description,
-                    cure: facts.plan.app.provider == nil
-                        ? "check \(facts.key).binary and the network"
-                        : "check \(facts.key).provider, the network and the certificate")
-            ]
+            guard let failure = facts.unreachable else { return nil }
+            return Finding(
+                .high, facts.gateway, failure.description,
+                cure: facts.plan.app.provider == nil
+                    ? "check \(facts.key).binary and the network"
+                    : "check \(facts.key).provider, the network and the certificate")
         },
         Rule("probe-credential", "The provider refused the certificate or key.") { facts in
             guard case .success(let answer) = facts.probe, case .credentialFault = answer.meaning
-            else { return [] }
-            return [
-                Finding(
-                    .high, facts.gateway, answer.ofProbe,
-                    cure: "correct \(facts.key).certificate or \(facts.key).token-key, and this host's "
-                        + "clock")
-            ]
+            else { return nil }
+            return Finding(
+                .high, facts.gateway, answer.ofProbe,
+                cure: "correct \(facts.key).certificate or \(facts.key).token-key, and this "
+                    + "host's clock")
         },
         Rule("probe-topic", "The provider refused the topic.") { facts in
             guard case .success(let answer) = facts.probe, answer.meaning == .configurationFault
-            else { return [] }
-            return [
-                Finding(
-                    .high, facts.gateway, "\(answer.ofProbe) for the topic \(facts.plan.app.topic)",
-                    cure: "correct \(facts.key).topic, or use a credential for this topic")
-            ]
+            else { return nil }
+            return Finding(
+                .high, facts.gateway, "\(answer.ofProbe) for the topic \(facts.plan.app.topic)",
+                cure: "correct \(facts.key).topic, or use a credential for this topic")
         },
         Rule("probe-inconclusive", "The answer to the probe proves nothing.") { facts in
             let sentence: String
             switch facts.probe {
-            case nil: return []
+            case nil: return nil
             case .failure(let missing): sentence = missing.cause
             case .success(let answer):
                 switch answer.meaning {
-                case .suspectToken, .credentialFault, .configurationFault: return []
+                case .suspectToken, .credentialFault, .configurationFault: return nil
                 default: sentence = answer.ofProbe
                 }
             }
-            return [
-                Finding(
-                    .medium, facts.gateway, sentence,
-                    cure: "run again; a gateway that accepts any token proves nothing")
-            ]
+            return Finding(
+                .medium, facts.gateway, sentence,
+                cure: "run again; a gateway that accepts any token proves nothing")
         },
     ]
 

@@ -30,35 +30,7 @@ package struct FilterCounts: Encodable, Hashable, Sendable {
 
 /// Filters lines of tokens by the token table.
 package struct TokenFilter {
-    /// What to filter, and how.
-    package struct Plan: Sendable {
-        /// The settings.
-        package let settings: Settings
-        /// The app in its environment.
-        package let app: Settings.App
-        /// A file with a token per line; `-` is standard input.
-        package let source: String
-        /// Whether tokens without a row are dropped too.
-        package let onlyKnown: Bool
-        /// Bytes for fingerprints; with 0 every token is looked up.
-        package let memory: Int
-
-        /// Makes the plan for one app of the settings.
-        ///
-        /// - Throws: usage, when the settings have no such app, or several.
-        package init(
-            _ settings: Settings, app name: String?, environment: String?, source: String,
-            onlyKnown: Bool, memory: Int
-        ) throws(RunFailure) {
-            self.settings = settings
-            app = try settings.app(named: name, in: environment, for: "filtering tokens")
-            self.source = source
-            self.onlyKnown = onlyKnown
-            self.memory = memory
-        }
-    }
-
-    private let plan: Plan
+    private let plan: PreflightPlan
     private let context: RunContext
     private let store: TokenTable
     private let lookup: TokenStatusLookup
@@ -75,19 +47,19 @@ package struct TokenFilter {
     package typealias End = (counts: FilterCounts, applied: RunOutcome<SweepReport>?)
 
     /// Passes on the lines that may be sent to. `write` gets their bytes, and returns false when nobody
-    /// reads them any more. Unless `readOnly`, what waits is applied before, once the lines are open.
+    /// reads them any more. Unless the plan only reads, what waits is applied before, once the lines are open.
     ///
     /// - Throws: `RunFailure` where the table or the lines cannot be read; lines that were passed on
     ///   before are not taken back.
     package static func run(
-        _ plan: Plan, readOnly: Bool, _ context: RunContext,
+        _ plan: PreflightPlan, _ context: RunContext,
         write: @escaping (UnsafeRawBufferPointer) -> Bool
     ) throws -> End {
         var applied: RunOutcome<SweepReport>?
         do {
             let lines = try GivenSource(
-                plan.source, doing: "reading tokens from", at: .settings, context.interrupt)
-            if !readOnly {
+                plan.lines ?? "-", doing: "reading tokens from", at: .settings, context.interrupt)
+            if !plan.readOnly {
                 try lines.lookAhead()
                 applied = try Preflight.applyWaiting(plan.settings, context)
             }
@@ -103,7 +75,8 @@ package struct TokenFilter {
     }
 
     private init(
-        _ plan: Plan, _ context: RunContext, _ write: @escaping (UnsafeRawBufferPointer) -> Bool
+        _ plan: PreflightPlan, _ context: RunContext,
+        _ write: @escaping (UnsafeRawBufferPointer) -> Bool
     ) throws {
         (self.plan, self.context, self.write) = (plan, context, write)
         store = try TokenTable.forDecisions(plan.settings)

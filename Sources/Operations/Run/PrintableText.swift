@@ -17,7 +17,11 @@ extension String {
         var shown = ""
         shown.unicodeScalars.reserveCapacity(utf8.count)
         for scalar in unicodeScalars {
-            if let text = form(scalar) { shown += text } else { shown.unicodeScalars.append(scalar) }
+            if let text = form(scalar) {
+                shown += text
+            } else {
+                shown.unicodeScalars.append(scalar)
+            }
         }
         return shown
     }

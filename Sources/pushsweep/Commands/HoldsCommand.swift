@@ -81,9 +81,7 @@ struct HoldsCommand: ParsableCommand {
 
         @OptionGroup var common: CommonOptions
         @Argument(help: "The digest, from pushsweep holds show.") var digest: String
-        @Option(
-            name: .long,
-            help: ArgumentHelp("A reason for the record; one line.", valueName: "text"))
+        @Option(help: ArgumentHelp("A reason for the record; one line.", valueName: "text"))
         var reason: String?
 
         @OptionGroup var applying: ApplyOptions
@@ -126,11 +124,9 @@ struct HoldsCommand: ParsableCommand {
         @OptionGroup var common: CommonOptions
         @Argument(help: "The feed's name, or at least four characters of it, from holds show.")
         var id: String
-        @Flag(name: .long, help: "Drop every feed of the hold.")
+        @Flag(help: "Drop every feed of the hold.")
         var all = false
-        @Option(
-            name: .long,
-            help: ArgumentHelp("The reason, for the record; one line.", valueName: "text"))
+        @Option(help: ArgumentHelp("The reason, for the record; one line.", valueName: "text"))
         var reason: String
 
         func validate() throws {

@@ -29,81 +29,71 @@ struct PreflightCommand: ParsableCommand {
     @OptionGroup var options: FileOptions
 
     @Option(
-        name: .long,
         help: ArgumentHelp(
             "Print the report in this form.", valueName: "text|json|sarif|junit|markdown"))
     var format: PreflightFormat = .text
 
-    @Option(name: .long, help: ArgumentHelp("The app, if there are several.", valueName: "name"))
+    @Option(help: ArgumentHelp("The app, if there are several.", valueName: "name"))
     var app: String?
 
-    @Option(name: .long, help: ArgumentHelp("production or sandbox.", valueName: "name"))
+    @Option(help: ArgumentHelp("production or sandbox.", valueName: "name"))
     var environment: String?
 
     @Option(
-        name: .long,
         help: ArgumentHelp(
             "A SELECT whose first column is the token; run in a read-only transaction.",
             valueName: "sql"))
     var query: String?
 
     @Option(
-        name: .long,
         help: ArgumentHelp(
             "The most seconds for the query and the reading of its result.", valueName: "seconds"),
         transform: PreflightNumber.seconds)
     var queryLimit = 300
 
     @Option(
-        name: .long,
         help: ArgumentHelp("A file with a token per line; - is standard input.", valueName: "file"))
     var tokensFrom: String?
 
-    @Flag(name: .long, help: "Apply nothing before.")
+    @Flag(help: "Apply nothing before.")
     var readOnly = false
 
     @Flag(
-        name: .long, help: "Send one request to a made-up token, to try key, certificate and topic."
+        help: "Send one request to a made-up token, to try key, certificate and topic."
     )
     var probe = false
 
     @Option(
-        name: .long,
         help: ArgumentHelp(
             "The least severity that shuts the gate.", valueName: "note|low|medium|high|never"))
     var failOn: PreflightLimit = .high
 
     @Option(
-        name: .long,
         help: ArgumentHelp(
             "The largest share of stale tokens that does not shut the gate.", valueName: "percent"),
         transform: PreflightNumber.share)
     var maxStale = 0.05
 
     @Option(
-        name: .long,
         help: ArgumentHelp(
             "Hours without a good sweep after which that is a finding.", valueName: "hours"),
         transform: PreflightNumber.hours)
     var maxHours = 26.0
 
     @Option(
-        name: .long,
         help: ArgumentHelp(
             "A YAML list of findings to live with: rule, object, reason, until.", valueName: "file")
     )
     var ignore: String?
 
-    @Flag(name: .long, help: "Print the lines whose tokens may be sent to.")
+    @Flag(help: "Print the lines whose tokens may be sent to.")
     var filter = false
 
-    @Flag(name: .long, help: "With --filter: drop tokens that no row has, too.")
+    @Flag(help: "With --filter: drop tokens that no row has, too.")
     var onlyKnown = false
 
     @Option(
-        name: .long,
-        help: ArgumentHelp(
-            "The most memory for fingerprints of tokens, in MiB.", valueName: "MiB"),
+        help: ArgumentHelp("The most memory for fingerprints of tokens, in MiB.", valueName: "MiB"),
         transform: PreflightNumber.mebibytes)
     var memory = PreflightPlan.usualMemory
 
@@ -185,10 +175,11 @@ struct PreflightCommand: ParsableCommand {
     // MARK: The filter
 
     private func pass(_ settings: Settings, _ context: RunContext) throws -> ExitStatus {
-        let plan = try TokenFilter.Plan(
-            settings, app: app, environment: environment, source: tokensFrom ?? "-",
-            onlyKnown: onlyKnown, memory: memory)
-        let (counts, applied) = try TokenFilter.run(plan, readOnly: readOnly, context) { bytes in
+        var plan = try PreflightPlan(
+            settings, app: app, environment: environment, subject: .lines(tokensFrom ?? "-"),
+            for: "filtering tokens")
+        (plan.readOnly, plan.onlyKnown, plan.memory) = (readOnly, onlyKnown, memory)
+        let (counts, applied) = try TokenFilter.run(plan, context) { bytes in
             StandardStreams.result(bytes: bytes)
             return StandardStreams.resultIsRead
         }

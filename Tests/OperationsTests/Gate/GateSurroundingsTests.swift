@@ -186,11 +186,9 @@ struct GateSurroundingsTests {
             now: { .current }, interrupt: try Interrupt(),
             log: Logger(label: "gate") { _ in SwiftLogNoOpLogHandler() })
         for source in ["/nonexistent/tokens", foreign] {
-            let plan = try TokenFilter.Plan(
-                stage.settings(), app: nil, environment: nil, source: source, onlyKnown: false,
-                memory: 1 << 20)
+            let plan = try stage.plan(.lines(source))
             #expect(throws: RunFailure.self) {
-                try TokenFilter.run(plan, readOnly: false, context) { _ in true }
+                try TokenFilter.run(plan, context) { _ in true }
             }
         }
         #expect(try stage.sender.database.count("SELECT COUNT(*) FROM pushsweep_evidence") == 10)

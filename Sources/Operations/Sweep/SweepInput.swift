@@ -1,3 +1,41 @@
+import Database
+import EvidenceJournal
+import Foundation
+import SecureTransport
+import TokenHygiene
+
+/// A separate journal for the dry run of a file. The feed never enters the real journal, so a killed
+/// trial leaves nothing that a later run would apply.
+final class TrialFolder {
+    private static let name = "trial"
+
+    /// The folder. It is inside the state folder, since the file holds tokens.
+    let folder: StateFolder
+
+    /// Makes the folder of a trial, and replaces one that was left; nil when the plan is not a trial.
+    /// The lock of the state folder prevents two trials at once.
+    convenience init?(for plan: SweepPlan, in state: StateFolder) throws {
+        guard plan.isTrial else {
+            Self.removeLeft(in: state)
+            return nil
+        }
+        try self.init(in: state)
+    }
+
+    /// Makes the folder of a trial, and replaces one that was left.
+    init(in state: StateFolder) throws {
+        Self.removeLeft(in: state)
+        folder = try StateFolder(Self.name, in: state)
+    }
+
+    private static func removeLeft(in state: StateFolder) {
+        let path = state.file(name)
+        if access(path, F_OK) == 0 { try? FileManager.default.removeItem(atPath: path) }
+    }
+
+    deinit { try? FileManager.default.removeItem(atPath: folder.path) }
+}
+
 // What another program writes to `import -` or `replay -` exists once: `nc feedback | pushsweep replay -`
 // takes a list that the gateway forgets. So a pipe goes this way:
 //
@@ -6,10 +44,6 @@
 //   2. read it to its end into a file of the state folder
 //   3. wait for the lock and the lease for a while, and do the work
 //   4. where the bytes were not taken after all, keep the file and name the command that takes it
-
-import Database
-import EvidenceJournal
-import SecureTransport
 
 /// The pipe that a run reads, if it reads one.
 final class PipedInput {

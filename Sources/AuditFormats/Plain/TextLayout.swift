@@ -56,29 +56,26 @@ struct TextLayout {
     }
 
     /// Adds a table in columns; one that is too wide as a paragraph per row.
-    mutating func table(_ table: FigureTable, indent: Int) {
-        let margin = String(repeating: " ", count: indent)
-        add(table.title + ":", first: margin, rest: margin)
+    mutating func table(_ table: FigureTable) {
+        add(table.title + ":")
         let rows = table.rows.map { $0.map { $0.text.cut(to: 300) } }
         let columns = table.columns.map { $0.cut(to: 40) }
         let numeric = columns.indices.map(table.isNumeric)
         let showsHeading = columns.count > 2
         let all = (showsHeading ? [columns] : []) + rows
         let widths = columns.indices.map { column in all.map { $0[column].columns }.max() ?? 0 }
-        if widths.reduce(indent + 2, +) + 2 * (columns.count - 1) <= Self.width {
+        if widths.reduce(2, +) + 2 * (columns.count - 1) <= Self.width {
             for row in all {
                 let cells = row.indices.map { row[$0].padded(to: widths[$0], right: numeric[$0]) }
-                lines.append((margin + "  " + cells.joined(separator: "  ")).trimmed)
+                lines.append(("  " + cells.joined(separator: "  ")).trimmed)
             }
         } else {
             for row in rows {
                 let rest = zip(columns, row).dropFirst().map { "\($0.lowercased()): \($1)" }
-                add(
-                    ([row[0]] + rest).joined(separator: "; "), first: margin + "  ",
-                    rest: margin + "    ")
+                add(([row[0]] + rest).joined(separator: "; "), first: "  ", rest: "    ")
             }
         }
-        if let remark = table.remark { add(remark, first: margin + "  ", rest: margin + "  ") }
+        if let remark = table.remark { add(remark, first: "  ", rest: "  ") }
     }
 }
 
