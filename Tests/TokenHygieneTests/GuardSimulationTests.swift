@@ -93,7 +93,7 @@ private struct SimulatedApp: CustomStringConvertible {
         let history = RemovalHistory(
             hours: busy, day: removed.suffix(23).reduce(0, +))
         let proposal = RemovalProposal(
-            candidates: candidates, counts: OutcomeCounts(applied: candidates), tuples: candidates,
+            candidates: candidates, counts: Counts(applied: candidates), tuples: candidates,
             tokens: candidates)
         return RemovalGuard().cause(toHold: proposal, after: history) { min($0, living) }
     }

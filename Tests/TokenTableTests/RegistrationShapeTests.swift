@@ -130,7 +130,7 @@ struct RegistrationShapeTests {
         let dead = Int64(Date().timeIntervalSince1970 * 1_000) - 60_000
         let time = try stage.time()
         #expect(
-            try stage.store().classify([.dead(1, at: dead)]).counts == OutcomeCounts(newer: 1),
+            try stage.store().classify([.dead(1, at: dead)]).counts == Counts(newer: 1),
             "\(time)")
     }
 

@@ -117,7 +117,7 @@ struct RegistrationTests {
         #expect(try stage.status(1) == .stale)
         try stage.join(1)
         #expect(try stage.status(1) == .living)
-        #expect(try stage.store().classify(evidence).counts == OutcomeCounts(newer: 1))
+        #expect(try stage.store().classify(evidence).counts == Counts(newer: 1))
     }
 
     @Test(
@@ -136,7 +136,7 @@ struct RegistrationTests {
             [.text(DeviceToken.numbered(token).hex)])
         #expect(try stage.time() != before)
         #expect(try stage.status(token) == .living)
-        #expect(try stage.store().classify([evidence[1]]).counts == OutcomeCounts(newer: 1))
+        #expect(try stage.store().classify([evidence[1]]).counts == Counts(newer: 1))
     }
 
     @Test(
@@ -190,7 +190,7 @@ struct RegistrationTests {
         let token = SQLValue.text(DeviceToken.numbered(1).hex)
         let dead = TokenEvidence.dead(1, at: Int64(Date().timeIntervalSince1970 * 1_000) - 60_000)
         func isKept() throws -> Bool {
-            try database.store().classify([dead]).counts == OutcomeCounts(newer: 1)
+            try database.store().classify([dead]).counts == Counts(newer: 1)
         }
         let insert = "INSERT INTO active_users (udid, device_token) VALUES ('ada', ?)"
         try database.execute(insert, [token])

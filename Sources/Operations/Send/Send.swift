@@ -294,7 +294,7 @@ package struct Send: RecordedRun {
         if let failure = result.failure {
             outcome.fail(failure)
         } else {
-            outcome.note(result.entry.status)
+            outcome.note(result.status)
         }
     }
 

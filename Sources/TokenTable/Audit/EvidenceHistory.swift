@@ -18,7 +18,7 @@ package struct DayOfEvidence: Hashable, Sendable {
     /// `feedback`, a reason of APNs, `delete-after` or `undo`.
     package let source: String
     /// The tuples by outcome.
-    package let counts: OutcomeCounts
+    package let counts: Counts
 }
 
 /// Reads and keeps the daily totals.
@@ -32,12 +32,11 @@ package struct EvidenceHistory {
     package init(_ table: TokenTable) { session = table.session }
 
     /// The totals of all days from `first` to `last`, oldest first. Both are days in UTC. Empty
-    /// tables of an account that may not read them count as nothing; see `isReadable`. Checkpoints
-    /// that changed after `end` are left out.
+    /// tables of an account that may not read them count as nothing; see `isReadable`.
     ///
     /// - Throws: any failure of reading.
     package func days(
-        from first: String, to last: String, before end: EpochMilliseconds? = nil
+        from first: String, to last: String
     ) throws(StoreFailure) -> [DayOfEvidence] {
         let sums = Self.outcomes.map { "SUM(\($0))" }.joined(separator: ", ")
         let columns = Self.outcomes.map { "f.\($0)" }.joined(separator: ", ")
@@ -45,16 +44,14 @@ package struct EvidenceHistory {
             try session.canRead(PushsweepTable.day.name, "day")
             ? "UNION ALL SELECT day, app, environment, source, "
                 + "\(Self.outcomes.joined(separator: ", ")) FROM pushsweep_day" : ""
-        let limit = end == nil ? "" : "WHERE COALESCE(f.changed_at, r.started) <= ? "
-        let limits = end.map { [session.connection.dialect.ownTime("changed_at").value($0)] } ?? []
         let sql =
             "SELECT day, app, environment, source, \(sums) FROM (SELECT \(Self.day) AS day, f.app, "
             + "f.environment, f.source, \(columns) FROM pushsweep_feed f LEFT JOIN pushsweep_run r "
-            + "ON r.id = f.run \(limit)\(kept)) AS totals WHERE day >= ? AND day <= ? "
+            + "ON r.id = f.run \(kept)) AS totals WHERE day >= ? AND day <= ? "
             + "GROUP BY day, app, environment, source ORDER BY day, app, environment, source"
         return try session.retries.retrying("reading the history of evidence") {
             () throws(SQLFailure) in
-            let rows = try session.connection.query(sql, limits + [.text(first), .text(last)])
+            let rows = try session.connection.query(sql, [.text(first), .text(last)])
             try rows.require(width: 9)
             return (0..<rows.count).map { row in
                 DayOfEvidence(
@@ -62,7 +59,7 @@ package struct EvidenceHistory {
                     partition: Partition(
                         app: rows[row, 1].text ?? "", environment: rows[row, 2].text ?? ""),
                     source: rows[row, 3].text ?? "",
-                    counts: OutcomeCounts(
+                    counts: Counts(
                         applied: rows[row, 4].count ?? 0, already: rows[row, 5].count ?? 0,
                         newer: rows[row, 6].count ?? 0, unknown: rows[row, 7].count ?? 0,
                         refused: rows[row, 8].count ?? 0))

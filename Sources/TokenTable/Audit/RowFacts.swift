@@ -1,5 +1,5 @@
 // The rules by which an audit says what a row is. The statement of `TableAudit` reads these facts for
-// groups of rows, and `RowClassifier` for a row of the past, so both judge by the same rules.
+// groups of rows.
 
 import APNsProtocol
 import Database
@@ -35,9 +35,8 @@ struct RowFacts: Hashable, Sendable {
     /// Whether the column of two values has the dead one; nil where the table has no such column.
     var isDead: Bool?
 
-    /// What the row is for a sender. `overwritten` says whether a row of a later time counts as that.
-    func kind(overwritten: Bool) -> TokenClass {
-        if overwritten, registration == .future || mark == .future { return .overwritten }
+    /// What the row is for a sender.
+    var kind: TokenClass {
         switch form {
         case .empty: return .empty
         case .truncated: return .truncated
@@ -77,9 +76,8 @@ package struct TokenGroup: Hashable, Sendable {
     /// The reason of the mark.
     package let reason: String?
 
-    /// Judges rows with these facts; see `RowFacts.kind` for `overwritten`.
-    init(_ facts: RowFacts, overwritten: Bool, isUpper: Bool?, reason: String?) {
-        kind = facts.kind(overwritten: overwritten)
+    init(_ facts: RowFacts, isUpper: Bool?, reason: String?) {
+        kind = facts.kind
         age = (kind == .stale ? facts.mark : facts.registration) ?? .unknown
         registration = facts.registrationKind
         length = if case .token(let bytes) = facts.form { bytes } else { 0 }

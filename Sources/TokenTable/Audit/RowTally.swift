@@ -44,14 +44,6 @@ package enum AgeRange: Hashable, Sendable, CaseIterable {
     init(number: Int) {
         self = Self.oldestFirst.indices.contains(number) ? Self.oldestFirst[number] : .unknown
     }
-
-    /// The range of a time at a moment.
-    init(of time: EpochMilliseconds?, at now: EpochMilliseconds) {
-        let number = time.map { time in
-            Self.beginnings(at: now).count { $0 <= time.rawValue }
-        }
-        self.init(number: number ?? -1)
-    }
 }
 
 /// What a row is for a sender.
@@ -67,9 +59,6 @@ package enum TokenClass: Hashable, Sendable {
     /// Marked, and registered later: living.
     case revived
     case living
-    /// Registered or marked after the time of the audit, so that its columns do not say what it was
-    /// then.
-    case overwritten
 }
 
 /// The rows of one app and environment by what they are.
@@ -98,16 +87,12 @@ package struct RowTally: Hashable, Sendable {
     /// The number of rows of a class.
     package func count(_ kind: TokenClass) -> Int { classes[kind] ?? 0 }
 
-    /// All rows but the overwritten ones.
-    package var rows: Int {
-        classes.reduce(0) { $0 + ($1.key == .overwritten ? 0 : $1.value) }
-    }
+    package var rows: Int { classes.values.reduce(0, +) }
 
-    /// Counts rows of a group; a negative number takes them back.
+    /// Counts rows of a group.
     package mutating func add(_ group: TokenGroup, _ count: Int) {
         classes[group.kind, default: 0] += count
         switch group.kind {
-        case .overwritten: return
         case .stale:
             staleAges[group.age, default: 0] += count
             Self.add(group.reason ?? "", count, to: &reasons)
@@ -123,20 +108,6 @@ package struct RowTally: Hashable, Sendable {
         case .future: fromTheFuture += count
         default: break
         }
-    }
-
-    /// The same counts without zeros. A number below zero comes from rows that changed while they
-    /// were counted, and is left out too.
-    var settled: RowTally {
-        var tally = self
-        tally.classes = classes.filter { $0.value > 0 }
-        tally.staleAges = staleAges.filter { $0.value > 0 }
-        tally.registrationAges = registrationAges.filter { $0.value > 0 }
-        tally.reasons = reasons.filter { $0.value > 0 }
-        tally.forms = forms.filter { $0.value > 0 }
-        tally.neverRegistered = max(0, neverRegistered)
-        tally.fromTheFuture = max(0, fromTheFuture)
-        return tally
     }
 
     private static func add(_ name: String, _ count: Int, to names: inout [String: Int]) {

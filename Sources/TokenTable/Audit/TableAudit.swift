@@ -17,23 +17,20 @@ package struct TableAudit {
 
     private let table: TokenTable
     private let partitions: [Partition]
-    private let overwritten: Bool
     private let span: Int
     private let statement: AuditStatement
     private var layout: TableLayout { statement.rows.layout }
 
     /// Prepares the counting. `partitions` are those of the settings, with apps by the table's
-    /// value; ages are counted at `now`. With `overwritten`, a row that registered after `now` or has
-    /// a later mark counts as that: what it was at `now` its columns do not say.
+    /// value; ages are counted at `now`.
     ///
     /// - Throws: `configuration` where the table does not fit the settings; any failure of a query.
     package init(
         _ table: TokenTable, _ partitions: [Partition], at now: EpochMilliseconds,
-        overwritten: Bool = false, span: Int = TableAudit.span
+        span: Int = TableAudit.span
     ) throws(StoreFailure) {
         self.table = table
         self.partitions = partitions
-        self.overwritten = overwritten
         self.span = span
         let layout = try table.layout()
         // With a column of two values the times of marks are beside it.
@@ -76,9 +73,7 @@ package struct TableAudit {
                     others += rows.count
                     continue
                 }
-                let group = TokenGroup(
-                    rows.facts, overwritten: overwritten, isUpper: rows.isUpper,
-                    reason: rows.reason)
+                let group = TokenGroup(rows.facts, isUpper: rows.isUpper, reason: rows.reason)
                 tallies[partition, default: RowTally()].add(group, rows.count)
             }
             report(counted)

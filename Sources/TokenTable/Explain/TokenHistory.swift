@@ -57,8 +57,6 @@ package struct TokenHistory {
 
     /// The name of the token table.
     package var tableName: String { layout.table.description }
-    /// Whether the rows have a registration time.
-    package var hasRegistration: Bool { layout.registration != nil }
     /// Whether the table has an index by which its tokens are found.
     package var hasTokenIndex: Bool { layout.tokenIndex != nil }
 

@@ -9,7 +9,7 @@ import TokenHygiene
 // host may be wrong. So an entry whose own time is younger stays, and so do the entries of a feed
 // whose checkpoint has moved since. A checkpoint and a record stay as long as their entries. The
 // numbers of transactions (see `ChangeOrder`) go last, each when none of its entries is left. The last
-// number stays, because its time tells how far back the past is known (see `LedgerReach`).
+// number stays: followers of changes go on after it.
 //
 // Deleting twice has no further effect, so no checkpoint is needed here. Numbers are counted before
 // each chunk is deleted, never taken from the server's count of affected rows.

@@ -156,7 +156,7 @@ struct TableCourse {
         let progress = try store.apply(evidence, policy: policy, feed: "feed \(step)", run: run)
         connection.faults = []
         let after = try printed()
-        var counts = OutcomeCounts()
+        var counts = Counts()
         var changed = 0
         for item in evidence {
             let effects = judge(item, step, before, after)
