@@ -171,13 +171,13 @@ struct SendLostDatabaseTests {
 private enum DeliveryOutcome {
     case sent, gone, failed, open
 
-    init(_ outcome: DeliveryResult.Outcome) {
+    init(_ outcome: Outcome) {
         self =
-            switch outcome {
+            switch outcome.state {
             case .sent: .sent
             case .gone: .gone
             case .failed: .failed
-            case .retry, .unknown, .skipped, .returned: .open
+            case .retry, .unknown, .skipped, .pending, .claimed: .open
             }
     }
 

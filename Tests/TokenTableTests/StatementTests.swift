@@ -167,12 +167,12 @@ struct StatementTests {
         return {
             _ = try queue.handOver(claim)
             try queue.renewLeases()
-            let outcomes: [DeliveryResult.Outcome] = [
+            let outcomes: [Outcome] = [
                 .sent, .gone(reason: "Unregistered"), .failed(reason: "BadDeviceToken"),
                 .retry(seconds: 900, reason: "ServiceUnavailable"), .unknown(reason: "reset"),
                 .returned,
             ]
-            let results = claim.notifications.map(\.key).enumerated().map {
+            let results = claim.notifications.map(\.row).enumerated().map {
                 DeliveryResult(key: $0.element, outcomes[$0.offset % outcomes.count])
             }
             _ = try queue.record(results, of: &claim)

@@ -86,13 +86,12 @@ extension Check {
         else { return }
         switch planned.gateway {
         case .failure(let failure): report.fail("provider", failure)
-        case .success(.binary): return
-        case .success(.provider(let plan, _)):
+        case .success(let plan):
             let credential =
                 app.tokenKey.map { "key \($0.keyIdentifier) of team \($0.teamIdentifier)" }
                 ?? "its certificate"
             do throws(TransportFailure) {
-                try plan.greet(within: Self.greeting, interrupt: context.interrupt)
+                try plan.examine(within: Self.greeting, context.interrupt)
             } catch {
                 report.fail(
                     "provider", RunFailure(error, of: app.partition, .provider, at: .send))
@@ -107,12 +106,14 @@ extension Check {
 
     /// Looks whether the binary gateway listens, without a complete handshake.
     mutating func examineBinary(_ app: Settings.App) {
-        guard let binary = app.binary, areThere(binary.ca) else { return }
-        switch ProviderTarget.plan(app, binary, context) {
+        guard let binary = app.binary, areThere(binary.ca),
+            let planned = ProviderTarget(app, settings.send, context)
+        else { return }
+        switch planned.gateway {
         case .failure(let failure): report.fail("binary", failure)
         case .success(let plan):
             do throws(TransportFailure) {
-                try plan.reach(interrupt: context.interrupt)
+                try plan.examine(within: Self.greeting, context.interrupt)
             } catch {
                 report.fail("binary", RunFailure(error, of: app.partition, .binary, at: .send))
                 return

@@ -227,7 +227,7 @@ extension SendReport {
             // A reason that is not on Apple's list is an unbounded text of the peer.
             let rejected = Dictionary(
                 app.rejected.map { reason, count in
-                    if case .other = ProviderReason(reason) { return ("other", count) }
+                    if ProviderReason(reason).status == nil { return ("other", count) }
                     return (reason, count)
                 }, uniquingKeysWith: +)
             for (reason, count) in rejected.sorted(by: { $0.key < $1.key }) {

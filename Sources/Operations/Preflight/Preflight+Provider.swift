@@ -23,17 +23,18 @@ extension Preflight {
         do throws(TransportFailure) {
             switch target.gateway {
             case .failure(let failure): facts.refusedCredential = failure
-            case .success(.binary(let gateway)):
-                try gateway.reach(interrupt: context.interrupt)
+            case .success(let gateway):
+                try gateway.examine(within: Self.greeting, context.interrupt)
                 guard plan.probes else { return }
-                // It answers a bad token by ending the connection, and says nothing of certificate and topic.
-                facts.probe = .failure(
-                    NoAnswer(
-                        cause: "the binary interface has no answer that would prove certificate or "
-                            + "topic"))
-            case .success(.provider(let connection, _)):
-                try connection.greet(within: Self.greeting, interrupt: context.interrupt)
-                if plan.probes { facts.probe = probe(connection, target.topic) }
+                // The binary interface answers a bad token by ending the connection, and says nothing of
+                // certificate and topic.
+                facts.probe =
+                    gateway.command == nil
+                    ? probe(gateway)
+                    : .failure(
+                        NoAnswer(
+                            cause: "the binary interface has no answer that would prove "
+                                + "certificate or topic"))
             }
         } catch {
             let setting: GatewaySetting = plan.app.provider == nil ? .binary : .provider
@@ -41,20 +42,17 @@ extension Preflight {
         }
     }
 
-    private func probe(
-        _ provider: ProviderPlan, _ topic: String
-    ) -> Result<ProviderAnswer, NoAnswer> {
+    private func probe(_ provider: ProviderPlan) -> Result<ProviderAnswer, NoAnswer> {
         do {
             let bytes = (0..<Self.tokenLength).map { _ in UInt8.random(in: .min ... .max) }
             guard let token = DeviceToken(bytes) else { throw NoAnswer(cause: "no token was made") }
-            let attributes = try NotificationAttributes(
-                bundleID: topic, type: nil, priority: nil, expiration: 0, collapseID: nil)
-            let connection = try Provider(provider, connections: 1)
+            let connection = try Provider(provider)
             defer { connection.stop(abruptly: true) }
             connection.submit([
-                ProviderNotification(
-                    key: 1, token: token, id: .random(), attributes: attributes,
-                    payload: Array(#"{"aps":{}}"#.utf8))
+                PushNotification(
+                    key: 1, token: token, id: .random(),
+                    headers: NotificationHeaders(expiration: 0), payload: Array(#"{"aps":{}}"#.utf8)
+                )
             ])
             return .success(try answer(from: connection))
         } catch let missing as NoAnswer {
@@ -70,8 +68,9 @@ extension Preflight {
             if let outcome = connection.outcomes(within: 100).first {
                 switch outcome.kind {
                 case .answered(let answer): return answer
-                case .unknown(let cause), .garbled(let cause): throw NoAnswer(cause: cause)
-                case .refused, .untouched, .accepted, .refusedBinary, .unsendable:
+                case .unknown(let cause), .garbled(let cause), .unsendable(let cause):
+                    throw NoAnswer(cause: cause)
+                case .refused, .untouched, .accepted, .refusedBinary:
                     throw NoAnswer(cause: "the gateway did not take the request")
                 }
             }

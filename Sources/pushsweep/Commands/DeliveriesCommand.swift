@@ -1,3 +1,4 @@
+import APNsProtocol
 import ArgumentParser
 import Operations
 import PushQueue

@@ -142,13 +142,13 @@ struct EnqueueCommand: ParsableCommand {
             var content = Enqueue.Content(
                 payload: try body(context) ?? plain.bytes,
                 from: payload.map { "--payload \($0)" } ?? "--alert")
-            content.pushType = pushType
+            content.headers.pushType = pushType
             if payload == nil && pushType == nil && plain.pushType == .background {
                 content.wakesOnly()
             }
-            content.priority = priority
-            content.expiration = expiration
-            content.collapseID = collapseID
+            content.headers.priority = priority
+            content.headers.expiration = expiration
+            content.headers.collapseID = collapseID
             content.notBefore = notBefore.map { EpochMilliseconds($0 * 1_000) }
             let report = try Enqueue.run(
                 content, to: try recipients(context), app: app, environment: environment,
