@@ -65,7 +65,7 @@ extension Settings.Certificate {
 }
 
 extension TLSIdentity {
-    var ends: EpochMilliseconds { EpochMilliseconds(notAfter * 1_000) }
+    var ends: EpochMilliseconds { EpochMilliseconds(facts.notAfter * 1_000) }
 
     /// Whether it ends within 30 days of a time: from then on it should be renewed.
     func endsSoon(at now: EpochMilliseconds) -> Bool {
