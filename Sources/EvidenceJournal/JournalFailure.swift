@@ -19,6 +19,8 @@ package struct JournalFailure: Error, Hashable, Sendable, CustomStringConvertibl
         case damaged
         /// The journal has no feed of this name, or its bytes were deleted.
         case unknownFeed
+        /// The bytes of one feed are not those that were stored; other feeds may be whole.
+        case undecodable
     }
 
     /// The kind of failure.

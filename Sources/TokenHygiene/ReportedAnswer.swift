@@ -117,7 +117,7 @@ package struct ReportReader: Hashable, Sendable {
         }
         // With a reason outside Apple's list the timestamp may have another meaning.
         var timestamp = report.timestamp
-        if case .other = reason { timestamp = nil }
+        if let reason, reason.status == nil { timestamp = nil }
         guard let time = timestamp ?? report.sentAt ?? (mayUseArrival ? report.receivedAt : nil)
         else { throw report.timestamp == nil ? .missingTime : .foreignReason }
         if let rejection = bounds.rejection(of: time) { throw .time(rejection, time) }

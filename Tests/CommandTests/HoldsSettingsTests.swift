@@ -1,8 +1,6 @@
 import APNsProtocol
 import APNsSimulator
-import EvidenceJournal
 import Foundation
-import SecureTransport
 import TestSupport
 import Testing
 import TokenHygiene

@@ -130,7 +130,7 @@ struct UndoCommandTests {
 
     @Test("kill -9 at any moment of an undo and the same command again restore the rows")
     func kills() throws {
-        let kills = Int(Environment.number("PUSHSWEEP_TEST_UNDO_KILLS") ?? 4)
+        let kills = Series.length("PUSHSWEEP_TEST_UNDO_KILLS", short: 2, long: 4)
         for engine in TestEngine.available {
             var random = SeededGenerator("kills of undo on \(engine)")
             let rows = engine == .mariaDB ? 4_000 : 2_000

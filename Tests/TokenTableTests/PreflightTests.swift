@@ -195,7 +195,7 @@ struct PreflightTests {
                 $0.encoding = .hex
             }
             #expect(try store.examine(.read).passesCheck)
-            #expect(try store.classify([.dead(1, at: start)]).counts == OutcomeCounts(applied: 1))
+            #expect(try store.classify([.dead(1, at: start)]).counts == Counts(applied: 1))
         }
         let database = try Self.devices(
             .sqlite, "VARCHAR(64)", [.text(hex), .text(hex), .bytes(Array(hex.utf8))])

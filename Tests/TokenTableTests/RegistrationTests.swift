@@ -105,7 +105,7 @@ struct RegistrationTests {
         #expect(try stage.status(1) == .stale)
         try stage.join(1)
         #expect(try stage.status(1) == .living)
-        #expect(try stage.store().classify(evidence).counts == OutcomeCounts(newer: 1))
+        #expect(try stage.store().classify(evidence).counts == Counts(newer: 1))
     }
 
     @Test(
@@ -121,7 +121,7 @@ struct RegistrationTests {
             [.text(DeviceToken.numbered(token).hex)])
         #expect(try stage.time() != before)
         #expect(try stage.status(token) == .living)
-        #expect(try stage.store().classify([evidence[1]]).counts == OutcomeCounts(newer: 1))
+        #expect(try stage.store().classify([evidence[1]]).counts == Counts(newer: 1))
     }
 
     @Test("no mark, no undo and no other column moves the time", arguments: TestEngine.available)
@@ -193,9 +193,9 @@ struct RegistrationTests {
             statements, [[token, .text("ada")], [.text("ada"), token, .text("Ada")]])
         {
             try stage.age()
-            #expect(try stage.store().classify([dead]).counts == OutcomeCounts(applied: 1))
+            #expect(try stage.store().classify([dead]).counts == Counts(applied: 1))
             try stage.database.execute(statement, values)
-            #expect(try stage.store().classify([dead]).counts == OutcomeCounts(newer: 1))
+            #expect(try stage.store().classify([dead]).counts == Counts(newer: 1))
         }
         #expect(statements.count == 2)
     }

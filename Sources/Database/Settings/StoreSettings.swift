@@ -3,7 +3,7 @@ package struct StoreSettings: Sendable, CustomStringConvertible {
     /// The server or file, and the database.
     package var location: StoreLocation
     /// The account's password. Never printed.
-    package var password: String?
+    package var password: Secret?
     /// The protection of the connection.
     package var tls: StoreTLS
     /// The time limits of the connection, in seconds.
@@ -30,7 +30,7 @@ package struct StoreSettings: Sendable, CustomStringConvertible {
         queue: QueueMapping = QueueMapping()
     ) {
         self.location = location
-        self.password = password
+        self.password = password.map(Secret.init)
         self.tls = tls ?? .usual(for: location)
         self.timeouts = timeouts
         self.mapping = mapping
@@ -61,12 +61,20 @@ package enum StoreUse: Hashable, Sendable {
 }
 
 /// The protection of a connection to a server.
-package enum StoreTLS: Hashable, Sendable {
-    /// TLS 1.2 or later; the certificate must lead to this CA file (nil: the system's) and name the
-    /// host.
-    case verify(ca: String?)
-    /// No TLS: neither encryption nor a check of the server's identity.
-    case off
+package struct StoreTLS: Hashable, Sendable {
+    package enum Mode: String, Sendable, CaseIterable {
+        /// TLS 1.2 or later; the certificate must lead to the authorities and name the host.
+        case verify
+        /// No TLS: neither encryption nor a check of the server's identity.
+        case off
+    }
+
+    package var mode: Mode
+    /// The PEM file of the authorities; nil: the system's.
+    package var ca: String?
+
+    package static func verify(ca: String?) -> StoreTLS { StoreTLS(mode: .verify, ca: ca) }
+    package static let off = StoreTLS(mode: .off)
 
     /// The CA file that Debian's ca-certificates maintains.
     static let systemCA = "/etc/ssl/certs/ca-certificates.crt"
@@ -78,6 +86,19 @@ package enum StoreTLS: Hashable, Sendable {
         }
         return .off
     }
+}
+
+/// A password. Prints as `(set)`, also in dumps of a value that contains it.
+package struct Secret: Sendable, Hashable, CustomStringConvertible, CustomReflectable {
+    private let value: String
+
+    package init(_ value: String) { self.value = value }
+
+    /// The password itself, for the one call that needs it.
+    package func reveal() -> String { value }
+
+    package var description: String { "(set)" }
+    package var customMirror: Mirror { Mirror(self, children: [:]) }
 }
 
 /// The store's time limits, in seconds. The client library has none by default.

@@ -77,11 +77,11 @@ package struct Explain {
         let runs = runs(of: changes, store, history)
         report.tokens = tokens.map { token in
             var facts = TokenFacts(
-                token: token, now: now, apps: apps, policy: RemovalPolicy(settings.policy),
+                token: token, now: now, apps: apps, policy: settings.policy,
                 table: history.tableName, floor: history.floor,
                 reader: ReportReader(
                     now: context.now(),
-                    mayUseArrival: settings.evidence.missingTime == .received))
+                    mayUseArrival: settings.mayUseArrival))
             (facts.rows, facts.marks) = (rows[token] ?? [], marks[token] ?? [])
             (facts.changes, facts.runs) = (changes[token] ?? [], runs)
             (facts.evidence, facts.decisions) = (search.found[token] ?? [], search.decisions)
@@ -237,24 +237,24 @@ package struct Explain {
     /// Searches the journals of this host: those of sweeps and of its senders.
     private mutating func searchJournals(for tokens: [DeviceToken]) -> JournalSearch {
         var search = JournalSearch(tokens)
-        do {
-            guard let folders = try SenderFolders.readable(in: settings.state) else {
-                report.gaps.append(
-                    "this host: no state folder \(settings.state), so evidence, holds and decisions "
-                        + "of this host are not known")
-                return search
-            }
-            for folder in folders where folder.hasJournal {
-                do {
-                    try search.search(EvidenceJournal(reading: folder))
-                } catch {
-                    search.isBlind = true
-                    skip("journal in \(folder.path)", error)
-                }
-            }
-        } catch {
+        let host = HostFacts(in: settings.state)
+        guard host.hasState else {
+            report.gaps.append(
+                "this host: no state folder \(settings.state), so evidence, holds and decisions "
+                    + "of this host are not known")
+            return search
+        }
+        for (place, failure) in host.unreadable {
             search.isBlind = true
-            skip("state folder", error)
+            skip(place, failure)
+        }
+        for journal in host.journals {
+            do {
+                try search.search(journal)
+            } catch {
+                search.isBlind = true
+                skip("journal in \(journal.journal.folder.path)", error)
+            }
         }
         if search.isCut {
             report.notes.append(

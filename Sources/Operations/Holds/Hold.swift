@@ -151,9 +151,7 @@ package struct Holds {
 }
 
 extension Holds {
-    /// Writes metrics after a decision.
-    ///
-    /// - Throws: exit 73 when the file cannot be written; the decision is kept.
+    /// Writes metrics after a decision, which is kept whether or not the file can be written.
     package func write(
         _ metrics: (any JournalPage)?, at now: EpochMilliseconds
     ) throws(RunFailure) {
@@ -184,18 +182,18 @@ struct HoldDigest {
                 policy.deletesAfter.map { "\($0)" } ?? "at once",
                 "\(policy.deletesWithoutRegistrationTime)", "\(policy.skew)",
             ] + terms
-        // Each part has its length in front, so that different headings never give the same bytes.
-        let parts = heading.map { "\($0.utf8.count):\($0)\n" }.joined() + "\n"
         digest = try SHA256Digest()
-        try digest.update(Array(parts.utf8))
+        // Each part has its length in front, so that different headings never give the same bytes.
+        let text = heading.map { "\($0.utf8.count):\($0)\n" }.joined() + "\n"
+        try digest.update(Array(text.utf8))
     }
 
     /// Adds a feed. Returns the digest of all feeds so far, in hex.
     func take(
-        _ feed: DecodedFeed, _ body: (TokenEvidence) throws -> Void = { _ in }
+        _ feed: FeedEvidence, _ body: (TokenEvidence) throws -> Void = { _ in }
     ) throws -> String {
-        var stream = feed.evidence?.stream()
-        while let batch = try stream?.next(Self.tokensPerBatch), !batch.isEmpty {
+        var stream = feed.tokens.stream()
+        while case let batch = try stream.next(Self.tokensPerBatch), !batch.isEmpty {
             var bytes: [UInt8] = []
             for item in batch {
                 AnswerRecord(token: item.token, time: item.time).encode(into: &bytes)
@@ -270,7 +268,10 @@ extension JournalApplier {
             guard let partition = plan.partitions[hold.partition] else { continue }
             let digests = try HoldDigest(
                 hold.partition, plan.policy, terms: store.terms(of: partition))
-            guard let last = try feed(of: hold, with: digest, digests) else { continue }
+            let last = try hold.feeds.firstIndex {
+                try digests.take(hold.journal.evidence(of: $0)) == digest
+            }
+            guard let last else { continue }
             return (
                 Array(hold.feeds[...last]),
                 JournalApplier(
@@ -280,20 +281,8 @@ extension JournalApplier {
         }
         throw RunFailure(
             .usage, .state,
-            "looking for the held set with digest \(digest.prefix(12)): none has it, so the set "
-                + "changed, or the settings that decide what a release does, or it was decided already; "
-                + "look again with: pushsweep holds list")
-    }
-
-    /// The index of the feed up to which a hold has the digest; nil when no beginning of the hold has
-    /// it.
-    private func feed(
-        of hold: Hold, with digest: String, _ digests: HoldDigest
-    ) throws -> Int? {
-        for (index, feed) in hold.feeds.enumerated()
-        where try digests.take(FeedDecoding.decode(feed, in: hold.journal)) == digest {
-            return index
-        }
-        return nil
+            "looking for the held set with digest \(digest.prefix(12)): none has it, so the set changed, "
+                + "or the settings that decide what a release does, or it was decided already; look again "
+                + "with: pushsweep holds list")
     }
 }

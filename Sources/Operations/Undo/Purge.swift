@@ -61,7 +61,7 @@ package struct Purge {
     package static func run(
         _ settings: Settings, dryRun: Bool, _ context: RunContext
     ) throws(RunFailure) -> PurgeReport {
-        let kept = settings.policy.keepLedger.wholeMilliseconds
+        let kept = settings.keepLedger
         let month = TokenTable.guardDays * 86_400_000
         var report = PurgeReport(
             dryRun: dryRun, before: context.now().advanced(by: -kept).rfc3339)

@@ -53,7 +53,7 @@ package struct FeedProgress: Hashable, Sendable {
     /// several parts taken together.
     package var position: DeviceToken?
     /// The outcomes of the statements up to `position`.
-    package var counts: OutcomeCounts
+    package var counts: Counts
     /// The number of rows marked, deleted or advanced so far.
     package var rowsChanged: Int
     /// The number of living rows that became invalid so far.
@@ -65,7 +65,7 @@ package struct FeedProgress: Hashable, Sendable {
 
     /// Makes progress; by default none.
     package init(
-        position: DeviceToken? = nil, counts: OutcomeCounts = OutcomeCounts(), rowsChanged: Int = 0,
+        position: DeviceToken? = nil, counts: Counts = Counts(), rowsChanged: Int = 0,
         rowsInvalidated: Int = 0, rowsRefused: Int = 0, isApplied: Bool = false
     ) {
         self.position = position
@@ -112,7 +112,7 @@ struct FeedCheckpoint {
         if case .bytes(let bytes) = rows[0, 0] { position = DeviceToken(bytes) }
         return FeedProgress(
             position: position,
-            counts: OutcomeCounts(
+            counts: Counts(
                 applied: rows[0, 1].count ?? 0, already: rows[0, 2].count ?? 0,
                 newer: rows[0, 3].count ?? 0, unknown: rows[0, 4].count ?? 0,
                 refused: rows[0, 8].count ?? 0),

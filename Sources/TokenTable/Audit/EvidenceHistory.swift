@@ -18,7 +18,7 @@ package struct DayOfEvidence: Hashable, Sendable {
     /// `feedback`, a reason of APNs, `delete-after` or `undo`.
     package let source: String
     /// The tuples by outcome.
-    package let counts: OutcomeCounts
+    package let counts: Counts
 }
 
 /// Reads and keeps the daily totals.
@@ -57,7 +57,7 @@ package struct EvidenceHistory {
                     partition: Partition(
                         app: rows[row, 1].text ?? "", environment: rows[row, 2].text ?? ""),
                     source: rows[row, 3].text ?? "",
-                    counts: OutcomeCounts(
+                    counts: Counts(
                         applied: rows[row, 4].count ?? 0, already: rows[row, 5].count ?? 0,
                         newer: rows[row, 6].count ?? 0, unknown: rows[row, 7].count ?? 0,
                         refused: rows[row, 8].count ?? 0))
