@@ -163,6 +163,7 @@ struct ClaimGuards: Hashable, Sendable {
         let rows = try connection.query(
             "SELECT \(Self.server(dialect)) FROM pushsweep_queue WHERE name = ?"
                 + dialect.sharedLock, [.text(queue)])
+        guard rows.count > 0 else { throw Self.lost }
         let answering = rows.scalar?.text
         guard answering == server else {
             throw SQLFailure(
@@ -172,7 +173,6 @@ struct ClaimGuards: Hashable, Sendable {
                     + "\(answering ?? ""); let it send whole transactions to one server, or name the "
                     + "primary in store.url")
         }
-        guard rows.count > 0 else { throw Self.lost }
         for place in guards {
             let name = SQLValue.text(Self.name(place, space: space))
             let isReplaced = try connection.changesRow(

@@ -212,7 +212,7 @@ struct BinaryConversationTests {
     @Test("three connections in a row without progress are the last")
     func givingUp() throws {
         var conversation = BinaryConversation(wait: 1_000)
-        var pauses: [BinaryConversation.Pause] = []
+        var pauses: [NextConnection] = []
         for _ in 0..<3 {
             conversation.connected()
             conversation.put([try BinaryWindowTests.notification(1)], ends: [100])
