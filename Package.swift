@@ -101,8 +101,9 @@ let package = Package(
             dependencies: ["APNsProtocol", "Database", "Encodings", "TokenHygiene", "TokenTable"],
             swiftSettings: strict),
         .target(
-            name: "Settings", dependencies: ["Database", "Encodings", "SecureTransport", yams],
-            swiftSettings: strict),
+            name: "Settings",
+            dependencies: ["Database", "Encodings", "SecureTransport", "TokenHygiene", yams],
+            resources: [.embedInCode("Examples")], swiftSettings: strict),
         .target(
             name: "Operations",
             dependencies: [

@@ -79,7 +79,7 @@ struct ClusterSendersBenchmark {
         let password = place.file("password")
         let own = try BenchmarkServer.settings(database: queue.database, on: .node(node))
         _ = FileManager.default.createFile(
-            atPath: password, contents: Data((own.settings.password ?? "").utf8),
+            atPath: password, contents: Data((own.settings.password?.reveal() ?? "").utf8),
             attributes: [.posixPermissions: 0o600])
         let file = place.file("sender-\(sender).yaml")
         try """

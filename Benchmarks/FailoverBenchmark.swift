@@ -91,7 +91,7 @@ struct FailoverBenchmark {
         let hosts = ["2", "3", "1"].map { "localhost:" + value("CLUSTER_\($0)_PORT") }
         let password = place.file("password")
         _ = FileManager.default.createFile(
-            atPath: password, contents: Data((table.settings.password ?? "").utf8),
+            atPath: password, contents: Data((table.settings.password?.reveal() ?? "").utf8),
             attributes: [.posixPermissions: 0o600])
         let file = place.file("pushsweep.yaml")
         let state = place.file("state")

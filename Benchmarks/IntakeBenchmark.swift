@@ -41,9 +41,7 @@ struct IntakeBenchmark {
 
         """.write(toFile: settings, atomically: true, encoding: .utf8)
         let loaded = try Settings.load(configFile: settings, environment: [:])
-        _ = try SchemaWork(
-            settings: loaded, creatingTokens: true, upgrade: false, dryRun: false
-        ).run()
+        _ = try SchemaWork.apply(loaded, creatingTokens: true)
         var ours: [Double] = []
         var jq: [Double] = []
         var wc: [Double] = []
@@ -119,7 +117,7 @@ struct IntakeBenchmark {
     func rows() throws -> Figure {
         let table = try LargeTable(rows: context.scaled(1_000_000), context)
         let password = place.file("password")
-        try (table.settings.password ?? "").write(
+        try (table.settings.password?.reveal() ?? "").write(
             toFile: password, atomically: true, encoding: .utf8)
         chmod(password, 0o600)
         let settings = place.file("pushsweep.yaml")

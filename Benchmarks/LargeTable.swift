@@ -207,7 +207,8 @@ final class LargeTable {
     /// Writes the settings with which a process reads this table; its statements may take an hour.
     func settingsFile(in place: BenchmarkFolder) throws -> String {
         let password = place.file("password")
-        try (settings.password ?? "").write(toFile: password, atomically: true, encoding: .utf8)
+        try (settings.password?.reveal() ?? "").write(
+            toFile: password, atomically: true, encoding: .utf8)
         chmod(password, 0o600)
         let file = place.file("pushsweep.yaml")
         try """

@@ -85,16 +85,9 @@ package final class EvidenceJournal {
         do {
             database = try DatabaseQueue(
                 path: folder.realFile(StateFolder.journalName), configuration: configuration)
-            let isOurs = try database.read { db in
-                try JournalSchema.migrator.hasCompletedMigrations(db)
-                    && !JournalSchema.migrator.hasBeenSuperseded(db)
+            guard try database.read(JournalSchema.isThere) else {
+                throw JournalSchema.OtherLayout()
             }
-            guard isOurs else {
-                throw JournalFailure(
-                    .inputOutput, "reading the journal \(path): it is of another version")
-            }
-        } catch let error as JournalFailure {
-            throw error
         } catch {
             throw .wrapping(error, while: "reading the journal \(path)")
         }
@@ -163,7 +156,7 @@ package final class EvidenceJournal {
             }
         }
         let queue = try DatabaseQueue(path: path, configuration: configuration)
-        try JournalSchema.migrator.migrate(queue)
+        try queue.write { db in if try !JournalSchema.isThere(db) { try JournalSchema.create(db) } }
         return queue
     }
 

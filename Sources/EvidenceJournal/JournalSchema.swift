@@ -1,60 +1,52 @@
 import GRDB
 
-/// The tables of the journal. Times are milliseconds since 1970 UTC. A released migration is never
-/// edited; a new one follows it.
+/// The tables of the journal. Times are milliseconds since 1970 UTC.
 enum JournalSchema {
     /// The application ID in the header of an SQLite file that is our journal.
     static let applicationID: UInt32 = 1_349_873_719
+    /// The number of this layout in the header (`user_version`). One with other tables has another.
+    static let layout = 3
 
-    static var migrator: DatabaseMigrator {
-        var migrator = DatabaseMigrator()
-        migrator.registerMigration("1 feeds and runs") { db in
-            try db.execute(
-                sql: """
-                    CREATE TABLE run (
-                        id TEXT NOT NULL PRIMARY KEY, kind TEXT NOT NULL,
-                        started INTEGER NOT NULL, ended INTEGER, exit INTEGER, summary TEXT);
-                    CREATE TABLE feed (
-                        id TEXT NOT NULL PRIMARY KEY, run TEXT NOT NULL, app TEXT NOT NULL,
-                        environment TEXT NOT NULL, source TEXT NOT NULL, opened INTEGER NOT NULL,
-                        closed INTEGER, bytes INTEGER NOT NULL DEFAULT 0, end TEXT,
-                        state TEXT NOT NULL, cause TEXT, settled INTEGER,
-                        purged INTEGER NOT NULL DEFAULT 0);
-                    CREATE INDEX feed_state ON feed (state, opened);
-                    CREATE TABLE chunk (
-                        id INTEGER PRIMARY KEY, feed TEXT NOT NULL, start INTEGER NOT NULL,
-                        bytes BLOB NOT NULL);
-                    CREATE UNIQUE INDEX chunk_place ON chunk (feed, start);
-                    CREATE TABLE quarantine (
-                        feed TEXT NOT NULL, start INTEGER NOT NULL, length INTEGER NOT NULL,
-                        reason TEXT NOT NULL, PRIMARY KEY (feed, start));
-                    """)
-        }
-        migrator.registerMigration("2 answers beside feedback lists") { db in
-            try db.execute(
-                sql: "ALTER TABLE feed ADD COLUMN kind TEXT NOT NULL DEFAULT 'feedback'")
-        }
-        migrator.registerMigration("3 the gate that holds a feed") { db in
-            try db.execute(sql: "ALTER TABLE feed ADD COLUMN gate TEXT")
-        }
-        migrator.registerMigration("4 the last run of a kind") { db in
-            try db.execute(
-                sql: """
-                    CREATE INDEX run_kind ON run (kind);
-                    CREATE INDEX run_success ON run (kind) WHERE exit = 0;
-                    """)
-        }
-        migrator.registerMigration("5 reports of other senders") { db in
-            try db.execute(
-                sql: """
-                    ALTER TABLE feed ADD COLUMN intake TEXT;
-                    CREATE INDEX feed_intake ON feed (intake) WHERE intake IS NOT NULL;
-                    """)
-        }
-        migrator.registerMigration("6 who runs") { db in
-            try db.execute(sql: "ALTER TABLE run ADD COLUMN operator TEXT")
-        }
-        return migrator
+    /// Whether the file has this layout; false for a file that has no table yet.
+    ///
+    /// - Throws: `otherLayout` for tables of another layout.
+    static func isThere(_ db: Database) throws -> Bool {
+        let number = try Int.fetchOne(db, sql: "PRAGMA user_version")
+        if number == layout { return true }
+        let tables = try Int.fetchOne(db, sql: "SELECT COUNT(*) FROM sqlite_master")
+        guard number == 0, tables == 0 else { throw OtherLayout() }
+        return false
+    }
+
+    /// Tables of another layout than ours.
+    struct OtherLayout: Error {}
+
+    /// Creates the tables in a file that has none.
+    static func create(_ db: Database) throws {
+        try db.execute(
+            sql: """
+                CREATE TABLE run (
+                    id TEXT NOT NULL PRIMARY KEY, kind TEXT NOT NULL, operator TEXT NOT NULL,
+                    started INTEGER NOT NULL, ended INTEGER, exit INTEGER, summary TEXT);
+                CREATE INDEX run_kind ON run (kind);
+                CREATE INDEX run_success ON run (kind) WHERE exit = 0;
+                CREATE TABLE feed (
+                    id TEXT NOT NULL PRIMARY KEY, run TEXT NOT NULL, app TEXT NOT NULL,
+                    environment TEXT NOT NULL, kind TEXT NOT NULL DEFAULT 'feedback',
+                    source TEXT NOT NULL, opened INTEGER NOT NULL, closed INTEGER,
+                    bytes INTEGER NOT NULL DEFAULT 0, end TEXT, state TEXT NOT NULL, cause TEXT,
+                    gate TEXT, intake TEXT, settled INTEGER, purged INTEGER NOT NULL DEFAULT 0);
+                CREATE INDEX feed_state ON feed (state, opened);
+                CREATE INDEX feed_intake ON feed (intake) WHERE intake IS NOT NULL;
+                CREATE TABLE chunk (
+                    id INTEGER PRIMARY KEY, feed TEXT NOT NULL, start INTEGER NOT NULL,
+                    bytes BLOB NOT NULL);
+                CREATE UNIQUE INDEX chunk_place ON chunk (feed, start);
+                CREATE TABLE quarantine (
+                    feed TEXT NOT NULL, start INTEGER NOT NULL, length INTEGER NOT NULL,
+                    reason TEXT NOT NULL, PRIMARY KEY (feed, start));
+                PRAGMA user_version = \(layout);
+                """)
     }
 }
 

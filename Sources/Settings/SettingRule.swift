@@ -1,3 +1,5 @@
+import Database
+
 /// One row of the table of settings. The parser, `pushsweep check`, the sample file and the
 /// documentation read all facts about a setting from its row.
 package struct SettingRule: Sendable {
@@ -5,9 +7,9 @@ package struct SettingRule: Sendable {
     enum Fallback: Sendable {
         /// This text, read like a text of the file.
         case text(String)
-        /// A value that follows from the machine or from settings above, in words and as a
-        /// function; no value where the setting that it follows from was refused.
-        case computed(String, @Sendable (SettingDefaults) -> SettingValue?)
+        /// A text that follows from the machine or from settings above, in words and as a function; nil
+        /// where the setting that it follows from was refused.
+        case computed(String, @Sendable (SettingDefaults) -> String?)
         /// No value: the token table decides. The words say how.
         case detected(String)
         /// No value. The words say what this means.
@@ -51,11 +53,8 @@ package struct SettingRule: Sendable {
 
     /// Path of the setting: kebab-case words joined by dots, `[]` after the name of a list.
     let key: String
-    /// Type and range.
-    let kind: SettingKind
-    /// The default.
+    let kind: SettingFacts
     let fallback: Fallback
-    /// How the sample file shows it.
     let sample: Sample
     /// The help sentence: the effect of the setting.
     let summary: String
@@ -64,14 +63,18 @@ package struct SettingRule: Sendable {
     let path: [String]
     /// The group of an app that the setting belongs to and that a file may leave out; nil for none.
     let optionalGroup: String?
-    /// Puts a checked value of the setting's kind into its field; the number is the app's place in
-    /// the list, counted from 0, and means nothing to a setting that belongs to no app.
-    let store: @Sendable (SettingValue, inout Settings, Int) -> Void
+    /// Reads a value, puts it into its field, and returns the text of it that is shown. The folder is
+    /// where relative paths start; the number is the app's place in the list, counted from 0, and means
+    /// nothing to a setting that belongs to no app.
+    let fill: Fill
+
+    typealias Fill =
+        @Sendable (RawSetting.Content, _ folder: String, inout Settings, _ app: Int)
+        throws(SettingRefusal) -> String
 
     fileprivate init(
-        _ key: String, _ kind: SettingKind, _ fallback: Fallback, sample: Sample?,
-        _ summary: String, in optionalGroup: String?,
-        store: @escaping @Sendable (SettingValue, inout Settings, Int) -> Void
+        _ key: String, _ kind: SettingFacts, _ fallback: Fallback, sample: Sample?,
+        _ summary: String, in optionalGroup: String?, fill: @escaping Fill
     ) {
         self.key = key
         self.path = key.split(separator: ".").map(String.init)
@@ -79,7 +82,7 @@ package struct SettingRule: Sendable {
         self.fallback = fallback
         self.summary = summary
         self.optionalGroup = optionalGroup
-        self.store = store
+        self.fill = fill
         if let sample {
             self.sample = sample
         } else if case .text(let text) = fallback {
@@ -121,7 +124,7 @@ package struct SettingRule: Sendable {
 /// A part of the settings in which fields are filled: the settings as a whole, one table, one app,
 /// or a group of an app. Called with a row of the table, it makes the rule.
 struct SettingPlace<Part>: Sendable {
-    /// Changes the part; the number is that of `SettingRule.store`.
+    /// Changes the part; the number is that of `SettingRule.fill`.
     typealias Change =
         @Sendable (inout Settings, _ app: Int, _ change: (inout Part) -> Void) -> Void
 
@@ -136,38 +139,32 @@ struct SettingPlace<Part>: Sendable {
     /// A setting that always has a value. Without `sample` the sample file shows the default as a
     /// comment.
     func callAsFunction<Value: Sendable>(
-        _ key: String, _ type: SettingType<Value>, _ fallback: SettingRule.Fallback,
+        _ key: String, _ kind: SettingKind<Value>, _ fallback: SettingRule.Fallback,
         _ field: any WritableKeyPath<Part, Value> & Sendable, sample: SettingRule.Sample? = nil,
         _ summary: String
     ) -> SettingRule {
-        rule(key, type, fallback, sample: sample, summary: summary) { part, value in
-            part[keyPath: field] = value
-        }
+        rule(key, kind, fallback, sample, summary) { part, value in part[keyPath: field] = value }
     }
 
     /// The same of a setting that may have no value; its field is nil then.
     func callAsFunction<Value: Sendable>(
-        _ key: String, _ type: SettingType<Value>, _ fallback: SettingRule.Fallback,
+        _ key: String, _ kind: SettingKind<Value>, _ fallback: SettingRule.Fallback,
         _ field: any WritableKeyPath<Part, Value?> & Sendable, sample: SettingRule.Sample? = nil,
         _ summary: String
     ) -> SettingRule {
-        rule(key, type, fallback, sample: sample, summary: summary) { part, value in
-            part[keyPath: field] = value
-        }
+        rule(key, kind, fallback, sample, summary) { part, value in part[keyPath: field] = value }
     }
 
     private func rule<Value: Sendable>(
-        _ key: String, _ type: SettingType<Value>, _ fallback: SettingRule.Fallback,
-        sample: SettingRule.Sample?, summary: String,
+        _ key: String, _ kind: SettingKind<Value>, _ fallback: SettingRule.Fallback,
+        _ sample: SettingRule.Sample?, _ summary: String,
         set: @escaping @Sendable (inout Part, Value) -> Void
     ) -> SettingRule {
-        SettingRule(key, type.kind, fallback, sample: sample, summary, in: optionalGroup) {
-            value, settings, app in
-            // The parser makes the value that belongs to the kind.
-            guard let value = type.field(value) else {
-                preconditionFailure("\(key) was read as a value of another kind")
-            }
-            change(&settings, app) { set(&$0, value) }
+        SettingRule(key, kind.facts, fallback, sample: sample, summary, in: optionalGroup) {
+            content, folder, settings, app throws(SettingRefusal) in
+            let reading = try kind.read(content, folder)
+            change(&settings, app) { set(&$0, reading.value) }
+            return reading.shown
         }
     }
 }

@@ -2,87 +2,42 @@
 // The initial values of the fields are placeholders, which loading replaces.
 
 import Database
+import TokenHygiene
 
 /// The settings of the operator: file, environment and defaults, combined and checked as a whole.
 /// Paths are absolute.
-package struct Settings: Sendable, Equatable {
+package struct Settings: Sendable {
     /// The settings file that was read; nil without a file.
     package internal(set) var file: String?
     /// Folder of the journal, of held removals and of the lock.
     package internal(set) var state = ""
-    /// The token database.
-    package internal(set) var store = Store()
+    /// The token database and its tables.
+    package internal(set) var store = StoreSettings(
+        location: .sqlite(path: ""), tls: .verify(ca: nil))
+    /// The file that holds the database's password; nil where the settings name none.
+    package internal(set) var passwordFile: String?
     /// Apps in the order of the file; may be empty.
     package internal(set) var apps: [App] = []
     /// The action for stale rows.
-    package internal(set) var policy = Policy()
-    /// The limits at which runs pause for a busy database.
+    package internal(set) var policy = RemovalPolicy()
+    /// Milliseconds for which changes can be undone.
+    package internal(set) var keepLedger: Int64 = 0
+    /// The limits at which runs pause for a busy database; without replicas.
     package internal(set) var throttle = Throttle()
-    /// The reports of other senders.
-    package internal(set) var evidence = Evidence()
-    /// The rules of sending.
+    /// Replicas whose lag counts; empty: the database's own.
+    package internal(set) var replicas: [StoreLocation] = []
+    /// Whether the report of another sender that has no time counts from its arrival, in place of going
+    /// to quarantine.
+    package internal(set) var mayUseArrival = false
     package internal(set) var send = Send()
     /// Limits beyond which a removal is held.
     package internal(set) var guardLimits = GuardLimits()
-    /// The outputs besides stdout and stderr.
-    package internal(set) var report = Report()
-    /// Commands to run.
+    /// File of metrics, replaced whole; nil for none.
+    package internal(set) var metricsFile: String?
     package internal(set) var hooks = Hooks()
     /// The origin of each value, in the order of the table, without the groups that an app does not
     /// have.
     package internal(set) var origins: [SettingOrigin] = []
-
-    /// The token database and the layout of its tables.
-    package struct Store: Sendable, Equatable {
-        /// Where it is.
-        package internal(set) var location = StoreLocation.sqlite(path: "")
-        /// The file that holds its password; nil where the settings name none.
-        package internal(set) var passwordFile: String?
-        /// Its password, from the environment or the password file.
-        package internal(set) var password: Secret?
-        /// Whether the server must prove its name.
-        package internal(set) var tlsMode = TLSMode.verify
-        /// PEM file of authorities; nil for the system's.
-        package internal(set) var ca: String?
-        /// Limit for connecting.
-        package internal(set) var connectTimeout = Duration.zero
-        /// Limit for each answer.
-        package internal(set) var readTimeout = Duration.zero
-        /// Limit for sending each request.
-        package internal(set) var writeTimeout = Duration.zero
-        /// Connections over which one feed is applied.
-        package internal(set) var connections = 0
-        /// Whether changes may go to a replica or over a connection that a proxy splits.
-        package internal(set) var acceptsReplica = false
-        /// The table of registered devices; the table itself decides nil values.
-        package internal(set) var activeUsers = TableMapping()
-        /// The table of notifications to send; the table itself decides nil values.
-        package internal(set) var pushQueue = QueueMapping()
-
-        /// Protection of the connection.
-        package enum TLSMode: String, Sendable, CaseIterable {
-            /// TLS with the chain and the name checked.
-            case verify
-            /// Plain text.
-            case off
-        }
-    }
-
-    /// A password. Prints as `(set)`, also in dumps of a value that contains it.
-    package struct Secret: Sendable, Equatable, CustomStringConvertible, CustomReflectable {
-        private let value: String
-
-        /// Wraps the password.
-        init(_ value: String) { self.value = value }
-
-        /// The password itself, for the one call that needs it.
-        package func reveal() -> String { value }
-
-        /// A text that shows no part of the secret.
-        package var description: String { "(set)" }
-        /// An empty mirror, so that dumping a value shows no secret either.
-        package var customMirror: Mirror { Mirror(self, children: [:]) }
-    }
 
     /// One app in one environment of APNs.
     package struct App: Sendable, Equatable {
@@ -185,56 +140,6 @@ package struct Settings: Sendable, Equatable {
         package internal(set) var errorWait = Duration.zero
     }
 
-    /// The action for stale rows.
-    package struct Policy: Sendable, Equatable {
-        /// An action.
-        package enum Action: String, Sendable, CaseIterable {
-            /// A mark, which can be taken back.
-            case mark
-            /// The row is removed; its image is kept in the ledger.
-            case delete
-        }
-        /// The action.
-        package internal(set) var action = Action.mark
-        /// Whether rows of unknown registration time may be deleted.
-        package internal(set) var deleteWithoutRegistrationTime = false
-        /// Largest difference between clocks.
-        package internal(set) var clockSkew = Duration.zero
-        /// Time for which a row stays marked before it is removed; nil: it is removed at once.
-        package internal(set) var deleteAfter: Duration?
-        /// Time for which changes can be undone.
-        package internal(set) var keepLedger = Duration.zero
-    }
-
-    /// The limits at which a run pauses for a busy database or ends early.
-    package struct Throttle: Sendable, Equatable {
-        /// Largest lag of a replica; nil: replicas are not watched.
-        package internal(set) var maxLag: Duration?
-        /// Load above which a run pauses.
-        package internal(set) var maxLoad: LoadLimits?
-        /// Load above which a run ends.
-        package internal(set) var criticalLoad: LoadLimits?
-        /// Longest time of a run.
-        package internal(set) var timeBudget: Duration?
-        /// File whose presence ends a run.
-        package internal(set) var stopFile = ""
-        /// Replicas whose lag counts; empty: the database's own.
-        package internal(set) var replicas: [StoreLocation] = []
-    }
-
-    /// The reports of other senders.
-    package struct Evidence: Sendable, Equatable {
-        /// What to do with a report without a time.
-        package enum MissingTime: String, Sendable, CaseIterable {
-            /// It goes to quarantine.
-            case refuse
-            /// The time of its arrival counts.
-            case received
-        }
-        /// What to do with a report without a time.
-        package internal(set) var missingTime = MissingTime.refuse
-    }
-
     /// The rules of sending.
     package struct Send: Sendable, Equatable {
         /// Whether notifications without an answer are sent again.
@@ -243,22 +148,6 @@ package struct Settings: Sendable, Equatable {
         package internal(set) var requestTimeout = Duration.zero
         /// Time for which a silent sender keeps its rows.
         package internal(set) var lease = Duration.zero
-    }
-
-    /// Limits beyond which a removal is held.
-    package struct GuardLimits: Sendable, Equatable {
-        /// Rows within an hour, and within a day, whatever their share.
-        package internal(set) var floor = 0
-        /// Percent of a partition's living rows within an hour.
-        package internal(set) var partitionPercent = 0.0
-        /// Percent of a partition's living rows within 24 hours.
-        package internal(set) var dayPercent = 0.0
-    }
-
-    /// The outputs besides stdout and stderr.
-    package struct Report: Sendable, Equatable {
-        /// File of metrics, replaced whole.
-        package internal(set) var metricsFile: String?
     }
 
     /// The command after each run.

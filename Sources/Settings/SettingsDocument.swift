@@ -20,6 +20,8 @@ struct RawSetting: Equatable {
         case text(String, plain: Bool)
         /// A list of texts.
         case list([String])
+        /// Nothing is written: the usual name of a column that the table may lack.
+        case usual(String)
     }
 
     let content: Content

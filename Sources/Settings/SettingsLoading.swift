@@ -104,7 +104,7 @@ extension Settings {
         var resolved = SettingsResolver(
             document, labels: labels, folder: folder, state: surroundings.state(environment),
             &problems)
-        SettingsRules(resolved, labels: labels).check(&problems)
+        resolved.checkTogether(&problems)
         resolved.readPassword(&problems)
         resolved.checkHook(in: surroundings.workingDirectory, &problems)
         guard problems.all.isEmpty else { throw SettingsFailure(problems: problems.all) }
@@ -115,68 +115,6 @@ extension Settings {
         guard let slash = file.lastIndex(of: "/"), slash != file.startIndex else { return "/" }
         return String(file[..<slash])
     }
-}
-
-extension SettingsResolver {
-    /// The reason why a file's content is not a password.
-    private static func fault(ofPassword text: String) -> String? {
-        if text.isEmpty { return "is empty" }
-        if text.utf8.contains(0) { return "holds a zero byte" }
-        return text.contains(where: \.isNewline) ? "has several lines" : nil
-    }
-
-    /// Refuses a command of `hooks.after-run` whose program others may change. The program is the first
-    /// word of the command where that has a slash; the shell finds any other word itself. A first word
-    /// that the shell would change before it looks for the program is refused, since it hides the program.
-    func checkHook(in folder: String, _ problems: inout SettingsProblems) {
-        let key = "hooks.after-run"
-        guard case .text(let command)? = values[key] else { return }
-        let line = command.drop { $0 == " " || $0 == "\t" }
-        guard !line.isEmpty else { return }
-        let program = line.prefix { !" \t\n;&|<>()".contains($0) }
-        guard program == "[" || !program.isEmpty && !program.contains(where: \.isShellSyntax) else {
-            problems.add(
-                place(key),
-                "\(key) must begin with the name or the path of a program, without quotes, "
-                    + "backslashes, wildcards, variables or brackets; put any other line into a script "
-                    + "and name that")
-            return
-        }
-        guard program.contains("/") else { return }
-        do {
-            let path = program.hasPrefix("/") ? String(program) : "\(folder)/\(program)"
-            try ChangeRights.check(path)
-        } catch {
-            guard case .changeable(let sentence) = error else { return }
-            problems.add(place(key), "\(key) \(program): \(sentence)", kind: .permission)
-        }
-    }
-
-    /// Takes the database password from the password file, unless the environment holds one.
-    mutating func readPassword(_ problems: inout SettingsProblems) {
-        guard values["store.password"] == nil,
-            case .text(let path)? = values["store.password-file"]
-        else { return }
-        do {
-            let text = try SettingsFile.secret(path)
-            if let fault = Self.fault(ofPassword: text) {
-                problems.add(
-                    place("store.password-file"),
-                    "store.password-file \(path) \(fault); it must hold the password and nothing else, in "
-                        + "one line")
-            } else {
-                take(password: Settings.Secret(text), from: "store.password-file")
-            }
-        } catch {
-            let problem = error.problem(reading: "store.password-file \(path)")
-            problems.add(place("store.password-file"), problem.description, kind: problem.kind)
-        }
-    }
-}
-
-extension Character {
-    /// Whether the shell takes it for more than a part of a word.
-    fileprivate var isShellSyntax: Bool { "\"'\\*?[]{}$`~=#!".contains(self) }
 }
 
 /// Finds and reads the files of the settings.

@@ -103,22 +103,10 @@ struct SettingsVariables {
         }
     }
 
-    /// The sentence about a variable of a setting that older versions had.
-    private static func withdrawn(_ name: String) -> String? {
-        for (key, why) in SettingsTable.withdrawn {
-            let parts = key.split(separator: ".").map(SettingRule.variableWord)
-            let isSame =
-                parts[0] == "APPS__"
-                ? name.hasPrefix("PUSHSWEEP_APPS_")
-                    && name.split(separator: "_").dropLast().last.map(String.init) == parts[1]
-                : name == SettingRule.variable(forKey: key)
-            if isSame { return "\(key) is refused: \(why)" }
-        }
-        return nil
-    }
-
     private func unknown(_ name: String) -> String {
-        if let why = Self.withdrawn(name) { return why }
+        for (key, why) in SettingsTable.withdrawn where SettingRule.variable(forKey: key) == name {
+            return "\(key) is refused: \(why)"
+        }
         // The common prefix does not show similarity.
         let start = "PUSHSWEEP_"
         let known = keys.keys.sorted().map { String($0.dropFirst(start.count)) }
@@ -200,32 +188,21 @@ extension Settings {
         with options: [SettingOption], folder: String
     ) throws(OptionRefusal) -> Settings {
         var settings = self
-        let parser = SettingParser(folder: folder)
         for option in options where !option.texts.isEmpty {
             guard let rule = SettingsTable.rule(option.key), !rule.isPerApp else {
                 preconditionFailure("--\(option.name) sets \(option.key), which is not a key")
             }
-            do {
-                rule.store(try parser.value(option.texts, rule.kind), &settings, 0)
+            do throws(SettingRefusal) {
+                for text in option.texts {
+                    _ = try rule.fill(.text(text, plain: true), folder, &settings, 0)
+                }
+                guard rule.kind.isList else { continue }
+                let texts = option.texts.flatMap { $0.split(separator: ",").map(String.init) }
+                _ = try rule.fill(.list(texts), folder, &settings, 0)
             } catch {
                 throw OptionRefusal(option: option.name, reason: error.reason)
             }
         }
         return settings
-    }
-}
-
-extension SettingParser {
-    /// The value of several texts of one option: all servers of a list, else the last text.
-    fileprivate func value(
-        _ texts: [String], _ kind: SettingKind
-    ) throws(SettingRefusal) -> SettingValue {
-        var servers: [StoreLocation] = []
-        var last = SettingValue.servers([])
-        for text in texts {
-            last = try value(text, kind)
-            if case .servers(let more) = last { servers += more }
-        }
-        return kind == .servers ? .servers(servers) : last
     }
 }

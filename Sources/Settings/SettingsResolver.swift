@@ -1,19 +1,21 @@
 import Database
+import SecureTransport
 
 /// Gives every setting of the table its value: the written one, else its default. Works in the
 /// table's order, so a default that follows from an earlier setting finds its value.
 struct SettingsResolver {
-    /// Values by key of the document, for all that have one.
-    private(set) var values: [String: SettingValue] = [:]
+    /// The shown texts of values by key of the document, for all that have one.
+    private(set) var values: [String: String] = [:]
     /// The origin of each value, in the order of the table.
     private var origins: [SettingOrigin] = []
     /// The fields filled so far; complete only without mistakes.
-    private var filled = Settings()
+    private(set) var filled = Settings()
     private let document: SettingsDocument
     /// Every written key, and every group of a written key.
     private let groups: Set<String>
-    private let labels: [AppLabel]
-    private let parser: SettingParser
+    let labels: [AppLabel]
+    /// Where relative paths start.
+    private let folder: String
     /// The default state folder.
     private let state: String
 
@@ -25,7 +27,7 @@ struct SettingsResolver {
         self.document = document
         self.groups = Self.groups(document)
         self.labels = labels
-        self.parser = SettingParser(folder: folder)
+        self.folder = folder
         self.state = state
         filled.apps = labels.map { _ in Settings.App() }
         var rules = SettingsTable.rules[...]
@@ -57,15 +59,11 @@ struct SettingsResolver {
         var settings = filled
         settings.file = file
         settings.origins = origins
+        // An installation that only sweeps has no queue.
+        settings.store.wantsQueue =
+            settings.apps.contains(where: \.sends)
+            || origins.contains { $0.key == "store.push-queue.table" && $0.origin != .builtIn }
         return settings
-    }
-
-    /// Takes the database password that was read from a file.
-    mutating func take(password: Settings.Secret, from file: String) {
-        filled.store.password = password
-        guard let index = origins.firstIndex(where: { $0.key == "store.password" }) else { return }
-        origins[index] = SettingOrigin(
-            key: "store.password", shownValue: "(set)", origin: .contents(of: file))
     }
 
     /// The place at which a key was written, for messages.
@@ -97,50 +95,38 @@ struct SettingsResolver {
     ) {
         let written = document.values[key]
         do throws(SettingRefusal) {
-            let value: SettingValue?
-            if let written {
-                value = try read(written, rule)
-            } else {
-                value = try fallback(rule, key: key)
+            var content = written?.content
+            if content == nil { content = try fallback(rule, key: key) }
+            if let content {
+                values[key] = try rule.fill(content, folder, &filled, app)
             }
-            values[key] = value
-            if let value { rule.store(value, &filled, app) }
             origins.append(
                 SettingOrigin(
-                    key: shown, shownValue: value?.shown(rule.kind) ?? rule.fallback.shown,
+                    key: shown, shownValue: values[key] ?? rule.fallback.shown,
                     origin: written?.source ?? .builtIn))
         } catch {
             problems.add(written?.place ?? placeOfGroup(key), "\(shown) \(error.reason)")
         }
     }
 
-    private func read(_ raw: RawSetting, _ rule: SettingRule) throws(SettingRefusal) -> SettingValue
-    {
-        let mayBeAbsent = rule.kind == .optionalColumn
-        switch raw.content {
-        case .null where mayBeAbsent: return .column(.absent)
-        case .text("none", plain: true) where mayBeAbsent: return .column(.absent)
-        case .null: throw SettingRefusal("has no value; give one or remove the key")
-        case .text(let text, _): return try parser.value(text, rule.kind)
-        case .list(let names): return try parser.list(names, rule.kind)
-        }
-    }
-
-    private func fallback(_ rule: SettingRule, key: String) throws(SettingRefusal) -> SettingValue?
-    {
+    private func fallback(
+        _ rule: SettingRule, key: String
+    ) throws(SettingRefusal) -> RawSetting.Content? {
         switch rule.fallback {
-        case .text(let text) where rule.kind == .optionalColumn:
+        case .text(let text) where rule.kind.isOptionalColumn:
             // Settings about a column declare that the column exists. A column without such settings
             // has no group of its own.
             let isExpected =
                 key.hasSuffix(".column")
                 && isGroupPresent(String(key.dropLast(".column".count)))
-            return .column(isExpected ? .named(text) : .detect(text))
-        case .text(let text): return try parser.value(text, rule.kind)
+            return isExpected ? .text(text, plain: false) : .usual(text)
+        case .text(let text): return .text(text, plain: true)
         case .absent, .detected: return nil
         case .required: throw SettingRefusal("is missing; give it a value")
-        case .computed(_, let value):
-            return value(SettingDefaults(settled: values, key: key, usualState: state))
+        case .computed(_, let text):
+            let defaults = SettingDefaults(
+                values: values, key: key, usualState: state, location: filled.store.location)
+            return text(defaults).map { .text($0, plain: true) }
         }
     }
 
@@ -153,28 +139,89 @@ struct SettingsResolver {
 /// The values from which a computed default can follow.
 struct SettingDefaults {
     /// Values of the settings above, by key of the document.
-    fileprivate let settled: [String: SettingValue]
+    fileprivate let values: [String: String]
     /// The key of the document that needs a default.
     fileprivate let key: String
     /// The state folder of this user on this machine.
     let usualState: String
+    fileprivate let location: StoreLocation
 
     /// A path in the state folder; nil where its setting was refused.
-    func inState(_ name: String) -> String? {
-        guard case .text(let state)? = settled["state"] else { return nil }
-        return "\(state)/\(name)"
-    }
+    func inState(_ name: String) -> String? { values["state"].map { "\($0)/\(name)" } }
 
     /// The default TLS mode of the token database; nil where its address was refused.
-    var usualTLSMode: SettingValue? {
-        guard case .store(let location)? = settled["store.url"] else { return nil }
-        let mode: Settings.Store.TLSMode = StoreTLS.usual(for: location) == .off ? .off : .verify
-        return .text(mode.rawValue)
+    var usualTLSMode: String? {
+        values["store.url"].map { _ in StoreTLS.usual(for: location).mode.rawValue }
     }
 
     /// The value of another setting of the same group.
-    func neighbour(_ name: String) -> SettingValue? {
-        guard let dot = key.lastIndex(of: ".") else { return nil }
-        return settled[key[...dot] + name]
+    func neighbour(_ name: String) -> String? {
+        key.lastIndex(of: ".").flatMap { values[key[...$0] + name] }
     }
+}
+
+extension SettingsResolver {
+    /// The reason why a file's content is not a password.
+    private static func fault(ofPassword text: String) -> String? {
+        if text.isEmpty { return "is empty" }
+        if text.utf8.contains(0) { return "holds a zero byte" }
+        return text.contains(where: \.isNewline) ? "has several lines" : nil
+    }
+
+    /// Takes the database password from the password file, unless the environment holds one.
+    mutating func readPassword(_ problems: inout SettingsProblems) {
+        let key = "store.password-file"
+        guard filled.store.password == nil, let path = filled.passwordFile else { return }
+        do {
+            let text = try SettingsFile.secret(path)
+            if let fault = Self.fault(ofPassword: text) {
+                problems.add(
+                    place(key),
+                    "\(key) \(path) \(fault); it must hold the password and nothing else, in one line"
+                )
+                return
+            }
+            filled.store.password = Secret(text)
+            guard let index = origins.firstIndex(where: { $0.key == "store.password" }) else {
+                return
+            }
+            origins[index] = SettingOrigin(
+                key: "store.password", shownValue: "(set)", origin: .contents(of: key))
+        } catch {
+            let problem = error.problem(reading: "\(key) \(path)")
+            problems.add(place(key), problem.description, kind: problem.kind)
+        }
+    }
+
+    /// Refuses a command of `hooks.after-run` whose program others may change. The program is the first
+    /// word of the command where that has a slash; the shell finds any other word itself. A first word
+    /// that the shell would change before it looks for the program is refused, since it hides the program.
+    func checkHook(in folder: String, _ problems: inout SettingsProblems) {
+        let key = "hooks.after-run"
+        guard let command = filled.hooks.afterRun else { return }
+        let line = command.drop { $0 == " " || $0 == "\t" }
+        guard !line.isEmpty else { return }
+        let program = line.prefix { !" \t\n;&|<>()".contains($0) }
+        guard program == "[" || !program.isEmpty && !program.contains(where: \.isShellSyntax) else {
+            problems.add(
+                place(key),
+                "\(key) must begin with the name or the path of a program, without quotes, "
+                    + "backslashes, wildcards, variables or brackets; put any other line into a script "
+                    + "and name that")
+            return
+        }
+        guard program.contains("/") else { return }
+        do {
+            let path = program.hasPrefix("/") ? String(program) : "\(folder)/\(program)"
+            try ChangeRights.check(path)
+        } catch {
+            guard case .changeable(let sentence) = error else { return }
+            problems.add(place(key), "\(key) \(program): \(sentence)", kind: .permission)
+        }
+    }
+}
+
+extension Character {
+    /// Whether the shell takes it for more than a part of a word.
+    fileprivate var isShellSyntax: Bool { "\"'\\*?[]{}$`~=#!".contains(self) }
 }

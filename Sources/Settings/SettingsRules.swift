@@ -1,47 +1,37 @@
 import Database
 
-/// The rules about several settings.
-struct SettingsRules {
-    private let resolved: SettingsResolver
-    private let labels: [AppLabel]
+// The rules about several settings.
 
-    /// Takes the resolved settings.
-    init(_ resolved: SettingsResolver, labels: [AppLabel]) {
-        self.resolved = resolved
-        self.labels = labels
-    }
-
+extension SettingsResolver {
     /// Adds every contradiction to `problems`.
-    func check(_ problems: inout SettingsProblems) {
+    func checkTogether(_ problems: inout SettingsProblems) {
         checkApps(&problems)
         checkColumns(&problems)
         checkShape(&problems)
-        checkStore(&problems)
-        checkPolicy(&problems)
-    }
-
-    /// A removal after a grace period finds younger marks in the ledger, so the ledger must be kept
-    /// for longer.
-    private func checkPolicy(_ problems: inout SettingsProblems) {
-        guard let deleteAfter = time("policy.delete-after") else { return }
-        if let kept = time("policy.keep-ledger"), kept < deleteAfter + .seconds(86_400) {
+        let (store, policy) = (filled.store, filled.policy)
+        if values["store.url"] != nil, StoreTLS.usual(for: store.location) != .off,
+            values["store.tls.mode"] == "off", values["store.tls.ca"] != nil
+        {
             problems.add(
-                resolved.place("policy.delete-after"),
+                place("store.tls.ca"),
+                "store.tls.ca has no effect while store.tls.mode is off; remove one of them")
+        }
+        // A removal after a grace period finds younger marks in the ledger.
+        if let deletesAfter = policy.deletesAfter, values["policy.keep-ledger"] != nil,
+            filled.keepLedger < deletesAfter + 86_400_000
+        {
+            problems.add(
+                place("policy.delete-after"),
                 "policy.delete-after needs a ledger of a day more; make policy.keep-ledger longer")
         }
-    }
-
-    private func time(_ key: String) -> Duration? {
-        guard case .milliseconds(let milliseconds)? = resolved.values[key] else { return nil }
-        return .milliseconds(milliseconds)
     }
 
     private func checkApps(_ problems: inout SettingsProblems) {
         var seen: [String: String] = [:]
         for (index, label) in labels.enumerated() {
             let app = SettingsDocument.app(index)
-            if let name = text("\(app).name"), let environment = text("\(app).environment") {
-                let place = resolved.place("\(app).name")
+            if let name = values["\(app).name"], let environment = values["\(app).environment"] {
+                let place = self.place("\(app).name")
                 if let first = seen["\(name)/\(environment)"] {
                     problems.add(
                         place,
@@ -51,23 +41,23 @@ struct SettingsRules {
                     seen["\(name)/\(environment)"] = place
                 }
             }
-            if resolved.isGroupPresent("\(app).provider"),
-                !resolved.isGroupPresent("\(app).certificate"),
-                !resolved.isGroupPresent("\(app).token-key")
+            if isGroupPresent("\(app).provider"),
+                !isGroupPresent("\(app).certificate"),
+                !isGroupPresent("\(app).token-key")
             {
                 problems.add(
-                    resolved.place("\(app).provider"),
+                    self.place("\(app).provider"),
                     "\(label.shown).provider needs a certificate or a token-key to send with")
             }
-            guard resolved.isGroupPresent("\(app).binary") else { continue }
-            let place = resolved.place("\(app).binary")
-            if resolved.isGroupPresent("\(app).provider") {
+            guard isGroupPresent("\(app).binary") else { continue }
+            let place = self.place("\(app).binary")
+            if isGroupPresent("\(app).provider") {
                 problems.add(
                     place,
                     "\(label.shown).binary and .provider are both given; an app sends through one of "
                         + "them: remove the other")
             }
-            if !resolved.isGroupPresent("\(app).certificate") {
+            if !isGroupPresent("\(app).certificate") {
                 problems.add(
                     place,
                     "\(label.shown).binary needs a certificate, by which the gateway knows it")
@@ -79,29 +69,31 @@ struct SettingsRules {
     /// column, because a token can be the key of its table.
     private func checkColumns(_ problems: inout SettingsProblems) {
         var seen: [String: String] = [:]
-        for part in [
-            "token", "app", "environment", "platform", "registered-at", "invalidated-at", "living",
-            "reason",
-        ] {
+        let users = filled.store.mapping
+        let columns: [(String, OptionalColumn?)] = [
+            ("token", .named(users.token)), ("app", users.app), ("environment", users.environment),
+            ("platform", users.platform.column.map { .named($0) }),
+            ("registered-at", users.registeredAt.column),
+            ("invalidated-at", users.invalidatedAt.column),
+            ("living", users.living.column.map { .named($0) }), ("reason", users.reason),
+        ]
+        for (part, column) in columns {
             let key = "store.active-users.\(part).column"
-            let name: String
-            switch resolved.values[key] {
-            case .text(let text)?, .column(.named(let text))?: name = text.lowercased()
-            default: continue
-            }
+            guard case .named(let column)? = column, values[key] != nil else { continue }
+            let name = column.lowercased()
             if let other = seen[name] {
                 problems.add(
-                    resolved.place(key),
+                    place(key),
                     "\(key) is the same column as \(other); each needs its own")
             } else {
                 seen[name] = key
             }
         }
-        if let production = text("store.active-users.environment.values.production"),
-            production == text("store.active-users.environment.values.sandbox")
+        if let production = values["store.active-users.environment.values.production"],
+            production == values["store.active-users.environment.values.sandbox"]
         {
             problems.add(
-                resolved.place("store.active-users.environment.values.sandbox"),
+                place("store.active-users.environment.values.sandbox"),
                 "store.active-users.environment.values are the same for production and sandbox; "
                     + "give each the value its rows hold")
         }
@@ -115,32 +107,17 @@ struct SettingsRules {
             ["living.column", "living.living", "living.dead"],
         ] {
             let keys = group.map { "\(users).\($0)" }
-            guard let given = keys.first(where: { text($0) != nil }) else { continue }
-            for missing in keys where text(missing) == nil {
-                problems.add(resolved.place(given), "\(given) needs \(missing) too; write both")
+            guard let given = keys.first(where: { values[$0] != nil }) else { continue }
+            for missing in keys where values[missing] == nil {
+                problems.add(place(given), "\(given) needs \(missing) too; write both")
             }
         }
-        let (living, dead) = (text("\(users).living.living"), text("\(users).living.dead"))
+        let (living, dead) = (values["\(users).living.living"], values["\(users).living.dead"])
         if let living, living == dead {
             problems.add(
-                resolved.place("\(users).living.dead"),
+                place("\(users).living.dead"),
                 "\(users).living.living and .dead are the same value; give the two that the rows hold"
             )
         }
-    }
-
-    private func checkStore(_ problems: inout SettingsProblems) {
-        guard case .store(let location)? = resolved.values["store.url"],
-            StoreTLS.usual(for: location) != .off,
-            text("store.tls.mode") == "off", resolved.values["store.tls.ca"] != nil
-        else { return }
-        problems.add(
-            resolved.place("store.tls.ca"),
-            "store.tls.ca has no effect while store.tls.mode is off; remove one of them")
-    }
-
-    private func text(_ key: String) -> String? {
-        guard case .text(let text)? = resolved.values[key] else { return nil }
-        return text
     }
 }

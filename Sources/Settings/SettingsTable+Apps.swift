@@ -69,13 +69,14 @@ extension SettingsTable {
             \.hostName, sample: .comment("feedback.example.net"),
             "Host name that the gateway's certificate must have.")
         feedback(
-            "apps[].feedback.connect-timeout", waiting, .text("10s"), \.connectTimeout,
+            "apps[].feedback.connect-timeout", .duration(waiting), .text("10s"), \.connectTimeout,
             "Longest wait for a connection.")
         feedback(
-            "apps[].feedback.handshake-timeout", waiting, .text("10s"), \.handshakeTimeout,
+            "apps[].feedback.handshake-timeout", .duration(waiting), .text("10s"),
+            \.handshakeTimeout,
             "Longest wait for the TLS handshake.")
         feedback(
-            "apps[].feedback.idle-timeout", waiting, .text("30s"), \.idleTimeout,
+            "apps[].feedback.idle-timeout", .duration(waiting), .text("30s"), \.idleTimeout,
             "Silence after which the list counts as ended.")
         feedback(
             "apps[].feedback.max-bytes", .size(65_536...(1 << 40)), .text("1GiB"), \.maxBytes,

@@ -9,12 +9,12 @@ extension SettingsTable {
         setting(
             "store.url", .storeAddress,
             .computed("`tokens.sqlite` in the state folder") {
-                $0.inState("tokens.sqlite").map { .store(.sqlite(path: $0)) }
+                $0.inState("tokens.sqlite").map { "\(StoreLocation.sqlite(path: $0))" }
             }, \.store.location, sample: .written("mysql://pushsweep@db.example.net:3306/push"),
             "Address of the database with the token table, without a password; the default user is pushsweep. Several hosts, with commas between them, are tried in order."
         )
         setting(
-            "store.password-file", .path, .absent("no password"), \.store.passwordFile,
+            "store.password-file", .path, .absent("no password"), \.passwordFile,
             sample: .written("db-password"),
             "File whose only line is the database password; only its owner may read it.")
         setting(
@@ -23,22 +23,22 @@ extension SettingsTable {
             "The database password, in place of a file; overrides the password file.")
         setting(
             "store.tls.mode", .choice,
-            .computed("`verify` over TCP, else `off`") { $0.usualTLSMode }, \.store.tlsMode,
+            .computed("`verify` over TCP, else `off`") { $0.usualTLSMode }, \.store.tls.mode,
             sample: .comment("verify"),
             "With verify the database must prove its name with a certificate; off sends everything in plain text."
         )
         setting(
-            "store.tls.ca", .path, .systemAuthorities, \.store.ca,
+            "store.tls.ca", .path, .systemAuthorities, \.store.tls.ca,
             sample: .written("db-ca.pem"),
             "PEM file of the authorities that may sign the database's certificate.")
         setting(
-            "store.connect-timeout", waiting, .text("10s"), \.store.connectTimeout,
+            "store.connect-timeout", .wholeSeconds(waiting), .text("10s"), \.store.timeouts.connect,
             "Longest wait for a connection to the database.")
         setting(
-            "store.read-timeout", waiting, .text("30s"), \.store.readTimeout,
+            "store.read-timeout", .wholeSeconds(waiting), .text("30s"), \.store.timeouts.read,
             "Longest wait for an answer of the database.")
         setting(
-            "store.write-timeout", waiting, .text("30s"), \.store.writeTimeout,
+            "store.write-timeout", .wholeSeconds(waiting), .text("30s"), \.store.timeouts.write,
             "Longest wait until the database accepts a request.")
         setting(
             "store.connections", .integer(1...16), .text("2"), \.store.connections,
@@ -62,7 +62,7 @@ extension SettingsTable {
         "`datetime` unless the column's type is a whole number")
 
     private static let users = SettingPlace<TableMapping> { settings, _, change in
-        change(&settings.store.activeUsers)
+        change(&settings.store.mapping)
     }
 
     @SettingRows private static var tokens: [SettingRule] {
@@ -167,7 +167,7 @@ extension SettingsTable {
     }
 
     private static let queue = SettingPlace<QueueMapping> { settings, _, change in
-        change(&settings.store.pushQueue)
+        change(&settings.store.queue)
     }
 
     @SettingRows private static var notifications: [SettingRule] {

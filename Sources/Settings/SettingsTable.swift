@@ -43,14 +43,14 @@ package enum SettingsTable {
     /// For settings that belong to no app.
     static let setting = SettingPlace<Settings> { settings, _, change in change(&settings) }
 
-    /// A limit for an answer of the network.
-    static let waiting = SettingType<Duration>.duration(100...3_600_000)
+    /// Milliseconds of a limit for an answer of the network.
+    static let waiting = 100...3_600_000
 
     @SettingRows private static var general: [SettingRule] {
         setting(
             "state", .path,
             .computed("`/var/lib/pushsweep`; without root the user's state folder") {
-                .text($0.usualState)
+                $0.usualState
             }, \.state, sample: .written("/var/lib/pushsweep"),
             "Folder of the journal, the held removals and the lock; created with mode 0700.")
     }
@@ -62,30 +62,30 @@ package enum SettingsTable {
         )
         setting(
             "policy.delete-without-registration-time", .boolean, .text("false"),
-            \.policy.deleteWithoutRegistrationTime,
+            \.policy.deletesWithoutRegistrationTime,
             "With true, delete also removes rows without a registration time.")
         setting(
-            "policy.clock-skew", .duration(0...3_600_000), .text("2s"), \.policy.clockSkew,
+            "policy.clock-skew", .milliseconds(0...3_600_000), .text("2s"), \.policy.skew,
             "Largest difference between the clocks that wrote registrations and evidence.")
         setting(
-            "policy.delete-after", .duration(86_400_000...31_536_000_000),
-            .absent("rows are removed at once"), \.policy.deleteAfter, sample: .comment("7d"),
+            "policy.delete-after", .milliseconds(86_400_000...31_536_000_000),
+            .absent("rows are removed at once"), \.policy.deletesAfter, sample: .comment("7d"),
             "With action delete: evidence marks rows, and a row is removed when it has stayed marked for this time."
         )
         setting(
-            "policy.keep-ledger", .duration(86_400_000...315_360_000_000), .text("30d"),
-            \.policy.keepLedger,
+            "policy.keep-ledger", .milliseconds(86_400_000...315_360_000_000), .text("30d"),
+            \.keepLedger,
             "Time for which changes can be undone: pushsweep purge drops older ledger entries.")
     }
 
     @SettingRows private static var throttle: [SettingRule] {
         setting(
-            "throttle.max-lag", .duration(0...86_400_000), .absent("replicas are not watched"),
+            "throttle.max-lag", .seconds(0...86_400_000), .absent("replicas are not watched"),
             \.throttle.maxLag, sample: .comment("10s"),
             "Lag of a replica above which runs pause between chunks.")
         setting(
             "throttle.replicas", .servers, .absent("the database's own replication"),
-            \.throttle.replicas,
+            \.replicas,
             sample: .comment("[mysql://monitor@replica.example.net:3306/push]"),
             "Replicas whose lag counts, reached with the password and authorities of the store.")
         setting(
@@ -97,19 +97,20 @@ package enum SettingsTable {
             \.throttle.criticalLoad, sample: .comment("Threads_running=100"),
             "Load of the database above which runs end with 75; the next run continues.")
         setting(
-            "throttle.time-budget", .duration(1_000...604_800_000), .absent("no limit"),
+            "throttle.time-budget", .milliseconds(1_000...604_800_000), .absent("no limit"),
             \.throttle.timeBudget, sample: .comment("45m"),
             "Time after which runs end with 75, before the next chunk or the next feed.")
         setting(
             "throttle.stop-file", .path,
-            .computed("`stop` in the state folder") { $0.inState("stop").map { .text($0) } },
+            .computed("`stop` in the state folder") { $0.inState("stop") },
             \.throttle.stopFile, sample: .comment("/var/lib/pushsweep/stop"),
             "File whose presence ends runs with 75; pushsweep does not remove it.")
     }
 
     @SettingRows private static var evidence: [SettingRule] {
         setting(
-            "evidence.missing-time", .choice, .text("refuse"), \.evidence.missingTime,
+            "evidence.missing-time", .either("refuse", "received"), .text("refuse"),
+            \.mayUseArrival,
             "A 410 that another sender reports without a time goes to quarantine (refuse), or counts from its arrival (received)."
         )
     }
@@ -143,7 +144,7 @@ package enum SettingsTable {
 
     @SettingRows private static var report: [SettingRule] {
         setting(
-            "report.metrics-file", .path, .absent("no metrics"), \.report.metricsFile,
+            "report.metrics-file", .path, .absent("no metrics"), \.metricsFile,
             sample: .comment("pushsweep.prom"),
             "Metrics of the last runs for the node exporter's text file collector; replaced whole by each run."
         )

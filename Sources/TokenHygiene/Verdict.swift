@@ -81,14 +81,14 @@ package struct RemovalPolicy: Hashable, Sendable {
     package static let usualSkew: Int64 = 2_000
 
     /// The action on stale rows.
-    package let action: Action
+    package var action: Action
     /// Whether rows without a registration time may be deleted.
-    package let deletesWithoutRegistrationTime: Bool
+    package var deletesWithoutRegistrationTime: Bool
     /// Milliseconds before the evidence within which the order counts as unknown.
-    package let skew: Int64
+    package var skew: Int64
     /// The milliseconds for which a row stays marked before it is deleted; nil: it is deleted at
     /// once.
-    package let deletesAfter: Int64?
+    package var deletesAfter: Int64?
 
     /// Makes a policy; the default policy marks.
     package init(

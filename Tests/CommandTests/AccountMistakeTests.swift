@@ -57,7 +57,7 @@ struct AccountMistakeTests {
         let foreign = try stage.run("check")
         #expect(foreign.exit == 77)
         #expect(foreign.error.contains("(1044); " + advice), "\(foreign.error)")
-        try stage.folder.write("db-password", stage.database.settings.password ?? "")
+        try stage.folder.write("db-password", stage.database.settings.password?.reveal() ?? "")
         stage.lines.store = good.replacing(stage.database.name, with: "ps_nowhere")
         let absent = try stage.run("check")
         #expect(absent.exit == 78)

@@ -23,7 +23,8 @@ private let registered: Int64 = 1_690_000_000_000
 struct SendLostDatabaseTests {
     private static let rows = 3_000
     /// Losses of each kind; the printed seed and this number repeat a run.
-    private static let rounds = Int(Environment.number("PUSHSWEEP_TEST_LOST_DATABASES") ?? 3)
+    private static let rounds =
+        Series.length("PUSHSWEEP_TEST_LOST_DATABASES", short: 1, long: 3)
 
     /// A queue behind a relay that can be cut. Some tokens are called gone or bad.
     private struct Behind {

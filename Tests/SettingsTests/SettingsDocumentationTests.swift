@@ -97,7 +97,7 @@ struct SettingsDocumentationTests {
         }
         #expect(written.map(\.key) == keys)
         #expect(settings.apps[0].tokenKey?.keyIdentifier == "ABC123DEFG")
-        #expect(settings.store.activeUsers.invalidatedAt.type == .datetime)
+        #expect(settings.store.mapping.invalidatedAt.type == .datetime)
     }
 
     @Test("a value that the example calls a default is the default")

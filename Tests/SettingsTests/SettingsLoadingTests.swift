@@ -30,11 +30,11 @@ struct SettingsLoadingTests {
         #expect(settings.state == "\(fixture.folder)/.local/state/pushsweep")
         #expect(settings.store.location == .sqlite(path: "\(settings.state)/tokens.sqlite"))
         #expect(settings.policy.action == .mark)
-        #expect(settings.policy.clockSkew == .seconds(2))
-        #expect(!settings.policy.deleteWithoutRegistrationTime)
-        #expect(settings.store.activeUsers.app == .detect("app_id"))
-        #expect(settings.store.activeUsers.registeredAt.column == .detect("registered_at"))
-        #expect(settings.store.activeUsers.longestToken == 100)
+        #expect(settings.policy.skew == 2_000)
+        #expect(!settings.policy.deletesWithoutRegistrationTime)
+        #expect(settings.store.mapping.app == .detect("app_id"))
+        #expect(settings.store.mapping.registeredAt.column == .detect("registered_at"))
+        #expect(settings.store.mapping.longestToken == 100)
         #expect(settings.store.password == nil)
         #expect(settings.origins.allSatisfy { $0.origin == .builtIn })
     }
@@ -100,7 +100,7 @@ struct SettingsLoadingTests {
         #expect(settings.store.location == .sqlite(path: "\(fixture.folder)/tokens.sqlite"))
         #expect(settings.apps[0].certificate?.file == "\(fixture.folder)/a.pem")
         #expect(settings.apps[0].certificate?.key == "/k.pem")
-        #expect(settings.report.metricsFile == "\(fixture.folder)/out/m.prom")
+        #expect(settings.metricsFile == "\(fixture.folder)/out/m.prom")
     }
 
     @Test("a variable overrides the file, and each value knows its origin")
@@ -172,16 +172,16 @@ struct SettingsLoadingTests {
     func columns(line: String, expected: OptionalColumn) throws {
         let text = line.isEmpty ? "" : "store:\n  active-users:\n    \(line)\n"
         let settings = try fixture.load(text)
-        #expect(settings.store.activeUsers.registeredAt.column == expected)
+        #expect(settings.store.mapping.registeredAt.column == expected)
     }
 
     @Test("a value that the table itself gives is absent until the settings name one")
     func detection() throws {
         let silent = try fixture.load("")
-        #expect(silent.store.activeUsers.key == nil)
-        #expect(silent.store.activeUsers.encoding == nil)
-        #expect(silent.store.activeUsers.registeredAt.type == nil)
-        #expect(silent.store.activeUsers.invalidatedAt.type == nil)
+        #expect(silent.store.mapping.key == nil)
+        #expect(silent.store.mapping.encoding == nil)
+        #expect(silent.store.mapping.registeredAt.type == nil)
+        #expect(silent.store.mapping.invalidatedAt.type == nil)
         let detected = silent.origins.filter { $0.shownValue == "found in the table" }
         #expect(
             detected.map(\.key) == [
@@ -191,7 +191,7 @@ struct SettingsLoadingTests {
                 "store.push-queue.token.encoding", "store.push-queue.queued-at",
                 "store.push-queue.time-type",
             ])
-        #expect(silent.store.pushQueue == QueueMapping())
+        #expect(silent.store.queue == QueueMapping())
         let users = try fixture.load(
             """
             store:
@@ -200,7 +200,7 @@ struct SettingsLoadingTests {
                 token: {encoding: binary}
                 registered-at: {type: datetime, zone: "+02:00"}
             """, environment: ["PUSHSWEEP_STORE_ACTIVE_USERS_INVALIDATED_AT_TYPE": "epoch-seconds"]
-        ).store.activeUsers
+        ).store.mapping
         #expect(users.key == ["id"])
         #expect(users.encoding == .binary)
         #expect(users.registeredAt.type == .datetime)
@@ -212,7 +212,7 @@ struct SettingsLoadingTests {
     func usualMapping() throws {
         var usual = TableMapping()
         usual.environmentValues = ["production": "production", "sandbox": "sandbox"]
-        #expect(try fixture.load("").store.activeUsers == usual)
+        #expect(try fixture.load("").store.mapping == usual)
     }
 
     @Test("a variable can name a column, declare it absent, and list the key")
@@ -224,7 +224,7 @@ struct SettingsLoadingTests {
                 "PUSHSWEEP_STORE_ACTIVE_USERS_REASON_COLUMN": "why",
                 "PUSHSWEEP_STORE_ACTIVE_USERS_KEY": "user, device",
             ]
-        ).store.activeUsers
+        ).store.mapping
         #expect(users.app == .absent)
         #expect(users.reason == .named("why"))
         #expect(users.key == ["user", "device"])
@@ -248,11 +248,11 @@ struct SettingsLoadingTests {
         "TLS is checked over TCP unless switched off, and not elsewhere",
         arguments: [
             ("mysql://h/p", .verify), ("mysql+unix:///s?db=p", .off), ("sqlite:///t", .off),
-        ] as [(String, Settings.Store.TLSMode)])
-    func tlsMode(url: String, expected: Settings.Store.TLSMode) throws {
-        #expect(try fixture.load("store: {url: '\(url)'}").store.tlsMode == expected)
+        ] as [(String, StoreTLS.Mode)])
+    func tlsMode(url: String, expected: StoreTLS.Mode) throws {
+        #expect(try fixture.load("store: {url: '\(url)'}").store.tls.mode == expected)
         let ca = try fixture.load("store: {url: '\(url)', tls: {ca: /ca.pem}}").store
-        #expect(ca.ca == "/ca.pem")
+        #expect(ca.tls.ca == "/ca.pem")
     }
 
     @Test("the time to load many apps grows with their number")
@@ -278,7 +278,7 @@ struct SettingsLoadingTests {
     func queueColumns() throws {
         let settings = try fixture.load("store: {push-queue: {zone: \"+02:00\"}}")
         for (key, column) in [
-            ("reason", settings.store.pushQueue.reason), ("state", settings.store.pushQueue.state),
+            ("reason", settings.store.queue.reason), ("state", settings.store.queue.state),
         ] {
             #expect(column == .detect(key), "\(key)")
         }

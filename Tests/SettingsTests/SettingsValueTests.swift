@@ -5,8 +5,6 @@ import Testing
 
 @Suite("Values of settings")
 struct SettingsValueTests {
-    let parser = SettingParser(folder: "/f")
-
     @Test(
         "times and sizes are read with their units and shown in the largest that fits",
         arguments: [
@@ -49,7 +47,8 @@ struct SettingsValueTests {
         ])
     func zones(text: String, seconds: Int) throws {
         #expect(
-            try parser.value(text, .zone) == .zone(ZoneOffset(seconds: seconds)))
+            try SettingKind<ZoneOffset>.zone.read(.text(text, plain: true), "/f").value
+                == ZoneOffset(seconds: seconds))
     }
 
     @Test(
@@ -59,7 +58,9 @@ struct SettingsValueTests {
             "02:00", "+1é:0", "GMT+2", "++1:00",
         ])
     func noZone(text: String) {
-        #expect(throws: SettingRefusal.self) { try parser.value(text, .zone) }
+        #expect(throws: SettingRefusal.self) {
+            try SettingKind<ZoneOffset>.zone.read(.text(text, plain: true), "/f")
+        }
     }
 
     @Test("an offset is shown as SQL writes it")
@@ -72,8 +73,9 @@ struct SettingsValueTests {
     @Test("an address of the token database is relative to the folder of the settings")
     func address() throws {
         #expect(
-            try parser.value("sqlite://t.sqlite", .storeAddress)
-                == .store(.sqlite(path: "/f/t.sqlite")))
+            try SettingKind<StoreLocation>.storeAddress.read(
+                .text("sqlite://t.sqlite", plain: true), "/f"
+            ).value == .sqlite(path: "/f/t.sqlite"))
     }
 
     @Test(

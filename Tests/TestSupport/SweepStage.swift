@@ -188,7 +188,7 @@ extension TokenDatabase {
             guard case .tcp(let host, let port) = server.address,
                 let ca = MariaDBServer.fromEnvironment?.ca
             else { throw TestFailure("the test server is reached over TCP") }
-            try folder.write("db-password", settings.password ?? "")
+            try folder.write("db-password", settings.password?.reveal() ?? "")
             return """
                 url: mysql://\(server.user)@\(host):\(port)/\(server.database)
                   password-file: \(folder.file("db-password"))

@@ -101,7 +101,7 @@ struct ReachTests {
         try administrator.run("GRANT ALL ON push.* TO 'job'@'%'")
         settings.location = try StoreLocation(
             "mysql://job@\(server.server.host):\(server.server.port)/push", relativeTo: "/")
-        settings.password = "p"
+        settings.password = Secret("p")
         let store = try TokenTable(settings, pacing: hurried())
         try administrator.run("SET GLOBAL read_only = 1")
         let findings = try store.examine(.apply(RemovalPolicy())).findings
@@ -158,7 +158,7 @@ struct ReachTests {
         var settings = database.settings
         settings.location = .server(
             .init(address: server.address, user: user, database: server.database))
-        settings.password = "password"
+        settings.password = Secret("password")
         let narrow = settings
         func refusal() throws -> StoreFailure? {
             do throws(StoreFailure) {

@@ -53,11 +53,12 @@ struct MariaDBOpening {
         switch address {
         case .tcp(let host, let port):
             opened = mysql_real_connect(
-                handle, host, endpoint.user, settings.password ?? "", endpoint.database,
+                handle, host, endpoint.user, settings.password?.reveal() ?? "", endpoint.database,
                 UInt32(port), nil, UInt(CLIENT_FOUND_ROWS))
         case .unixSocket(let path):
             opened = mysql_real_connect(
-                handle, nil, endpoint.user, settings.password ?? "", endpoint.database, 0, path,
+                handle, nil, endpoint.user, settings.password?.reveal() ?? "", endpoint.database, 0,
+                path,
                 UInt(CLIENT_FOUND_ROWS))
         }
         guard opened != nil else {
@@ -91,8 +92,9 @@ struct MariaDBOpening {
         case .tcp: try set(MYSQL_OPT_PROTOCOL, MYSQL_PROTOCOL_TCP.rawValue)
         case .unixSocket: try set(MYSQL_OPT_PROTOCOL, MYSQL_PROTOCOL_SOCKET.rawValue)
         }
-        switch settings.tls {
-        case .verify(let ca):
+        switch settings.tls.mode {
+        case .verify:
+            let ca = settings.tls.ca
             try checkRegular(ca)
             try set(MYSQL_OPT_SSL_ENFORCE, true)
             try set(MYSQL_OPT_SSL_CA, ca ?? StoreTLS.systemCA)
@@ -120,7 +122,7 @@ struct MariaDBOpening {
     }
 
     private func checkEncryption() throws(SQLFailure) {
-        guard case .verify = settings.tls, mysql_get_ssl_cipher(handle) == nil else { return }
+        guard settings.tls.mode == .verify, mysql_get_ssl_cipher(handle) == nil else { return }
         throw SQLFailure(
             kind: .untrusted, code: 2026, message: "the connection came up without encryption")
     }

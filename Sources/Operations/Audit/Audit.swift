@@ -4,6 +4,7 @@
 
 import APNsProtocol
 import Database
+import Encodings
 import EvidenceJournal
 import Foundation
 import PushQueue
@@ -42,7 +43,9 @@ package struct Audit {
     package static func run(
         _ settings: Settings, _ wish: AuditWish, version: String, _ context: RunContext
     ) throws(RunFailure) -> AuditReport {
-        var audit = Audit(settings: settings, wish: wish, context: context)
+        var audit = Audit(
+            settings: settings, wish: wish, context: context,
+            host: HostFacts(in: settings.state))
         audit.report.version = version
         defer { context.progress.clear() }
         do {
@@ -75,11 +78,14 @@ package struct Audit {
         examineJournals(now)
         listRuns(store)
         if let baseline = wish.baseline { report.changes = report.changes(since: baseline) }
-        report.judge(seesHost: seesHost)
+        report.judge(seesHost: seesHost, otherRows: otherRows)
     }
 
+    let host: HostFacts
     /// Whether nothing of this host that is there stayed unread.
     var seesHost = true
+    /// Rows of the table that no app of the settings has.
+    private var otherRows = 0
     /// The period of the history.
     var period: (since: EpochMilliseconds, until: EpochMilliseconds) = (
         EpochMilliseconds(0), EpochMilliseconds(0)
@@ -94,7 +100,7 @@ package struct Audit {
         report.since = period.since.rfc3339
         report.until = period.until.rfc3339
         report.settings = settings.auditDigest
-        report.table = "\(store.settings.location.place), \(settings.store.activeUsers.table)"
+        report.table = "\(store.settings.location.place), \(settings.store.mapping.table)"
         report.apps = settings.apps.map {
             AuditedApp(app: $0.name, environment: $0.environment.rawValue)
         }
@@ -124,20 +130,7 @@ package struct Audit {
         for (place, partition) in stored.enumerated() {
             report.apps[place].enter(tallies[partition] ?? RowTally())
         }
-        noteOthers(others)
-    }
-
-    /// Notes rows that no app of the settings has.
-    mutating func noteOthers(_ others: Int) {
-        guard others > 0 else { return }
-        report.findings.append(
-            AuditFinding(
-                "rows-of-no-app", .low, report.table,
-                "\(others.counting("row")) of the token table belong to no app and environment "
-                    + "of the settings",
-                cause: "nothing sweeps them, so their dead tokens stay",
-                cure: "name their app under apps, or correct store.active-users.app and "
-                    + "environment"))
+        otherRows = others
     }
 
     private mutating func examineDeeply(_ store: TokenTable, _ stored: [Partition]) throws {
@@ -192,8 +185,7 @@ package struct Audit {
         do {
             guard try history.isReadable() else {
                 report.gaps.append(
-                    "history: the account may not read pushsweep_feed and pushsweep_run; grant SELECT "
-                        + "on them")
+                    "history: the account may not read pushsweep_feed; grant SELECT on it")
                 return
             }
             let days = try history.days(
@@ -291,5 +283,18 @@ extension EvidenceDay {
         self.init(day: day.day, source: day.source)
         (applied, already, newer) = (day.counts.applied, day.counts.already, day.counts.newer)
         (unknown, refused) = (day.counts.unknown, day.counts.refused)
+    }
+}
+
+extension Settings {
+    /// SHA-256 over all settings as `check` shows them, the first 16 hex digits; empty where it
+    /// cannot be computed. Two reports with the same digest were made under the same settings, but
+    /// for secrets, which are not part of it.
+    var auditDigest: String {
+        let lines = origins.map { "\($0.key)=\($0.shownValue)" }.sorted().joined(separator: "\n")
+        guard let digest = try? SHA256Digest(), (try? digest.update(Array(lines.utf8))) != nil,
+            let hex = try? digest.hex()
+        else { return "" }
+        return String(hex.prefix(16))
     }
 }

@@ -21,10 +21,8 @@ extension Check {
             return false
         }
         do {
-            let identity = try TLSIdentity.load(
-                file: certificate.file, key: certificate.key,
-                passphraseFile: certificate.passphraseFile)
-            let ends = EpochMilliseconds(identity.notAfter * 1000)
+            let identity = try certificate.identity()
+            let ends = identity.ends
             report.certificates.append(
                 CheckReport.Certificate(
                     app: app.name, environment: app.environment.rawValue, file: certificate.file,
@@ -32,7 +30,7 @@ extension Check {
                     fingerprint: identity.fingerprint))
             try identity.checkValidity(at: context.now().rawValue / 1000)
             examineTopic(app, identity)
-            if ends < context.now().advanced(by: GatewayPlan.expiryWarning) {
+            if identity.endsSoon(at: context.now()) {
                 report.note(
                     "certificate", .warning,
                     "the certificate for \(app.partition) ends at \(ends.rfc3339); renew it")

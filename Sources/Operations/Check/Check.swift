@@ -55,7 +55,7 @@ package struct Check {
             report.note(
                 "settings", .warning, "no app is named, so there is nothing to sweep or to send")
         }
-        if settings.policy.deleteAfter != nil && settings.policy.action == .mark {
+        if settings.policy.deletesAfter != nil && settings.policy.action == .mark {
             report.note(
                 "settings", .warning,
                 "policy.delete-after has no effect while policy.action is mark")
@@ -116,9 +116,7 @@ package struct Check {
         do {
             let folder = try StateFolder(settings.state)
             try folder.ensureRoom()
-            try examineJournal(
-                in: folder, waiting: "the next sweep applies it",
-                held: "look at it with: pushsweep holds list")
+            try examineJournal(in: folder, waiting: "the next sweep applies it")
         } catch  where error.code == .locked {
             report.note("state", .warning, "\(error)")
         } catch {
@@ -145,7 +143,7 @@ package struct Check {
 
     /// Checks whether the metrics file could be replaced.
     private mutating func examineMetrics() {
-        guard let path = settings.report.metricsFile else { return }
+        guard let path = settings.metricsFile else { return }
         let folder = (path as NSString).deletingLastPathComponent
         guard access(folder, W_OK | X_OK) == 0 else {
             report.fail(
@@ -172,9 +170,7 @@ package struct Check {
         for problem in problems { report.fail("state", .wrapping(problem, at: .state)) }
         for folder in folders {
             do {
-                try examineJournal(
-                    in: folder, waiting: "the next send or sweep applies it",
-                    held: "look at it with: pushsweep holds list")
+                try examineJournal(in: folder, waiting: "the next send or sweep applies it")
             } catch {
                 report.fail("state", .wrapping(error, at: .state))
             }
@@ -182,26 +178,25 @@ package struct Check {
     }
 
     private mutating func examineJournal(
-        in folder: StateFolder, waiting: String, held: String
+        in folder: StateFolder, waiting: String
     ) throws(JournalFailure) {
-        let journal = try EvidenceJournal(in: folder)
+        let facts = try HostFacts.Journal(EvidenceJournal(in: folder))
         for file in try folder.damagedFiles {
             report.note("state", .warning, folder.damage(file))
         }
         report.note("state", .ok, "\(folder.path) is private and writable")
-        for feed in try journal.feeds(.reading, .pending, .held) {
+        for feed in facts.feeds(in: .reading, .pending, .held) {
+            let next = feed.state == .held ? "look at it with: pushsweep holds list" : waiting
             report.note(
                 "state", .warning,
                 "feed \(feed.id) of \(feed.partition), \(feed.bytes.counting("byte")), is "
-                    + "\(feed.state.rawValue)" + (feed.cause.map { ": \($0)" } ?? "")
-                    + "; " + (feed.state == .held ? held : waiting))
+                    + "\(feed.state.rawValue)" + (feed.cause.map { ": \($0)" } ?? "") + "; " + next)
             report.noteWaiting(isHeld: feed.state == .held)
         }
-        let doubtful = try journal.quarantinedFeeds()
-        if !doubtful.isEmpty {
+        if !facts.quarantined.isEmpty {
             report.note(
                 "state", .warning,
-                "\(doubtful.count.counting("feed")) with quarantined bytes; see: pushsweep "
+                "\(facts.quarantined.count.counting("feed")) with quarantined bytes; see: pushsweep "
                     + "quarantine list")
         }
         withExtendedLifetime(folder) {}
@@ -209,9 +204,11 @@ package struct Check {
 
     private mutating func examineStore() {
         // A database in a refused state folder is not opened. The refusal is in the report already.
-        guard areThere(settings.store.ca), (try? settings.ensureOwnStore()) != nil else { return }
+        guard areThere(settings.store.tls.ca), (try? settings.ensureOwnStore()) != nil else {
+            return
+        }
         do {
-            let policy = RemovalPolicy(settings.policy)
+            let policy = settings.policy
             // Each question would wait for a dead shard on its own, and a person waits for the answer.
             let store = try openStore(
                 Pacing(settings).with(patience: Pacing.shortPatience))
@@ -273,6 +270,44 @@ package struct Check {
         case .failure(let code):
             report.fail(
                 "database", StoreFailure(code, finding.sentence).exitOfReading, finding.sentence)
+        }
+    }
+}
+
+extension Settings {
+    /// The files that the settings name and runs read, with their keys.
+    private var files: [(key: String, path: String)] {
+        var files: [(String, String?)] = [("store.tls.ca", store.tls.ca)]
+        for app in apps {
+            let key = "apps[\(app.partition)]"
+            files += [
+                ("\(key).certificate.file", app.certificate?.file),
+                ("\(key).certificate.key", app.certificate?.key),
+                ("\(key).certificate.passphrase-file", app.certificate?.passphraseFile),
+                ("\(key).token-key.file", app.tokenKey?.file),
+                ("\(key).feedback.ca", app.feedback?.ca), ("\(key).provider.ca", app.provider?.ca),
+                ("\(key).binary.ca", app.binary?.ca),
+            ]
+        }
+        return files.compactMap { key, path in path.map { (key, $0) } }
+    }
+
+    /// The files that do not exist.
+    var missingFiles: [(key: String, path: String)] {
+        files.filter { _, path in
+            access(path, F_OK) != 0 && (errno == ENOENT || errno == ENOTDIR)
+        }
+    }
+
+    /// The files that exist and are not regular. A library that opens a pipe waits for its writer.
+    var irregularFiles: [(key: String, path: String)] {
+        files.filter { _, path in
+            do throws(GuardedFile.Refusal) {
+                try GuardedFile.ensureRegular(path)
+                return false
+            } catch {
+                return error == .notRegular
+            }
         }
     }
 }

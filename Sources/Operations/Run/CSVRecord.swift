@@ -8,16 +8,9 @@ package enum CSVRecord {
 
     private static func field(_ text: String) -> String {
         let text = text.printable
-        // By scalars: a quote and a combining mark after it are one Swift character.
         let special: [Unicode.Scalar] = [",", "\"", " "]
         guard text.unicodeScalars.contains(where: special.contains) else { return text }
-        var quoted = String.UnicodeScalarView(["\""])
-        for scalar in text.unicodeScalars {
-            if scalar == "\"" { quoted.append(scalar) }
-            quoted.append(scalar)
-        }
-        quoted.append("\"")
-        return String(quoted)
+        return "\"" + text.replacing { $0 == "\"" ? "\"\"" : nil } + "\""
     }
 }
 

@@ -11,14 +11,14 @@ import Database
 import Encodings
 
 extension String {
-    /// The text on one line. Each control character and each invisible character is replaced by its
-    /// escape, such as `\u{1B}`, `\u{202E}` or `\n`. All others are unchanged.
-    package var printable: String {
-        guard utf8.contains(where: { $0 < 0x20 || $0 >= 0x7F }) else { return self }
+    /// The text with some characters written in another way; nil leaves a character as it is. By scalars: a
+    /// quote and a combining mark after it are one Swift character.
+    package func replacing(_ form: (Unicode.Scalar) -> String?) -> String {
         var shown = ""
+        shown.unicodeScalars.reserveCapacity(utf8.count)
         for scalar in unicodeScalars {
-            if PlainText.hasControlCharacter(String(scalar)) {
-                shown += scalar.escaped(asASCII: true)
+            if let text = form(scalar) {
+                shown += text
             } else {
                 shown.unicodeScalars.append(scalar)
             }
@@ -26,21 +26,19 @@ extension String {
         return shown
     }
 
+    private func replacingControls(_ form: (Unicode.Scalar) -> String) -> String {
+        guard utf8.contains(where: { $0 < 0x20 || $0 >= 0x7F }) else { return self }
+        return replacing { PlainText.hasControlCharacter(String($0)) ? form($0) : nil }
+    }
+
+    /// The text on one line. Each control character and each invisible character is replaced by its
+    /// escape, such as `\u{1B}`, `\u{202E}` or `\n`. All others are unchanged.
+    package var printable: String { replacingControls { $0.escaped(asASCII: true) } }
+
     /// A JSON text with every such character escaped: RFC 8259 has `\u` and four digits for each, two
     /// of them beyond 16 bits. These characters occur inside strings only, so the value stays the
     /// same.
-    package var printableJSON: String {
-        guard utf8.contains(where: { $0 < 0x20 || $0 >= 0x7F }) else { return self }
-        var shown = ""
-        for scalar in unicodeScalars {
-            if PlainText.hasControlCharacter(String(scalar)) {
-                shown += JSONText.number(of: scalar)
-            } else {
-                shown.unicodeScalars.append(scalar)
-            }
-        }
-        return shown
-    }
+    package var printableJSON: String { replacingControls(JSONText.number) }
 }
 
 /// The lines that a command prints for people. A value in a line may contain any character, even a

@@ -105,14 +105,14 @@ struct AnswerCapture {
 /// released, and a failed one in the next round. Its earlier counts must not be added twice.
 struct EvidenceTally {
     /// The counts of feeds that are not applied.
-    private var waiting: [String: EvidenceCounts] = [:]
+    private var waiting: [String: Counts] = [:]
 
     /// The entry of a feed, less the counts that were added before.
     mutating func news(in entry: FeedReport) -> FeedReport {
         guard let name = entry.feed else { return entry }
         var news = entry
-        if let known = waiting[name] { news.accounting.counts -= known }
-        waiting[name] = entry.isApplied ? nil : entry.accounting.counts
+        if let known = waiting[name] { news.counts -= known }
+        waiting[name] = entry.isApplied ? nil : entry.counts
         return news
     }
 }

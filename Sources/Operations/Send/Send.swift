@@ -158,7 +158,7 @@ package struct Send: RecordedRun {
 
     private func openStore(_ need: TableUse, _ queue: QueueUse) throws -> TokenTable {
         let use: StoreUse = plan.dryRun ? .decisions : .changes
-        let store = try TokenTable(plan.store.used(for: use).told(by: context))
+        let store = try TokenTable(plan.store.used(for: use).reportingHosts(to: context))
         let partitions = plan.apps.map(\.stored)
         let report = try store.preflight(need, partitions: partitions)
         let findings = try store.preflightQueue(queue, partitions: partitions)
@@ -296,7 +296,7 @@ package struct Send: RecordedRun {
         if let failure = result.failure {
             outcome.fail(failure)
         } else {
-            outcome.note(result.entry.status)
+            outcome.note(result.status)
         }
     }
 

@@ -40,7 +40,7 @@ package struct SendReport: RunReport, Codable, Hashable {
         /// dropped, at the least; part of `sent`.
         package var late = 0
         /// The evidence of 410 answers, by outcome.
-        package var evidence = EvidenceCounts()
+        package var evidence = Counts()
         /// Seconds of the thread that serves the queue, by stage: claiming rows, handing them over,
         /// waiting for answers, storing evidence, writing results.
         package var seconds: [String: Double] = [:]
@@ -74,7 +74,7 @@ package struct SendReport: RunReport, Codable, Hashable {
         }
 
         /// Adds the counts of a feed of answers.
-        mutating func count(_ feed: FeedReport) { evidence += feed.accounting.counts }
+        mutating func count(_ feed: FeedReport) { evidence += feed.counts }
     }
 
     /// The run's name, a random UUID.

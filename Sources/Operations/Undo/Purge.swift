@@ -61,7 +61,7 @@ package struct Purge {
     package static func run(
         _ settings: Settings, dryRun: Bool, _ context: RunContext
     ) throws(RunFailure) -> PurgeReport {
-        let kept = settings.policy.keepLedger.wholeMilliseconds
+        let kept = settings.keepLedger
         let month = TokenTable.guardDays * 86_400_000
         var report = PurgeReport(
             dryRun: dryRun, before: context.now().advanced(by: -kept).rfc3339)
@@ -69,7 +69,8 @@ package struct Purge {
         do {
             let folder = try StateFolder(settings.state)
             let store = try TokenTable(
-                StoreSettings(settings, for: dryRun ? .decisions : .changes).told(by: context),
+                StoreSettings(settings, for: dryRun ? .decisions : .changes).reportingHosts(
+                    to: context),
                 pacing: Pacing(settings).began("purge", context))
             try store.preflight(.purge(isDry: dryRun))
             // A host whose clock is ahead must not delete records that the others need.

@@ -2,7 +2,7 @@
 // row without sending it: each statement groups the rows of one range of the key (KeyRanges), so
 // memory stays flat and no statement is long. The rules are those of the view of sendable rows
 // (SendableRows); a test compares the counts with rows that the sender's own code judges. What the
-// database reads in a row is in AuditStatement, and what follows from that in RowFacts.
+// database reads in a row is in AuditStatement, and what follows from that in RowGroup.
 //
 // Nothing is locked. Rows that change during the audit are counted in their old or their new state.
 
@@ -59,7 +59,7 @@ package struct TableAudit {
             guard try table.session.waitForThrottle(shouldStop: shouldStop) else { return nil }
             let start = position
             let (found, end) = try table.retries.retrying("counting the rows of \(layout.table)") {
-                () throws(SQLFailure) -> ([CountedRows], [SQLValue]?) in
+                () throws(SQLFailure) -> ([RowGroup], [SQLValue]?) in
                 let end = try ranges.end(after: start)
                 return (
                     try statement.groups(ranges, after: start, upTo: end, on: table.connection), end
@@ -73,8 +73,7 @@ package struct TableAudit {
                     others += rows.count
                     continue
                 }
-                let group = TokenGroup(rows.facts, isUpper: rows.isUpper, reason: rows.reason)
-                tallies[partition, default: RowTally()].add(group, rows.count)
+                tallies[partition, default: RowTally()].add(rows)
             }
             report(counted)
             guard let end else { return (tallies, others) }

@@ -28,41 +28,33 @@ struct AuditCommand: ParsableCommand {
 
     @OptionGroup var options: FileOptions
 
-    @Option(
-        name: .long,
-        help: ArgumentHelp("The format on stdout.", valueName: "text|json|csv|markdown|html"))
+    @Option(help: ArgumentHelp("The format on stdout.", valueName: "text|json|csv|markdown|html"))
     var format = AuditFormat.text
 
     @Option(
-        name: .long,
         help: ArgumentHelp(
             "Write the report into this file, whole or not at all; may be repeated.",
             valueName: "file"))
     var output: [String] = []
 
     @Option(
-        name: .long,
         help: ArgumentHelp(
             "The beginning of the period of history, such as 2026-10-01 or 2026-10-01T08:00:00Z; "
                 + "30 days before its end by default.", valueName: "time"))
     var since: String?
 
-    @Option(
-        name: .long,
-        help: ArgumentHelp("The end of the period; the present by default.", valueName: "time"))
+    @Option(help: ArgumentHelp("The end of the period; the present by default.", valueName: "time"))
     var until: String?
 
     @Option(
-        name: .long,
         help: ArgumentHelp(
             "A JSON report of an earlier audit: say what changed since.", valueName: "file"))
     var baseline: String?
 
-    @Flag(name: .long, help: "Examine what needs sorting too.")
+    @Flag(help: "Examine what needs sorting too.")
     var deep = false
 
     @Option(
-        name: .long,
         help: ArgumentHelp(
             "Write the users without a living token into this CSV file; needs --deep.",
             valueName: "file"))

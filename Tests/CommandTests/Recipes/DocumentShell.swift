@@ -60,7 +60,7 @@ final class DocumentShell {
             let place = "\(host):\(port)/\(server.database)"
             administrator = [
                 "PUSHSWEEP_STORE_URL": "mysql://\(server.user)@\(place)",
-                "PUSHSWEEP_STORE_PASSWORD": database.settings.password ?? "",
+                "PUSHSWEEP_STORE_PASSWORD": database.settings.password?.reveal() ?? "",
             ]
             granted = ["PUSHSWEEP_STORE_URL": "mysql://\(account.name)@\(place)"]
             environment["PUSHSWEEP_STORE_TLS_CA"] = ca
