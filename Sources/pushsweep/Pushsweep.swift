@@ -67,8 +67,8 @@ struct Pushsweep: ParsableCommand {
     static func main() {
         forbidCoreDumps()
         guard let words = CommandWords.typed else {
-            StandardStreams.story("pushsweep: error: \(CommandWords.absence)")
-            StandardStreams.story("\(ClosingCounts().closingLine(.configuration, stage: "usage"))")
+            StandardStreams.message("pushsweep: error: \(CommandWords.absence)")
+            StandardStreams.message("\(ClosingCounts().closingLine(.configuration, stage: "usage"))")
             exit(withError: ArgumentParser.ExitCode(ExitStatus.configuration.rawValue))
         }
         do {
@@ -80,8 +80,8 @@ struct Pushsweep: ParsableCommand {
         } catch {
             let code = exitCode(for: error)
             guard code.rawValue == ExitStatus.usage.rawValue else { exit(withError: error) }
-            for line in refusal(error, of: words) { StandardStreams.story(line) }
-            StandardStreams.story(
+            for line in refusal(error, of: words) { StandardStreams.message(line) }
+            StandardStreams.message(
                 "code=64 stage=usage pending=0 applied=0 held=0 next=usage")
             exit(withError: code)
         }

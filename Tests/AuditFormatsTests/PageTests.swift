@@ -140,26 +140,33 @@ struct PageTests {
             [("a", 50), ("b", 100), ("c", 0), ("d", 1)].map { NamedCount($0.0, $0.1 * 1_000) }
             + [NamedCount("e", 1)]
         let chart = BarChart(
-            "Title", id: "x", counts, noun: "rows", unit: "Name", colour: "c",
-            PageLimits.ladder[0])
-        #expect(chart.bars.map(\.width) == ["50", "100", "0", "1", "0.60"])
-        #expect(chart.bars.map(\.figure) == ["50,000", "100,000", "0", "1,000", "1"])
+            title: "Title", id: "x", counts: counts, noun: "rows", unit: "Name", colour: "c")
+        let values = chart.values(in: content(AuditReport()))
+        let bars = try #require(values["bars"] as? [PageValues])
+        #expect(bars.map { $0["width"] as? String } == ["50", "100", "0", "1", "0.60"])
+        #expect(
+            bars.map { $0["figure"] as? String } == ["50,000", "100,000", "0", "1,000", "1"])
+    }
+
+    private func content(_ report: AuditReport) -> PageContent {
+        PageContent(
+            report: report, verdict: Verdict(report), totals: Totals(report.apps),
+            limits: PageLimits.ladder[0])
     }
 
     @Test("every name in the templates is a field that they get")
     func fields() throws {
         var labels: Set<String> = []
         func collect(_ value: Any) {
-            for child in Mirror(reflecting: value).children {
-                child.label.map { _ = labels.insert($0) }
-                collect(child.value)
+            if let values = value as? PageValues {
+                labels.formUnion(values.keys)
+                for value in values.values { collect(value) }
+            } else if let list = value as? [Any] {
+                for value in list { collect(value) }
             }
         }
         for sample in [SampleReport.troubled, .healthy] {
-            let report = sample.report
-            collect(
-                PageContent(
-                    report, Verdict(report), Totals(report.apps), PageLimits.ladder[0], policy: ""))
+            collect(content(sample.report).values(policy: ""))
         }
         for (name, text) in PageTemplates.all {
             #expect(!text.contains("{{{") && !text.contains("{{&"), "\(name)")

@@ -1,6 +1,6 @@
 import APNsProtocol
 import Foundation
-import Operations
+@testable import Operations
 import TestSupport
 import Testing
 

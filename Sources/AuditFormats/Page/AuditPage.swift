@@ -26,8 +26,9 @@ package struct AuditPage {
         let (verdict, totals) = (Verdict(report), Totals(report.apps))
         var page = ""
         for limits in PageLimits.ladder {
-            let content = PageContent(report, verdict, totals, limits, policy: policy)
-            page = library.render(content, withTemplate: "page") ?? ""
+            let content = PageContent(
+                report: report, verdict: verdict, totals: totals, limits: limits)
+            page = library.render(content.values(policy: policy), withTemplate: "page") ?? ""
             if page.utf8.count <= PageLimits.bytes { break }
         }
         text = page

@@ -1,77 +1,18 @@
 import Operations
 
+/// Values by the names that the templates have for them. A name that a value does not have is looked up in
+/// the values around it, so nothing is nil: what may be missing is a list of none or one.
+typealias PageValues = [String: Any]
+
 /// What the page's template shows, cut to limits.
 struct PageContent {
-    /// One app with its figures.
-    struct Section {
-        let name: String
-        let line: String
-        let badges: [String]
-        let barCharts: [BarChart]
-        let columnCharts: [ColumnChart]
-        let tables: [TableView]
-    }
-    /// A name and a value about the report itself.
-    struct Particular {
-        let label: String
-        let value: String
-    }
+    let report: AuditReport
+    let verdict: Verdict
+    let totals: Totals
+    let limits: PageLimits
 
-    let policy: String
-    let state: String
-    let isWell: Bool
-    let word: String
-    let sentence: String
-    let counts: [String]
-    let since: String
-    let until: String
-    let version: String
-    let digest: String
-    let problems: [ListView<FindingView>]
-    let calm: [String]
-    let gaps: [ListView<String>]
-    let tiles: [TileView]
-    let columnCharts: [ColumnChart]
-    let barCharts: [BarChart]
-    let changes: [TableView]
-    let unchanged: [String]
-    let overview: [TableView]
-    let sections: [Section]
-    let moreSections: [String]
-    let notes: [ListView<FindingView>]
-    let well: [ListView<FindingView>]
-    let operations: [TableView]
-    let particulars: [Particular]
-
-    /// Prepares a report.
-    init(
-        _ report: AuditReport, _ verdict: Verdict, _ totals: Totals, _ limits: PageLimits,
-        policy: String
-    ) {
-        self.policy = policy
-        state = verdict.healthy ? "well" : "ill"
-        isWell = verdict.healthy
-        word = verdict.word
-        sentence = verdict.sentence.cut(to: limits.sentence)
-        counts = verdict.counts.isEmpty ? [] : [verdict.counts.joined(separator: ", ")]
-        since = report.since.moment.cut(to: 40)
-        until = report.until.moment.cut(to: 40)
-        version = report.version.cut(to: 40)
-        digest = report.settings.cut(to: 40)
-        problems = ListView.some(
-            "What to do", Verdict.groups(verdict.problems), limit: limits.problems
-        ) { FindingView($0, limits) }
-        calm = verdict.problems.isEmpty ? ["Nothing needs to be done."] : []
-        gaps = ListView.some("Not examined", report.gaps, limit: limits.quiet) {
-            $0.cut(to: limits.sentence)
-        }
-        tiles = Self.tiles(report, totals)
-        (columnCharts, barCharts) = Self.charts(totals, report, limits, id: "all")
-        let changeTable = report.changeTable
-        changes = (changeTable.map { [$0] } ?? []).filter { !$0.rows.isEmpty }
-            .map { TableView($0, limits) }
-        unchanged =
-            changeTable?.rows.isEmpty == true ? ["No figure differs from the earlier report."] : []
+    func values(policy: String) -> PageValues {
+        let changes = report.changeTable
         // The gravest first, because the rest may be left out.
         let apps = report.apps.enumerated().sorted { left, right in
             let (one, other) = (
@@ -82,29 +23,42 @@ struct PageContent {
         }.map(\.element)
         var sorted = report
         sorted.apps = apps
-        overview =
-            apps.isEmpty ? [] : [TableView(sorted.overview(verdict), limits, rows: limits.apps)]
-        sections = apps.prefix(limits.sections).enumerated().map { index, app in
-            // The charts of all apps are those of a single one.
-            let draws = apps.count > 1 && index < limits.charts
-            return Self.section(
-                app, verdict, report, limits, id: draws ? "app\(index)" : nil,
-                drawsAges: draws || apps.count == 1)
-        }
-        moreSections = Self.remark(apps.count - sections.count)
-        notes = ListView.some(
-            "Worth knowing", Verdict.groups(verdict.notes), limit: limits.quiet
-        ) { FindingView($0, limits) }
-        well = ListView.some(
-            "What is well", Verdict.groups(verdict.well), limit: limits.quiet
-        ) { FindingView($0, limits) }
-        operations = report.operationTables.map { TableView($0, limits) }
-        particulars = report.particulars.map {
-            Particular(label: $0.name, value: $0.value.cut(to: limits.sentence))
+        let head: PageValues = [
+            "policy": policy, "state": verdict.healthy ? "well" : "ill",
+            "isWell": verdict.healthy, "word": verdict.word,
+            "sentence": verdict.sentence.cut(to: limits.sentence),
+            "counts": verdict.counts.isEmpty ? [] : [verdict.counts.joined(separator: ", ")],
+            "since": report.since.moment.cut(to: 40), "until": report.until.moment.cut(to: 40),
+            "version": report.version.cut(to: 40), "digest": report.settings.cut(to: 40),
+            "calm": verdict.problems.isEmpty ? ["Nothing needs to be done."] : [],
+            "tiles": tiles,
+        ]
+        let lists: PageValues = [
+            "problems": findings("What to do", verdict.problems, limits.problems),
+            "gaps": list("Not examined", report.gaps, limits.quiet) {
+                $0.cut(to: limits.sentence)
+            },
+            "notes": findings("Worth knowing", verdict.notes, limits.quiet),
+            "well": findings("What is well", verdict.well, limits.quiet),
+            "changes": [changes].compactMap { $0 }.filter { !$0.rows.isEmpty }.map { table($0) },
+            "unchanged": changes?.rows.isEmpty == true
+                ? ["No figure differs from the earlier report."] : [],
+            "overview": apps.isEmpty ? [] : [table(sorted.overview(verdict), rows: limits.apps)],
+            "sections": apps.prefix(limits.sections).enumerated().map { index, app in
+                section(app, at: index, of: apps.count)
+            },
+            "moreSections": remark(apps.count - limits.sections),
+            "operations": report.operationTables.map { table($0) },
+            "particulars": report.particulars.map {
+                ["label": $0.name, "value": $0.value.cut(to: limits.sentence)]
+            },
+        ]
+        return [head, lists, charts(totals, id: "all", showsEmpty: true)].reduce(into: [:]) {
+            $0.merge($1) { first, _ in first }
         }
     }
 
-    private static func remark(_ apps: Int) -> [String] {
+    private func remark(_ apps: Int) -> [String] {
         apps <= 0
             ? []
             : [
@@ -113,63 +67,126 @@ struct PageContent {
             ]
     }
 
-    private static func tiles(_ report: AuditReport, _ totals: Totals) -> [TileView] {
+    /// The large figures at the top.
+    private var tiles: [PageValues] {
         let open = report.holds.count { $0.state == "open" }
-        let sweep = report.runs.hoursSince.map { "\($0.span) ago" } ?? "none"
         return [
-            TileView(
-                label: "Living tokens", figure: totals.living.grouped,
-                remark: "of \(totals.rows.grouped("row"))"),
-            TileView(
-                label: "Stale tokens", figure: totals.stale.grouped,
-                remark: totals.rows == 0
-                    ? "no rows" : "\(totals.stale.share(of: totals.rows)) of all rows"),
-            TileView(
-                label: "Last good sweep", figure: sweep,
-                remark: report.runs.lastGoodSweep?.moment.cut(to: 40) ?? "no run is recorded"),
-            TileView(
-                label: "Evidence waiting", figure: totals.waiting.grouped,
-                remark: totals.waiting == 0 ? "nothing to apply" : "for the next sweep"),
-            TileView(
-                label: "Open holds", figure: open.grouped,
-                remark: open == 0 ? "no decision is due" : "a person must decide"),
-        ]
+            ("Living tokens", totals.living.grouped, "of \(totals.rows.grouped("row"))"),
+            (
+                "Stale tokens", totals.stale.grouped,
+                totals.rows == 0
+                    ? "no rows" : "\(totals.stale.share(of: totals.rows)) of all rows"
+            ),
+            (
+                "Last good sweep", report.runs.hoursSince.map { "\($0.span) ago" } ?? "none",
+                report.runs.lastGoodSweep?.moment.cut(to: 40) ?? "no run is recorded"
+            ),
+            (
+                "Evidence waiting", totals.waiting.grouped,
+                totals.waiting == 0 ? "nothing to apply" : "for the next sweep"
+            ),
+            (
+                "Open holds", open.grouped,
+                open == 0 ? "no decision is due" : "a person must decide"
+            ),
+        ].map { label, figure, remark in
+            [
+                "label": label, "figure": figure, "remark": remark,
+                "size": figure.count > 9 ? "large long" : "large",
+            ]
+        }
     }
 
-    private static func charts(
-        _ totals: Totals, _ report: AuditReport, _ limits: PageLimits, id: String
-    ) -> ([ColumnChart], [BarChart]) {
+    private func charts(_ totals: Totals, id: String, showsEmpty: Bool) -> PageValues {
         let spans = EvidenceSpans(
             totals.evidence, since: report.since, until: report.until,
             limit: ColumnChart.columnLimit)
         let bars = [
             BarChart(
-                "Stale tokens by age", id: "\(id)-stale", totals.staleAges, noun: "stale tokens",
-                unit: "Age of the mark", colour: "c-stale", limits),
+                title: "Stale tokens by age", id: "\(id)-stale", counts: totals.staleAges,
+                noun: "stale tokens", unit: "Age of the mark", colour: "c-stale"),
             BarChart(
-                "Outcomes of sweeps", id: "\(id)-outcomes", totals.outcomes,
-                noun: "reports", unit: "What became of it", colour: "c-outcome", limits),
+                title: "Outcomes of sweeps", id: "\(id)-outcomes", counts: totals.outcomes,
+                noun: "reports", unit: "What became of it", colour: "c-outcome"),
             BarChart(
-                "Ages of registrations", id: "\(id)-registrations", totals.registrationAges,
-                noun: "living tokens", unit: "Age of the registration", colour: "c-living", limits),
+                title: "Ages of registrations", id: "\(id)-registrations",
+                counts: totals.registrationAges, noun: "living tokens",
+                unit: "Age of the registration", colour: "c-living"),
+        ].filter { showsEmpty || $0.total > 0 }
+        let columns = [ColumnChart(id: "\(id)-evidence", spans: spans)]
+            .filter { showsEmpty || $0.total > 0 }
+        return [
+            "barCharts": bars.map { $0.values(in: self) },
+            "columnCharts": columns.map { $0.values(in: self) },
         ]
-        return ([ColumnChart(id: "\(id)-evidence", spans, limits)], bars)
     }
 
-    private static func section(
-        _ app: AuditedApp, _ verdict: Verdict, _ report: AuditReport, _ limits: PageLimits,
-        id: String?, drawsAges: Bool
-    ) -> Section {
-        let drawn = id.map { charts(Totals([app]), report, limits, id: $0) }
-        return Section(
-            name: app.object.cut(to: limits.name),
-            line: "\(app.tokens.rows.grouped("row")), "
+    /// One app with its figures. The charts of all apps are those of a single one.
+    private func section(_ app: AuditedApp, at index: Int, of count: Int) -> PageValues {
+        let draws = count > 1 && index < limits.charts
+        let tables = app.tables + (draws || count == 1 ? [] : app.ageTables)
+        let values: PageValues = [
+            "name": app.object.cut(to: limits.name),
+            "line": "\(app.tokens.rows.grouped("row")), "
                 + "\(app.tokens.stale.share(of: app.tokens.rows)) stale",
-            badges: verdict.gravest(of: app.object).map { [$0.rawValue] } ?? [],
-            barCharts: drawn?.1.filter(\.empty.isEmpty) ?? [],
-            columnCharts: drawn?.0.filter(\.empty.isEmpty) ?? [],
-            tables: (app.tables + (drawsAges ? [] : app.ageTables))
-                .map { TableView($0, limits) })
+            "badges": [verdict.gravest(of: app.object)?.rawValue].compactMap { $0 },
+            "tables": tables.map { table($0) },
+        ]
+        let charts: PageValues =
+            draws
+            ? charts(Totals([app]), id: "app\(index)", showsEmpty: false)
+            : ["barCharts": [PageValues](), "columnCharts": [PageValues]()]
+        return values.merging(charts) { first, _ in first }
+    }
+
+    /// A table, cut to the limits.
+    func table(_ table: FigureTable, rows limit: Int? = nil) -> PageValues {
+        let table = table.cut(to: limit ?? limits.rows)
+        let kinds = table.columns.indices.map { table.isNumeric($0) ? "n" : "t" }
+        return [
+            "caption": table.title,
+            "columns": zip(table.columns, kinds).map {
+                ["heading": $0.cut(to: limits.name), "kind": $1]
+            },
+            "rows": table.rows.map { row -> PageValues in
+                let texts = row.map { $0.text.cut(to: limits.name) }
+                let cells = zip(texts, kinds).dropFirst().map { ["cell": $0, "kind": $1] }
+                return ["name": texts[0], "cells": cells]
+            },
+            "remarks": [table.remark].compactMap { $0 },
+        ]
+    }
+
+    private func findings(
+        _ heading: String, _ findings: [Finding], _ limit: Int
+    ) -> [PageValues] {
+        list(heading, Verdict.groups(findings), limit) { group -> PageValues in
+            [
+                "severity": group.finding.severity.rawValue,
+                "object": group.objects(limits.objects, cut: limits.name),
+                "summary": group.finding.sentence.cut(to: limits.sentence),
+                "causes": [group.cause].compactMap { $0?.cut(to: limits.sentence) },
+                "cures": [group.cure].compactMap { $0?.cut(to: limits.sentence) },
+                "rule": group.finding.rule.cut(to: limits.name),
+            ]
+        }
+    }
+
+    /// A folded list, cut to a number of items; none for an empty list.
+    private func list<Item>(
+        _ heading: String, _ items: [Item], _ limit: Int, _ view: (Item) -> Any
+    ) -> [PageValues] {
+        guard !items.isEmpty else { return [] }
+        let rest = items.count - limit
+        return [
+            [
+                "heading": heading, "total": items.count.grouped,
+                "items": items.prefix(limit).map(view),
+                "more": rest > 0
+                    ? ["\(rest.grouped) more left out here; the JSON and CSV formats have all."]
+                    : [],
+            ]
+        ]
     }
 }
 

@@ -21,7 +21,7 @@ struct JournalApplier {
     /// Number of tokens above which a second connection gains more than it costs.
     private static let tokensWorthSharing = 5_000
 
-    let journal: EvidenceJournal
+    var journal: EvidenceJournal
     let store: TokenTable
     let plan: SweepPlan
     let context: RunContext
@@ -36,6 +36,13 @@ struct JournalApplier {
     let opinions = GuardLog()
     /// The progress of the current feed.
     private let seen = SeenProgress()
+
+    /// The same for the feeds of another journal.
+    func on(_ journal: EvidenceJournal) -> JournalApplier {
+        var other = self
+        other.journal = journal
+        return other
+    }
 
     /// The result of one feed.
     struct Result {

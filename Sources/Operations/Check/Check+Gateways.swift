@@ -79,52 +79,29 @@ extension Check {
         }
     }
 
-    /// Connects to a sender's gateway with its certificate or for its key. Sends no request.
-    mutating func examineProvider(_ app: Settings.App) {
-        guard let provider = app.provider, areThere(provider.ca, app.tokenKey?.file),
-            let planned = ProviderTarget(app, settings.send, context)
+    /// Connects to the gateway that takes the app's notifications. Sends no request.
+    mutating func examineSending(_ app: Settings.App) {
+        guard areThere(app.provider?.ca, app.binary?.ca, app.tokenKey?.file),
+            let target = ProviderTarget(app, settings.send, context)
         else { return }
-        switch planned.gateway {
-        case .failure(let failure): report.fail("provider", failure)
-        case .success(let plan):
+        let area = app.sendingSetting
+        do {
+            let gateway = try target.gateway.get()
+            try gateway.examine(within: .seconds(10), context.interrupt)
             let credential =
                 app.tokenKey.map { "key \($0.keyIdentifier) of team \($0.teamIdentifier)" }
                 ?? "its certificate"
-            do throws(TransportFailure) {
-                try plan.examine(within: Self.greeting, context.interrupt)
-            } catch {
-                report.fail(
-                    "provider", RunFailure(error, of: app.partition, .provider, at: .send))
-                return
-            }
+            let words =
+                app.binary.map {
+                    "command \($0.command); the gateway listens, and the first notification shows "
+                        + "whether it takes the certificate"
+                } ?? "\(credential), connections: \(app.provider?.connections ?? 0)"
             report.note(
-                "provider", .ok,
-                "\(app.partition) sends to \(plan.name) with \(credential), connections: "
-                    + "\(provider.connections)")
+                area.rawValue, .ok, "\(app.partition) sends to \(gateway.name) with \(words)")
+        } catch let failure as TransportFailure {
+            report.fail(area.rawValue, RunFailure(failure, of: app.partition, area, at: .send))
+        } catch {
+            report.fail(area.rawValue, .wrapping(error, at: .send))
         }
     }
-
-    /// Looks whether the binary gateway listens, without a complete handshake.
-    mutating func examineBinary(_ app: Settings.App) {
-        guard let binary = app.binary, areThere(binary.ca),
-            let planned = ProviderTarget(app, settings.send, context)
-        else { return }
-        switch planned.gateway {
-        case .failure(let failure): report.fail("binary", failure)
-        case .success(let plan):
-            do throws(TransportFailure) {
-                try plan.examine(within: Self.greeting, context.interrupt)
-            } catch {
-                report.fail("binary", RunFailure(error, of: app.partition, .binary, at: .send))
-                return
-            }
-            report.note(
-                "binary", .ok,
-                "\(app.partition) sends to \(plan.name) with command \(binary.command); the gateway "
-                    + "listens, and the first notification shows whether it takes the certificate")
-        }
-    }
-
-    /// The limit for connecting to one provider.
-    private static let greeting = Duration.seconds(10)
 }

@@ -38,8 +38,7 @@ package struct Check {
             check.examineFeedback(app)
             let isUsable = check.examineCertificate(app)
             // With a token key the certificate is not shown to the provider.
-            if isUsable || app.tokenKey != nil { check.examineProvider(app) }
-            if isUsable { check.examineBinary(app) }
+            if isUsable || app.tokenKey != nil && app.binary == nil { check.examineSending(app) }
         }
         check.examineStore()
         return check.report

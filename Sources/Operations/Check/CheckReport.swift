@@ -64,9 +64,6 @@ package struct CheckReport: PrintedLines, Codable, Hashable, Sendable {
     /// The exit code.
     package var exit: Int32 = 0
 
-    /// Makes an empty report with exit code 0.
-    package init() {}
-
     mutating func note(_ area: String, _ severity: Severity, _ message: String) {
         findings.append(Finding(area: area, severity: severity, message: message, exit: 0))
     }

@@ -272,12 +272,7 @@ extension JournalApplier {
                 try digests.take(hold.journal.evidence(of: $0)) == digest
             }
             guard let last else { continue }
-            return (
-                Array(hold.feeds[...last]),
-                JournalApplier(
-                    journal: hold.journal, store: store, plan: plan, context: context, run: run,
-                    started: started, lease: lease)
-            )
+            return (Array(hold.feeds[...last]), on(hold.journal))
         }
         throw RunFailure(
             .usage, .state,

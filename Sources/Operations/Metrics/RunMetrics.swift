@@ -111,7 +111,7 @@ extension MetricsFacts {
                     ("restored", report.restored), ("already", report.already),
                     ("kept", report.kept.values.reduce(0, +)),
                 ] {
-                    changes.add(count, run.labels + [.init("outcome", word)])
+                    changes.add(count, run.labels + [("outcome", word)])
                 }
             case .other: break
             }
@@ -129,7 +129,7 @@ extension MetricsFacts {
                 ("pending", waiting.pending, waiting.pendingBytes),
                 ("held", waiting.held, waiting.heldBytes),
             ] {
-                let labels = partition.labels + [.init("state", state)]
+                let labels = partition.labels + [("state", state)]
                 feeds.add(count, labels)
                 bytes.add(size, labels)
             }
@@ -168,7 +168,7 @@ extension MetricsFacts.Run {
     }
 
     fileprivate var labels: [MetricFamily.Label] {
-        [.init("kind", kind)] + (sender.map { [.init("sender", "\($0)")] } ?? [])
+        [("kind", kind)] + (sender.map { [("sender", "\($0)")] } ?? [])
     }
 
     fileprivate var report: Report {
@@ -214,7 +214,7 @@ extension SendReport {
                 labels + Partition(app: app.app, environment: app.environment).labels
             app.evidence.enter(&tuples, labels)
             func add(_ count: Int, _ outcome: String, _ reason: String = "") {
-                rows.add(count, labels + [.init("outcome", outcome), .init("reason", reason)])
+                rows.add(count, labels + [("outcome", outcome), ("reason", reason)])
             }
             add(app.sent, "sent")
             add(app.gone, "gone")
@@ -244,14 +244,14 @@ extension Counts {
             ("refused", refused), ("held", held),
             ("quarantined", quarantined),
         ] {
-            family.add(count, labels + [.init("outcome", word)])
+            family.add(count, labels + [("outcome", word)])
         }
     }
 }
 
 extension Partition {
     fileprivate var labels: [MetricFamily.Label] {
-        [.init("app", app), .init("environment", environment)]
+        [("app", app), ("environment", environment)]
     }
 }
 
@@ -264,23 +264,14 @@ extension EpochMilliseconds {
 // page, and ReplacedFile writes it to disk.
 
 /// One metric with its samples.
-struct MetricFamily: Hashable, Sendable {
-    /// One value with its labels.
-    struct Sample: Hashable, Sendable {
-        /// Names and values of the labels, in printing order.
+struct MetricFamily: Sendable {
+    /// A name and a value.
+    typealias Label = (name: String, value: String)
+
+    /// One value with its labels, in printing order.
+    struct Sample: Sendable {
         let labels: [Label]
         let value: Double
-    }
-
-    /// A label.
-    struct Label: Hashable, Sendable {
-        let name: String
-        let value: String
-
-        init(_ name: String, _ value: String) {
-            self.name = name
-            self.value = value
-        }
     }
 
     /// The name without the prefix.

@@ -8,8 +8,6 @@ import SecureTransport
 // the same way.
 
 extension Preflight {
-    /// The limit for connecting to the provider.
-    private static let greeting = Duration.seconds(10)
     /// A token has at most so many bytes today.
     private static let tokenLength = 32
     /// The limit for the answer.
@@ -20,25 +18,24 @@ extension Preflight {
     /// Connects to the provider with the certificate or for the key, and sends one request where asked.
     mutating func examineProvider() {
         guard let target = ProviderTarget(plan.app, plan.settings.send, context) else { return }
-        do throws(TransportFailure) {
-            switch target.gateway {
-            case .failure(let failure): facts.refusedCredential = failure
-            case .success(let gateway):
-                try gateway.examine(within: Self.greeting, context.interrupt)
-                guard plan.probes else { return }
-                // The binary interface answers a bad token by ending the connection, and says nothing of
-                // certificate and topic.
-                facts.probe =
-                    gateway.command == nil
-                    ? probe(gateway)
-                    : .failure(
-                        NoAnswer(
-                            cause: "the binary interface has no answer that would prove "
-                                + "certificate or topic"))
-            }
+        do {
+            let gateway = try target.gateway.get()
+            try gateway.examine(within: .seconds(10), context.interrupt)
+            guard plan.probes else { return }
+            // The binary interface answers a bad token by ending the connection, and says nothing of
+            // certificate and topic.
+            facts.probe =
+                gateway.command == nil
+                ? probe(gateway)
+                : .failure(
+                    NoAnswer(
+                        cause: "the binary interface has no answer that would prove certificate or "
+                            + "topic"))
+        } catch let failure as TransportFailure {
+            facts.unreachable = RunFailure(
+                failure, of: target.partition, plan.app.sendingSetting, at: .send)
         } catch {
-            let setting: GatewaySetting = plan.app.provider == nil ? .binary : .provider
-            facts.unreachable = RunFailure(error, of: target.partition, setting, at: .send)
+            facts.refusedCredential = .wrapping(error, at: .identity)
         }
     }
 

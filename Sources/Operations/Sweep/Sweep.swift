@@ -161,20 +161,17 @@ package struct Sweep: RecordedRun {
             journal: journal, store: store, plan: plan, context: context, run: run,
             started: started, lease: lease, isTrial: plan.isTrial)
         isWhole = try applyPlanned(opened, applier, takesReports: takesReports)
-        if isWhole { applyAbandonedSenders(store, lease) }
+        if isWhole { applyAbandonedSenders(applier) }
         if isWhole && !context.interrupt.isTripped { removeExpired(applier) }
     }
 
     /// Applies the answers that senders had stored when they ended; see `SenderFolders`.
-    private mutating func applyAbandonedSenders(_ store: TokenTable, _ lease: Lease?) {
+    private mutating func applyAbandonedSenders(_ applier: JournalApplier) {
         guard !plan.dryRun, plan.gateways != nil else { return }
         let problems = SenderFolders.visitAbandoned(in: plan.state, at: context.now) {
             journal throws(JournalFailure) in
-            let applier = JournalApplier(
-                journal: journal, store: store, plan: plan, context: context, run: run,
-                started: started, lease: lease)
             for feed in try journal.feeds(.pending)
-            where apply(feed, with: applier, resumed: true) { return false }
+            where apply(feed, with: applier.on(journal), resumed: true) { return false }
             if try !journal.feeds(.held).isEmpty { outcome.note(.held) }
             return true
         }
@@ -313,9 +310,8 @@ package struct Sweep: RecordedRun {
         let journal = try EvidenceJournal(in: trial.folder)
         guard let preview = try reportIntake(journal, applier.store).previewRows() else { return }
         outcome.report.add(preview.report)
-        let judge = JournalApplier(
-            journal: journal, store: applier.store, plan: plan, context: context, run: run,
-            started: started, isTrial: true)
+        var judge = applier.on(journal)
+        judge.isTrial = true
         for feed in preview.feeds
         where try apply(journal.feed(feed), with: judge, resumed: false) { return }
         withExtendedLifetime(trial) {}

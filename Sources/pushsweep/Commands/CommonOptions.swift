@@ -47,7 +47,7 @@ struct CommonOptions: ParsableArguments {
         ignoreBrokenPipes()
         try Limits.ensure()
         return RunContext(
-            interrupt: try StopSignals.install(), log: StoryLogHandler.logger(verbose: verbose),
+            interrupt: try StopSignals.install(), log: MessageLogHandler.logger(verbose: verbose),
             progress: StandardStreams.errorIsTerminal ? TerminalProgress() : NoProgress())
     }
 
@@ -59,22 +59,22 @@ struct CommonOptions: ParsableArguments {
             code = try job(try context())
             var closing = StandardStreams.closing.withLock { $0 }
             if StandardStreams.resultWasLost.load(ordering: .relaxed) {
-                StandardStreams.story(
+                StandardStreams.message(
                     "pushsweep: error: writing the result to stdout failed; the run's "
                         + "changes stay, see its record in the state folder")
                 closing = (closing ?? ClosingCounts().closingLine(code, stage: "done"))
                     .withReportLost()
                 code = .worse(code, .cannotCreate)
             }
-            if let closing { StandardStreams.story("\(closing)") }
+            if let closing { StandardStreams.message("\(closing)") }
         } catch {
             let failure = RunFailure.wrapping(error, at: .settings)
             for (number, sentence) in failure.sentences.enumerated() {
-                StandardStreams.story((number == 0 ? "pushsweep: error: " : "") + sentence)
+                StandardStreams.message((number == 0 ? "pushsweep: error: " : "") + sentence)
             }
             let closing = failure.counts.closingLine(
                 failure.exit, stage: failure.stage.rawValue, why: failure.reason)
-            StandardStreams.story("\(closing)")
+            StandardStreams.message("\(closing)")
             code = failure.exit
         }
         throw ArgumentParser.ExitCode(code.rawValue)
@@ -146,8 +146,8 @@ struct ApplyOptions: ParsableArguments {
     /// The settings with these options in place of their values.
     ///
     /// - Throws: exit 64 for a text that its setting does not allow.
-    func over(_ settings: Settings) throws(RunFailure) -> Settings {
-        let settings = try throttle.over(settings)
+    func overlaid(on settings: Settings) throws(RunFailure) -> Settings {
+        let settings = try throttle.overlaid(on: settings)
         do {
             return try settings.overlaid(
                 with: [SettingOption("connections", sets: "store.connections", connections)],
@@ -195,7 +195,7 @@ struct ThrottleOptions: ParsableArguments {
     /// The settings with these options in place of their values; paths start at the working folder.
     ///
     /// - Throws: exit 64 for a text that its setting does not allow.
-    func over(_ settings: Settings) throws(RunFailure) -> Settings {
+    func overlaid(on settings: Settings) throws(RunFailure) -> Settings {
         do {
             return try settings.overlaid(
                 with: [

@@ -52,7 +52,7 @@ struct DemoCommand: ParsableCommand {
             let isJSON = format == .json
             let demo = try Demo(folder: folder, context: context, isJSON: isJSON)
             let status = try demo.play()
-            if keep && isJSON { StandardStreams.story("kept: \(folder)") }
+            if keep && isJSON { StandardStreams.message("kept: \(folder)") }
             if keep && !isJSON { StandardStreams.result(["", "kept: \(folder)"]) }
             return status
         }

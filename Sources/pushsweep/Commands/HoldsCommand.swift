@@ -96,7 +96,7 @@ struct HoldsCommand: ParsableCommand {
 
         func run() throws {
             try common.finish { context in
-                let settings = try applying.over(common.settings())
+                let settings = try applying.overlaid(on: common.settings())
                 var plan = SweepPlan(
                     releasing: digest, because: reason, settings: settings)
                 plan.metrics = MetricsPlan(settings)

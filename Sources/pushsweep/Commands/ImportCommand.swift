@@ -89,7 +89,7 @@ struct ImportCommand: ParsableCommand {
         // `--format` is the form of the file here.
         let common = options.common(report)
         try common.finish { context in
-            let settings = try applying.over(common.settings())
+            let settings = try applying.overlaid(on: common.settings())
             var plan = try plan(settings)
             plan.metrics = MetricsPlan(settings, dryRun: dryRun)
             return common.print(Sweep.run(plan, context), context, settings, isWanted: true)

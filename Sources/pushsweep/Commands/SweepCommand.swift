@@ -39,7 +39,7 @@ struct SweepCommand: ParsableCommand {
 
     func run() throws {
         try common.finish { context in
-            let settings = try applying.over(common.settings())
+            let settings = try applying.overlaid(on: common.settings())
             var plan = try SweepPlan(sweeping: settings, apps: app, dryRun: dryRun, context)
             plan.metrics = MetricsPlan(settings, dryRun: dryRun)
             return common.print(
@@ -93,7 +93,7 @@ struct ReplayCommand: ParsableCommand {
 
     func run() throws {
         try common.finish { context in
-            let settings = try applying.over(common.settings())
+            let settings = try applying.overlaid(on: common.settings())
             var plan = try SweepPlan(
                 replaying: file, feed: feed, app: app, environment: environment,
                 settings: settings, dryRun: dryRun)

@@ -77,7 +77,7 @@ struct UndoCommand: ParsableCommand {
 
     func run() throws {
         try common.finish { context in
-            let settings = try throttle.over(common.settings())
+            let settings = try throttle.overlaid(on: common.settings())
             guard let wish = try wish() else { return try printList(settings) }
             return common.print(
                 Undo.run(
@@ -119,7 +119,7 @@ struct PurgeCommand: ParsableCommand {
 
     func run() throws {
         try common.finish { context in
-            let settings = try throttle.over(common.settings())
+            let settings = try throttle.overlaid(on: common.settings())
             let result = Result { () throws(RunFailure) in
                 try Purge.run(settings, dryRun: dryRun, context)
             }

@@ -59,10 +59,10 @@ enum StopSignals {
             _ = never.wait(
                 until: .in(.milliseconds(longestShutdown.load(ordering: .relaxed))))
             guard !isOver.load(ordering: .relaxed) else { return }
-            StandardStreams.story(
+            StandardStreams.message(
                 "pushsweep: error: told to stop, but the database or gateway did not answer in "
                     + "time; what is in the journal is kept, run again to continue")
-            StandardStreams.story(
+            StandardStreams.message(
                 "code=\(ExitStatus.pending.rawValue) stage=stopped pending=unknown applied=unknown "
                     + "held=unknown next=rerun")
             _exit(ExitStatus.pending.rawValue)

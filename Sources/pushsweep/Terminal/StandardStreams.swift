@@ -65,7 +65,7 @@ enum StandardStreams {
     static func close(with line: ClosingLine?) { closing.withLock { $0 = line } }
 
     /// Writes one line to stderr with its control characters escaped.
-    static func story(_ line: String) { _ = write(line.printable + "\n", to: STDERR_FILENO) }
+    static func message(_ line: String) { _ = write(line.printable + "\n", to: STDERR_FILENO) }
 
     /// Replaces the last line of a terminal. An empty text removes it.
     static func rewrite(_ line: String) {
@@ -97,7 +97,7 @@ enum StandardStreams {
 }
 
 /// Prints log messages as plain lines: `pushsweep: warning: ...`.
-struct StoryLogHandler: LogHandler {
+struct MessageLogHandler: LogHandler {
     var metadata: Logger.Metadata = [:]
     var logLevel: Logger.Level
 
@@ -110,7 +110,7 @@ struct StoryLogHandler: LogHandler {
         let values = metadata.merging(event.metadata ?? [:]) { $1 }
             .sorted { $0.key < $1.key }.map { " \($0.key)=\($0.value)" }.joined()
         let level = event.level == .notice ? "" : "\(event.level): "
-        StandardStreams.story("pushsweep: \(level)\(event.message)\(values)")
+        StandardStreams.message("pushsweep: \(level)\(event.message)\(values)")
     }
 
     /// The log of a run: all messages with `verbose`, notices and above on a terminal, else only
@@ -118,7 +118,7 @@ struct StoryLogHandler: LogHandler {
     static func logger(verbose: Bool) -> Logger {
         let level: Logger.Level =
             verbose ? .debug : StandardStreams.errorIsTerminal ? .notice : .warning
-        return Logger(label: "pushsweep") { _ in StoryLogHandler(logLevel: level) }
+        return Logger(label: "pushsweep") { _ in MessageLogHandler(logLevel: level) }
     }
 }
 

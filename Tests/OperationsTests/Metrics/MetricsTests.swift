@@ -100,7 +100,7 @@ struct MetricsTests {
     @Test("a control character is replaced by its number, on one line")
     func controlCharacters() throws {
         var family = MetricFamily("test", "a\u{1B}b")
-        family.add(1, [.init("name", "a\u{1B}]52;\u{9B}\u{202E}\u{2028}\r\nb")])
+        family.add(1, [("name", "a\u{1B}]52;\u{9B}\u{202E}\u{2028}\r\nb")])
         let page = MetricsText.page([family])
         #expect(
             page == """

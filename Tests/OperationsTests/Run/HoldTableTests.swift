@@ -10,7 +10,7 @@ struct HoldTableTests {
 
     @Test("after its first failure it is not asked again, so a dead database is waited for once")
     func once() throws {
-        let stage = try GateStage()
+        let stage = try PreflightStage()
         defer { withExtendedLifetime(stage) {} }
         let table = HoldTable(try stage.settings())
         var asked = 0

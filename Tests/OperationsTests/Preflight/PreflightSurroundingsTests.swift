@@ -12,10 +12,10 @@ import TokenHygiene
 @testable import Operations
 
 @Suite("What preflight says about evidence, credentials and clocks")
-struct GateSurroundingsTests {
+struct PreflightSurroundingsTests {
     /// A client certificate of the stage's authority would need its key; a foreign one serves where no
     /// connection is made.
-    private func credential(_ request: CertificateRequest, on stage: GateStage) throws -> String {
+    private func credential(_ request: CertificateRequest, on stage: PreflightStage) throws -> String {
         let folder = stage.sender.folder
         try CertificateAuthority().issue(request).write(
             certificate: folder.file("own.pem"), key: folder.file("own.key"))
@@ -26,7 +26,7 @@ struct GateSurroundingsTests {
         "a healthy app has no finding above a note, and the gate is open",
         arguments: TestEngine.available)
     func healthy(_ engine: TestEngine) throws {
-        let stage = try GateStage(engine)
+        let stage = try PreflightStage(engine)
         try stage.recordSweep(hoursAgo: 2)
         try stage.sender.queue(0..<50)
         let report = try stage.look()
@@ -44,7 +44,7 @@ struct GateSurroundingsTests {
         "what waits is applied before the look, and its tokens are stale then",
         arguments: TestEngine.available)
     func applies(_ engine: TestEngine) throws {
-        let stage = try GateStage(engine)
+        let stage = try PreflightStage(engine)
         try stage.report(0..<10)
         let report = try stage.look(lines: spelled(0..<20))
         #expect(report.applied?.applied == 10)
@@ -55,7 +55,7 @@ struct GateSurroundingsTests {
 
     @Test("a look that only reads leaves what waits, and says so", arguments: TestEngine.available)
     func readOnly(_ engine: TestEngine) throws {
-        let stage = try GateStage(engine)
+        let stage = try PreflightStage(engine)
         try stage.report(0..<10)
         let before = try stage.sender.database.marks()
         let report = try stage.look(lines: spelled(0..<20)) { $0.readOnly = true }
@@ -69,7 +69,7 @@ struct GateSurroundingsTests {
 
     @Test("a removal that the guard stops is an open hold, also for a look that only reads")
     func hold() throws {
-        let stage = try GateStage()
+        let stage = try PreflightStage()
         stage.sender.lines = "guard: {floor: 1}"
         try stage.report(0..<50)
         #expect(try stage.look(lines: spelled(90..<100)).severity("open-hold") == .high)
@@ -80,7 +80,7 @@ struct GateSurroundingsTests {
 
     @Test("while another run is at work the look goes on and says that nothing was applied")
     func locked() throws {
-        let stage = try GateStage()
+        let stage = try PreflightStage()
         let report = try withExtendedLifetime(
             try StateFolderLock(stage.sender.folder.file("state"))
         ) {
@@ -92,7 +92,7 @@ struct GateSurroundingsTests {
 
     @Test("quarantined bytes and a damaged journal are findings")
     func doubtfulState() throws {
-        let stage = try GateStage()
+        let stage = try PreflightStage()
         let feed = try stage.sender.folder.write("feed.bin", [0x65, 0x53, 0xF1, 0x00, 0x00])
         let replay = try stage.sender.start(["replay", feed]).wait()
         #expect(replay.exit == 65, "\(replay.error)")
@@ -105,7 +105,7 @@ struct GateSurroundingsTests {
 
     @Test("the last good sweep is known from the journal or the database, and its age is judged")
     func sweepAge() throws {
-        let stage = try GateStage()
+        let stage = try PreflightStage()
         #expect(try stage.look(lines: spelled([1])).severity("no-recent-sweep") == .medium)
         try stage.recordSweep(hoursAgo: 30)
         #expect(try stage.look(lines: spelled([1])).severity("no-recent-sweep") == .medium)
@@ -122,7 +122,7 @@ struct GateSurroundingsTests {
 
     @Test("a state folder that cannot be seen shuts the gate, and one that does not exist does not")
     func unseenState() throws {
-        let stage = try GateStage()
+        let stage = try PreflightStage()
         let look = { try stage.look(lines: spelled([1])) { $0.readOnly = true } }
         let state = stage.sender.folder.file("state")
         #expect(try look().severity("unreadable-state") == nil)
@@ -143,7 +143,7 @@ struct GateSurroundingsTests {
 
     @Test("a sweep in the future is no success, in the database and in the journal")
     func futureSweep() throws {
-        let stage = try GateStage()
+        let stage = try PreflightStage()
         try stage.recordSweep(hoursAgo: -400 * 24)
         let recorded = try stage.look(lines: spelled([1]))
         #expect(recorded.severity("no-recent-sweep") == .medium)
@@ -158,7 +158,7 @@ struct GateSurroundingsTests {
 
     @Test("the gravest finding is in the first line, also of JUnit, SARIF and Markdown")
     func headline() throws {
-        let stage = try GateStage()
+        let stage = try PreflightStage()
         let report = try stage.look(lines: spelled(0..<90) + spelled(900..<910) + ["x", "y", "z"])
         #expect(report.shutting.isEmpty)
         #expect(report.headline.hasSuffix(" note)"))
@@ -173,7 +173,7 @@ struct GateSurroundingsTests {
 
     @Test("what cannot be read ends the look before anything is applied")
     func argumentsFirst() throws {
-        let stage = try GateStage()
+        let stage = try PreflightStage()
         try stage.report(0..<10)
         #expect(throws: RunFailure.self) { try stage.look(.lines("/nonexistent/tokens")) }
         let foreign = try stage.sender.folder.write(
@@ -198,7 +198,7 @@ struct GateSurroundingsTests {
 
     @Test("an expired certificate and one that ends soon are findings")
     func certificateEnds() throws {
-        let stage = try GateStage()
+        let stage = try PreflightStage()
         var request = CertificateRequest.client()
         request.notAfter = 20 * 86_400
         stage.sender.credential = try credential(request, on: stage)
@@ -217,7 +217,7 @@ struct GateSurroundingsTests {
 
     @Test("a certificate that cannot be loaded is a finding")
     func unusable() throws {
-        let stage = try GateStage()
+        let stage = try PreflightStage()
         let broken = try stage.sender.folder.write("broken.pem", "no certificate")
         stage.sender.credential = "certificate: {file: \(broken)}"
         #expect(try stage.look(lines: spelled([1])).severity("credential-unusable") == .high)
@@ -225,7 +225,7 @@ struct GateSurroundingsTests {
 
     @Test("a certificate of another topic is a finding; one with a suffix of Apple's is none")
     func topic() throws {
-        let stage = try GateStage()
+        let stage = try PreflightStage()
         stage.sender.topic = "com.example.other"
         #expect(try stage.look(lines: spelled([1])).severity("certificate-topic") == .high)
         stage.sender.topic = "com.example.chat.voip"
@@ -242,7 +242,7 @@ struct GateSurroundingsTests {
             ("a private gateway's client", "sandbox", false),
         ])
     func environment(_ name: String, _ environment: String, _ isFound: Bool) throws {
-        let stage = try GateStage()
+        let stage = try PreflightStage()
         stage.sender.environment = environment
         stage.sender.credential = try credential(
             CertificateRequest(commonName: name, usage: .client), on: stage)
@@ -253,7 +253,7 @@ struct GateSurroundingsTests {
     @Test(
         "Apple's provider of the other environment, and its closed feedback gateway, are findings")
     func addresses() throws {
-        let stage = try GateStage()
+        let stage = try PreflightStage()
         let text = try String(contentsOfFile: stage.sender.settings(), encoding: .utf8)
         let path = try stage.sender.folder.write(
             "other.yaml",
@@ -276,7 +276,7 @@ struct GateSurroundingsTests {
 
     @Test("a difference of the clocks is medium, above five minutes high")
     func clocks() throws {
-        let stage = try GateStage()
+        let stage = try PreflightStage()
         try stage.recordSweep(hoursAgo: 1)
         stage.clockAhead = 60_000
         let report = try stage.look(lines: spelled([1]))
@@ -288,7 +288,7 @@ struct GateSurroundingsTests {
 
     @Test("registrations in the future show a wrong zone", arguments: TestEngine.available)
     func registrations(_ engine: TestEngine) throws {
-        let stage = try GateStage(engine, living: 0..<10)
+        let stage = try PreflightStage(engine, living: 0..<10)
         let soon = EpochMilliseconds.current.rawValue + 7_200_000
         for number in 10..<15 { try stage.sender.database.register(.numbered(number), at: soon) }
         #expect(try stage.look(lines: spelled([1])).severity("registrations-ahead") == .medium)
@@ -305,7 +305,7 @@ struct GateSurroundingsTests {
 
     @Test("a provider that does not answer, or refuses the certificate, is unreachable")
     func provider() throws {
-        let stage = try GateStage()
+        let stage = try PreflightStage()
         let certificates = try SweepStage.certificates.get()
         stage.sender.credential =
             "certificate: {file: \(certificates.certificate(.foreignClient)), "
@@ -331,7 +331,7 @@ struct GateSurroundingsTests {
     func probe(_ reply: ScriptedReply, _ proves: [String], _ rule: String?) throws {
         var script = ProviderScript()
         script.usual = .reply(reply)
-        let stage = try GateStage(script: script)
+        let stage = try PreflightStage(script: script)
         try stage.recordSweep(hoursAgo: 1)
         let report = try stage.look(lines: spelled([1])) { $0.probes = true }
         #expect(report.probe?.proves == proves)

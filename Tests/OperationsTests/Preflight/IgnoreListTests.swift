@@ -91,7 +91,7 @@ struct IgnoreListTests {
 
     @Test("the gate stays open for what is ignored, and shuts when the day is over")
     func gate() throws {
-        let stage = try GateStage()
+        let stage = try PreflightStage()
         try stage.registerElsewhere(300..<310)
         let text = "- {rule: other-environment-tokens, reason: a test, until: 2099-12-31}\n"
         let lines = spelled([1]) + spelled(300..<310)
@@ -106,7 +106,7 @@ struct IgnoreListTests {
 
     @Test("--fail-on decides which severity shuts the gate")
     func failOn() throws {
-        let stage = try GateStage()
+        let stage = try PreflightStage()
         try stage.recordSweep(hoursAgo: 1)
         // The only finding is a note about one unknown token.
         let lines = spelled(0..<100) + spelled([900])

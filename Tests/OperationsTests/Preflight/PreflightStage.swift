@@ -10,7 +10,7 @@ import TokenHygiene
 @testable import Operations
 
 /// A sender's stage on which the gate is asked in this process, with a clock of the test.
-final class GateStage {
+final class PreflightStage {
     let sender: SendStage
     /// Milliseconds by which this host's clock is ahead.
     var clockAhead: Int64 = 0

@@ -72,3 +72,8 @@ extension TLSIdentity {
         ends < now.advanced(by: GatewayPlan.expiryWarning)
     }
 }
+
+extension Settings.App {
+    /// The group of settings of the gateway that takes its notifications.
+    var sendingSetting: GatewaySetting { provider == nil ? .binary : .provider }
+}

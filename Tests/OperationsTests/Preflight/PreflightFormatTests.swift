@@ -6,7 +6,7 @@ import Testing
 @testable import Operations
 
 @Suite("The formats of preflight")
-struct GateFormatTests {
+struct PreflightFormatTests {
     private static let hostile =
         "a</failure>|`b` *c* \"d\" & <script>alert(1)</script> [x](http://example.org)\n### e\u{1B}[2J\u{202E}\u{FFFE}"
 

@@ -8,12 +8,12 @@ import TokenHygiene
 @testable import Operations
 
 @Suite("What preflight says about tokens")
-struct GateTokenTests {
+struct PreflightTokenTests {
     @Test(
         "every token of a list is in one count, duplicates beside it",
         arguments: TestEngine.available)
     func counts(_ engine: TestEngine) throws {
-        let stage = try GateStage(engine)
+        let stage = try PreflightStage(engine)
         try stage.sender.database.register(
             .numbered(200), at: 1_600_000_000_000, mark: 1_700_000_000_000)
         try stage.sender.database.register(
@@ -39,7 +39,7 @@ struct GateTokenTests {
 
     @Test("the queue and a query give the same tokens as a list", arguments: TestEngine.available)
     func subjects(_ engine: TestEngine) throws {
-        let stage = try GateStage(engine)
+        let stage = try PreflightStage(engine)
         try stage.sender.queue(0..<20)
         try stage.sender.queue([7, 500])
         let queued = try stage.look()
@@ -58,7 +58,7 @@ struct GateTokenTests {
 
     @Test("a share of stale tokens above the limit is high, below it a note")
     func staleShare() throws {
-        let stage = try GateStage()
+        let stage = try PreflightStage()
         for number in 200..<206 {
             try stage.sender.database.register(
                 .numbered(number), at: 1_600_000_000_000, mark: 1_700_000_000_000)
@@ -74,7 +74,7 @@ struct GateTokenTests {
 
     @Test("shares of unknown and malformed tokens decide their severity")
     func shares() throws {
-        let stage = try GateStage()
+        let stage = try PreflightStage()
         #expect(
             try stage.look(lines: spelled(0..<99) + spelled([900])).severity("unknown-tokens")
                 == .note)
@@ -99,7 +99,7 @@ struct GateTokenTests {
         tokens.read = stale + unknown + malformed + elsewhere
         (tokens.stale, tokens.unknown) = (stale, unknown)
         (tokens.malformed, tokens.otherEnvironment) = (malformed, elsewhere)
-        let stage = try GateStage(living: 0..<0)
+        let stage = try PreflightStage(living: 0..<0)
         func isShut() throws -> Bool {
             var facts = PreflightFacts(plan: try stage.plan(), now: .current)
             facts.tokens = tokens
@@ -114,7 +114,7 @@ struct GateTokenTests {
 
     @Test("a small share of tokens of the other environment is medium")
     func elsewhere() throws {
-        let stage = try GateStage()
+        let stage = try PreflightStage()
         try stage.registerElsewhere(300..<301)
         let report = try stage.look(lines: spelled(0..<100) + spelled([300]))
         #expect(report.severity("other-environment-tokens") == .medium)
@@ -123,7 +123,7 @@ struct GateTokenTests {
 
     @Test("where memory does not suffice to find duplicates, that is said")
     func uncounted() throws {
-        let stage = try GateStage()
+        let stage = try PreflightStage()
         let report = try stage.look(lines: spelled(0..<5)) { $0.memory = 0 }
         #expect(report.severity("uncounted-duplicates") == .note)
         #expect(report.tokens?.duplicate == 0)
@@ -131,7 +131,7 @@ struct GateTokenTests {
 
     @Test("a line longer than any token is one malformed value, and the others are read")
     func overlong() throws {
-        let stage = try GateStage()
+        let stage = try PreflightStage()
         let report = try stage.look(
             lines: spelled([1]) + [String(repeating: "a", count: 5_000_000)] + spelled([2]))
         #expect(report.tokens?.read == 3)
@@ -143,7 +143,7 @@ struct GateTokenTests {
         "a query that changes something, is wrong or takes too long ends with its reason",
         arguments: TestEngine.available)
     func queries(_ engine: TestEngine) throws {
-        let stage = try GateStage(engine)
+        let stage = try PreflightStage(engine)
         let before = try stage.sender.database.marks()
         func failure(_ sql: String) throws -> String {
             let statement = try SelectStatement(sql)
