@@ -4,7 +4,7 @@
 
 /// The outcomes of the statements about tokens of one partition. Each statement counts once, even
 /// if several rows carry its token.
-package struct OutcomeCounts: Hashable, Sendable, Codable {
+package struct OutcomeCounts: Hashable, Sendable, Codable, AddedCounts {
     /// Made at least one living row invalid.
     package var applied = 0
     /// Every row that carries the token was invalid before, or a later statement of the same feed
@@ -29,18 +29,12 @@ package struct OutcomeCounts: Hashable, Sendable, Codable {
         self.refused = refused
     }
 
-    /// Reads five numbers. Reports of earlier versions have no `refused`; it is 0 then.
-    package init(from decoder: any Decoder) throws {
-        let object = try decoder.container(keyedBy: CodingKeys.self)
-        applied = try object.decode(Int.self, forKey: .applied)
-        already = try object.decode(Int.self, forKey: .already)
-        newer = try object.decode(Int.self, forKey: .newer)
-        unknown = try object.decode(Int.self, forKey: .unknown)
-        refused = try object.decodeIfPresent(Int.self, forKey: .refused) ?? 0
-    }
-
     /// The sum of the five counts.
-    package var total: Int { applied + already + newer + unknown + refused }
+    package var total: Int { Self.counts.reduce(0) { $0 + self[keyPath: $1] } }
+
+    package static var counts: [WritableKeyPath<OutcomeCounts, Int>] {
+        [\.applied, \.already, \.newer, \.unknown, \.refused]
+    }
 
     /// Counts one token with all its statements by the verdicts on the rows that carry it. There
     /// are no verdicts for an unknown token. Only the latest statement can have changed a row; the
@@ -67,30 +61,29 @@ package struct OutcomeCounts: Hashable, Sendable, Codable {
             unknown += evidence.statements
         }
     }
+}
 
-    /// Adds the counts of another part of the same feed.
-    package static func += (left: inout OutcomeCounts, right: OutcomeCounts) {
-        left.applied += right.applied
-        left.already += right.already
-        left.newer += right.newer
-        left.unknown += right.unknown
-        left.refused += right.refused
+/// Numbers that are added one by one.
+package protocol AddedCounts {
+    static var counts: [WritableKeyPath<Self, Int>] { get }
+}
+
+extension AddedCounts {
+    /// Adds the counts of another part.
+    package static func += (left: inout Self, right: Self) {
+        for count in counts { left[keyPath: count] += right[keyPath: count] }
     }
 
-    /// Subtracts the counts of some of the statements.
-    package static func -= (left: inout OutcomeCounts, right: OutcomeCounts) {
-        left.applied -= right.applied
-        left.already -= right.already
-        left.newer -= right.newer
-        left.unknown -= right.unknown
-        left.refused -= right.refused
+    /// Subtracts the counts of a part.
+    package static func -= (left: inout Self, right: Self) {
+        for count in counts { left[keyPath: count] -= right[keyPath: count] }
     }
 }
 
 /// All evidence of a feed or of several, by outcome: a part of every report. In JSON the outcomes
 /// stand beside the other counts, in one object.
 @dynamicMemberLookup
-package struct EvidenceCounts: Codable, Hashable, Sendable {
+package struct EvidenceCounts: Codable, Hashable, Sendable, AddedCounts {
     /// Whole tuples, or answers that called a token dead.
     package var tuples = 0
     /// Tuples that were judged against the token table, by outcome.
@@ -102,7 +95,6 @@ package struct EvidenceCounts: Codable, Hashable, Sendable {
 
     private enum CodingKeys: String, CodingKey { case tuples, held, quarantined }
 
-    /// Starts with all counts at 0.
     package init() {}
 
     /// Reads the counts from one JSON object.
@@ -129,20 +121,10 @@ package struct EvidenceCounts: Codable, Hashable, Sendable {
         set { outcome[keyPath: count] = newValue }
     }
 
-    /// Adds the counts of other evidence.
-    package static func += (left: inout EvidenceCounts, right: EvidenceCounts) {
-        left.tuples += right.tuples
-        left.outcome += right.outcome
-        left.held += right.held
-        left.quarantined += right.quarantined
-    }
-
-    /// Subtracts the counts of a part of the evidence.
-    package static func -= (left: inout EvidenceCounts, right: EvidenceCounts) {
-        left.tuples -= right.tuples
-        left.outcome -= right.outcome
-        left.held -= right.held
-        left.quarantined -= right.quarantined
+    package static var counts: [WritableKeyPath<EvidenceCounts, Int>] {
+        let outcome: WritableKeyPath<EvidenceCounts, OutcomeCounts> = \.outcome
+        return [\.tuples, \.held, \.quarantined]
+            + OutcomeCounts.counts.map { outcome.appending(path: $0) }
     }
 }
 
@@ -158,7 +140,6 @@ package struct FeedAccounting: Hashable, Sendable {
     /// The feed's tuples.
     package var counts = EvidenceCounts()
 
-    /// Starts with all counts at 0.
     package init() {}
 
     /// One of the counts of tuples.

@@ -126,7 +126,7 @@ package struct ReportReader: Hashable, Sendable {
 }
 
 /// How many reports of other senders were read, by what they mean.
-package struct ReportCounts: Codable, Hashable, Sendable {
+package struct ReportCounts: Codable, Hashable, Sendable, AddedCounts {
     /// Rows or lines that were read: the sum of the next four.
     package var reports = 0
     /// Reports of a 410: evidence.
@@ -139,15 +139,9 @@ package struct ReportCounts: Codable, Hashable, Sendable {
     /// Reports that cannot be used.
     package var quarantined = 0
 
-    /// Makes counts of nothing.
     package init() {}
 
-    /// Adds the counts of more reports.
-    package static func += (left: inout ReportCounts, right: ReportCounts) {
-        left.reports += right.reports
-        left.evidence += right.evidence
-        left.suspects += right.suspects
-        left.other += right.other
-        left.quarantined += right.quarantined
+    package static var counts: [WritableKeyPath<ReportCounts, Int>] {
+        [\.reports, \.evidence, \.suspects, \.other, \.quarantined]
     }
 }
